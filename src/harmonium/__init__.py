@@ -1,0 +1,68 @@
+"""harmonium: restricted Boltzmann machines, right and fast.
+
+>>> import harmonium as hm
+>>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(32))
+>>> images = hm.data.load("digits", binarise="threshold")
+>>> result = hm.fit(rbm, images, negative=hm.PCD(1), epochs=1, seed=0, progress=False)
+>>> rbm.sample(5, steps=10, seed=0).shape
+torch.Size([5, 64])
+"""
+
+from . import couplings, data, errors, likelihood, machines, training, units
+from .files import load, save
+from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
+from .training import (
+    CD,
+    L1,
+    L2,
+    PCD,
+    Average,
+    Callback,
+    Centred,
+    Clip,
+    Constant,
+    Exact,
+    GrowingSteps,
+    L1Squared,
+    LinearDecay,
+    Metric,
+    Run,
+    ZeroSum,
+    fit,
+    losses,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CD",
+    "L1",
+    "L2",
+    "PCD",
+    "RBM",
+    "Average",
+    "BoltzmannMachine",
+    "Callback",
+    "Centred",
+    "Clip",
+    "Constant",
+    "DeepBoltzmannMachine",
+    "Exact",
+    "GrowingSteps",
+    "L1Squared",
+    "LinearDecay",
+    "Metric",
+    "Run",
+    "ZeroSum",
+    "couplings",
+    "data",
+    "errors",
+    "fit",
+    "likelihood",
+    "load",
+    "losses",
+    "machines",
+    "save",
+    "training",
+    "units",
+]

@@ -1,0 +1,115 @@
+"""The contract of a coupling: all that the library knows of W."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor, nn
+
+from ..errors import unknown
+
+
+def as_shape(shape: int | Iterable[int]) -> tuple[int, ...]:
+    """A layer's shape, from a number of units or a tuple."""
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+class Coupling(nn.Module):
+    """The bilinear term x·W·y between a lower layer x and an upper layer y.
+
+    ``lower`` and ``upper`` are the shapes of the two layers; all methods take and return batches of those shapes.
+    """
+
+    registry: ClassVar[dict[str, type[Coupling]]] = {}
+
+    weight: nn.Parameter
+    #: the dimensions of ``weight`` that run over the lower layer, for norms of what comes into an upper unit
+    incoming_dims: ClassVar[tuple[int, ...]] = (0,)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Coupling.registry[cls.__name__.lower()] = cls
+
+    def __init__(
+        self, lower: tuple[int, ...], upper: tuple[int, ...], options: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        self.lower, self.upper = torch.Size(lower), torch.Size(upper)
+        self.options = dict(options or {})
+
+    def up(self, x: Tensor) -> Tensor:
+        """Wᵀx, the field on the upper layer: (batch, *lower) -> (batch, *upper)."""
+        raise NotImplementedError
+
+    def down(self, y: Tensor) -> Tensor:
+        """W y, the field on the lower layer: (batch, *upper) -> (batch, *lower)."""
+        raise NotImplementedError
+
+    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None) -> Tensor:
+        """The gradient of Σ_b x_b·W·y_b with respect to ``weight``: the shape of ``weight``."""
+        raise NotImplementedError
+
+    def squared(self) -> Coupling:
+        """The coupling with W² (elementwise) in the place of W, for mean field; differentiable."""
+        return self.with_weight(self.weight.square())
+
+    def with_weight(self, weight: Tensor) -> Coupling:
+        """The same connections with other weights: a tensor, which may be part of a graph."""
+        other = copy.copy(self)
+        other.__dict__["_parameters"] = {name: p for name, p in self._parameters.items() if name != "weight"}
+        other.__dict__["weight"] = weight
+        return other
+
+    def matrix(self) -> Tensor:
+        """The dense matrix W: (lower size, upper size)."""
+        eye = torch.eye(self.lower.numel(), dtype=self.weight.dtype, device=self.weight.device)
+        return self.up(eye.reshape(-1, *self.lower)).flatten(1)
+
+    def initialise(self, scale: float, kind: str = "normal", generator: Generator | None = None) -> None:
+        """Random weights: N(0, scale²), or ±scale with a random sign (``kind="sign"``)."""
+        with torch.no_grad():
+            if kind == "normal":
+                self.weight.normal_(0.0, scale, generator=generator)
+            elif kind == "sign":
+                self.weight.bernoulli_(0.5, generator=generator).mul_(2 * scale).sub_(scale)
+            else:
+                raise unknown("weight initialisation", kind, ("normal", "sign"))
+        self.project()
+
+    def project(self) -> None:
+        """Bring ``weight`` back to the allowed set after a change of it (nothing to do unless a coupling says so)."""
+
+    # -- in-place forms for the hot loop ----------------------------------------------------------------------
+
+    def up_(self, x: Tensor, out: Tensor) -> Tensor:
+        """Write :meth:`up` into ``out``."""
+        return out.copy_(self.up(x))
+
+    def down_(self, y: Tensor, out: Tensor) -> Tensor:
+        """Write :meth:`down` into ``out``."""
+        return out.copy_(self.down(y))
+
+    def config(self) -> dict[str, Any]:
+        """What is needed to build the coupling again, weights aside."""
+        return {
+            "coupling": type(self).__name__.lower(),
+            "lower": list(self.lower),
+            "upper": list(self.upper),
+            **self.options,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Coupling:
+        """The coupling that :meth:`config` describes, with zero weights."""
+        try:
+            kind = Coupling.registry[config["coupling"]]
+        except KeyError:
+            raise unknown("coupling", str(config.get("coupling")), Coupling.registry) from None
+        options = {key: value for key, value in config.items() if key not in ("coupling", "lower", "upper")}
+        return kind(tuple(config["lower"]), tuple(config["upper"]), **options)
+
+    def extra_repr(self) -> str:
+        return f"{tuple(self.lower)} – {tuple(self.upper)}"

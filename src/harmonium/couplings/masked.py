@@ -1,0 +1,63 @@
+"""Sparse couplings: a mask says which pairs are coupled."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+
+from ..errors import InvalidOption
+from .dense import Dense
+
+
+class Masked(Dense):
+    """Couplings only where ``mask`` (lower size, upper size) is one, or a random ``degree`` of each upper unit.
+
+    ``weight`` is zero outside the mask and stays so.
+
+    >>> Masked((4,), (3,), degree=2, seed=0).mask.sum(0)
+    tensor([2., 2., 2.])
+    """
+
+    mask: Tensor
+
+    def __init__(
+        self,
+        lower: int | tuple[int, ...],
+        upper: int | tuple[int, ...],
+        weight: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        degree: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(lower, upper, weight)
+        shape = self.weight.shape
+        if mask is None:
+            mask = torch.ones(shape) if degree is None else _random_mask(shape[0], shape[1], degree, seed)
+        mask = torch.as_tensor(mask)
+        if mask.shape != shape:
+            raise InvalidOption(f"mask: expected shape {tuple(shape)}, found {tuple(mask.shape)}")
+        self.register_buffer("mask", (mask != 0).to(self.weight.dtype))
+        self.project()
+
+    def up(self, x: Tensor) -> Tensor:
+        return (x.reshape(len(x), -1) @ self.matrix()).reshape(-1, *self.upper)
+
+    def down(self, y: Tensor) -> Tensor:
+        return (y.reshape(len(y), -1) @ self.matrix().T).reshape(-1, *self.lower)
+
+    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None) -> Tensor:
+        return super().correlate(x, y, out).mul_(self.mask)
+
+    def matrix(self) -> Tensor:
+        return self.weight * self.mask
+
+    def project(self) -> None:
+        self.weight.data.mul_(self.mask)
+
+
+def _random_mask(lower: int, upper: int, degree: int, seed: int) -> Tensor:
+    if not 1 <= degree <= lower:
+        raise InvalidOption(f"degree: expected 1 to {lower} lower units for each upper unit, found {degree}")
+    scores = torch.rand(lower, upper, generator=Generator().manual_seed(seed))
+    return torch.zeros(lower, upper).scatter_(0, scores.topk(degree, 0).indices, 1.0)

@@ -1,0 +1,115 @@
+"""Decode a file and verify its checksum. No format here can run code: nothing is unpickled."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path, PurePath
+
+import numpy as np
+
+from harmonium.data.dataset import Content, DataFile
+from harmonium.errors import InvalidData
+
+
+def read_verified(path: Path, file: DataFile) -> Content:
+    """The content of ``path``, which is to be ``file``: bytes, or a dictionary of arrays."""
+    raw = path.read_bytes()
+    if file.of == "file":
+        _compare(path, file, hashlib.sha256(raw).hexdigest())
+    try:
+        content = _DECODERS.get(PurePath(file.name).suffix, bytes)(raw)
+    except Exception as error:  # every decoder has its own ways to say "damaged"
+        raise InvalidData(
+            f"{path} is damaged ({type(error).__name__}: {error}): "
+            f"expected the file with sha256 {file.sha256} of its {_SAID[file.of]}"
+        ) from error
+    if file.of != "file":
+        _compare(path, file, digest(content)[0])
+    return content
+
+
+def digest(content: Content) -> tuple[str, int]:
+    """sha256 and size in bytes of decoded content; of arrays, their names, types, shapes and C-ordered bytes.
+
+    >>> digest(b"abc")
+    ('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad', 3)
+    """
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest(), len(content)
+    sha, size = hashlib.sha256(), 0
+    for key in sorted(content):
+        array = np.ascontiguousarray(content[key])
+        sha.update(f"{key} {array.dtype.str} {array.shape}\n".encode())
+        sha.update(array.data)
+        size += array.nbytes
+    return sha.hexdigest(), size
+
+
+def idx(raw: bytes) -> np.ndarray:
+    """The uint8 array of an IDX file (the format of MNIST).
+
+    >>> idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]))
+    array([7, 9], dtype=uint8)
+    """
+    zeros, code, ndim = int.from_bytes(raw[:2], "big"), raw[2], raw[3]
+    if zeros != 0 or code != 8:
+        raise InvalidData(f"expected an IDX file of bytes (magic 00 00 08), found {raw[:3].hex(' ')}")
+    shape = np.frombuffer(raw, ">u4", count=ndim, offset=4).astype(int)
+    return np.frombuffer(raw, np.uint8, offset=4 + 4 * ndim).reshape(shape)
+
+
+def _compare(path: Path, file: DataFile, found: str) -> None:
+    if found != file.sha256:
+        raise InvalidData(
+            f"wrong checksum of {path}: expected sha256 {file.sha256} of its {_SAID[file.of]}, found {found}"
+        )
+
+
+def _unzip(raw: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        (member,) = archive.namelist()
+        return archive.read(member)
+
+
+def _npz(raw: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
+        return {key: arrays[key] for key in arrays.files}
+
+
+def _png(raw: bytes) -> dict[str, np.ndarray]:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(raw)) as image:
+        return {"pixels": np.asarray(image)}
+
+
+def _json(raw: bytes) -> dict[str, np.ndarray]:
+    return {"labels": np.asarray(json.loads(raw), dtype=np.int64)}
+
+
+def _mat(raw: bytes) -> dict[str, np.ndarray]:
+    """MATLAB's two formats: version 7.3 is HDF5, whose arrays are as the file stores them."""
+    if raw[:10] == b"MATLAB 7.3":
+        import h5py
+
+        with h5py.File(io.BytesIO(raw), "r") as file:
+            return {key: file[key][()] for key in file if isinstance(file[key], h5py.Dataset)}
+    from scipy.io import loadmat
+
+    return {key: array for key, array in loadmat(io.BytesIO(raw)).items() if not key.startswith("__")}
+
+
+_DECODERS: dict[str, Callable[[bytes], Content]] = {
+    ".gz": gzip.decompress,
+    ".zip": _unzip,
+    ".npz": _npz,
+    ".png": _png,
+    ".json": _json,
+    ".mat": _mat,
+}
+_SAID = {"file": "bytes", "decompressed": "decompressed bytes", "arrays": "arrays"}

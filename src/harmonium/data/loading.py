@@ -1,0 +1,207 @@
+"""Load a data set by name, ask what is known of it, and where it is."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Literal, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harmonium.data import locate
+from harmonium.data.dataset import DatasetInfo, Fetch, Samples
+from harmonium.data.registry import REGISTRY, Entry
+from harmonium.errors import InvalidOption, unknown
+
+Binarise = Literal["threshold", "sample"]
+
+
+@overload
+def load(
+    name: str,
+    *,
+    split: str = ...,
+    binarise: Binarise | None = ...,
+    labels: Literal[False] = ...,
+    seed: int = ...,
+    dtype: torch.dtype = ...,
+    flatten: bool = ...,
+) -> Tensor: ...
+
+
+@overload
+def load(
+    name: str,
+    *,
+    split: str = ...,
+    binarise: Binarise | None = ...,
+    labels: Literal[True],
+    seed: int = ...,
+    dtype: torch.dtype = ...,
+    flatten: bool = ...,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def load(
+    name: str,
+    *,
+    split: str = ...,
+    binarise: Binarise | None = ...,
+    labels: bool,
+    seed: int = ...,
+    dtype: torch.dtype = ...,
+    flatten: bool = ...,
+) -> Tensor | tuple[Tensor, Tensor]: ...
+
+
+def load(
+    name: str,
+    *,
+    split: str = "train",
+    binarise: Binarise | None = None,
+    labels: bool = False,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    flatten: bool = True,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The samples of a data set, (n, ...), and with ``labels`` also their labels, (n,) int64.
+
+    ``split`` is "train", "test", "validation" where there is one, or "all": train, validation and test, one
+    after another. Pictures come as reals in [0, 1], as rows of pixels (n, channels·height·width), or as
+    (n, channels, height, width) unless ``flatten``; other data have the shape of ``info(name).shape``.
+
+    ``binarise="threshold"`` makes 1 of what is above half of the range, ``"sample"`` draws each pixel with
+    its grey level as probability, from ``seed``. Of counts, "threshold" is presence; binary data stay binary.
+
+    >>> images, digits = load("digits", binarise="threshold", labels=True)
+    >>> images.shape, digits.dtype, images.unique().tolist()
+    (torch.Size([1442, 64]), torch.int64, [0.0, 1.0])
+    """
+    entry = _entry(name)
+    _check_options(entry.info, split, binarise, labels, seed, dtype)
+    samples = _read(entry, split)
+    values = _values(entry.info, samples, binarise, seed, dtype)
+    if entry.info.is_image and flatten:
+        values = values.flatten(1)
+    result = _cast(values, dtype, entry.info)
+    if samples.labels is None or not labels:
+        return result
+    return result, torch.from_numpy(samples.labels.astype(np.int64))
+
+
+def info(name: str) -> DatasetInfo:
+    """What is known of a data set: kind, shape, splits, licence, files and checksums.
+
+    >>> info("mnist").splits
+    {'train': 60000, 'test': 10000}
+    """
+    return _entry(name).info
+
+
+def names() -> list[str]:
+    """The names of the data sets.
+
+    >>> "digits" in names()
+    True
+    """
+    return sorted(REGISTRY)
+
+
+def status(name: str) -> str:
+    """Where a data set is: "embedded", the folder of its files (folders, if they are spread), or "missing".
+
+    >>> status("digits")
+    'embedded'
+    """
+    description = info(name)
+    if not description.files:
+        return "embedded"
+    paths = [locate.find(description, file) for file in description.files]
+    found = [str(path.parent) for path in paths if path is not None]
+    return os.pathsep.join(dict.fromkeys(found)) if len(found) == len(paths) else "missing"
+
+
+def vocabulary(name: str) -> tuple[str, ...]:
+    """The words that the columns of a data set of documents count."""
+    entry = _entry(name)
+    if entry.vocabulary is None:
+        known = ", ".join(sorted(n for n, e in REGISTRY.items() if e.vocabulary is not None))
+        raise InvalidOption(f"data set '{name}' has no vocabulary: expected one of word counts ({known})")
+    return entry.vocabulary(_fetcher(entry.info))
+
+
+def _entry(name: str) -> Entry:
+    if name not in REGISTRY:
+        raise unknown("data set", str(name), REGISTRY)
+    return REGISTRY[name]
+
+
+def _fetcher(info: DatasetInfo) -> Fetch:
+    """Fetch by name of the file; each is read and verified once."""
+    files = {file.name: file for file in info.files}
+    return functools.cache(lambda name: locate.fetch(info, files[name]))
+
+
+def _read(entry: Entry, split: str) -> Samples:
+    fetch = _fetcher(entry.info)
+    parts = [entry.load(fetch, part) for part in (entry.info.splits if split == "all" else [split])]
+    labels = [part.labels for part in parts if part.labels is not None]
+    return Samples(
+        np.concatenate([part.values for part in parts]) if len(parts) > 1 else parts[0].values,
+        np.concatenate(labels) if labels else None,
+        parts[0].maximum,
+    )
+
+
+def _check_options(
+    info: DatasetInfo, split: str, binarise: str | None, labels: bool, seed: int, dtype: torch.dtype
+) -> None:
+    if split != "all" and split not in info.splits:
+        raise unknown(f"split of data set '{info.name}'", str(split), [*info.splits, "all"])
+    if binarise not in (None, "threshold", "sample"):
+        raise unknown("way to binarise", str(binarise), ["threshold", "sample"])
+    if binarise is not None and info.kind in ("one-hot", "real"):
+        raise InvalidOption(
+            f"data set '{info.name}' is {info.kind} and cannot be binarised: expected binarise=None, got '{binarise}'"
+        )
+    if binarise == "sample" and info.kind == "counts":
+        raise InvalidOption(
+            f"data set '{info.name}' holds counts, which are no probabilities to sample from: "
+            "expected binarise='threshold' (presence) or None, got 'sample'"
+        )
+    if labels and not info.has_labels:
+        raise InvalidOption(f"data set '{info.name}' has no labels: expected labels=False")
+    if not isinstance(dtype, torch.dtype) or dtype.is_complex:
+        raise InvalidOption(f"expected dtype to be a real torch.dtype, got {dtype!r}")
+    if not isinstance(seed, int):
+        raise InvalidOption(f"expected seed to be an int, got {seed!r}")
+    real = info.kind == "real" or (info.kind == "image" and binarise is None)
+    if real and not dtype.is_floating_point:
+        raise InvalidOption(f"data set '{info.name}' has real values here: expected a floating dtype, got {dtype}")
+
+
+def _values(info: DatasetInfo, samples: Samples, how: str | None, seed: int, dtype: torch.dtype) -> Tensor:
+    """The values as a tensor of any type: binarised if asked for, pictures else as levels in [0, 1]."""
+    values = torch.from_numpy(np.require(samples.values, requirements=["C", "W"]))
+    if info.kind == "counts" and how == "threshold":
+        return values > 0
+    if info.kind != "image":
+        return values
+    if how == "threshold":
+        return values > samples.maximum / 2
+    levels = values.to(torch.promote_types(dtype, torch.float32)) / samples.maximum
+    if how == "sample":
+        return torch.rand(levels.shape, generator=torch.Generator().manual_seed(seed)) < levels
+    return levels
+
+
+def _cast(values: Tensor, dtype: torch.dtype, info: DatasetInfo) -> Tensor:
+    if not dtype.is_floating_point:
+        greatest = int(values.max())
+        limit = 1 if dtype is torch.bool else torch.iinfo(dtype).max
+        if greatest > limit:
+            raise InvalidOption(f"data set '{info.name}' has values up to {greatest}: {dtype} holds at most {limit}")
+    return values.to(dtype)

@@ -1,0 +1,7 @@
+"""Machines: chains of layers with couplings between neighbours."""
+
+from .chain import BoltzmannMachine
+from .deep import DeepBoltzmannMachine
+from .rbm import RBM
+
+__all__ = ["RBM", "BoltzmannMachine", "DeepBoltzmannMachine"]

@@ -1,0 +1,233 @@
+"""A Boltzmann machine as a chain of layers, each coupled to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+
+from .. import noise
+from ..couplings import Coupling, Dense
+from ..errors import InvalidData, InvalidOption
+from ..units import Unit
+from . import enumeration, normalisable
+
+State = list[Tensor]
+ArrayLike = Any
+
+
+class BoltzmannMachine(nn.Module):
+    """p(x_0, …, x_L) ∝ Π_l e^{-U_l(x_l)} · Π_l e^{x_l·W_l·x_{l+1}}; layer 0 is the visible one.
+
+    A *state* is a list with one batch for each layer. Layers of one parity are independent given the others, so
+    everything alternates between even and odd layers.
+
+    >>> from harmonium.units import Bernoulli, Spin
+    >>> machine = BoltzmannMachine([Bernoulli(4), Spin(3), Bernoulli(2)])
+    >>> round(machine.log_partition(), 4) == round(float(torch.tensor(2.0).log()) * 9, 4)
+    True
+    """
+
+    def __init__(self, layers: Sequence[Unit], couplings: Sequence[Coupling] | None = None) -> None:
+        super().__init__()
+        if len(layers) < 2:
+            raise InvalidOption(f"a machine needs two or more layers, found {len(layers)}")
+        if couplings is None:
+            couplings = [Dense(tuple(a.shape), tuple(b.shape)) for a, b in zip(layers, layers[1:], strict=False)]
+        if len(couplings) != len(layers) - 1:
+            raise InvalidOption(f"{len(layers)} layers need {len(layers) - 1} couplings, found {len(couplings)}")
+        for k, coupling in enumerate(couplings):
+            found, expected = (coupling.lower, coupling.upper), (layers[k].shape, layers[k + 1].shape)
+            if found != expected:
+                raise InvalidOption(
+                    f"coupling {k}: expected shapes {tuple(map(tuple, expected))}, found {tuple(map(tuple, found))}"
+                )
+        self.layers = nn.ModuleList(layers)
+        self.couplings = nn.ModuleList(couplings)
+
+    # -- the parts ------------------------------------------------------------------------------------------
+
+    @property
+    def units(self) -> list[Unit]:
+        """The layers, from the visible one up."""
+        return list(self.layers)  # type: ignore[arg-type]
+
+    @property
+    def links(self) -> list[Coupling]:
+        """The couplings, from the visible layer up."""
+        return list(self.couplings)  # type: ignore[arg-type]
+
+    @property
+    def visible(self) -> Unit:
+        """The lowest layer, which holds the data."""
+        return self.units[0]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating type of the parameters."""
+        return self.links[0].weight.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return self.links[0].weight.device
+
+    def config(self) -> dict[str, Any]:
+        """What is needed to build the machine again, parameters aside."""
+        return {
+            "machine": type(self).__name__,
+            "layers": [unit.config() for unit in self.units],
+            "couplings": [coupling.config() for coupling in self.links],
+        }
+
+    def as_states(self, x: ArrayLike, layer: int = 0) -> Tensor:
+        """An array or tensor (n, *shape) as states of a layer, in the machine's type and on its device."""
+        tensor = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x)
+        unit = self.units[layer]
+        if tensor.shape[1:] != unit.shape:
+            raise InvalidData(
+                f"layer {layer}: expected shape (n, {', '.join(map(str, unit.shape))}), found {tuple(tensor.shape)}"
+            )
+        return tensor.to(device=self.device, dtype=self.dtype)
+
+    def bind(self, x: Tensor) -> BoltzmannMachine:
+        """The machine as a chain through the visible states ``x`` sees it (see :meth:`Unit.bind`)."""
+        visible = self.visible.bind(x)
+        return self if visible is self.visible else type(self)(*self._with_visible(visible))
+
+    def _with_visible(self, visible: Unit) -> tuple[Any, ...]:
+        return [visible, *self.units[1:]], self.links
+
+    # -- energy ---------------------------------------------------------------------------------------------
+
+    def energy(self, *states: ArrayLike) -> Tensor:
+        """E(x_0, …, x_L) = Σ U_l(x_l) - Σ x_l·W_l·x_{l+1}: one (batch, *shape) for each layer -> (batch,)."""
+        if len(states) != len(self.layers):
+            raise InvalidData(
+                f"energy: expected a state for each of the {len(self.layers)} layers, found {len(states)}"
+            )
+        x = [self.as_states(state, k) for k, state in enumerate(states)]
+        value = -sum(_per_row(unit.log_weight(part)) for unit, part in zip(self.units, x, strict=True))
+        for coupling, lower, upper in zip(self.links, x, x[1:], strict=False):
+            value = value - _per_row(coupling.up(lower) * upper)
+        return torch.as_tensor(value)
+
+    def field(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
+        """B on a layer from its neighbours in ``state``: (batch, *shape)."""
+        below = self.links[layer - 1].up(state[layer - 1]) if layer > 0 else None  # type: ignore[arg-type]
+        above = self.links[layer].down(state[layer + 1]) if layer < len(self.links) else None  # type: ignore[arg-type]
+        if below is None or above is None:
+            return above if below is None else below  # type: ignore[return-value]
+        return below + above
+
+    # -- sampling -------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def sweep(self, state: State, generator: Generator | None = None) -> State:
+        """One Gibbs sweep: every odd layer given the even ones, then every even layer given the odd ones."""
+        state = list(state)
+        for parity in (1, 0):
+            for k in range(parity, len(self.layers), 2):
+                state[k] = self.units[k].sample(self.field(k, state), generator=generator)
+        return state
+
+    @torch.no_grad()
+    def initial_state(self, visible: Tensor, generator: Generator | None = None) -> State:
+        """A state with the given visible layer: hidden layers drawn upwards, each from the one below alone."""
+        state = [visible]
+        for unit, coupling in zip(self.units[1:], self.links, strict=True):
+            state.append(unit.sample(coupling.up(state[-1]), generator=generator))
+        return state
+
+    def independent(self, n: int, generator: Generator | None = None) -> Tensor:
+        """Draws of the visible layer as if nothing were coupled: (n, *shape)."""
+        zero = torch.zeros(n, *self.visible.shape, dtype=self.dtype, device=self.device)
+        return self.visible.sample(zero, generator=generator)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        steps: int = 1000,
+        start: ArrayLike | None = None,
+        seed: int | None = None,
+        generator: Generator | None = None,
+        callback: Callable[[int, State], None] | None = None,
+    ) -> Tensor:
+        """Visible states after ``steps`` Gibbs sweeps of independent chains: (n, *shape).
+
+        Chains start at ``start`` (cycled when there are fewer than ``n``), or at draws of the uncoupled visible layer.
+        ``callback(step, state)`` sees every sweep.
+        """
+        self.check_normalisable()
+        generator = noise.generator(seed, self.device) if generator is None else generator
+        if start is None:
+            visible = self.independent(1 if n is None else n, generator)
+        else:
+            visible = self.as_states(start)
+            self.visible.check(visible, "start")
+            if n is not None:
+                visible = visible[torch.arange(n, device=self.device) % len(visible)]
+        machine = self.bind(visible)
+        state = machine.initial_state(visible, generator)
+        for step in range(steps):
+            state = machine.sweep(state, generator)
+            if callback is not None:
+                callback(step, state)
+        return state[0]
+
+    # -- exact, for small machines ----------------------------------------------------------------------------
+
+    def check_normalisable(self) -> None:
+        """Raise :class:`NotNormalisable` unless the partition function is finite."""
+        normalisable.check([unit.tail() for unit in self.units], self.links)
+
+    def log_partition(self) -> float:
+        """ln Z by enumeration, in float64; an error when the machine is too large or not discrete."""
+        self.check_normalisable()
+        return enumeration.log_partition(self)
+
+    # -- learning -------------------------------------------------------------------------------------------
+
+    def initialise(
+        self,
+        data: ArrayLike | None = None,
+        *,
+        weights: str = "normal",
+        scale: float | None = None,
+        pseudocount: float | None = None,
+        generator: Generator | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Starting values: random weights, visible parameters that reproduce the data's single-site statistics.
+
+        ``weights="normal"``: N(0, scale²), by default scale 0.01. ``weights="sign"``: ±scale with a random sign, by
+        default scale √(0.1/N), N the size of the lower layer, with hidden biases -Wᵀ⟨v⟩ so that the input to each
+        hidden unit is centred at zero, as in the interaction-models paper.
+        """
+        generator = noise.generator(seed, self.device) if generator is None else generator
+        for coupling in self.links:
+            default = 0.01 if weights == "normal" else (0.1 / coupling.lower.numel()) ** 0.5
+            coupling.initialise(default if scale is None else scale, weights, generator)
+        if data is None:
+            return
+        with torch.no_grad():
+            data = self.as_states(data)
+            self.visible.initialise_from(data, pseudocount)
+            if weights == "sign":
+                mean = data.mean(0, keepdim=True)
+                self.units[1].shift_bias(-self.links[0].up(mean)[0] - self.units[1].bias)
+
+
+def _per_row(x: Tensor) -> Tensor:
+    """The sum over all but the first dimension."""
+    return x.flatten(1).sum(1)
+
+
+def layers_of_parity(machine: BoltzmannMachine, parity: int) -> Iterable[int]:
+    """The numbers of the even (0) or odd (1) layers."""
+    return range(parity, len(machine.layers), 2)

@@ -1,0 +1,108 @@
+"""Exact sums over the states of a machine whose even or odd layers are finite and few."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..errors import NotEnumerable
+
+if TYPE_CHECKING:
+    from .chain import BoltzmannMachine
+
+MAX_STATES = 2**26
+_CHUNK_ELEMENTS = 2**22
+
+
+def cheaper_parity(machine: BoltzmannMachine, parity: int | None = None) -> tuple[int, int]:
+    """The parity of the layers with fewer joint states, and the number of these."""
+    numbers = {}
+    for candidate in (0, 1) if parity is None else (parity,):
+        cardinalities = [unit.cardinality for unit in machine.units[candidate::2]]
+        if None not in cardinalities:
+            numbers[candidate] = math.prod(n for n in cardinalities if n)
+    if not numbers:
+        raise NotEnumerable("exact enumeration: expected layers with finitely many states, found none of one parity")
+    best = min(numbers, key=lambda candidate: numbers[candidate])
+    if numbers[best] > MAX_STATES:
+        raise NotEnumerable(
+            f"exact enumeration: expected at most 2^26 states on the smaller side, found 2^{math.log2(numbers[best]):.1f}"
+        )
+    return best, numbers[best]
+
+
+def chunks(machine: BoltzmannMachine, parity: int | None = None) -> Iterator[tuple[list[Tensor | None], Tensor]]:
+    """Every joint state of the layers of one parity, a chunk at a time, with its unnormalised log-probability.
+
+    Yields (state, log p): the state has ``None`` for the layers that are summed out; log p is (chunk,) in float64.
+    """
+    parity, total = cheaper_parity(machine, parity)
+    widest = max(unit.size for unit in machine.units)
+    chunk = max(1, min(total, _CHUNK_ELEMENTS // widest))
+    for start in range(0, total, chunk):
+        index = torch.arange(start, min(start + chunk, total))
+        state: list[Tensor | None] = [None] * len(machine.units)
+        log_p = torch.zeros(len(index), dtype=torch.float64, device=machine.device)
+        for k in range(parity, len(state), 2):
+            unit = machine.units[k]
+            number = unit.cardinality or 1
+            part = unit.enumerate(index % number)
+            index = index // number
+            state[k] = part
+            log_p = log_p + unit.log_weight(part).flatten(1).sum(1)
+        for k in range(1 - parity, len(state), 2):
+            log_p = log_p + machine.units[k].log_partition(machine.field(k, state)).flatten(1).sum(1)
+        yield state, log_p
+
+
+@torch.no_grad()
+def log_partition(machine: BoltzmannMachine, parity: int | None = None) -> float:
+    """ln Z, computed in float64 whatever the machine's type."""
+    if machine.dtype != torch.float64:
+        machine = copy.deepcopy(machine).double()
+    parts = [torch.logsumexp(log_p, 0) for _, log_p in chunks(machine, parity)]
+    return torch.logsumexp(torch.stack(parts), 0).item()
+
+
+@torch.no_grad()
+def moments(machine: BoltzmannMachine) -> tuple[list[dict[str, Tensor]], list[Tensor]]:
+    """Expected sufficient statistics of every layer and correlations x yᵀ of every coupling under the model."""
+    log_z = log_partition(machine)
+    layers: list[dict[str, Tensor]] = [{} for _ in machine.units]
+    links = [torch.zeros_like(coupling.weight) for coupling in machine.links]
+    for state, log_p in chunks(machine):
+        p = (log_p - log_z).exp().to(machine.dtype)
+        means: list[Tensor] = []
+        for k, unit in enumerate(machine.units):
+            x = state[k]
+            if x is None:
+                field = machine.field(k, state)
+                x = unit.mean(field)
+                values = unit.moments(field, mean=x)
+            else:
+                values = unit.statistics(x)
+            means.append(x)
+            for name, value in values.items():
+                layers[k][name] = layers[k].get(name, 0.0) + torch.tensordot(p, value, 1)
+        for k, coupling in enumerate(machine.links):
+            lower = means[k] * p.view(-1, *(1 for _ in coupling.lower))
+            links[k] += coupling.correlate(lower, means[k + 1])
+    return layers, links
+
+
+@torch.no_grad()
+def distribution(machine: BoltzmannMachine) -> tuple[Tensor, Tensor]:
+    """Every visible state and its exact log-probability: (states, *shape) and (states,) in float64."""
+    _, total = cheaper_parity(machine, 0)
+    if len(machine.units) > 2:
+        raise NotEnumerable("the visible distribution by enumeration expects a machine of two layers")
+    double = copy.deepcopy(machine).double()
+    parts = list(chunks(double, 0))
+    states = torch.cat([state[0] for state, _ in parts if state[0] is not None])
+    log_p = torch.cat([log_p for _, log_p in parts])
+    return states.to(machine.dtype), log_p - torch.logsumexp(log_p, 0)

@@ -1,0 +1,82 @@
+"""The restricted Boltzmann machine: two layers, the hidden one sums out exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ..couplings import Coupling
+from ..units import Unit
+from . import enumeration
+from .chain import ArrayLike, BoltzmannMachine, _per_row
+
+
+class RBM(BoltzmannMachine):
+    """p(v, h) ∝ e^{-U(v) - U(h) + v·W·h}.
+
+    >>> from harmonium.units import Bernoulli
+    >>> rbm = RBM(Bernoulli(6), Bernoulli(3))
+    >>> rbm.free_energy(torch.zeros(2, 6)).shape
+    torch.Size([2])
+    """
+
+    def __init__(self, visible: Unit, hidden: Unit, coupling: Coupling | None = None) -> None:
+        super().__init__([visible, hidden], None if coupling is None else [coupling])
+
+    def _with_visible(self, visible: Unit) -> tuple[Any, ...]:
+        return visible, self.hidden, self.coupling
+
+    @property
+    def hidden(self) -> Unit:
+        """The upper layer."""
+        return self.units[1]
+
+    @property
+    def coupling(self) -> Coupling:
+        """The coupling of the two layers."""
+        return self.links[0]
+
+    def free_energy(self, v: ArrayLike) -> Tensor:
+        """F(v) = U(v) - Σ_j ln Z_j((Wᵀv)_j), so that p(v) = e^{-F(v)}/Z: (batch, *visible) -> (batch,)."""
+        v = self.as_states(v)
+        return -_per_row(self.visible.log_weight(v)) - _per_row(self.hidden.log_partition(self.coupling.up(v)))
+
+    def hidden_free_energy(self, h: ArrayLike) -> Tensor:
+        """F(h), the visible layer summed out: (batch, *hidden) -> (batch,)."""
+        h = self.as_states(h, 1)
+        return -_per_row(self.hidden.log_weight(h)) - _per_row(self.visible.log_partition(self.coupling.down(h)))
+
+    def hidden_mean(self, v: ArrayLike) -> Tensor:
+        """⟨h⟩ given v: (batch, *hidden)."""
+        return self.hidden.mean(self.coupling.up(self.as_states(v)))
+
+    def visible_mean(self, h: ArrayLike) -> Tensor:
+        """⟨v⟩ given h: (batch, *visible)."""
+        return self.visible.mean(self.coupling.down(self.as_states(h, 1)))
+
+    @torch.no_grad()
+    def sample_hidden(self, v: ArrayLike, *, generator: Generator | None = None) -> Tensor:
+        """A draw of h given v: (batch, *hidden)."""
+        return self.hidden.sample(self.coupling.up(self.as_states(v)), generator=generator)
+
+    @torch.no_grad()
+    def sample_visible(self, h: ArrayLike, *, generator: Generator | None = None) -> Tensor:
+        """A draw of v given h: (batch, *visible)."""
+        return self.visible.sample(self.coupling.down(self.as_states(h, 1)), generator=generator)
+
+    def reconstruct(self, v: ArrayLike) -> Tensor:
+        """⟨v⟩ given the mean hidden response to v: (batch, *visible)."""
+        v = self.as_states(v)
+        return self.visible.bind(v).mean(self.coupling.down(self.hidden_mean(v)))
+
+    def log_probability(self, v: ArrayLike, log_partition: float | None = None) -> Tensor:
+        """ln p(v) = -F(v) - ln Z, with ln Z by enumeration unless it is given: (batch,)."""
+        log_z = self.log_partition() if log_partition is None else log_partition
+        return -self.free_energy(v) - log_z
+
+    def distribution(self) -> tuple[Tensor, Tensor]:
+        """Every visible state (states, *visible) and its exact log-probability (states,), for small machines."""
+        self.check_normalisable()
+        return enumeration.distribution(self)

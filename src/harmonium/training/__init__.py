@@ -1,0 +1,37 @@
+"""Training: one loop, one principle; methods differ in the negative phase."""
+
+from .callbacks import Callback, Metric, Progress
+from .loop import Result, fit
+from .losses import contrastive
+from .negative import CD, PCD, Exact, NegativePhase
+from .run import Run
+from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
+from .transforms import L1, L2, Average, Centred, Clip, L1Squared, Transform, ZeroSum
+
+__all__ = [
+    "CD",
+    "L1",
+    "L2",
+    "PCD",
+    "Average",
+    "Callback",
+    "Centred",
+    "Clip",
+    "Clock",
+    "Constant",
+    "Exact",
+    "GrowingSteps",
+    "L1Squared",
+    "LinearDecay",
+    "Metric",
+    "NegativePhase",
+    "Progress",
+    "Result",
+    "Run",
+    "Schedule",
+    "Setting",
+    "Transform",
+    "ZeroSum",
+    "contrastive",
+    "fit",
+]

@@ -1,0 +1,113 @@
+"""Data for training: arrays, tensors, torch data sets, numpy memmaps larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InvalidData
+from ..machines import BoltzmannMachine
+
+_CHECK_ELEMENTS = 2**25
+
+
+class Source:
+    """Rows that can be taken by number. Values stay in their own type and are widened a batch at a time."""
+
+    def __init__(self, rows: Any, shape: tuple[int, ...]) -> None:
+        self._rows, self.shape = rows, tuple(shape)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self, index: Tensor, out: Tensor) -> Tensor:
+        """Write the rows numbered ``index`` into ``out`` (len(index), *shape)."""
+        raise NotImplementedError
+
+    def rows(self, index: Tensor, machine: BoltzmannMachine) -> Tensor:
+        """The rows numbered ``index`` as visible states of the machine."""
+        out = torch.empty(len(index), *self.shape, dtype=machine.dtype, device=machine.device)
+        return self.take(index, out)
+
+    def chunks(self, machine: BoltzmannMachine) -> Iterator[Tensor]:
+        """All rows in order, in chunks that fit into memory."""
+        size = max(1, _CHECK_ELEMENTS // max(1, int(np.prod(self.shape))))
+        for start in range(0, len(self), size):
+            yield self.rows(torch.arange(start, min(start + size, len(self))), machine)
+
+
+class TensorSource(Source):
+    """Rows of a tensor in memory."""
+
+    def take(self, index: Tensor, out: Tensor) -> Tensor:
+        index = index.to(self._rows.device)
+        if self._rows.dtype == out.dtype and self._rows.device == out.device:
+            return torch.index_select(self._rows, 0, index, out=out)
+        return out.copy_(torch.index_select(self._rows, 0, index))
+
+
+class ArraySource(Source):
+    """Rows of a numpy array that may live on disk: only the rows asked for are read."""
+
+    def take(self, index: Tensor, out: Tensor) -> Tensor:
+        order = torch.argsort(index)  # in the order of the file
+        rows = np.asarray(self._rows[index[order].cpu().numpy()])
+        out[order.to(out.device)] = torch.from_numpy(np.ascontiguousarray(rows)).to(out)
+        return out
+
+
+class DatasetSource(Source):
+    """Rows of a torch data set; of a (features, label) pair the features count."""
+
+    def take(self, index: Tensor, out: Tensor) -> Tensor:
+        for row, number in zip(out, index.tolist(), strict=True):
+            row.copy_(_features(self._rows[number]))
+        return out
+
+
+def as_source(data: Any, machine: BoltzmannMachine, *, what: str = "data", validate: bool = True) -> Source:
+    """Wrap any kind of data, and check shape and support of every row (in chunks)."""
+    source = _wrap(data, what)
+    if len(source) == 0:
+        raise InvalidData(f"{what}: expected at least one row, found an empty data set")
+    visible = machine.visible
+    if source.shape != tuple(visible.shape):
+        raise InvalidData(
+            f"{what}: expected rows of shape {tuple(visible.shape)} for the {visible.name()} units, "
+            f"found {source.shape}"
+        )
+    if validate:
+        for chunk in source.chunks(machine):
+            visible.check(chunk, what)
+    return source
+
+
+def _wrap(data: Any, what: str) -> Source:
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, Tensor):
+        return TensorSource(data.contiguous(), data.shape[1:])
+    if isinstance(data, np.memmap):
+        return ArraySource(data, data.shape[1:])
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (list, tuple, np.ndarray)):
+        if hasattr(data, "to_numpy"):  # a table
+            return _wrap(data.to_numpy(), what)
+        if len(data) == 0:
+            raise InvalidData(f"{what}: expected at least one row, found an empty data set")
+        return DatasetSource(data, _features(data[0]).shape)
+    try:
+        array = np.asarray(data)
+        if array.dtype == object or array.dtype.kind in "USO":
+            raise TypeError("not numbers")
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"{what}: expected an array of numbers, found {type(data).__name__} ({error})") from None
+    return TensorSource(tensor, tensor.shape[1:])
+
+
+def _features(item: Any) -> Tensor:
+    return torch.as_tensor(item[0] if isinstance(item, (tuple, list)) else item)

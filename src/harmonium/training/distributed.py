@@ -1,0 +1,40 @@
+"""Several processes under ``torchrun``: each has its shard of the data and its own chains; gradients are averaged."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from ..machines import BoltzmannMachine
+
+
+def world() -> tuple[int, int]:
+    """(rank, number of processes); (0, 1) outside a process group."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return 0, 1
+
+
+def average_(tensors: list[Tensor]) -> None:
+    """Replace each tensor by its mean over the processes."""
+    _, size = world()
+    if size == 1 or not tensors:
+        return
+    flat = torch.cat([t.flatten() for t in tensors])
+    dist.all_reduce(flat)
+    flat /= size
+    for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
+        tensor.copy_(part.view(tensor.shape))
+
+
+def average_gradients(machine: BoltzmannMachine) -> None:
+    """The mean gradient over the processes, in every one of them."""
+    average_([p.grad for p in machine.parameters() if p.grad is not None])
+
+
+def share_parameters(machine: BoltzmannMachine) -> None:
+    """Start every process with the parameters of the first."""
+    if world()[1] > 1:
+        for tensor in machine.state_dict().values():
+            dist.broadcast(tensor, 0)

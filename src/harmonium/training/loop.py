@@ -1,0 +1,329 @@
+"""The one training loop, for every machine, negative phase and unit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import Diverged, InvalidData, InvalidOption, RunError
+from ..machines import BoltzmannMachine
+from . import distributed
+from .batches import Source, as_source
+from .callbacks import Callback, Progress
+from .metrics import measure
+from .negative import PCD, NegativePhase
+from .progress import ProgressBar
+from .run import Run, log_spaced
+from .schedules import Clock, Constant, Schedule
+from .state import load_optimizer, stream
+from .transforms import Centred, Transform
+
+Optimizer = torch.optim.Optimizer
+_METRIC_ROWS = 1000
+_CHECK_EVERY = 100  # steps between looks at whether the parameters are finite
+# purposes of random streams, so that none disturbs another
+_ORDER, _INITIALISE, _CHAINS, _METRICS = range(4)
+
+
+@dataclass
+class Result:
+    """What :func:`fit` gives back: the trained machine and a row of metrics for each epoch."""
+
+    machine: BoltzmannMachine
+    history: list[dict[str, float]]
+
+
+def fit(
+    machine: BoltzmannMachine,
+    data: Any,
+    *,
+    negative: NegativePhase | None = None,
+    epochs: int = 10,
+    batch_size: int = 100,
+    optimizer: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None = None,
+    transforms: Sequence[Transform] | None = None,
+    schedule: Schedule | None = None,
+    callbacks: Sequence[Callback] = (),
+    run: str | Path | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    validation: Any = None,
+    initialise: bool | None = None,
+    metrics_every: int = 1,
+    resume: bool = False,
+    config: dict[str, Any] | None = None,
+) -> Result:
+    """Train ``machine`` in place on the rows of ``data``.
+
+    Args:
+        data: tensor, array, memmap, table or torch data set of n rows, each of the visible layer's shape.
+        negative: where the model's moments come from; ``PCD(1)`` unless given.
+        optimizer: a ``torch.optim`` optimiser of the machine's parameters, or a function that makes one from them,
+            such as ``lambda p: torch.optim.Adam(p, lr=1e-3)``. Plain SGD unless given, with a learning rate of 0.05
+            for bounded units and 0.005 for unbounded ones.
+        transforms: of gradients and parameters, in their order; ``(Centred(),)`` unless given.
+        schedule: of the learning rate, k and the batch.
+        run: folder for configuration, metrics and checkpoints; ``resume=True`` goes on from its last checkpoint, to the
+            bit as if training had never stopped.
+        validation: further rows, for the free-energy gap.
+        initialise: whether to set starting values from the data (see ``machine.initialise``); by default only where
+            all weights are zero, as in a new machine.
+        metrics_every: epochs between measurements.
+
+    >>> import torch, harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(2))
+    >>> data = torch.tensor([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).repeat(50, 1)
+    >>> result = hm.fit(rbm, data, negative=hm.Exact(), epochs=2, batch_size=50, seed=0, progress=False)
+    >>> [row["epoch"] for row in result.history]
+    [1, 2]
+    """
+    return _Training(
+        machine,
+        data,
+        negative or PCD(1),
+        epochs,
+        batch_size,
+        optimizer,
+        transforms,
+        schedule or Constant(),
+        list(callbacks),
+        run,
+        seed,
+        validation,
+        initialise,
+        metrics_every,
+        resume,
+        config,
+    ).train(progress)
+
+
+class _Training:
+    """The state of one call of :func:`fit`."""
+
+    def __init__(
+        self,
+        machine: BoltzmannMachine,
+        data: Any,
+        negative: NegativePhase,
+        epochs: int,
+        batch_size: int,
+        optimizer: Any,
+        transforms: Sequence[Transform] | None,
+        schedule: Schedule,
+        callbacks: list[Callback],
+        run: str | Path | None,
+        seed: int,
+        validation: Any,
+        initialise: bool | None,
+        metrics_every: int,
+        resume: bool,
+        config: dict[str, Any] | None,
+    ) -> None:
+        if epochs < 1 or batch_size < 1 or metrics_every < 1:
+            raise InvalidOption(
+                f"expected epochs, batch_size and metrics_every of at least 1, found {epochs}, {batch_size}, {metrics_every}"
+            )
+        self.machine, self.negative, self.epochs, self.seed = machine, negative, epochs, seed
+        self.schedule, self.callbacks, self.metrics_every = schedule, callbacks, metrics_every
+        self.rank, self.world = distributed.world()
+        self.source = as_source(data, machine)
+        self.validation = None if validation is None else as_source(validation, machine, what="validation data")
+        self.rows = torch.arange(self.rank, len(self.source), self.world)
+        self._check_batch(batch_size)
+        self.batch_size = batch_size
+        machine.check_normalisable()
+        self.run = Run(run) if run is not None and self.rank == 0 else None
+        if self.run is not None and self.run.exists() and not resume:
+            raise RunError(f"{self.run.folder}: holds a run already; resume it or choose another folder")
+        if resume and (self.run is None or not self.run.last.exists()):
+            resume = False  # killed before its first checkpoint: begin at the beginning
+        if self.run is not None:
+            self.run.clean()
+
+        if not resume:
+            self._initialise(initialise)
+        distributed.share_parameters(machine)
+        self.optimizer = self._optimizer(optimizer)
+        self.transforms = [Centred()] if transforms is None else list(transforms)
+        self.generator = stream(seed, _CHAINS, self.rank, device=machine.device)
+        self._begin_phases()
+        self.history: list[dict[str, float]] = []
+        self.epoch, self.seconds = 0, 0.0  # epochs done, and the time they took
+        if resume:
+            self._load()
+        elif self.run is not None:
+            self.run.write_config(config if config is not None else self._config())
+            self.run.write_snapshot(machine, 0)
+
+    # -- preparation ----------------------------------------------------------------------------------------
+
+    def _check_batch(self, batch_size: int) -> None:
+        if batch_size > len(self.rows):
+            raise InvalidData(f"batch of {batch_size} rows is larger than the data: found {len(self.rows)} rows")
+
+    def _initialise(self, initialise: bool | None) -> None:
+        if initialise is None:
+            initialise = not any(bool(c.weight.any()) for c in self.machine.links)
+        if initialise:
+            some = self.source.rows(self._some(len(self.source), 50_000), self.machine)
+            self.machine.initialise(some, generator=stream(self.seed, _INITIALISE, device=self.machine.device))
+
+    def _optimizer(self, optimizer: Any) -> Optimizer:
+        parameters = [p for p in self.machine.parameters() if p.requires_grad]
+        if optimizer is None:
+            bounded = all(not bool((u.tail().gaussian | u.tail().factorial).any()) for u in self.machine.units)
+            optimizer = torch.optim.SGD(parameters, lr=0.05 if bounded else 0.005)
+        elif not isinstance(optimizer, Optimizer):
+            optimizer = optimizer(parameters)
+        for group in optimizer.param_groups:
+            group.setdefault("initial_lr", group["lr"])
+        return optimizer
+
+    @torch.no_grad()
+    def _begin_phases(self) -> None:
+        start = self.source.rows(self._some(len(self.source), max(self.batch_size, 1000)), self.machine)
+        self.negative.begin(self.machine, self.batch_size, start, self.generator)
+        mean = torch.zeros(self.machine.visible.shape, dtype=torch.float64, device=self.machine.device)
+        for chunk in self.source.chunks(self.machine):
+            mean += chunk.double().sum(0)
+        for transform in self.transforms:
+            transform.begin(self.machine, mean / len(self.source))
+
+    def _some(self, n: int, most: int) -> Tensor:
+        """Up to ``most`` row numbers, the same for every run with this seed."""
+        order = torch.randperm(n, generator=stream(self.seed, _ORDER, 0, self.rank))
+        return order[:most]
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "harmonium": {"format": 1},
+            "machine": self.machine.config(),
+            "training": {"epochs": self.epochs, "batch_size": self.batch_size, "seed": self.seed},
+            "negative": self.negative.config(),
+            "transforms": [transform.config() for transform in self.transforms],
+        }
+
+    # -- the loop -------------------------------------------------------------------------------------------
+
+    def train(self, progress: bool) -> Result:
+        state = Progress(self.machine, self.negative, self.epoch, self.epochs, history=self.history)
+        for callback in self.callbacks:
+            callback.on_start(state)
+        kept = log_spaced(self.epochs)
+        with ProgressBar(self.epochs, self.epoch, progress and self.rank == 0) as bar:
+            while self.epoch < self.epochs and not state.stop:
+                began = time.perf_counter()
+                self._one_epoch(bar)
+                self.seconds += time.perf_counter() - began
+                self.epoch += 1
+                last = self.epoch == self.epochs
+                if last:
+                    for transform in self.transforms:
+                        transform.end(self.machine)
+                self._check_finite(self.epoch)
+                state.epoch, state.metrics = self.epoch, self._metrics(time.perf_counter() - began)
+                for callback in self.callbacks:
+                    callback.on_epoch(state)
+                self.history.append(dict(state.metrics))
+                bar.update(self.epoch, state.metrics)
+                self._save(self.epoch in kept or state.stop)
+        for callback in self.callbacks:
+            callback.on_end(state)
+        return Result(self.machine, self.history)
+
+    @torch.no_grad()
+    def _one_epoch(self, bar: ProgressBar) -> None:
+        epoch = self.epoch + 1
+        setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
+        if setting.batch_size is not None and setting.batch_size != self.batch_size:
+            self._check_batch(setting.batch_size)
+            self.batch_size = setting.batch_size
+            self.negative.resize(self.machine, self.batch_size)
+        order = self.rows[torch.randperm(len(self.rows), generator=stream(self.seed, _ORDER, epoch, self.rank))]
+        steps = len(order) // self.batch_size
+        for step in range(steps):
+            clock = Clock(epoch, self.epochs, (self.epoch + step / steps) / self.epochs)
+            self._step(order[step * self.batch_size : (step + 1) * self.batch_size], clock)
+            if step % _CHECK_EVERY == _CHECK_EVERY - 1:
+                self._check_finite(epoch)
+                bar.update(self.epoch + (step + 1) / steps, self.history[-1] if self.history else {})
+
+    def _step(self, index: Tensor, clock: Clock) -> None:
+        setting = self.schedule(clock)
+        if setting.k is not None:
+            self.negative.k = setting.k
+        self.source.take(index, self.negative.data_slot)
+        self.negative.gradient(self.machine, self.generator)
+        distributed.average_gradients(self.machine)
+        for transform in self.transforms:
+            transform.gradient(self.machine, self.negative)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * setting.rate
+        self.optimizer.step()
+        for coupling in self.machine.links:
+            coupling.project()
+        for transform in self.transforms:
+            transform.parameters(self.machine, clock)
+
+    def _check_finite(self, epoch: int) -> None:
+        for name, parameter in self.machine.named_parameters():
+            if not bool(torch.isfinite(parameter).all()):
+                kept = f"; the last good checkpoint is {self.run.last}" if self.run and self.run.last.exists() else ""
+                raise Diverged(
+                    f"training diverged in epoch {epoch}: {name} is no longer finite; try a smaller learning rate{kept}"
+                )
+
+    # -- keeping --------------------------------------------------------------------------------------------
+
+    def _metrics(self, seconds: float) -> dict[str, float]:
+        values: dict[str, float] = {"epoch": self.epoch, "seconds": round(self.seconds, 3)}
+        values["samples_per_second"] = round(len(self.rows) * self.world / seconds, 1)
+        if self.epoch % self.metrics_every == 0 or self.epoch == self.epochs:
+            train = self._metric_rows(self.source)
+            test = None if self.validation is None else self._metric_rows(self.validation)
+            generator = stream(self.seed, _METRICS, self.epoch, device=self.machine.device)
+            values |= measure(self.machine, train, test, generator)
+        return values
+
+    def _metric_rows(self, source: Source) -> Tensor:
+        return source.rows(self._some(len(source), _METRIC_ROWS), self.machine)
+
+    def _save(self, snapshot: bool) -> None:
+        if self.run is None:
+            return
+        self.run.write_metrics(self.history)
+        if snapshot:
+            self.run.write_snapshot(self.machine, self.epoch)
+        self.run.write_checkpoint(
+            self.machine,
+            {
+                "epoch": self.epoch,
+                "seconds": self.seconds,
+                "batch_size": self.batch_size,
+                "k": self.negative.k,
+                "optimizer": self.optimizer.state_dict(),
+                "negative": self.negative.state_dict(),
+                "transforms": [transform.state_dict() for transform in self.transforms],
+                "generator": self.generator.get_state(),
+            },
+        )
+
+    @torch.no_grad()
+    def _load(self) -> None:
+        assert self.run is not None
+        state = self.run.read_checkpoint(self.machine)
+        self.epoch, self.seconds = state["epoch"], state["seconds"]
+        self.batch_size, self.negative.k = state["batch_size"], state["k"]
+        self.negative.resize(self.machine, self.batch_size)
+        load_optimizer(self.optimizer, state["optimizer"])
+        self.negative.load_state_dict(state["negative"], self.machine)
+        for transform, kept in zip(self.transforms, state["transforms"], strict=True):
+            transform.load_state_dict(kept)
+        self.generator.set_state(state["generator"])
+        self.history.extend(row for row in self.run.read_metrics() if row["epoch"] <= self.epoch)

@@ -1,0 +1,21 @@
+"""The one principle of learning: the loss is a difference of two free energies."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..machines import RBM
+
+
+def contrastive(machine: RBM, data: Tensor, model: Tensor) -> Tensor:
+    """⟨F(v)⟩_data - ⟨F(v')⟩_model, to be minimised; eq. (4) of the differentiable-RBM paper with its sign mended.
+
+    ``data`` (n, *visible) and ``model`` (m, *visible) are held fixed; the gradient with respect to the parameters is
+    that of contrastive divergence. ``fit`` uses the same gradient as a difference of moments, without the graph.
+
+    >>> import torch, harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
+    >>> contrastive(rbm, torch.ones(3, 4), torch.ones(3, 4)).item()
+    0.0
+    """
+    return machine.free_energy(data.detach()).mean() - machine.free_energy(model.detach()).mean()

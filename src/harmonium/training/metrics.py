@@ -1,0 +1,31 @@
+"""The numbers people watch while a machine learns. Computed on a schedule, never inside the step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+
+from ..errors import NotEnumerable
+from ..likelihood import pseudo_log_likelihood
+from ..machines import RBM, BoltzmannMachine
+
+
+@torch.no_grad()
+def measure(machine: BoltzmannMachine, train: Tensor, test: Tensor | None, generator: Generator) -> dict[str, float]:
+    """Pseudo-likelihood per site, reconstruction error, free-energy gap, weight norm, on some rows of the data.
+
+    ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is ⟨F⟩_test - ⟨F⟩_train,
+    which grows when the machine overfits.
+    """
+    values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.links) ** 0.5}
+    if isinstance(machine, RBM):
+        values["reconstruction"] = (machine.reconstruct(train) - train).square().mean().item()
+        try:
+            pseudo = pseudo_log_likelihood(machine, train, exact=False, generator=generator)
+            values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites
+        except NotEnumerable:
+            pass
+        if test is not None:
+            gap = machine.free_energy(test).double().mean() - machine.free_energy(train).double().mean()
+            values["free_energy_gap"] = gap.item()
+    return values

@@ -1,0 +1,7 @@
+"""Negative phases: training methods differ only in where F_model comes from."""
+
+from .base import NegativePhase
+from .exact import Exact
+from .sampled import CD, PCD, Sampled
+
+__all__ = ["CD", "PCD", "Exact", "NegativePhase", "Sampled"]

@@ -1,0 +1,80 @@
+"""Negative phases: where the moments of the model come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Generator, Tensor
+
+from ...errors import InvalidOption
+from ...machines import RBM, BoltzmannMachine
+from ...units import Unit
+
+
+class NegativePhase:
+    """Computes the gradient of ⟨F⟩_data - F_model for one batch.
+
+    ``begin`` is called once with the number of rows of a batch; then, for every step, the loop writes the batch into
+    ``data_slot`` and calls ``gradient``, which leaves the result in ``.grad`` of the machine's parameters and the
+    batch's mean states in ``data_means``.
+    """
+
+    #: Gibbs sweeps a step; schedules may change it. Phases that do not sample ignore it.
+    k: int = 1
+    data_slot: Tensor
+
+    def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
+        """Prepare for batches of ``batch_size`` rows; ``start`` (n, *visible) are some rows of the data."""
+        raise NotImplementedError
+
+    def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
+        """Go on with batches of another size, keeping the chains."""
+        raise NotImplementedError
+
+    def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
+        """Write the gradient for the batch in ``data_slot``."""
+        raise NotImplementedError
+
+    def data_means(self, machine: BoltzmannMachine) -> list[Tensor]:
+        """The mean state of every layer over the batch of the last step, visible first."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """What has to be kept for the run to go on as if it had never stopped."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
+        """Take back what :meth:`state_dict` gave."""
+
+    def config(self) -> dict[str, Any]:
+        """The phase in plain words, for the run's configuration."""
+        return {"method": type(self).__name__.lower(), **{k: v for k, v in vars(self).items() if k in ("k", "chains")}}
+
+
+def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
+    """The machine, which has to have two layers."""
+    if not isinstance(machine, RBM):
+        raise InvalidOption(f"{what} expects an RBM (two layers), found {type(machine).__name__}")
+    return machine
+
+
+def write_gradient(parameter: Tensor, value: Tensor) -> None:
+    """Put ``value`` into ``.grad``, in place where there is one already."""
+    if parameter.grad is None:
+        parameter.grad = value.clone().reshape(parameter.shape)
+    else:
+        parameter.grad.copy_(value.reshape(parameter.shape))
+
+
+def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
+    """Write the gradient with respect to a unit's natural parameters, through how they are stored."""
+    for parameter in unit.parameters():
+        if parameter.grad is not None:
+            parameter.grad.zero_()
+    unit.accumulate_gradient(gradients)
+
+
+def only_bias(unit: Unit) -> bool:
+    """Whether all that the unit learns is one bias, the plain case with a shortcut."""
+    names = [name for name, parameter in unit.named_parameters() if parameter.requires_grad]
+    return names in ([], ["bias"])

@@ -1,0 +1,40 @@
+"""The exact negative phase, by enumeration."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+
+from ...machines import BoltzmannMachine, enumeration
+from .base import NegativePhase, as_rbm, write_gradient, write_unit_gradient
+
+
+class Exact(NegativePhase):
+    """F_model = -ln Z by enumeration: maximum likelihood for small machines, and the oracle of the other phases.
+
+    >>> Exact().config()
+    {'method': 'exact'}
+    """
+
+    def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
+        as_rbm(machine, "Exact")
+        enumeration.cheaper_parity(machine)
+        self.resize(machine, batch_size)
+
+    def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
+        self.data_slot = torch.zeros(batch_size, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
+
+    def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
+        rbm = as_rbm(machine, "Exact")
+        layers, links = enumeration.moments(rbm)
+        field = rbm.coupling.up(self.data_slot)
+        self._hidden = rbm.hidden.mean(field)
+        data = (rbm.visible.statistics(self.data_slot), rbm.hidden.moments(field, mean=self._hidden))
+        for unit, model, batch in zip(rbm.units, layers, data, strict=True):
+            write_unit_gradient(unit, {name: model[name] - value.mean(0) for name, value in batch.items()})
+        if rbm.coupling.weight.requires_grad:
+            correlation = rbm.coupling.correlate(self.data_slot, self._hidden / len(self._hidden))
+            write_gradient(rbm.coupling.weight, links[0] - correlation)
+
+    def data_means(self, machine: BoltzmannMachine) -> list[Tensor]:
+        return [self.data_slot.mean(0), self._hidden.mean(0)]

@@ -1,0 +1,153 @@
+"""Negative phases by Gibbs sampling: contrastive divergence and persistent chains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ...errors import InvalidOption
+from ...machines import RBM, BoltzmannMachine
+from ...units import Unit
+from .base import NegativePhase, as_rbm, only_bias, write_gradient, write_unit_gradient
+
+
+class Sampled(NegativePhase):
+    """Model moments over the visible states of Markov chains.
+
+    The batch and the chains are the upper and lower rows of one buffer, so that a step computes each field once:
+    the gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B on the data and +1/C on the chains.
+    """
+
+    def __init__(self, k: int = 1, chains: int | None = None) -> None:
+        if k < 1 or (chains is not None and chains < 1):
+            raise InvalidOption(f"expected k ≥ 1 and chains ≥ 1, found k={k}, chains={chains}")
+        self.k, self.chains = k, chains
+
+    def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
+        rbm = as_rbm(machine, type(self).__name__)
+        self._allocate(rbm, batch_size, batch_size if self.chains is None else self.chains)
+        rows = torch.arange(self._n_chains, device=rbm.device) % len(start)
+        self._chain_v.copy_(start[rows])
+        self._bound = rbm.visible.bind(self._chain_v)
+        rbm.hidden.sample_(rbm.coupling.up_(self._chain_v, self._chain_field), self._h, generator)
+
+    def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
+        rbm = as_rbm(machine, type(self).__name__)
+        v, h = self._chain_v.clone(), self._h
+        self._allocate(rbm, batch_size, batch_size if self.chains is None else self.chains)
+        rows = torch.arange(self._n_chains, device=rbm.device) % len(v)
+        self._chain_v.copy_(v[rows])
+        self._h.copy_(h[rows])
+        self._bound = rbm.visible.bind(self._chain_v)
+
+    def _allocate(self, rbm: RBM, batch: int, chains: int) -> None:
+        def buffer(n: int, unit: Unit) -> Tensor:
+            return torch.zeros(n, *unit.shape, dtype=rbm.dtype, device=rbm.device)
+
+        n = batch + chains
+        self._n_batch, self._n_chains = batch, chains
+        self._v, self._field, self._mean, self._signed = (
+            buffer(n, rbm.visible),
+            buffer(n, rbm.hidden),
+            buffer(n, rbm.hidden),
+            buffer(n, rbm.hidden),
+        )
+        self._visible_field, self._h = buffer(chains, rbm.visible), buffer(chains, rbm.hidden)
+        self.data_slot, self._chain_v = self._v[:batch], self._v[batch:]
+        self._chain_field, self._chain_mean = self._field[batch:], self._mean[batch:]
+        self._signs = torch.cat([torch.full((batch,), -1.0 / batch), torch.full((chains,), 1.0 / chains)]).to(self._v)
+        self._shortcut = {id(unit): only_bias(unit) for unit in rbm.units}
+
+    def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
+        rbm = as_rbm(machine, type(self).__name__)
+        self.advance(rbm, generator)
+        visible, hidden, coupling = rbm.visible, rbm.hidden, rbm.coupling
+        self._write(visible, self._v, lambda: visible.statistics(self._v))
+        self._write(hidden, self._mean, lambda: hidden.moments(self._field, mean=self._mean))
+        torch.mul(self._mean, self._signs.view(-1, *(1 for _ in hidden.shape)), out=self._signed)
+        if coupling.weight.requires_grad:
+            if coupling.weight.grad is None:
+                coupling.weight.grad = torch.zeros_like(coupling.weight)
+            coupling.correlate(self._v, self._signed, out=coupling.weight.grad)
+
+    def advance(self, rbm: RBM, generator: Generator | None) -> None:
+        """Move the chains; afterwards ``_v``, ``_field`` and ``_mean`` hold batch and chains with their hidden means."""
+        raise NotImplementedError
+
+    def _visible_given_hidden(self, rbm: RBM, generator: Generator | None) -> None:
+        self._bound.sample_(rbm.coupling.down_(self._h, self._visible_field), self._chain_v, generator)
+
+    def _write(self, unit: Unit, bias_statistic: Tensor, others: Any) -> None:
+        if self._shortcut[id(unit)]:
+            if unit.bias.requires_grad:
+                write_gradient(unit.bias, self._contract(bias_statistic))
+        else:
+            write_unit_gradient(unit, {name: self._contract(value) for name, value in others().items()})
+
+    def _contract(self, statistic: Tensor) -> Tensor:
+        flat = statistic.reshape(len(statistic), -1)
+        return torch.mv(flat.T, self._signs).view(statistic.shape[1:])
+
+    def data_means(self, machine: BoltzmannMachine) -> list[Tensor]:
+        return [self._v[: self._n_batch].mean(0), self._mean[: self._n_batch].mean(0)]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"v": self._chain_v.clone(), "h": self._h.clone()}
+
+    def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
+        self._chain_v.copy_(state["v"])
+        self._h.copy_(state["h"])
+        self._bound = machine.visible.bind(self._chain_v)
+
+
+class CD(Sampled):
+    """Contrastive divergence: k Gibbs sweeps that start at the data of each batch.
+
+    >>> CD(10).config()
+    {'method': 'cd', 'k': 10}
+    """
+
+    def __init__(self, k: int = 1) -> None:
+        super().__init__(k)
+
+    def config(self) -> dict[str, Any]:
+        return {"method": "cd", "k": self.k}
+
+    def advance(self, rbm: RBM, generator: Generator | None) -> None:
+        coupling, hidden, batch = rbm.coupling, rbm.hidden, self._n_batch
+        self._bound = rbm.visible.bind(self.data_slot)
+        field, mean = self._field[:batch], self._mean[:batch]
+        coupling.up_(self.data_slot, field)
+        hidden.mean_(field, mean)
+        hidden.sample_(field, self._h, generator, mean=mean)
+        for step in range(self.k):
+            self._visible_given_hidden(rbm, generator)
+            coupling.up_(self._chain_v, self._chain_field)
+            if step < self.k - 1:
+                hidden.sample_(self._chain_field, self._h, generator)
+        hidden.mean_(self._chain_field, self._chain_mean)
+
+
+class PCD(Sampled):
+    """Persistent contrastive divergence: chains that go on from step to step, k sweeps each.
+
+    The chains are kept by their *hidden* state, which saves one product a step.
+
+    >>> PCD(1, chains=500).config()
+    {'method': 'pcd', 'k': 1, 'chains': 500}
+    """
+
+    def config(self) -> dict[str, Any]:
+        return {"method": "pcd", "k": self.k, **({} if self.chains is None else {"chains": self.chains})}
+
+    def advance(self, rbm: RBM, generator: Generator | None) -> None:
+        coupling, hidden = rbm.coupling, rbm.hidden
+        for _ in range(self.k - 1):
+            self._visible_given_hidden(rbm, generator)
+            hidden.sample_(coupling.up_(self._chain_v, self._chain_field), self._h, generator)
+        self._visible_given_hidden(rbm, generator)
+        coupling.up_(self._v, self._field)
+        hidden.mean_(self._field, self._mean)
+        hidden.sample_(self._chain_field, self._h, generator, mean=self._chain_mean)

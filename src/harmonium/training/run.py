@@ -1,0 +1,123 @@
+"""The run folder: configuration, metrics, checkpoints. Every write is atomic."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from .. import files
+from ..errors import CheckpointError, RunError
+from ..machines import BoltzmannMachine
+from . import toml
+from .state import flatten, unflatten
+
+_TRAINING = "training"
+
+
+class Run:
+    """``runs/NAME/``: config.toml, metrics.csv, checkpoints/last.safetensors and a log-spaced trajectory of machines."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    @property
+    def config_path(self) -> Path:
+        """config.toml: all that is needed to run it again."""
+        return self.folder / "config.toml"
+
+    @property
+    def metrics_path(self) -> Path:
+        """metrics.csv: a row for each epoch."""
+        return self.folder / "metrics.csv"
+
+    @property
+    def last(self) -> Path:
+        """The newest checkpoint, with all that an exact resume needs."""
+        return self.folder / "checkpoints" / "last.safetensors"
+
+    def exists(self) -> bool:
+        """Whether something was run here before."""
+        return self.config_path.exists() or self.last.exists()
+
+    # -- configuration --------------------------------------------------------------------------------------
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Record the configuration."""
+        files.write_text(self.config_path, toml.dumps(config))
+
+    def read_config(self) -> dict[str, Any]:
+        """The recorded configuration."""
+        try:
+            return tomllib.loads(self.config_path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RunError(f"{self.folder}: not a run folder (no config.toml)") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise RunError(f"{self.config_path}: damaged ({error})") from None
+
+    # -- metrics --------------------------------------------------------------------------------------------
+
+    def write_metrics(self, history: list[dict[str, float]]) -> None:
+        """Write the whole table; columns in the order in which they first appear."""
+        columns = list(dict.fromkeys(key for row in history for key in row))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: repr(value) for key, value in row.items()} for row in history)
+        files.write_text(self.metrics_path, text.getvalue())
+
+    def read_metrics(self) -> list[dict[str, float]]:
+        """The table as written, without the empty cells."""
+        if not self.metrics_path.exists():
+            return []
+        with self.metrics_path.open(newline="", encoding="utf-8") as file:
+            rows = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(file)]
+        return [{**row, "epoch": int(row["epoch"])} for row in rows]
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def write_checkpoint(self, machine: BoltzmannMachine, training: dict[str, Any]) -> None:
+        """Replace the newest checkpoint."""
+        plain, tensors = flatten(training, _TRAINING)
+        files.write_tensors(self.last, tensors, {_TRAINING: json.dumps(plain)}, machine)
+
+    def read_checkpoint(self, machine: BoltzmannMachine) -> dict[str, Any]:
+        """Load the newest checkpoint's parameters into ``machine`` and return the training state."""
+        tensors, metadata = files.read_tensors(self.last)
+        files.load_parameters(machine, self.last, tensors)
+        if _TRAINING not in metadata:
+            raise CheckpointError(f"{self.last}: a machine without training state; it cannot be resumed")
+        state: dict[str, Any] = unflatten(json.loads(metadata[_TRAINING]), tensors)
+        return state
+
+    def write_snapshot(self, machine: BoltzmannMachine, epoch: int) -> None:
+        """Keep the machine of this epoch as a part of the trajectory."""
+        files.write_tensors(
+            self.folder / "checkpoints" / f"epoch-{epoch:06d}.safetensors", {}, {"epoch": str(epoch)}, machine
+        )
+
+    def trajectory(self) -> list[tuple[int, Path]]:
+        """The kept machines, as (epoch, file), in order."""
+        found = sorted((self.folder / "checkpoints").glob("epoch-*.safetensors"))
+        return [(int(path.stem.removeprefix("epoch-")), path) for path in found]
+
+    def clean(self) -> None:
+        """Remove temporary files that a kill may have left."""
+        for path in self.folder.glob("**/.*.tmp"):
+            path.unlink(missing_ok=True)
+
+
+def log_spaced(epochs: int, per_decade: int = 8) -> set[int]:
+    """Epochs at which a machine is kept: 0, 1, 2, 3, … ever sparser, and the last.
+
+    >>> sorted(log_spaced(20))
+    [0, 1, 2, 3, 4, 6, 7, 10, 13, 18, 20]
+    """
+    kept, k = {0, epochs}, 0
+    while (epoch := round(10 ** (k / per_decade))) <= epochs:
+        kept.add(epoch)
+        k += 1
+    return kept

@@ -1,0 +1,71 @@
+"""Schedules: how the learning rate, the number of sweeps and the batch change during training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..errors import InvalidOption
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Where training is: ``epoch`` counts from 1, ``fraction`` of the whole run is done (0 to 1)."""
+
+    epoch: int
+    epochs: int
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a schedule decides: ``rate`` multiplies the optimiser's learning rate; ``None`` leaves k or the batch alone."""
+
+    rate: float = 1.0
+    k: int | None = None
+    batch_size: int | None = None
+
+
+Schedule = Callable[[Clock], Setting]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The optimiser's learning rate throughout."""
+
+    def __call__(self, clock: Clock) -> Setting:
+        return Setting()
+
+
+@dataclass(frozen=True)
+class LinearDecay:
+    """Constant for the share ``constant`` of the run, then linear to zero.
+
+    >>> LinearDecay(0.3)(Clock(epoch=7, epochs=10, fraction=0.65)).rate
+    0.5
+    """
+
+    constant: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.constant < 1:
+            raise InvalidOption(f"constant: expected a share of the run in [0, 1), found {self.constant}")
+
+    def __call__(self, clock: Clock) -> Setting:
+        return Setting(rate=min(1.0, (1 - clock.fraction) / (1 - self.constant)))
+
+
+@dataclass(frozen=True)
+class GrowingSteps:
+    """k = ⌈epoch/every⌉ sweeps and the learning rate η = η₀/k: the schedule of the interaction-models paper.
+
+    >>> GrowingSteps()(Clock(epoch=11, epochs=500, fraction=0.02))
+    Setting(rate=0.5, k=2, batch_size=None)
+    """
+
+    every: int = 10
+
+    def __call__(self, clock: Clock) -> Setting:
+        k = math.ceil(clock.epoch / self.every)
+        return Setting(rate=1 / k, k=k)

@@ -1,0 +1,34 @@
+"""Units: one small file each, behind the contract of :class:`Unit`."""
+
+from .base import Tail, Unit
+from .bernoulli import Bernoulli
+from .binomial import Binomial
+from .double_relu import DoubleReLU
+from .gaussian import Gaussian
+from .mixed import Mixed
+from .multinary import Multinary
+from .multinomial import Multinomial
+from .poisson import Poisson
+from .potts import Potts
+from .relu import ReLU
+from .spin import Spin
+from .truncated_gauss_bernoulli import TruncatedGaussBernoulli
+from .truncated_gaussian import TruncatedGaussian
+
+__all__ = [
+    "Bernoulli",
+    "Binomial",
+    "DoubleReLU",
+    "Gaussian",
+    "Mixed",
+    "Multinary",
+    "Multinomial",
+    "Poisson",
+    "Potts",
+    "ReLU",
+    "Spin",
+    "Tail",
+    "TruncatedGaussBernoulli",
+    "TruncatedGaussian",
+    "Unit",
+]

@@ -1,0 +1,306 @@
+"""The contract of a unit: everything the library does follows from its log-partition function ln Z(B, A)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor, nn
+
+from ..errors import InvalidData, InvalidOption, NotEnumerable, unknown
+from .support import Support
+
+Value = float | Tensor
+
+
+@dataclass(frozen=True)
+class Tail:
+    """How the weight of each unit of a layer falls at infinity (tensors of the layer's flat size).
+
+    ``gaussian``: it falls as e^{-precision x²/2}; ``factorial``: as 1/x!; neither: the support is bounded.
+    ``one_sided``: only x → +∞ exists. A machine decides from this whether its partition function is finite.
+    """
+
+    gaussian: Tensor
+    factorial: Tensor
+    one_sided: Tensor
+    precision: Tensor
+
+    @staticmethod
+    def bounded(n: int) -> Tail:
+        """The tail of units that have none."""
+        no = torch.zeros(n, dtype=torch.bool)
+        return Tail(no, no, no, torch.full((n,), math.inf, dtype=torch.float64))
+
+    @staticmethod
+    def normal(precision: Tensor, one_sided: bool = False) -> Tail:
+        """A Gaussian tail of the given precision, on both sides or on the right only."""
+        precision = precision.detach().double().cpu().flatten()
+        yes = torch.ones(precision.numel(), dtype=torch.bool)
+        return Tail(yes, ~yes, yes if one_sided else ~yes, precision)
+
+    @staticmethod
+    def poisson(n: int) -> Tail:
+        """The tail 1/x! of counts."""
+        yes = torch.ones(n, dtype=torch.bool)
+        return Tail(~yes, yes, yes, torch.full((n,), math.inf, dtype=torch.float64))
+
+    @staticmethod
+    def join(tails: Iterable[Tail]) -> Tail:
+        """The tail of several groups of units side by side."""
+        tails = list(tails)
+        fields = ("gaussian", "factorial", "one_sided", "precision")
+        return Tail(*(torch.cat([getattr(tail, name) for tail in tails]) for name in fields))
+
+
+class Unit(nn.Module):
+    """A layer of independent units with weight e^{-U(x)} on their support.
+
+    In a field B and with a quadratic term A (both of the layer's shape, with any leading batch dimensions)::
+
+        ln Z(B, A) = ln ∫ dx e^{-U(x) + B x - A x²/2},   mean f_a = ∂_B ln Z,   variance f_c = ∂²_B ln Z
+
+    A subclass of one's own needs ``support``, :meth:`log_weight`, :meth:`log_partition` and :meth:`sample`; every
+    unit here also overrides mean, variance and cumulants with stable closed forms. Natural parameters enter -U
+    linearly; the ``bias`` of a unit enters as +b·x. ``learn`` names the natural parameters that training changes.
+    """
+
+    support: Support
+    #: how many trailing dimensions of ``shape`` make one unit: 0 for scalar units, 1 for one-hot or count vectors
+    event_dims: ClassVar[int] = 0
+    #: whether a unit is a one-hot vector, so that a constant added to its fields changes nothing
+    one_hot: ClassVar[bool] = False
+    #: the natural parameters of the unit, by the name of its constructor's keyword
+    naturals: ClassVar[tuple[str, ...]] = ("bias",)
+
+    registry: ClassVar[dict[str, type[Unit]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Unit.registry[cls.name()] = cls
+
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        bias: Value = 0.0,
+        learn: Iterable[str] = ("bias",),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.shape = torch.Size((shape,) if isinstance(shape, int) else tuple(shape))
+        if not self.shape or min(self.shape) < 1 or len(self.shape) < self.event_dims:
+            raise InvalidOption(f"{self.name()}: expected a layer shape of positive sizes, found {tuple(self.shape)}")
+        self.learn = tuple(learn)
+        for name in self.learn:
+            if name not in self.naturals:
+                raise unknown(f"parameter of {self.name()} to learn", name, self.naturals)
+        self.options = dict(options or {})
+        self.bias = self._parameter("bias", bias)
+
+    # -- what a unit is -------------------------------------------------------------------------------------
+
+    @classmethod
+    def name(cls) -> str:
+        """The unit's name on the command line and in files: ``TruncatedGaussian`` is ``truncated-gaussian``."""
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__.replace("ReLU", "Relu"))
+        return words.lower()
+
+    @property
+    def size(self) -> int:
+        """The number of entries of one state of the layer."""
+        return self.shape.numel()
+
+    @property
+    def sites(self) -> int:
+        """The number of units in the layer (a one-hot vector is one unit)."""
+        return self.shape[: len(self.shape) - self.event_dims].numel()
+
+    def config(self) -> dict[str, Any]:
+        """What is needed to build the unit again, parameters aside: plain numbers and strings."""
+        return {"unit": self.name(), "shape": list(self.shape), "learn": list(self.learn), **self.options}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Unit:
+        """The unit that :meth:`config` describes, with default parameters."""
+        try:
+            kind = Unit.registry[config["unit"]]
+        except KeyError:
+            raise unknown("unit", str(config.get("unit")), Unit.registry) from None
+        if kind.from_config.__func__ is not Unit.from_config.__func__:  # type: ignore[attr-defined]
+            return kind.from_config(config)
+        options = {key: value for key, value in config.items() if key not in ("unit", "shape")}
+        return kind(config["shape"], **options)
+
+    def extra_repr(self) -> str:
+        options = "".join(f", {key}={value}" for key, value in self.options.items())
+        return f"{tuple(self.shape)}{options}"
+
+    def tail(self) -> Tail:
+        """How the weight falls at infinity; bounded unless a unit says otherwise."""
+        return Tail.bounded(self.size)
+
+    def bind(self, x: Tensor) -> Unit:
+        """The layer as a chain through the states ``x`` sees it: what no move changes (a document's length) is fixed."""
+        return self
+
+    # -- the one function and its derivatives ---------------------------------------------------------------
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        """-U(x) for each unit: (..., *shape) -> (..., *site shape)."""
+        raise NotImplementedError
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        """ln Z(B, A) for each unit: (..., *shape) -> (..., *site shape); differentiable."""
+        raise NotImplementedError
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        """f_a = ∂_B ln Z(B, A): (..., *shape) -> (..., *shape)."""
+        return _derivative(lambda field: self.log_partition(field, A), B)
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        """f_c = ∂²_B ln Z(B, A), for vector units the diagonal: (..., *shape) -> (..., *shape)."""
+        return _derivative(lambda field: self.mean(field, A), B, diagonal_dims=self.event_dims)
+
+    def mode(self, B: Tensor) -> Tensor:
+        """The most probable value in the field B, which is the activation function: (..., *shape) -> (..., *shape)."""
+        states = self.support.states()
+        if states is None:
+            raise NotImplementedError(f"{self.name()}: mode of an infinite support needs a formula")
+        states = states.to(B)
+        weights = torch.stack([self.log_weight(state.expand(B.shape)) + self._dot(B, state) for state in states])
+        return states[weights.argmax(0)]
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        """An exact draw of each unit in the field B: (..., *shape) -> (..., *shape)."""
+        raise NotImplementedError
+
+    def cumulant(self, n: int) -> Tensor:
+        """The n-th cumulant of the free unit (B = 0), n from 1 to 6: (*shape)."""
+        zero = torch.zeros(self.shape, dtype=self.bias.dtype, device=self.bias.device, requires_grad=True)
+        with torch.enable_grad():
+            value = self.mean(zero)
+            for _ in range(n - 1):
+                (value,) = torch.autograd.grad(value.sum(), zero, create_graph=True)
+        return value.detach()
+
+    # -- sufficient statistics ------------------------------------------------------------------------------
+
+    def natural(self) -> dict[str, Tensor]:
+        """The natural parameters as differentiable tensors; -U(x) = Σ natural · statistics + a constant of x."""
+        return {"bias": self.bias}
+
+    def statistics(self, x: Tensor) -> dict[str, Tensor]:
+        """The sufficient statistic of each natural parameter at the states ``x``: each (..., *shape)."""
+        return {"bias": x}
+
+    def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
+        """The conditional expectation of each statistic in the field B; ``mean`` where it is known already."""
+        return {"bias": self.mean(B, A) if mean is None else mean}
+
+    def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
+        """Add the gradient with respect to the natural parameters to ``.grad`` of what is stored."""
+        with torch.enable_grad():
+            for name, value in self.natural().items():
+                if value.requires_grad:
+                    value.backward(gradients[name].reshape(value.shape))
+
+    def biases(self) -> list[nn.Parameter]:
+        """The bias as it is stored: one parameter, or one for each part of a mixed layer, in the layer's order."""
+        return [self.bias]
+
+    @torch.no_grad()
+    def shift_bias(self, change: Tensor) -> None:
+        """Add ``change`` (*shape) to the bias."""
+        pieces = change.flatten().split([bias.numel() for bias in self.biases()])
+        for bias, piece in zip(self.biases(), pieces, strict=True):
+            bias.add_(piece.view(bias.shape))
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """Set the parameters so that the free unit has the single-site statistics of ``data`` (n, *shape)."""
+        raise NotImplementedError(f"{self.name()} units cannot be initialised from data")
+
+    # -- in-place forms for the hot loop: a unit overrides them only for speed -------------------------------
+
+    def mean_(self, B: Tensor, out: Tensor) -> Tensor:
+        """Write the mean in the field B into ``out``."""
+        return out.copy_(self.mean(B))
+
+    def sample_(
+        self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None
+    ) -> Tensor:
+        """Write a draw in the field B into ``out``; ``mean`` where it is known already, else B may be overwritten."""
+        return out.copy_(self.sample(B, generator=generator))
+
+    # -- enumeration ----------------------------------------------------------------------------------------
+
+    @property
+    def cardinality(self) -> int | None:
+        """The number of states of the layer; ``None`` where it is infinite."""
+        states = self.support.states()
+        return None if states is None else len(states) ** self.sites
+
+    def enumerate(self, index: Tensor | None = None) -> Tensor:
+        """The states of the layer with the given numbers (default: all), unit 0 changing fastest: (n, *shape)."""
+        states = self.support.states()
+        if states is None:
+            raise NotEnumerable(f"{self.name()} units have infinitely many states")
+        states = states.to(self.bias)
+        index = torch.arange(len(states) ** self.sites) if index is None else index
+        digits = torch.empty(len(index), self.sites, dtype=torch.int64)
+        for site in range(self.sites):
+            digits[:, site] = index % len(states)
+            index = index // len(states)
+        return states[digits.to(states.device)].reshape(len(digits), *self.shape)
+
+    def check(self, x: Tensor, what: str = "data") -> None:
+        """Raise :class:`InvalidData` unless ``x`` is (n, *shape) with every value in the support."""
+        if x.shape[1:] != self.shape:
+            raise InvalidData(
+                f"{what}: expected shape (n, {', '.join(map(str, self.shape))}) for {self.name()} units, "
+                f"found {tuple(x.shape)}"
+            )
+        self.support.check(x, what)
+
+    # -- helpers --------------------------------------------------------------------------------------------
+
+    def _dot(self, B: Tensor, x: Tensor) -> Tensor:
+        """B x for each unit: summed over the components of a vector unit."""
+        product = B * x
+        return product.sum(-1) if self.event_dims else product
+
+    def _parameter(self, name: str, value: Value) -> nn.Parameter:
+        value = torch.as_tensor(value)
+        if not value.is_floating_point():
+            value = value.to(torch.get_default_dtype())
+        value = value.detach().clone()
+        try:
+            full = value.expand(self.shape).clone()
+        except RuntimeError:
+            raise InvalidOption(
+                f"{name}: expected a number or a tensor of shape {tuple(self.shape)}, found {tuple(value.shape)}"
+            ) from None
+        if not bool(torch.isfinite(full).all()):
+            raise InvalidOption(f"{name}: expected finite values")
+        return nn.Parameter(full, requires_grad=name in self.learn)
+
+
+def _derivative(function: Any, B: Tensor, diagonal_dims: int = 0) -> Tensor:
+    """The elementwise derivative of ``function`` at B; differentiable again when B is part of a graph."""
+    tracked = B.requires_grad
+    with torch.enable_grad():
+        field = B if tracked else B.detach().requires_grad_()
+        value = function(field)
+        if diagonal_dims == 0:
+            (slope,) = torch.autograd.grad(value.sum(), field, create_graph=True)
+        else:  # the components of a vector unit depend on each other's field: one derivative at a time
+            parts = []
+            for k in range(value.shape[-1]):
+                (slope,) = torch.autograd.grad(value[..., k].sum(), field, create_graph=True)
+                parts.append(slope[..., k])
+            slope = torch.stack(parts, -1)
+    return slope if tracked else slope.detach()

@@ -1,0 +1,58 @@
+"""Binary units {0, 1}."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import softplus
+
+from .. import noise
+from .base import Unit
+from .support import boolean
+
+
+class Bernoulli(Unit):
+    """x ∈ {0, 1}, -U(x) = b x. The step activation; TAP paper (C34)-(C38).
+
+    >>> unit = Bernoulli(2, bias=torch.tensor([0.0, 2.0]))
+    >>> unit.mean(torch.tensor([[0.0, -2.0]]))
+    tensor([[0.5000, 0.5000]], grad_fn=<SigmoidBackward0>)
+    """
+
+    support = boolean
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        return self.bias * x
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return softplus(self._field(B, A), threshold=50.0)
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return torch.sigmoid(self._field(B, A))
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        field = self._field(B, A)
+        return torch.sigmoid(field) * torch.sigmoid(-field)
+
+    def mode(self, B: Tensor) -> Tensor:
+        return (self._field(B, None) > 0).to(B.dtype)
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        return noise.bernoulli(self.mean(B, A).detach(), generator)
+
+    def mean_(self, B: Tensor, out: Tensor) -> Tensor:
+        return torch.add(B, self.bias, out=out).sigmoid_()
+
+    def sample_(
+        self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None
+    ) -> Tensor:
+        return noise.bernoulli_(self.mean_(B, B) if mean is None else mean, out, generator)
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """b = ln⟨x⟩ - ln(1 - ⟨x⟩), with ``pseudocount`` counts (default 1) of each value added."""
+        extra = 1.0 if pseudocount is None else pseudocount
+        mean = (data.sum(0) + extra) / (len(data) + 2 * extra)
+        self.bias.data.copy_(torch.logit(mean.to(torch.float64)))
+
+    def _field(self, B: Tensor, A: Tensor | None) -> Tensor:  # x² = x, so the quadratic term is a shift
+        return self.bias + B if A is None else self.bias + B - A / 2

@@ -1,0 +1,87 @@
+"""Binomial units: the number of heads among N tied binary units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import softplus
+
+from .. import noise
+from ..errors import InvalidOption
+from . import lattice
+from .base import Unit, Value
+from .support import Integers
+
+
+class Binomial(Unit):
+    """x ∈ {0, …, N}, -U(x) = b x + ln C(N, x).
+
+    >>> Binomial(1, trials=4).mean(torch.zeros(1, 1))
+    tensor([[2.]], grad_fn=<MulBackward0>)
+    """
+
+    def __init__(
+        self, shape: int | Iterable[int], *, trials: int, bias: Value = 0.0, learn: Iterable[str] = ("bias",)
+    ) -> None:
+        if trials < 1:
+            raise InvalidOption(f"binomial: expected at least one trial, found {trials}")
+        super().__init__(shape, bias=bias, learn=learn, options={"trials": trials})
+        self.trials = trials
+        self.support = Integers(f"integers from 0 to {trials}", trials)
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        return self.bias * x + log_binomial(self.trials, x)
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        if A is None:
+            return self.trials * softplus(self.bias + B, threshold=50.0)
+        return lattice.log_sum(self._terms(B, A)[1])
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        if A is None:
+            return self.trials * torch.sigmoid(self.bias + B)
+        return lattice.mean(*self._terms(B, A))
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        if A is None:
+            field = self.bias + B
+            return self.trials * torch.sigmoid(field) * torch.sigmoid(-field)
+        return lattice.variance(*self._terms(B, A))
+
+    def mode(self, B: Tensor) -> Tensor:
+        return ((self.trials + 1) * torch.sigmoid(self.bias + B)).floor().clamp_max(self.trials)
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        if A is not None:
+            return lattice.sample(*self._terms(B, A), generator)
+        return sum_of_bernoulli(torch.sigmoid(self.bias + B).detach(), self.trials, generator)
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """b = logit(⟨x⟩/N), with ``pseudocount`` counts (default 1) of heads and of tails added."""
+        extra = 1.0 if pseudocount is None else pseudocount
+        mean = (data.to(torch.float64).sum(0) + extra) / (len(data) * self.trials + 2 * extra)
+        self.bias.data.copy_(torch.logit(mean))
+
+    def _terms(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
+        values = torch.arange(self.trials + 1, dtype=B.dtype, device=B.device)
+        return values, lattice.terms(values, log_binomial(self.trials, values), self.bias + B, A)
+
+
+def log_binomial(trials: int, x: Tensor) -> Tensor:
+    """ln C(N, x), computed in float64 and returned in the type of ``x``."""
+    x64 = x.to(torch.float64)
+    top = torch.lgamma(torch.tensor(trials + 1.0, dtype=torch.float64, device=x.device))
+    return (top - torch.lgamma(x64 + 1) - torch.lgamma(trials - x64 + 1)).to(x.dtype)
+
+
+def sum_of_bernoulli(p: Tensor, trials: int, generator: Generator | None) -> Tensor:
+    """A Binomial(N, p) draw: N coins each while that is cheap, else torch's binomial sampler."""
+    if trials > 16:
+        return torch.binomial(torch.full_like(p, trials), p, generator=generator)
+    total = noise.bernoulli(p, generator)
+    coin = torch.empty_like(p)
+    for _ in range(trials - 1):
+        total += noise.bernoulli_(p, coin, generator)
+    return total

@@ -1,0 +1,102 @@
+"""Gaussian units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..errors import NotNormalisable
+from .base import Tail, Unit, Value
+from .positive import log_of_positive
+from .support import real
+
+
+class Gaussian(Unit):
+    """x ∈ ℝ, -U(x) = b x - γ x²/2. The linear activation; TAP paper (C10)-(C18) without bounds.
+
+    >>> Gaussian(1, precision=4.0).variance(torch.zeros(1, 1))
+    tensor([[0.2500]], grad_fn=<...>)
+    """
+
+    support = real
+    naturals = ("bias", "precision")
+
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        bias: Value = 0.0,
+        precision: Value = 1.0,
+        learn: Iterable[str] = ("bias",),
+    ) -> None:
+        super().__init__(shape, bias=bias, learn=learn)
+        self.log_precision = self._parameter("precision", log_of_positive("precision", precision))
+
+    @property
+    def precision(self) -> Tensor:
+        """γ > 0, stored as its logarithm: (*shape)."""
+        return self.log_precision.exp()
+
+    def tail(self) -> Tail:
+        return Tail.normal(self.precision)
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        return self.bias * x - self.precision * x.square() / 2
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        precision = self._precision(A)
+        return ((self.bias + B).square() / precision + math.log(2 * math.pi) - precision.log()) / 2
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return (self.bias + B) / self._precision(A)
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return self._precision(A).reciprocal().expand(B.shape)
+
+    def mode(self, B: Tensor) -> Tensor:
+        return self.mean(B)
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        mean = self.mean(B, A).detach()
+        return noise.normal(mean, generator).mul_(self._precision(A).detach().rsqrt()).add_(mean)
+
+    def sample_(
+        self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None
+    ) -> Tensor:
+        mean = self.mean(B) if mean is None else mean
+        return out.normal_(generator=generator).mul_(self.precision.rsqrt()).add_(mean)
+
+    def cumulant(self, n: int) -> Tensor:
+        precision = self.precision.detach()
+        if n == 1:
+            return self.bias.detach() / precision
+        return precision.reciprocal() if n == 2 else torch.zeros_like(precision)
+
+    def natural(self) -> dict[str, Tensor]:
+        return {"bias": self.bias, "precision": self.precision}
+
+    def statistics(self, x: Tensor) -> dict[str, Tensor]:
+        return {"bias": x, "precision": -x.square() / 2}
+
+    def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
+        mean = self.mean(B, A) if mean is None else mean
+        return {"bias": mean, "precision": -(mean.square() + self.variance(B, A)) / 2}
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """The data's mean, and its variance where the precision is learnt."""
+        variance, mean = torch.var_mean(data.to(torch.float64), 0, correction=0)
+        if "precision" in self.learn:
+            self.log_precision.data.copy_(-variance.clamp_min(1e-6 * variance.max().clamp_min(1e-12)).log())
+        self.bias.data.copy_(mean * self.precision)
+
+    def _precision(self, A: Tensor | None) -> Tensor:
+        if A is None:
+            return self.precision
+        total = self.precision + A
+        if bool((total <= 0).any()):
+            raise NotNormalisable(f"gaussian: expected γ + A > 0, found {total.min().item():g}: the weight grows")
+        return total

@@ -1,0 +1,154 @@
+"""Mixed layers: units of several kinds side by side, such as pixels and a label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from ..errors import InvalidOption
+from .base import Tail, Unit
+from .support import Support
+
+
+@dataclass(frozen=True)
+class Parts(Support):
+    """The supports of the parts, each on its own slice of the last dimension."""
+
+    units: tuple[Unit, ...] = ()
+
+    def check(self, x: Tensor, what: str = "data") -> None:
+        for k, (unit, part) in enumerate(zip(self.units, _split(self.units, x), strict=True)):
+            unit.support.check(part, f"{what}, part {k} ({unit.name()})")
+
+
+class Mixed(Unit):
+    """Several layers as one flat layer: the shape is (sum of the parts' sizes,), in their order.
+
+    >>> from harmonium.units import Bernoulli, Potts
+    >>> pixels_and_label = Mixed(Bernoulli(64), Potts((1, 10)))
+    >>> pixels_and_label.shape
+    torch.Size([74])
+    """
+
+    def __init__(self, *units: Unit) -> None:
+        if not units:
+            raise InvalidOption("mixed: expected at least one unit")
+        nn.Module.__init__(self)
+        self.units = nn.ModuleList(units)
+        self.shape = torch.Size((sum(unit.size for unit in units),))
+        self.learn = ()
+        self.options = {}
+        self.support = Parts(" and ".join(unit.support.description for unit in units), units)
+
+    @property
+    def parts(self) -> list[Unit]:
+        """The layers that make up this one."""
+        return list(self.units)  # type: ignore[arg-type]
+
+    @property
+    def bias(self) -> Tensor:  # type: ignore[override]
+        """The parts' biases, one after the other: (size,)."""
+        return torch.cat([unit.bias.flatten() for unit in self.parts])
+
+    def biases(self) -> list[nn.Parameter]:
+        return [bias for unit in self.parts for bias in unit.biases()]
+
+    @property
+    def sites(self) -> int:
+        return sum(unit.sites for unit in self.parts)
+
+    def config(self) -> dict[str, Any]:
+        return {"unit": self.name(), "parts": [unit.config() for unit in self.parts]}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Mixed:
+        return cls(*(Unit.from_config(part) for part in config["parts"]))
+
+    def extra_repr(self) -> str:
+        return ""
+
+    def tail(self) -> Tail:
+        return Tail.join(unit.tail() for unit in self.parts)
+
+    def bind(self, x: Tensor) -> Unit:
+        bound = [unit.bind(part) for unit, part in zip(self.parts, _split(self.parts, x), strict=True)]
+        return self if all(a is b for a, b in zip(bound, self.parts, strict=True)) else Mixed(*bound)
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        return self._each(lambda unit, part: unit.log_weight(part), x)
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return self._each(lambda unit, b, a: unit.log_partition(b, a), B, A)
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return self._each(lambda unit, b, a: unit.mean(b, a), B, A)
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return self._each(lambda unit, b, a: unit.variance(b, a), B, A)
+
+    def mode(self, B: Tensor) -> Tensor:
+        return self._each(lambda unit, b: unit.mode(b), B)
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        return self._each(lambda unit, b, a: unit.sample(b, generator=generator, A=a), B, A)
+
+    def cumulant(self, n: int) -> Tensor:
+        return torch.cat([unit.cumulant(n).flatten() for unit in self.parts])
+
+    def natural(self) -> dict[str, Tensor]:
+        return self._named([unit.natural() for unit in self.parts])
+
+    def statistics(self, x: Tensor) -> dict[str, Tensor]:
+        parts = _split(self.parts, x)
+        return self._named([unit.statistics(part) for unit, part in zip(self.parts, parts, strict=True)])
+
+    def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
+        parts = zip(self.parts, *(self._split_or_none(value) for value in (B, A, mean)), strict=True)
+        return self._named([unit.moments(b, a, m) for unit, b, a, m in parts])
+
+    def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
+        for k, unit in enumerate(self.parts):
+            prefix = f"{k}."
+            unit.accumulate_gradient(
+                {name.removeprefix(prefix): g for name, g in gradients.items() if name.startswith(prefix)}
+            )
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """Each part from its own columns."""
+        for unit, part in zip(self.parts, _split(self.parts, data), strict=True):
+            unit.initialise_from(part, pseudocount)
+
+    @property
+    def cardinality(self) -> int | None:
+        numbers = [unit.cardinality for unit in self.parts]
+        return None if None in numbers else math.prod(number for number in numbers if number)
+
+    def enumerate(self, index: Tensor | None = None) -> Tensor:
+        index = torch.arange(self.cardinality or 0) if index is None else index
+        columns = []
+        for unit in self.parts:
+            columns.append(unit.enumerate(index % (unit.cardinality or 1)).flatten(1))
+            index = index // (unit.cardinality or 1)
+        return torch.cat(columns, 1)
+
+    def _each(self, function: Callable[..., Tensor], *values: Tensor | None) -> Tensor:
+        """Apply ``function(unit, *slices)`` to every part and lay the results side by side."""
+        batch = values[0].shape[:-1]  # type: ignore[union-attr]
+        parts = zip(self.parts, *(self._split_or_none(value) for value in values), strict=True)
+        return torch.cat([function(*part).reshape(*batch, -1) for part in parts], -1)
+
+    def _split_or_none(self, value: Tensor | None) -> list[Any]:
+        return [None] * len(self.units) if value is None else _split(self.parts, value)
+
+    def _named(self, parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+        return {f"{k}.{name}": value for k, part in enumerate(parts) for name, value in part.items()}
+
+
+def _split(units: Any, x: Tensor) -> list[Tensor]:
+    pieces = x.split([unit.size for unit in units], -1)
+    return [piece.reshape(*x.shape[:-1], *unit.shape) for unit, piece in zip(units, pieces, strict=True)]

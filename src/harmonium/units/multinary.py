@@ -1,0 +1,176 @@
+"""Multinary units: N tied binary units with offsets, whose mean is any activation function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import softplus
+
+from .. import noise
+from ..errors import InvalidOption, unknown
+from . import lattice
+from .base import Unit, Value
+from .binomial import log_binomial, sum_of_bernoulli
+from .support import Integers, Support, Values
+
+Activation = Callable[[float], float]
+
+
+class Multinary(Unit):
+    """Multinary units of the differentiable-RBM paper, with mean close to f(x) = N g(kx), N levels and scale k.
+
+    ``form="offsets"`` is the exact model: x ∈ {0, …, N} is the sum of N binary units with thresholds
+    o_n = f⁻¹(n - 1/2), so ln Z(B) = Σ_n softplus(B - o_n) and the mean Σ_n σ(B - o_n) ≈ f(B).
+    ``form="integral"`` takes ln Z(B) = ∫f = (N/k) ln(1 + e^{kB}), eq. (6), as exact: the unit of that log-partition is
+    x = k·Binomial(N/k, σ(kB)), so N/k has to be an integer; its mean is f itself.
+    ``activation`` is "sigmoid", "relu" (thresholds n - 1/2) or an increasing function g from ℝ onto (0, 1); or give
+    the N thresholds themselves as ``offsets``.
+
+    >>> Multinary(1, levels=4, scale=0.5).mean(torch.zeros(1, 1))
+    tensor([[2.]], grad_fn=<SumBackward1>)
+    """
+
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        levels: int,
+        scale: float = 1.0,
+        activation: str | Activation = "sigmoid",
+        form: str = "offsets",
+        offsets: Sequence[float] | None = None,
+        bias: Value = 0.0,
+        learn: Iterable[str] = ("bias",),
+    ) -> None:
+        if levels < 1 or not scale > 0:
+            raise InvalidOption(f"multinary: expected levels ≥ 1 and scale > 0, found {levels} and {scale}")
+        if form not in ("offsets", "integral"):
+            raise unknown("form of multinary units", form, ("offsets", "integral"))
+        options: dict[str, object] = {"levels": levels, "scale": scale, "form": form}
+        if form == "offsets":
+            thresholds = _offsets(levels, scale, activation) if offsets is None else list(offsets)
+            if len(thresholds) != levels:
+                raise InvalidOption(f"multinary: expected {levels} offsets, found {len(thresholds)}")
+            if activation != "sigmoid" or offsets is not None:
+                options["offsets"] = thresholds
+        elif activation != "sigmoid" or offsets is not None or abs(levels / scale - round(levels / scale)) > 1e-9:
+            raise InvalidOption(
+                f"multinary: the integral form expects a sigmoid and levels/scale an integer, found {levels / scale:g}"
+            )
+        super().__init__(shape, bias=bias, learn=learn, options=options)
+        self.levels, self.scale, self.form = levels, scale, form
+        self.support: Support
+        if form == "offsets":
+            self.register_buffer("offsets", torch.tensor(thresholds, dtype=torch.float64), persistent=False)
+            self.register_buffer("log_base", _log_elementary(thresholds), persistent=False)
+            self.step = 1.0
+            self.support = Integers(f"integers from 0 to {levels}", levels)
+        else:
+            trials = round(levels / scale)
+            lattice_points = torch.arange(trials + 1, dtype=torch.float64)
+            self.register_buffer("log_base", log_binomial(trials, lattice_points), persistent=False)
+            self.step = scale
+            self.support = Values(
+                f"multiples of {scale:g} from 0 to {levels}", tuple((scale * lattice_points).tolist())
+            )
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        index = (x / self.step).round().long().clamp(0, len(self._log_base) - 1)
+        return self.bias * x + self._log_base.to(x)[index]
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        if A is not None:
+            return lattice.log_sum(self._terms(B, A)[1])
+        return self._closed_form(B, lambda field: softplus(field, threshold=50.0), 1 / self.step)
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return lattice.mean(*self._terms(B, A)) if A is not None else self._closed_form(B, torch.sigmoid, 1.0)
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        if A is not None:
+            return lattice.variance(*self._terms(B, A))
+        return self._closed_form(B, lambda field: torch.sigmoid(field) * torch.sigmoid(-field), self.step)
+
+    def mode(self, B: Tensor) -> Tensor:
+        values, exponents = self._terms(B, None)
+        return values[exponents.argmax(-1)]
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        if A is not None:
+            return lattice.sample(*self._terms(B, A), generator)
+        field = (self.bias + B).detach()
+        if self.form == "integral":
+            return self.step * sum_of_bernoulli(torch.sigmoid(self.step * field), len(self._log_base) - 1, generator)
+        total, coin = torch.zeros_like(field), torch.empty_like(field)
+        for offset in self._offsets:
+            total += noise.bernoulli_(torch.sigmoid(field - offset.to(field)), coin, generator)
+        return total
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """The bias at which the free unit has the data's mean (with ``pseudocount``, default 1, of each end added)."""
+        extra = 1.0 if pseudocount is None else pseudocount
+        mean = (data.to(torch.float64).sum(0) + extra * self.levels) / (len(data) + 2 * extra)
+        low, high = torch.full_like(mean, -1e3), torch.full_like(mean, 1e3)
+        current = self.bias.detach().double()
+        for _ in range(80):  # bisection: the mean increases with the bias
+            middle = (low + high) / 2
+            below = self.mean(middle - current).detach() < mean
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        self.bias.data.copy_((low + high) / 2)
+
+    def _closed_form(self, B: Tensor, function: Callable[[Tensor], Tensor], weight: float) -> Tensor:
+        """Σ_n function(B - o_n), or N·weight·function(kB) in the integral form."""
+        field = self.bias + B
+        if self.form == "integral":
+            return self.levels * weight * function(self.step * field)
+        return function(field.unsqueeze(-1) - self._offsets.to(field)).sum(-1)
+
+    def _terms(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
+        log_base = self._log_base.to(B)
+        values = self.step * torch.arange(len(log_base), dtype=B.dtype, device=B.device)
+        return values, lattice.terms(values, log_base, self.bias + B, A)
+
+    @property
+    def _log_base(self) -> Tensor:
+        return self.get_buffer("log_base")
+
+    @property
+    def _offsets(self) -> Tensor:
+        return self.get_buffer("offsets")
+
+
+def _offsets(levels: int, scale: float, activation: str | Activation) -> list[float]:
+    """o_n = f⁻¹(n - 1/2), n = 1 … N, for f(x) = N g(kx)."""
+    n = torch.arange(1, levels + 1, dtype=torch.float64) - 0.5
+    if activation == "sigmoid":
+        return ((n / (levels - n)).log() / scale).tolist()
+    if activation == "relu":
+        return (n / scale).tolist()
+    if not callable(activation):
+        raise unknown("activation of multinary units", str(activation), ("sigmoid", "relu"))
+    return [_inverse(activation, value / levels) / scale for value in n.tolist()]
+
+
+def _inverse(activation: Activation, target: float) -> float:
+    low, high = -1.0, 1.0
+    while activation(low) > target and low > -1e6:
+        low *= 2
+    while activation(high) < target and high < 1e6:
+        high *= 2
+    if not activation(low) <= target <= activation(high):
+        raise InvalidOption(f"multinary: expected an increasing activation onto (0, 1); it never reaches {target:g}")
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if activation(middle) < target else (low, middle)
+    return (low + high) / 2
+
+
+def _log_elementary(offsets: Sequence[float]) -> Tensor:
+    """ln e_t(e^{-o_1}, …, e^{-o_N}) for t = 0 … N: the number of ways to reach the count t, weighted."""
+    logs = torch.full((len(offsets) + 1,), -torch.inf, dtype=torch.float64)
+    logs[0] = 0.0
+    for offset in offsets:
+        logs[1:] = torch.logaddexp(logs[1:], logs[:-1] - offset)
+    return logs

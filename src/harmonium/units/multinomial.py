@@ -1,0 +1,140 @@
+"""Multinomial units: word counts of a document (replicated softmax)."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..errors import InvalidData, InvalidOption
+from . import lattice
+from .base import Unit, Value
+from .potts import sum_of_others
+from .support import Counts
+
+
+class Multinomial(Unit):
+    """x a vector of K counts with Σx = D, -U(x) = b·x + ln(D! / Πx_k!): D tied softmax units.
+
+    With ``total=None`` each row keeps its own D: the machine is a family of machines, one for each document length,
+    and :meth:`bind` takes the lengths from the documents. A hidden bias that grows with D, as the textbook's
+    replicated softmax has it, is contained in the weights: c_j Σ_k x_k adds c_j to each W_kj.
+
+    >>> unit = Multinomial(3, total=6)
+    >>> unit.mean(torch.zeros(1, 3))
+    tensor([[2., 2., 2.]], grad_fn=<MulBackward0>)
+    """
+
+    event_dims = 1
+
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        total: int | None = None,
+        bias: Value = 0.0,
+        learn: Iterable[str] = ("bias",),
+    ) -> None:
+        if total is not None and total < 1:
+            raise InvalidOption(f"multinomial: expected a positive total, found {total}")
+        super().__init__(shape, bias=bias, learn=learn, options={} if total is None else {"total": total})
+        size = self.shape[-1]
+        what = f"{size} non-negative integer counts" + ("" if total is None else f" of sum {total}")
+        self.support = Counts(what, size, total)
+        self.total: float | Tensor | None = total
+
+    def bind(self, x: Tensor) -> Multinomial:
+        if "total" in self.options:
+            return self
+        bound = copy.copy(self)
+        bound.total = x.sum(-1, keepdim=True)
+        return bound
+
+    @property
+    def cardinality(self) -> int | None:
+        if "total" not in self.options:
+            return None
+        size = self.shape[-1]
+        return int(math.comb(self.options["total"] + size - 1, size - 1) ** self.sites)
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        coefficient = torch.lgamma(x.sum(-1) + 1) - torch.lgamma(x + 1).sum(-1)
+        return (self.bias * x).sum(-1) + coefficient
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        if A is not None:
+            return lattice.log_sum(self._terms(B, A)[1])
+        return self._total(B).squeeze(-1) * torch.logsumexp(self.bias + B, -1)
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        if A is not None:
+            states, exponents = self._terms(B, A)
+            return torch.softmax(exponents, -1) @ states
+        return self._total(B) * torch.softmax(self.bias + B, -1)
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        if A is not None:
+            states, exponents = self._terms(B, A)
+            p = torch.softmax(exponents, -1).unsqueeze(-1)
+            centre = (p * states).sum(-2, keepdim=True)
+            return (p * (states - centre).square()).sum(-2)
+        p = torch.softmax(self.bias + B, -1)
+        return self._total(B) * p * sum_of_others(p)
+
+    def mode(self, B: Tensor) -> Tensor:
+        """The most probable counts: floor((D + K/2) p), mended one count at a time by the best ratio of weights."""
+        p = torch.softmax(self.bias + B, -1).detach()
+        total = self._total(B).round().expand(*p.shape[:-1], 1)
+        x = ((total + p.shape[-1] / 2) * p).floor()
+        for _ in range(p.shape[-1]):  # each pass moves the sum by at most one towards D
+            excess = x.sum(-1, keepdim=True) - total
+            gain = torch.zeros_like(x).scatter_(-1, (p / (x + 1)).argmax(-1, keepdim=True), 1.0)
+            lose = torch.zeros_like(x).scatter_(-1, (x / p).argmax(-1, keepdim=True), 1.0)
+            x = x + torch.where(excess < 0, gain, torch.where(excess > 0, -lose, torch.zeros_like(x)))
+        return x
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        if A is not None:
+            states, exponents = self._terms(B, A)
+            return noise.categorical(torch.softmax(exponents.detach(), -1), generator) @ states
+        return sample_counts(torch.softmax(self.bias + B, -1).detach(), self._total(B), generator)
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """b = ln of the word frequencies, with ``pseudocount`` counts (default 1) of each word added."""
+        extra = 1.0 if pseudocount is None else pseudocount
+        logs = (data.to(torch.float64).sum(0) + extra).log()
+        self.bias.data.copy_(logs - logs.mean(-1, keepdim=True))
+
+    def _total(self, B: Tensor) -> Tensor:
+        if self.total is None:
+            raise InvalidData(
+                "multinomial: the number of counts is not known here: give total=… to the unit, or start from documents"
+            )
+        return torch.as_tensor(self.total, dtype=B.dtype, device=B.device).expand(*B.shape[:-1], 1)
+
+    def _terms(self, B: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
+        """Every count vector (states, K) and its exponent: x_k² is not x_k, so A needs the plain sum."""
+        states = self.support.states()
+        if states is None:
+            raise InvalidData("multinomial: a quadratic term needs a fixed total")
+        states = states.to(B)
+        coefficient = torch.lgamma(states.sum(-1) + 1) - torch.lgamma(states + 1).sum(-1)
+        return states, (self.bias + B) @ states.T - A @ states.square().T / 2 + coefficient
+
+
+def sample_counts(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:
+    """Multinomial draws as a chain of binomials: x_k given what is left. ``p`` (..., K), ``total`` (..., 1)."""
+    left = total.squeeze(-1).clone()
+    # 1 - p_1 - … - p_{k-1}, summed from the right so that it never vanishes by cancellation
+    rest = p.flip(-1).cumsum(-1).flip(-1)
+    ratio = torch.where(rest > 0, p / rest, 0.0).clamp(0.0, 1.0)
+    counts = torch.empty_like(p)
+    for k in range(p.shape[-1] - 1):
+        counts[..., k] = torch.binomial(left, ratio[..., k].contiguous(), generator=generator)
+        left = left - counts[..., k]
+    counts[..., -1] = left
+    return counts

@@ -1,0 +1,162 @@
+"""Counts with a Poisson weight: the exponential activation."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..errors import Diverged, NotNormalisable
+from .base import Tail, Unit
+from .special import expectation, smoothed
+from .support import counts
+
+_LARGEST_RATE = 2.0**62  # draws are counted in 64-bit integers
+_BELOW, _ABOVE = 46, 60  # terms of a sum on either side of its largest one
+_SPREAD = 2.2  # the standard deviation in units of the stride: the sum's error is then below e^-40
+
+
+class Poisson(Unit):
+    """x = 0, 1, 2, …, -U(x) = b x - ln x!. The exponential activation: mean and variance are e^{b+B}.
+
+    A quadratic term is possible for A ≥ 0 only: with A < 0 the sum diverges for every field, however converged its
+    first terms look. A mean beyond the largest float is infinite (from b + B = 88.7 in float32), never NaN.
+
+    >>> Poisson(1, bias=math.log(2.5)).mode(torch.zeros(1))
+    tensor([2.])
+    """
+
+    support = counts
+
+    def tail(self) -> Tail:
+        return Tail.poisson(self.size)
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        return self.bias * x - torch.lgamma(x + 1)
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return self._moment(0, B, A)
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return self._moment(1, B, A)
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return self._moment(2, B, A)
+
+    def mode(self, B: Tensor) -> Tensor:
+        """⌊λ⌋; at an integer λ both λ and λ - 1 are modes."""
+        return (self.bias + B).exp().floor().detach()
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        h = (self.bias + B).detach()
+        if A is not None:
+            h, A = torch.broadcast_tensors(h, _nonnegative(A).detach())
+            return _draw(h.to(torch.float64), A.to(torch.float64), generator).to(h.dtype)
+        rate = h.to(torch.float64).exp()
+        if not bool((rate < _LARGEST_RATE).all()):
+            raise Diverged(f"poisson: expected rates below 2^62 to draw from, found {rate.max().item():g}")
+        return torch.poisson(rate, generator).to(h.dtype)
+
+    def cumulant(self, n: int) -> Tensor:
+        return self.bias.detach().exp()
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """b = ln⟨x⟩, with ``pseudocount`` (default 1) observations of the layer's average unit added."""
+        average = data.to(torch.float64).mean()
+        mean, _ = smoothed(data, 1.0 if pseudocount is None else pseudocount, average, average)
+        self.bias.data.copy_(mean.clamp_min(1e-6 * float(average) or 1e-6).log())
+
+    def _moment(self, k: int, B: Tensor, A: Tensor | None) -> Tensor:
+        h = self.bias + B
+        return h.exp() if A is None else expectation(_sums, k, h, _nonnegative(A))
+
+
+def _nonnegative(A: Tensor) -> Tensor:
+    if bool((A < 0).any()):
+        raise NotNormalisable(f"poisson: expected A ≥ 0, found {A.min().item():g}: the partition function is infinite")
+    return A
+
+
+class _Sums:
+    """The weights e^{hx - Ax²/2}/x!, A ≥ 0, summed around their largest term (in float64)."""
+
+    def moment(self, k: int, h: Tensor, p: Tensor) -> Tensor:
+        if k <= 2:
+            closed = h.exp()
+            return torch.where(p == 0, closed, self._sum(k, h.to(torch.float64), p.to(torch.float64)).to(h.dtype))
+        return self._sum(k, h.to(torch.float64), p.to(torch.float64)).to(h.dtype)
+
+    def _sum(self, k: int, h: Tensor, p: Tensor) -> Tensor:
+        top = _largest_term(h, p)
+        stride = ((p + 1 / (top + 1)).rsqrt() / _SPREAD).floor().clamp_min(1.0)
+        # the largest term is left out of the sums: where it is x = 0, ln Z and the mean are as small as the rest
+        steps = [j for j in range(-_BELOW, _ABOVE + 1) if j]
+        terms = [_log_ratio(top, stride * j, h, p).exp() for j in steps]
+        rest = sum(terms, torch.zeros_like(top))
+        if k == 0:
+            return top * (h - p * top / 2) - torch.lgamma(top + 1) + stride.log() + torch.log1p(rest)
+        shift = sum((term * j for term, j in zip(terms, steps, strict=True)), torch.zeros_like(top)) / (1 + rest)
+        if k == 1:
+            return top + stride * shift
+        powers = (term * (j - shift) ** k for term, j in zip(terms, steps, strict=True))
+        return stride**k * (sum(powers, torch.zeros_like(top)) + (-shift) ** k) / (1 + rest)
+
+
+_sums = _Sums()
+
+
+def _largest_term(h: Tensor, p: Tensor) -> Tensor:
+    """An integer within one of the x of the largest weight: ln x + p x = h, by Newton's method on w + ln w = ln p + h."""
+    level = h + p.clamp_min(1e-200).log()
+    w = torch.where(level > 1, level - level.clamp_min(1.0).log(), level.clamp_max(1.0).exp())
+    for _ in range(5):
+        w = w * (1 + level - w.clamp_min(1e-300).log()) / (1 + w)
+    rate = torch.where(level < -40, h.clamp_max(700.0).exp(), w / p.clamp_min(1e-200))
+    return rate.floor()
+
+
+def _log_ratio(top: Tensor, step: Tensor, h: Tensor, p: Tensor) -> Tensor:
+    """ln of the weight at top + step over the weight at top; -∞ below zero. Large factorials never appear."""
+    x = top + step
+    near = torch.lgamma(x.clamp_min(0.0) + 1) - torch.lgamma(top + 1)
+    base, point = top.clamp_min(16.0), x.clamp_min(16.0)
+    r = (point - base) / base
+    far = base * ((1 + r) * torch.log1p(r) - r) + torch.log1p(r) / 2 + _stirling(point) - _stirling(base)
+    large = (top >= 16) & (x >= 16)
+    factorial = torch.where(large, far, near)  # for large ones without step · ln(top), which the field nearly cancels
+    slope = torch.where(large, h - base.log(), h) - p * top
+    return torch.where(x < 0, -math.inf, step * (slope - p * step / 2) - factorial)
+
+
+def _stirling(x: Tensor) -> Tensor:
+    """ln x! less its leading part (x + ½) ln x - x + ½ ln 2π, for x ≥ 16."""
+    y = 1 / x.square()
+    return (1 / 12 - y * (1 / 360 - y * (1 / 1260 - y * (1 / 1680 - y / 1188)))) / x
+
+
+def _draw(h: Tensor, p: Tensor, generator: Generator | None) -> Tensor:
+    """Draws by rejection from the hat that holds every log-concave law with a known mode (Devroye 1986, X.2)."""
+    shape = h.shape
+    h, p = h.flatten(), p.flatten()
+    top = _largest_term(h, p)
+    for step in (-1.0, 1.0, 1.0):  # to the very largest term
+        moved = torch.full_like(top, step)
+        top = torch.where(_log_ratio(top, moved, h, p) > 0, top + step, top)
+    height = (top * (h - p * top / 2) - torch.lgamma(top + 1) - _sums._sum(0, h, p)).exp()
+    width = 1 + height / 2
+    result, pending = top.clone(), torch.arange(len(top), device=h.device)
+    while len(pending):
+        top_, height_, width_ = top[pending], height[pending], width[pending]
+        tail = noise.exponential(top_, generator)
+        flat = noise.uniform(top_, generator) * (1 + width_) <= width_
+        y = torch.where(flat, noise.uniform(top_, generator) * width_, width_ + tail) / height_
+        sign = torch.where(noise.uniform(top_, generator) < 0.5, -1.0, 1.0).to(y)
+        step = sign * y.round()
+        hat = (width_ - height_ * y).clamp_max(0.0)
+        ratio = _log_ratio(top_, step, h[pending], p[pending])
+        accepted = hat - noise.exponential(top_, generator) <= ratio
+        result[pending[accepted]] = (top_ + step)[accepted]
+        pending = pending[~accepted]
+    return result.reshape(shape)

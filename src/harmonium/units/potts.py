@@ -1,0 +1,85 @@
+"""Potts (softmax) units: one-hot vectors of q states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..errors import InvalidOption
+from .base import Unit, Value
+from .support import OneHot
+
+
+class Potts(Unit):
+    """x one-hot of q states, -U(x) = b·x; the shape is (sites…, q). Textbook softmax units.
+
+    >>> Potts((1, 4)).mean(torch.zeros(2, 1, 4))[0]
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]], grad_fn=<SelectBackward0>)
+    """
+
+    event_dims = 1
+    one_hot = True
+
+    def __init__(
+        self, shape: int | Iterable[int], *, bias: Value = 0.0, learn: Iterable[str] = ("bias",)
+    ) -> None:
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if len(shape) < 2 or shape[-1] < 2:
+            raise InvalidOption(f"potts: expected a shape (sites, states) with two or more states, found {shape}")
+        super().__init__(shape, bias=bias, learn=learn)
+        self.support = OneHot(f"one-hot vectors of {shape[-1]} states", shape[-1])
+
+    @property
+    def states(self) -> int:
+        """q, the number of states of a site."""
+        return self.shape[-1]
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        return (self.bias * x).sum(-1)
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return torch.logsumexp(self._field(B, A), -1)
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return torch.softmax(self._field(B, A), -1)
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        p = self.mean(B, A)
+        return p * sum_of_others(p)
+
+    def covariance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        """The full covariance of a site's states: (..., sites, q, q)."""
+        p = self.mean(B, A)
+        return torch.diag_embed(p * sum_of_others(p) + p.square()) - p.unsqueeze(-1) * p.unsqueeze(-2)
+
+    def mode(self, B: Tensor) -> Tensor:
+        top = self._field(B, None).argmax(-1, keepdim=True)
+        return torch.zeros_like(B).scatter_(-1, top, 1.0)
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        return noise.categorical(self.mean(B, A).detach(), generator)
+
+    def sample_(
+        self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None
+    ) -> Tensor:
+        return out.copy_(noise.categorical(self.mean(B) if mean is None else mean, generator))
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """b = ln of the frequencies, with ``pseudocount`` counts (default 1) of each state added; zero-sum gauge."""
+        extra = 1.0 if pseudocount is None else pseudocount
+        logs = (data.to(torch.float64).sum(0) + extra).log()
+        self.bias.data.copy_(logs - logs.mean(-1, keepdim=True))
+
+    def _field(self, B: Tensor, A: Tensor | None) -> Tensor:  # x² = x for each component
+        return self.bias + B if A is None else self.bias + B - A / 2
+
+
+def sum_of_others(p: Tensor) -> Tensor:
+    """1 - p for probabilities along the last dimension, as a sum of the others so that a small one keeps its digits."""
+    zero = torch.zeros_like(p[..., :1])
+    before = torch.cat([zero, p[..., :-1].cumsum(-1)], -1)
+    after = torch.cat([p[..., 1:].flip(-1).cumsum(-1).flip(-1), zero], -1)
+    return before + after

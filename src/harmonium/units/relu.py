@@ -1,0 +1,107 @@
+"""Rectified linear units: a Gaussian on the half line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Generator, Tensor
+
+from ..errors import NotNormalisable
+from .base import Tail, Unit, Value
+from .positive import log_of_positive
+from .special import HalfLine, expectation, smoothed, solve_moments
+from .support import nonnegative
+
+_half_line = HalfLine()
+
+
+class ReLU(Unit):
+    """x ∈ [0, ∞), -U(x) = b x - γ x²/2. The activation function is max(0, (b + B)/γ).
+
+    >>> unit = ReLU(1, bias=-1e3)
+    >>> unit.mean(torch.zeros(1)) * 1e3  # far below threshold: an exponential of rate 1000
+    tensor([1.0000], grad_fn=<MulBackward0>)
+    """
+
+    support = nonnegative
+    naturals = ("bias", "precision")
+
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        bias: Value = 0.0,
+        precision: Value = 1.0,
+        learn: Iterable[str] = ("bias",),
+    ) -> None:
+        super().__init__(shape, bias=bias, learn=learn)
+        self.log_precision = self._parameter("precision", log_of_positive("precision", precision))
+
+    @classmethod
+    def name(cls) -> str:
+        return "relu"
+
+    @property
+    def precision(self) -> Tensor:
+        """γ > 0, stored as its logarithm: (*shape)."""
+        return self.log_precision.exp()
+
+    def tail(self) -> Tail:
+        return Tail.normal(self.precision, one_sided=True)
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        return self.bias * x - self.precision * x.square() / 2
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return expectation(_half_line, 0, *self._natural(B, A))
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return expectation(_half_line, 1, *self._natural(B, A))
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return expectation(_half_line, 2, *self._natural(B, A))
+
+    def mode(self, B: Tensor) -> Tensor:
+        return ((self.bias + B) / self.precision).clamp_min(0.0)
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        h, p = torch.broadcast_tensors(*self._natural(B, A))
+        return _half_line.draw(h.detach(), p.detach(), generator)
+
+    def natural(self) -> dict[str, Tensor]:
+        return {"bias": self.bias, "precision": self.precision}
+
+    def statistics(self, x: Tensor) -> dict[str, Tensor]:
+        return {"bias": x, "precision": -x.square() / 2}
+
+    def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
+        mean = self.mean(B, A) if mean is None else mean
+        return {"bias": mean, "precision": -(mean.square() + self.variance(B, A)) / 2}
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """The data's mean, and its variance where the precision is learnt, with ``pseudocount`` (default 1)
+        observations of the layer's average unit added. A variance above the square of the mean is out of reach
+        (the limit γ → 0 is an exponential) and is met as nearly as possible."""
+        data = data.to(torch.float64)
+        extra = 1.0 if pseudocount is None else pseudocount
+        mean, variance = smoothed(data, extra, data.mean(), data.square().mean())
+        mean = mean.clamp_min(1e-6 * float(data.mean()) or 1e-6)
+        variance = torch.minimum(variance.clamp_min(1e-6 * mean.square()), 0.98 * mean.square())
+        h, p = solve_moments(
+            lambda h, p: (_half_line.moment(1, h, p), _half_line.moment(2, h, p)),
+            mean,
+            self.precision.detach().to(torch.float64),
+            variance if "precision" in self.learn else None,
+            positive=True,
+        )
+        self.bias.data.copy_(h)
+        self.log_precision.data.copy_(p.log())
+
+    def _natural(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
+        if A is None:
+            return self.bias + B, self.precision
+        total = self.precision + A
+        if bool((total <= 0).any()):
+            raise NotNormalisable(f"relu: expected γ + A > 0, found {total.min().item():g}: the weight grows")
+        return self.bias + B, total

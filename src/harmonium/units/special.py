@@ -1,0 +1,362 @@
+"""The integrals ∫ dx e^{hx - px²/2} over a segment or a half line: ln, mean and central moments, draws, derivatives.
+
+The closed forms (error functions, Dawson's integral) cancel where p ≈ 0 or where the weight sits in a boundary layer,
+so every number here is a sum of positive terms instead: the exponent is a parabola, hence the *window* in which it is
+within ``depth`` of its maximum is known in closed form, and Gauss-Legendre nodes on that window give every moment to
+rounding error, whatever the sign of p and however far the tail. Error functions serve where they are well conditioned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+from torch.special import erfcx, log_ndtr, ndtr, ndtri
+
+from .. import noise
+
+_CELLS, _CELL_NODES, _NEWTON_STEPS = 10, 5, 3  # of the sampler: the CDF is then right to about 1e-9
+_SAMPLING_DEPTH = 24.0  # what lies below e^-24 of the peak is never drawn
+
+
+class Family(Protocol):
+    """Weights e^{hx - px²/2} on some measure, known by their moments."""
+
+    def moment(self, k: int, h: Tensor, p: Tensor) -> Tensor:
+        """ln Z for k = 0, the mean for k = 1, the k-th central moment for k ≥ 2: the shape of h and p."""
+        ...
+
+
+def expectation(family: Family, k: int, h: Tensor, p: Tensor) -> Tensor:
+    """``family.moment(k, h, p)``, differentiable in h and p to any order.
+
+    >>> h = torch.tensor([0.5], requires_grad=True)
+    >>> slope, = torch.autograd.grad(expectation(HalfLine(), 0, h, torch.ones(1)), h)
+    >>> bool(torch.isclose(slope, expectation(HalfLine(), 1, h, torch.ones(1))))
+    True
+    """
+    value: Tensor = _Moment.apply(family, k, *torch.broadcast_tensors(h, p))  # type: ignore[no-untyped-call]
+    return value
+
+
+class _Moment(torch.autograd.Function):
+    """In an exponential family the derivative of a moment is a covariance, that is, other moments."""
+
+    @staticmethod
+    def forward(ctx: Any, family: Family, k: int, h: Tensor, p: Tensor) -> Tensor:
+        ctx.family, ctx.k = family, k
+        ctx.save_for_backward(h, p)
+        return family.moment(k, h, p)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor | None, Tensor | None]:
+        k = ctx.k
+        h, p = ctx.saved_tensors
+
+        def moment(n: int) -> Tensor:
+            return expectation(ctx.family, n, h, p)
+
+        along_h = along_p = None
+        if ctx.needs_input_grad[2]:  # Cov(·, x)
+            slope = moment(k + 1)
+            if k > 2:
+                slope = slope - k * moment(2) * moment(k - 1)
+            along_h = gradients[0] * slope
+        if ctx.needs_input_grad[3]:  # Cov(·, -x²/2), with x² = m² + 2m(x-m) + (x-m)²
+            mean, variance = moment(1), moment(2)
+            if k == 0:
+                slope = mean.square() + variance
+            elif k == 1:
+                slope = 2 * mean * variance + moment(3)
+            else:
+                slope = 2 * mean * moment(k + 1) + moment(k + 2) - variance * moment(k)
+                if k > 2:
+                    slope = slope - k * moment(k - 1) * (2 * mean * variance + moment(3))
+            along_p = gradients[0] * slope / -2
+        return None, None, along_h, along_p
+
+
+# -- windows --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Window:
+    """x = origin + s with s ∈ [left, right], where the weight is e^{height + slope·s - p s²/2} ≤ e^{height}."""
+
+    origin: Tensor
+    height: Tensor
+    slope: Tensor
+    p: Tensor
+    left: Tensor
+    right: Tensor
+
+    def sums(self, orders: tuple[int, ...], offset: Tensor | float = 0.0) -> list[Tensor]:
+        """∫ ds e^{slope·s - p s²/2} (s + offset)^k for each k of ``orders``."""
+        middle, half = (self.right + self.left) / 2, (self.right - self.left) / 2
+        totals = [torch.zeros_like(self.slope) for _ in orders]
+        curvature = self.p / -2
+        for node, weight in _legendre(40 if self.slope.dtype == torch.float64 else 20):
+            s = torch.add(middle, half, alpha=node)
+            term = torch.addcmul(self.slope, curvature, s).mul_(s).exp_().mul_(weight)
+            s += offset
+            done = 0
+            for total, order in zip(totals, orders, strict=True):
+                for _ in range(done, order):
+                    term *= s
+                done = order
+                total += term
+        return [total.mul_(half) for total in totals]
+
+    def draw(self, generator: Generator | None) -> Tensor:
+        """x by inversion of the CDF: the cell from a table of ten, the place in the cell by Newton's method."""
+        width = (self.right - self.left) / _CELLS
+        edges = [self.left + width * cell for cell in range(_CELLS + 1)]
+        masses = [self._mass(edge, width) for edge in edges[:-1]]
+        target = noise.uniform(self.slope, generator) * torch.stack(masses).sum(0)
+        start, rest, below = edges[0], target, torch.zeros_like(target)
+        for edge, mass in zip(edges[1:], masses, strict=True):
+            below = below + mass
+            beyond = target > below
+            start = torch.where(beyond, edge, start)
+            rest = torch.where(beyond, target - below, rest)
+        density, slope = self._density(start), self.slope - self.p * start
+        flat = slope.abs() * width < 1e-3
+        growth = torch.log1p((slope * rest / density).clamp_min(-1 + 1e-6)) / torch.where(flat, 1.0, slope)
+        step = torch.where(flat, rest / density, growth)
+        for _ in range(_NEWTON_STEPS):
+            step = torch.minimum(step.clamp_min(0.0), width)
+            step = step + (rest - self._mass(start, step)) / self._density(start + step)
+        step = torch.minimum(step.clamp_min(0.0), width)
+        return self.origin + torch.minimum(start + step, self.right)
+
+    def _density(self, s: Tensor) -> Tensor:
+        return (s * (self.slope - self.p * s / 2)).exp()
+
+    def _mass(self, start: Tensor, width: Tensor) -> Tensor:
+        return sum(
+            (self._density(start + width * ((1 + node) / 2)) * (weight / 2) for node, weight in _legendre(_CELL_NODES)),
+            start=torch.zeros_like(start),
+        ) * width
+
+
+@cache
+def _legendre(n: int) -> tuple[tuple[float, float], ...]:
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    return tuple(zip(nodes.tolist(), weights.tolist(), strict=True))
+
+
+def _reach(slope: Tensor, p: Tensor, depth: float) -> Tensor:
+    """How far from a maximum the exponent has fallen by ``depth``; infinite where it never does."""
+    fall = slope.square().add_(p, alpha=2 * depth)
+    never = fall < 0
+    return (2 * depth / (slope.abs() + fall.clamp_min_(0.0).sqrt_())).masked_fill_(never, math.inf)
+
+
+def _height(x: Tensor, h: Tensor, p: Tensor) -> Tensor:
+    return x * (h - p * x / 2)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The weights e^{hx - px²/2} on [low, high], for any real h and p (p > 0 where ``high`` is infinite).
+
+    >>> Segment(0.0, 1.0).moment(2, torch.zeros(1), torch.zeros(1)) * 12  # uniform
+    tensor([1.])
+    """
+
+    low: float
+    high: float
+
+    def peak(self, h: Tensor, p: Tensor) -> Tensor:
+        """The most probable value."""
+        inside = (h / p).clamp(self.low, self.high)
+        if math.isinf(self.high):
+            return inside
+        return torch.where(p > 0, inside, self._end(h > p * ((self.low + self.high) / 2), h))
+
+    def moment(self, k: int, h: Tensor, p: Tensor) -> Tensor:
+        """See :class:`Family`."""
+        shape = h.shape
+        h, p = h.flatten(), p.flatten()
+        first, second, where = self._windows(h, p, 40.0 if h.dtype == torch.float64 else 20.0)
+        if k == 0:
+            (mass,) = self._sums(first, second, where, (0,))
+            value = first.height + mass.log()
+        elif k == 1:
+            mass, lever = self._sums(first, second, where, (0, 1))
+            value = first.origin + lever / mass
+        elif k == 2:  # about the origin of the window, never further from the mean than the spread: no cancellation
+            mass, lever, square = self._sums(first, second, where, (0, 1, 2))
+            value = square / mass - (lever / mass).square()
+        else:
+            mass, lever = self._sums(first, second, where, (0, 1))
+            (power,) = self._sums(first, second, where, (k,), -lever / mass)
+            value = power / mass
+        return value.reshape(shape)
+
+    def draw(self, h: Tensor, p: Tensor, generator: Generator | None) -> Tensor:
+        """Exact draws (to about 1e-9 in the distribution function): the shape of h and p."""
+        shape = h.shape
+        h, p = h.flatten(), p.flatten()
+        first, second, where = self._windows(h, p, _SAMPLING_DEPTH)
+        x = first.draw(generator)
+        if second is not None:
+            (near,), (far,) = first.sums((0,)), second.sums((0,))
+            far = far * (second.height - first.height[where]).exp()
+            other = noise.uniform(far, generator) * (near[where] + far) < far
+            x[where] = torch.where(other, second.draw(generator), x[where])
+        return x.clamp(self.low, self.high).reshape(shape)
+
+    def _windows(self, h: Tensor, p: Tensor, depth: float) -> tuple[_Window, _Window | None, Tensor]:
+        """The window around the maximum and, where p < 0 digs a hole too deep for one, the window at the other end."""
+        origin = self.peak(h, p)
+        slope = h - p * origin
+        slope.masked_fill_((origin > self.low) & (origin < self.high), 0.0)
+        reach = _reach(slope, p, depth)
+        left, right = torch.minimum(origin - self.low, reach), torch.minimum(self.high - origin, reach)
+        first = _Window(origin, _height(origin, h, p), slope, p, -left, right)
+        if math.isinf(self.high):
+            return first, None, torch.empty(0, dtype=torch.int64, device=h.device)
+        (where,) = torch.nonzero((p < 0) & (left + right < self.high - self.low), as_tuple=True)
+        h, p = h[where], p[where]
+        rightmost = origin[where] < (self.low + self.high) / 2
+        end = self._end(rightmost, h)
+        slope = h - p * end
+        uphill = torch.where(rightmost, slope, -slope).clamp_min(0.0)  # no second maximum where it is not positive
+        length = torch.minimum(_reach(uphill, p, depth), uphill / -p)
+        zero = torch.zeros_like(length)
+        left, right = torch.where(rightmost, -length, zero), torch.where(rightmost, zero, length)
+        return first, _Window(end, _height(end, h, p), slope, p, left, right), where
+
+    def _end(self, upper: Tensor, like: Tensor) -> Tensor:
+        return torch.full_like(like, self.low).masked_fill_(upper, self.high)
+
+    @staticmethod
+    def _sums(
+        first: _Window, second: _Window | None, where: Tensor, orders: tuple[int, ...], offset: Tensor | float = 0.0
+    ) -> list[Tensor]:
+        totals = first.sums(orders, offset)
+        if second is not None:
+            shift = second.origin - first.origin[where]
+            shift = shift + (offset[where] if isinstance(offset, Tensor) else offset)
+            factor = (second.height - first.height[where]).exp()
+            for total, extra in zip(totals, second.sums(orders, shift), strict=True):
+                total[where] += factor * extra
+        return totals
+
+
+@dataclass(frozen=True)
+class HalfLine:
+    """The weights e^{hx - px²/2} on [0, ∞), p > 0: functions of u = h/√p alone, up to scale.
+
+    >>> HalfLine().moment(1, torch.tensor([-1e3]), torch.ones(1)) * 1e3  # an exponential of rate 1000
+    tensor([1.0000])
+    """
+
+    segment = Segment(0.0, math.inf)
+
+    def moment(self, k: int, h: Tensor, p: Tensor) -> Tensor:
+        """See :class:`Family`."""
+        scale = p.rsqrt()
+        u = h * scale
+        if k == 0:
+            tail = (math.log(math.pi / 2) / 2) + erfcx(-u.clamp_max(0.0) / math.sqrt(2)).log()
+            bulk = u.square() / 2 + math.log(2 * math.pi) / 2 + log_ndtr(u.clamp_min(0.0))
+            return scale.log() + torch.where(u < 0, tail, bulk)
+        if k > 2:
+            return self.segment.moment(k, h, p)
+        hazard = (u.square() / -2 - math.log(2 * math.pi) / 2 - log_ndtr(u)).exp()
+        value = scale * (u + hazard) if k == 1 else (1 - hazard * (u + hazard)) / p
+        return _in_tail(value, u, h, p, lambda h, p: self.segment.moment(k, h, p))
+
+    def draw(self, h: Tensor, p: Tensor, generator: Generator | None) -> Tensor:
+        """Exact draws: the shape of h and p."""
+        scale = p.rsqrt()
+        u = h * scale
+        survival = (-noise.exponential(u, generator)).exp()
+        value = scale * (u - ndtri(survival * ndtr(u.clamp_min(-2.0)))).clamp_min(0.0)
+        return _in_tail(value, u, h, p, lambda h, p: self.segment.draw(h, p, generator))
+
+
+def _in_tail(value: Tensor, u: Tensor, h: Tensor, p: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """``value`` with ``function(h, p)`` put where u < -2, because there error functions cancel."""
+    where = torch.nonzero(u < -2, as_tuple=True)
+    value[where] = function(h[where], p[where])
+    return value
+
+
+# -- parameters from statistics ---------------------------------------------------------------------------------
+
+
+def solve_increasing(
+    function: Callable[[Tensor], tuple[Tensor, Tensor]], start: Tensor, span: float = 1e16, steps: int = 100
+) -> Tensor:
+    """The root in ±span of an increasing elementwise ``function`` -> (value, slope): Newton's method in a bracket.
+
+    Where Newton's step leaves the bracket (or the slope is NaN) the bracket is halved instead, on the scale of asinh,
+    so that many decades close as fast as one.
+
+    >>> solve_increasing(lambda x: (x.exp() - 2, x.exp()), torch.zeros(1, dtype=torch.float64), span=10.0).exp()
+    tensor([2.], dtype=torch.float64)
+    """
+    low, high = torch.full_like(start, -span), torch.full_like(start, span)
+    x = start
+    for _ in range(steps):
+        value, slope = function(x)
+        low, high = torch.where(value <= 0, x, low), torch.where(value >= 0, x, high)
+        newton = x - value / slope
+        good = (newton >= low) & (newton <= high)  # false for NaN too
+        last, x = x, torch.where(good, newton, ((low.asinh() + high.asinh()) / 2).sinh())
+        if bool(((x - last).abs() <= 1e-14 * x.abs()).all()):
+            break
+    return x
+
+
+def solve_moments(
+    moments: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    mean: Tensor,
+    precision: Tensor,
+    variance: Tensor | None = None,
+    positive: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """(h, p) whose ``moments(h, p)`` -> (mean, variance) are the given ones, in float64.
+
+    Without ``variance`` the precision stays as it is. With it p is found by bisection (on a logarithmic scale where it
+    must be ``positive``), because at a fixed mean the variance of an exponential family falls as p grows.
+    """
+    value = torch.exp if positive else torch.clone
+
+    def field(p: Tensor) -> Tensor:
+        def excess(h: Tensor) -> tuple[Tensor, Tensor]:
+            m, v = moments(h, p)
+            return m - mean, v
+
+        return solve_increasing(excess, p * mean)
+
+    if variance is not None:
+
+        def shortfall(y: Tensor) -> tuple[Tensor, Tensor]:
+            p = value(y)
+            return variance - moments(field(p), p)[1], torch.full_like(y, math.nan)
+
+        precision = value(solve_increasing(shortfall, torch.zeros_like(mean), span=30.0 if positive else 1e12))
+    return field(precision), precision
+
+
+def smoothed(data: Tensor, pseudocount: float, mean: Tensor, square: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and variance per unit of ``data`` (n, ...) and of ``pseudocount`` observations with the given moments.
+
+    >>> smoothed(torch.ones(3, 1), 1.0, torch.tensor(0.0), torch.tensor(0.0))
+    (tensor([0.7500], dtype=torch.float64), tensor([0.1875], dtype=torch.float64))
+    """
+    data = data.to(torch.float64)
+    total = len(data) + pseudocount
+    first = (data.sum(0) + pseudocount * mean) / total
+    second = (data - first).square().sum(0) + pseudocount * (square - 2 * first * mean + first.square())
+    return first, second / total

@@ -1,0 +1,52 @@
+"""Ising spins {-1, +1}."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import softplus
+
+from .. import noise
+from .base import Unit
+from .support import signs
+
+
+class Spin(Unit):
+    """x ∈ {-1, +1}, -U(x) = b x. The unit of the spectral-dynamics paper: tanh and ln 2cosh.
+
+    >>> Spin(1).log_partition(torch.zeros(1, 1)).exp()
+    tensor([[2.]], grad_fn=<ExpBackward0>)
+    """
+
+    support = signs
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        return self.bias * x
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        field = self.bias + B
+        value = softplus(2 * field, threshold=50.0) - field
+        return value if A is None else value - A / 2  # x² = 1
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return torch.tanh(self.bias + B)
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        field = 2 * (self.bias + B)
+        return 4 * torch.sigmoid(field) * torch.sigmoid(-field)
+
+    def mode(self, B: Tensor) -> Tensor:
+        return torch.where(self.bias + B > 0, 1.0, -1.0).to(B.dtype)
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        up = torch.sigmoid(2 * (self.bias + B)).detach()
+        return noise.bernoulli(up, generator).mul_(2).sub_(1)
+
+    def mean_(self, B: Tensor, out: Tensor) -> Tensor:
+        return torch.add(B, self.bias, out=out).tanh_()
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """b = atanh⟨x⟩, with ``pseudocount`` counts (default 1) of each value added."""
+        extra = 1.0 if pseudocount is None else pseudocount
+        mean = data.sum(0).to(torch.float64) / (len(data) + 2 * extra)
+        self.bias.data.copy_(torch.atanh(mean))

@@ -1,0 +1,144 @@
+"""Where a unit lives: used to validate data, and to enumerate where it is finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import InvalidData
+
+
+@dataclass(frozen=True)
+class Support:
+    """The set of values of one unit. ``contains`` is elementwise, or over the last dimension for vector units."""
+
+    description: str
+
+    def contains(self, x: Tensor) -> Tensor:
+        """A boolean mask of the entries (or vectors) of ``x`` that belong to the support."""
+        raise NotImplementedError
+
+    def states(self) -> Tensor | None:
+        """Every state of one unit, (states,) or (states, size), in float64; ``None`` where there are infinitely many."""
+        return None
+
+    def check(self, x: Tensor, what: str = "data") -> None:
+        """Raise :class:`InvalidData` that names the first offending value."""
+        finite = torch.isfinite(x)
+        if not bool(finite.all()):
+            where = tuple(torch.nonzero(~finite)[0].tolist())
+            raise InvalidData(
+                f"{what}: expected finite numbers, found {x[where].item()} at row {where[0]}, index {where[1:]}"
+            )
+        inside = self.contains(x)
+        if not bool(inside.all()):
+            where = tuple(torch.nonzero(~inside)[0].tolist())
+            found = x[where]
+            value = f"{found.item():g}" if found.ndim == 0 else _short(found)
+            raise InvalidData(
+                f"{what}: expected {self.description}, found {value} at row {where[0]}, index {where[1:]}"
+                + self._hint(x)
+            )
+
+    def _hint(self, x: Tensor) -> str:
+        return ""
+
+
+def _short(x: Tensor) -> str:
+    values = ", ".join(f"{value:g}" for value in x.flatten()[:6].tolist())
+    return f"[{values}{', …' if x.numel() > 6 else ''}]"
+
+
+@dataclass(frozen=True)
+class Values(Support):
+    """A finite set of numbers, given in increasing order."""
+
+    values: tuple[float, ...]
+
+    def contains(self, x: Tensor) -> Tensor:
+        if len(self.values) == 2:  # most data are binary, and large
+            return (x == self.values[0]) | (x == self.values[1])
+        return torch.isin(x, torch.tensor(self.values, dtype=x.dtype, device=x.device))
+
+    def states(self) -> Tensor:
+        return torch.tensor(self.values, dtype=torch.float64)
+
+    def _hint(self, x: Tensor) -> str:
+        low, high = x.min().item(), x.max().item()
+        if self.values == (0.0, 1.0) and low >= 0 and 1 < high <= 255:
+            return "; these look like pixels of 0 to 255: binarise them first, for example (x > 127)"
+        if self.values == (0.0, 1.0) and low >= 0 and high <= 1:
+            return "; grey values are not binary: binarise them by threshold or by sampling"
+        return ""
+
+
+@dataclass(frozen=True)
+class Interval(Support):
+    """The real numbers between ``low`` and ``high``, both included; either may be infinite."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def contains(self, x: Tensor) -> Tensor:
+        return (x >= self.low) & (x <= self.high)
+
+
+@dataclass(frozen=True)
+class Integers(Support):
+    """The integers 0, 1, 2, … up to ``high`` (or without end)."""
+
+    high: int | None = None
+
+    def contains(self, x: Tensor) -> Tensor:
+        inside = (x >= 0) & (x == x.floor())
+        return inside if self.high is None else inside & (x <= self.high)
+
+    def states(self) -> Tensor | None:
+        return None if self.high is None else torch.arange(self.high + 1, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class OneHot(Support):
+    """Vectors of ``size`` zeros but for a single one."""
+
+    size: int
+
+    def contains(self, x: Tensor) -> Tensor:
+        return ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1)
+
+    def states(self) -> Tensor:
+        return torch.eye(self.size, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Counts(Support):
+    """Vectors of ``size`` non-negative integers with the sum ``total`` (any sum where it is ``None``)."""
+
+    size: int
+    total: int | None = None
+
+    def contains(self, x: Tensor) -> Tensor:
+        inside = ((x >= 0) & (x == x.floor())).all(-1)
+        return inside if self.total is None else inside & (x.sum(-1) == self.total)
+
+    def states(self) -> Tensor | None:
+        if self.total is None:
+            return None
+        return torch.tensor(list(_compositions(self.total, self.size)), dtype=torch.float64)
+
+
+def _compositions(total: int, size: int) -> Sequence[tuple[int, ...]]:
+    if size == 1:
+        return [(total,)]
+    return [(first, *rest) for first in range(total + 1) for rest in _compositions(total - first, size - 1)]
+
+
+boolean = Values("binary values 0 or 1", (0.0, 1.0))
+signs = Values("spins -1 or +1", (-1.0, 1.0))
+real = Interval("real numbers")
+nonnegative = Interval("non-negative numbers", low=0.0)
+counts = Integers("non-negative integers")

@@ -1,0 +1,153 @@
+"""Spike and slab: a point mass at zero and a Gaussian on a segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import logsigmoid
+
+from .. import noise
+from ..errors import InvalidOption
+from .base import Unit, Value
+from .special import expectation, smoothed, solve_moments
+from .support import Interval
+from .truncated_gaussian import segment, uniform_smoothed
+
+
+@dataclass(frozen=True)
+class SpikeAndSlab(Interval):
+    """Zero, and the numbers between ``low`` and ``high``."""
+
+    def contains(self, x: Tensor) -> Tensor:
+        return super().contains(x) | (x == 0)
+
+
+class TruncatedGaussBernoulli(Unit):
+    """x = 0 with weight 1-ρ, or x ∈ [low, high] with weight ρ e^{bx - Vx²/2}. TAP paper (C21), used throughout.
+
+    Densities are with respect to δ₀ + the Lebesgue measure: x = 0 exactly is the spike, everything else the slab. The
+    slab is not normalised, so P[x ≠ 0] is ρ Z/(1 - ρ + ρ Z) with Z the slab's own partition function. The natural
+    parameter ``log_odds`` is ln ρ/(1-ρ), its statistic is 1 where x ≠ 0.
+
+    >>> unit = TruncatedGaussBernoulli(1, rho=0.25, precision=0.0)
+    >>> unit.mean(torch.zeros(1)) # the slab is uniform on [0, 1]
+    tensor([0.1250], grad_fn=<MulBackward0>)
+    """
+
+    naturals = ("bias", "precision", "log_odds")
+
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        low: float = 0.0,
+        high: float = 1.0,
+        rho: Value = 0.5,
+        bias: Value = 0.0,
+        precision: Value = 1.0,
+        learn: Iterable[str] = ("bias",),
+    ) -> None:
+        self.segment = segment(low, high)
+        super().__init__(shape, bias=bias, learn=learn, options={"low": self.segment.low, "high": self.segment.high})
+        self.support = SpikeAndSlab(f"0 or numbers from {low:g} to {high:g}", low=low, high=high)
+        self.precision = self._parameter("precision", precision)
+        rho = torch.as_tensor(rho)
+        if not bool(((rho > 0) & (rho < 1)).all()):
+            raise InvalidOption(f"rho: expected values between 0 and 1, found {rho.min().item():g}, {rho.max().item():g}")
+        self.log_odds = self._parameter("log_odds", torch.logit(rho))
+
+    @property
+    def rho(self) -> Tensor:
+        """ρ, stored as its log-odds: (*shape)."""
+        return torch.sigmoid(self.log_odds)
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        slab = logsigmoid(self.log_odds) + self.bias * x - self.precision * x.square() / 2
+        return torch.where(x == 0, logsigmoid(-self.log_odds), slab)
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        slab = expectation(self.segment, 0, *self._natural(B, A))
+        return torch.logaddexp(logsigmoid(-self.log_odds), logsigmoid(self.log_odds) + slab)
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return torch.sigmoid(self._slab_odds(B, A)) * expectation(self.segment, 1, *self._natural(B, A))
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        odds, natural = self._slab_odds(B, A), self._natural(B, A)
+        between = torch.sigmoid(-odds) * expectation(self.segment, 1, *natural).square()
+        return torch.sigmoid(odds) * (expectation(self.segment, 2, *natural) + between)
+
+    def mode(self, B: Tensor) -> Tensor:
+        """The more probable of the spike and the slab's peak, as densities with respect to δ₀ + Lebesgue."""
+        h, p = self._natural(B, None)
+        peak = self.segment.peak(h, p)
+        return torch.where(self.log_odds + peak * (h - p * peak / 2) > 0, peak, 0.0).detach()
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        on = noise.bernoulli(torch.sigmoid(self._slab_odds(B, A)).detach(), generator)
+        h, p = torch.broadcast_tensors(*self._natural(B, A))
+        return on * self.segment.draw(h.detach(), p.detach(), generator)
+
+    def natural(self) -> dict[str, Tensor]:
+        return {"bias": self.bias, "precision": self.precision, "log_odds": self.log_odds}
+
+    def statistics(self, x: Tensor) -> dict[str, Tensor]:
+        return {"bias": x, "precision": -x.square() / 2, "log_odds": (x != 0).to(x.dtype)}
+
+    def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
+        slab, natural = torch.sigmoid(self._slab_odds(B, A)), self._natural(B, A)
+        one, spread = expectation(self.segment, 1, *natural), expectation(self.segment, 2, *natural)
+        return {
+            "bias": slab * one if mean is None else mean,
+            "precision": -slab * (one.square() + spread) / 2,
+            "log_odds": slab,
+        }
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """With the log-odds learnt: the data's share of zeros, and the mean of the rest (and its variance where the
+        precision is learnt). Otherwise the data's mean (and variance). ``pseudocount`` (default 1) draws are added:
+        zeros and uniform ones."""
+        extra = 1.0 if pseudocount is None else pseudocount
+        data = data.to(torch.float64)
+        precision = self.precision.detach().to(torch.float64)
+        odds = self.log_odds.detach().to(torch.float64)
+        learnt = "log_odds" in self.learn
+        if learnt:
+            on = data != 0
+            share = (on.sum(0) + extra) / (len(data) + 2 * extra)
+            share = share.to(torch.float64).clamp(1e-9, 1 - 1e-9)
+            # the slab's own statistics: its values repeated so that every unit has as many as there are rows
+            scale = len(data) / on.sum(0).clamp_min(1)
+            middle = torch.where(on, data, 0.0).mean(0) * scale
+            filled = torch.where(on, data, middle)
+            spread = (filled - middle).square() * scale
+            filled = middle + torch.sign(filled - middle) * spread.sqrt()
+            mean, variance = uniform_smoothed(filled, self.segment, extra)
+        else:
+            zero = torch.zeros((), dtype=torch.float64)
+            mean, variance = smoothed(data, extra, zero, zero)
+            low, high = min(self.segment.low, 0.0), max(self.segment.high, 0.0)
+            mean = mean.clamp(low + 1e-6 * (high - low), high - 1e-6 * (high - low))
+
+        def moments(h: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+            one, two = self.segment.moment(1, h, p), self.segment.moment(2, h, p)
+            if learnt:
+                return one, two
+            slab = odds + self.segment.moment(0, h, p)
+            return torch.sigmoid(slab) * one, torch.sigmoid(slab) * (two + torch.sigmoid(-slab) * one.square())
+
+        h, p = solve_moments(moments, mean, precision, variance if "precision" in self.learn else None)
+        self.bias.data.copy_(h)
+        self.precision.data.copy_(p)
+        if learnt:
+            self.log_odds.data.copy_(torch.logit(share) - self.segment.moment(0, h, p))
+
+    def _natural(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.bias + B, self.precision if A is None else self.precision + A
+
+    def _slab_odds(self, B: Tensor, A: Tensor | None) -> Tensor:
+        """ln P[x ≠ 0]/P[x = 0]."""
+        return self.log_odds + expectation(self.segment, 0, *self._natural(B, A))

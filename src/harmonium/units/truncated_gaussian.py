@@ -1,0 +1,112 @@
+"""Gaussian units on a segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Generator, Tensor
+
+from ..errors import InvalidOption
+from .base import Unit, Value
+from .special import Segment, expectation, smoothed, solve_moments
+from .support import Interval
+
+
+class TruncatedGaussian(Unit):
+    """x ∈ [low, high], -U(x) = b x - V x²/2 with any real V. TAP paper (C3)-(C18), whose signs and the limits V + A ≤ 0
+    are not taken from there.
+
+    >>> unit = TruncatedGaussian(1, low=0.0, high=1.0, precision=-3.0)
+    >>> unit.mean(torch.tensor([1.5]), A=torch.tensor([0.0]))  # symmetric about the middle
+    tensor([0.5000], grad_fn=<_MomentBackward>)
+    """
+
+    naturals = ("bias", "precision")
+
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        low: float = 0.0,
+        high: float = 1.0,
+        bias: Value = 0.0,
+        precision: Value = 1.0,
+        learn: Iterable[str] = ("bias",),
+    ) -> None:
+        self.segment = segment(low, high)
+        super().__init__(shape, bias=bias, learn=learn, options={"low": self.segment.low, "high": self.segment.high})
+        self.support = Interval(f"numbers from {low:g} to {high:g}", low=low, high=high)
+        self.precision = self._parameter("precision", precision)
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        return self.bias * x - self.precision * x.square() / 2
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return expectation(self.segment, 0, *self._natural(B, A))
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return expectation(self.segment, 1, *self._natural(B, A))
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return expectation(self.segment, 2, *self._natural(B, A))
+
+    def mode(self, B: Tensor) -> Tensor:
+        return self.segment.peak(*self._natural(B, None)).detach()
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        h, p = torch.broadcast_tensors(*self._natural(B, A))
+        return self.segment.draw(h.detach(), p.detach(), generator)
+
+    def natural(self) -> dict[str, Tensor]:
+        return {"bias": self.bias, "precision": self.precision}
+
+    def statistics(self, x: Tensor) -> dict[str, Tensor]:
+        return {"bias": x, "precision": -x.square() / 2}
+
+    def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
+        mean = self.mean(B, A) if mean is None else mean
+        return {"bias": mean, "precision": -(mean.square() + self.variance(B, A)) / 2}
+
+    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """The data's mean, and its variance where the precision is learnt, with ``pseudocount`` (default 1) draws
+        from the uniform distribution added. A variance that only two points could have is met as nearly as possible."""
+        mean, variance = uniform_smoothed(data, self.segment, 1.0 if pseudocount is None else pseudocount)
+        h, p = solve_moments(
+            lambda h, p: (self.segment.moment(1, h, p), self.segment.moment(2, h, p)),
+            mean,
+            self.precision.detach().to(torch.float64),
+            variance if "precision" in self.learn else None,
+        )
+        self.bias.data.copy_(h)
+        self.precision.data.copy_(p)
+
+    def _natural(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.bias + B, self.precision if A is None else self.precision + A
+
+
+def segment(low: float, high: float) -> Segment:
+    """The segment [low, high], if it is one.
+
+    >>> segment(0, 1)
+    Segment(low=0.0, high=1.0)
+    """
+    low, high = float(low), float(high)
+    if not -float("inf") < low < high < float("inf"):
+        raise InvalidOption(f"low, high: expected finite numbers with low < high, found {low:g}, {high:g}")
+    return Segment(low, high)
+
+
+def uniform_smoothed(data: Tensor, segment: Segment, pseudocount: float) -> tuple[Tensor, Tensor]:
+    """The mean and variance per unit of ``data`` and ``pseudocount`` uniform draws, inside what the segment can reach.
+
+    >>> uniform_smoothed(torch.zeros(3, 1), Segment(0.0, 1.0), 1.0)[0]
+    tensor([0.1250], dtype=torch.float64)
+    """
+    low, high = segment.low, segment.high
+    middle, square = (low + high) / 2, (low * low + low * high + high * high) / 3
+    mean, variance = smoothed(data, pseudocount, torch.tensor(middle), torch.tensor(square, dtype=torch.float64))
+    margin = 1e-6 * (high - low)
+    mean = mean.clamp(low + margin, high - margin)
+    most = 0.98 * (mean - low) * (high - mean)
+    return mean, torch.minimum(variance.clamp_min(margin**2), most)

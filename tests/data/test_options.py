@@ -1,0 +1,67 @@
+"""The registry, and what load() says to questions that have no answer."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from harmonium import data, errors
+
+UNITS = {"bernoulli", "gaussian", "truncated-gaussian", "potts", "multinomial"}
+
+
+def test_names_are_sorted_and_known():
+    assert data.names() == sorted(data.names())
+    assert {"digits", "mnist", "protein-ww", "mocap"} <= set(data.names())
+
+
+@pytest.mark.parametrize("name", data.names())
+def test_every_description_is_complete(name):
+    info = data.info(name)
+    assert info.name == name
+    assert info.suggested_visible in UNITS
+    assert all((info.title, info.licence, info.citation, info.source, info.obtain, info.split_rule))
+    assert bool(info.files) == bool(info.folder)
+    assert {"train", "test"} <= set(info.splits) <= {"train", "validation", "test"}
+    for file in info.files:
+        assert re.fullmatch(r"[0-9a-f]{64}", file.sha256) and file.size > 0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        info.name = "other"
+
+
+@pytest.mark.parametrize("name", data.names())
+def test_the_documentation_has_every_file(name):
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    info = data.info(name)
+    assert f"`{name}`" in page and info.licence in page and info.citation in page and info.split_rule in page
+    for file in info.files:
+        assert f"`{info.folder}/{file.name}`" in page and file.sha256 in page
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mnsit", {}, "unknown data set 'mnsit': did you mean 'mnist'"),
+        ("digits", {"split": "tset"}, "unknown split of data set 'digits' 'tset': did you mean 'test'"),
+        ("digits", {"split": "validation"}, "unknown split of data set 'digits' 'validation'"),
+        ("digits", {"binarise": "treshold"}, "unknown way to binarise 'treshold': did you mean 'threshold'"),
+        ("protein-ww", {"binarise": "threshold"}, "'protein-ww' is one-hot and cannot be binarised"),
+        ("mocap", {"binarise": "sample"}, "'mocap' is real and cannot be binarised"),
+        ("kos", {"binarise": "sample"}, "'kos' holds counts, which are no probabilities"),
+        ("kos", {"labels": True}, "data set 'kos' has no labels"),
+        ("digits", {"dtype": torch.int64}, "real values here: expected a floating dtype, got torch.int64"),
+        ("digits", {"dtype": torch.complex64}, "expected dtype to be a real torch.dtype"),
+        ("digits", {"dtype": "float32"}, "expected dtype to be a real torch.dtype, got 'float32'"),
+        ("digits", {"seed": 0.5}, "expected seed to be an int, got 0.5"),
+    ],
+)
+def test_options_without_meaning(name, options, message):
+    with pytest.raises(errors.InvalidOption, match=re.escape(message)):
+        data.load(name, **options)
+
+
+def test_no_vocabulary():
+    with pytest.raises(errors.InvalidOption, match=r"'digits' has no vocabulary.*20newsgroups, kos"):
+        data.vocabulary("digits")

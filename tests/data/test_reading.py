@@ -1,0 +1,215 @@
+"""A user's own files."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from harmonium import data
+from harmonium.errors import DataNotFound, HarmoniumError, InvalidData, InvalidOption
+
+VALUES = np.random.default_rng(0).integers(0, 50, (6, 4)).astype(np.float32) / 4
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return to
+
+
+class Explosive:
+    def __reduce__(self):
+        return pytest.fail, ("the file was unpickled",)
+
+
+def test_npy_is_mapped_and_read_only(tmp_path):
+    np.save(tmp_path / "a.npy", VALUES)
+    found = data.read(tmp_path / "a.npy")
+    assert isinstance(found, np.memmap) and not found.flags.writeable
+    assert np.array_equal(found, VALUES)
+    assert np.array_equal(data.read(str(tmp_path / "a.npy")), VALUES)
+
+
+def test_npy_of_the_other_byte_order_is_a_tensor(tmp_path):
+    np.save(tmp_path / "a.npy", VALUES.astype(">f4"))
+    assert torch.equal(data.read(tmp_path / "a.npy"), torch.from_numpy(VALUES))
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.array(["a", "b"]), "found the type <U1"),
+        (np.zeros(3, dtype=complex), "found the type complex128"),
+        (np.zeros((0, 4)), r"found the shape \(0, 4\)"),
+        (np.float64(3), r"found the shape \(\)"),
+    ],
+)
+@pytest.mark.parametrize("save", [np.save, np.savez])
+def test_arrays_that_are_no_samples(tmp_path, array, message, save):
+    path = tmp_path / ("a.npy" if save is np.save else "a.npz")
+    save(path, array)
+    with pytest.raises(InvalidData, match=message):
+        data.read(path)
+
+
+@pytest.mark.parametrize("save", [np.save, np.savez])
+def test_objects_are_refused_without_unpickling(tmp_path, save):
+    path = tmp_path / ("a.npy" if save is np.save else "a.npz")
+    save(path, np.array([Explosive()], dtype=object), allow_pickle=True)
+    with pytest.raises(InvalidData, match="found pickled objects, which are not read"):
+        data.read(path)
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.parquet"])
+def test_damaged_files(write, name):
+    with pytest.raises(InvalidData, match=name):
+        data.read(write(name, b"garbage" * 10))
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
+def test_a_pickle_under_another_name_is_not_unpickled(write, name):
+    with pytest.raises(InvalidData, match=name):
+        data.read(write(name, pickle.dumps(Explosive())))
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.parquet"])
+def test_truncated_files(tmp_path, write, name):
+    values = np.random.default_rng(0).random((100, 4))
+    if name == "a.npy":
+        np.save(tmp_path / name, values)
+    elif name == "a.npz":
+        np.savez(tmp_path / name, values)
+    else:
+        pd.DataFrame(values, columns=list("abcd")).to_parquet(tmp_path / name)
+    path = tmp_path / name
+    with pytest.raises(InvalidData, match=name):
+        data.read(write(name, path.read_bytes()[:-700]))
+
+
+@pytest.mark.parametrize("key", ["data", "x", "X"])
+def test_npz_with_a_known_key(tmp_path, key):
+    np.savez(tmp_path / "a.npz", **{key: VALUES, "other": VALUES + 1})
+    assert torch.equal(data.read(tmp_path / "a.npz"), torch.from_numpy(VALUES))
+
+
+def test_npz_with_one_array_keeps_its_type(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", anything=VALUES.astype(np.int16))
+    found = data.read(tmp_path / "a.npz")
+    assert found.dtype == torch.int16 and torch.equal(found.float(), torch.from_numpy(VALUES).floor())
+
+
+@pytest.mark.parametrize(("keys", "listed"), [(["a", "b"], "a, b"), (["x", "data"], "x, data"), ([], "none")])
+def test_npz_with_unclear_keys_lists_them(tmp_path, keys, listed):
+    np.savez(tmp_path / "a.npz", **{key: VALUES for key in keys})
+    with pytest.raises(InvalidData, match=f"one named data, x, X; found {listed}"):
+        data.read(tmp_path / "a.npz")
+
+
+def test_npz_with_nan(tmp_path):
+    np.savez(tmp_path / "a.npz", np.array([[1.0, np.nan]]))
+    with pytest.raises(InvalidData, match=r"found an empty cell or nan at index \(0, 1\)"):
+        data.read(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_csv(tmp_path, header):
+    pd.DataFrame(VALUES, columns=list("abcd")).to_csv(tmp_path / "a.csv", index=False, header=header)
+    found = data.read(tmp_path / "a.csv")
+    assert found.dtype == torch.float32 and torch.equal(found, torch.from_numpy(VALUES))
+
+
+def test_csv_with_the_column_numbers_as_header(tmp_path):
+    pd.DataFrame(VALUES).to_csv(tmp_path / "a.CSV", index=False)
+    assert torch.equal(data.read(tmp_path / "a.CSV"), torch.from_numpy(VALUES))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1,2\r\n3,4\r\n", [[1, 2], [3, 4]]),
+        ("\ufeff1, 2\n\n 3,4", [[1, 2], [3, 4]]),
+        ("0,1\n1,1\n", [[0, 1], [1, 1]]),
+        ("1e-3,-2\n", [[1e-3, -2]]),
+        ("True,False\nFalse,False\n", [[1, 0], [0, 0]]),
+        ('"a","b"\n1,2\n', [[1, 2]]),
+        ("5\n6\n", [[5], [6]]),
+    ],
+)
+def test_csv_dialects(write, text, values):
+    assert torch.equal(data.read(write("a.csv", text)), torch.tensor(values, dtype=torch.float32))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("a,b\n", "has columns but no rows"),
+        ("a,b\n1,2\n3,cat\n", "found 'cat' in row 2, column 'b'"),
+        ("1,2\n3,dog\n", "found 'dog' in row 2, column '2'"),
+        ("a,b\n1,\n", "found an empty cell or nan in row 1, column 'b'"),
+        ("1,2\n3\n", "found an empty cell or nan in row 2, column '2'"),
+        ("1,2\nnan,3\n", "found an empty cell or nan in row 2, column '1'"),
+        ("a,b\n1,inf\n", "found inf in row 1, column 'b'"),
+        ("1,2\n3,4,5\n", "expected rows of 2 numbers"),
+        ("a,b\n1,2,3\n", "expected rows of 2 numbers"),
+        (",a\n0,1\n", "the first column has no name"),
+        ("1;2\n3;4\n", "expected numbers, found '3;4' in row 1"),
+        (b"\xff\xfe\x00", "is no text in UTF-8"),
+    ],
+)
+def test_csv_that_is_no_table_of_numbers(write, text, message):
+    with pytest.raises(InvalidData, match=message):
+        data.read(write("a.csv", text))
+
+
+def test_parquet(tmp_path):
+    pd.DataFrame(VALUES, columns=list("abcd"), index=list("uvwxyz")).to_parquet(tmp_path / "a.parquet")
+    found = data.read(tmp_path / "a.parquet")
+    assert found.dtype == torch.float32 and torch.equal(found, torch.from_numpy(VALUES))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"a": [1, 2], "b": ["3", "cat"]}, "found 'cat' in row 2, column 'b'"),
+        ({"a": [1, 2], "b": ["3", "4"]}, "found '3' in row 1, column 'b'"),
+        ({"a": pd.to_datetime(["2020-01-01", "2020-01-02"])}, "column 'a'"),
+        ({"a": [1.0, None]}, "found an empty cell or nan in row 2, column 'a'"),
+        ({"a": pd.array([None, 1], dtype="Int64")}, "found an empty cell or nan in row 1, column 'a'"),
+        ({"a": np.zeros(0)}, "has columns but no rows"),
+    ],
+)
+def test_parquet_that_is_no_table_of_numbers(tmp_path, columns, message):
+    pd.DataFrame(columns).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(InvalidData, match=message):
+        data.read(tmp_path / "a.parquet")
+
+
+def test_missing_and_folder(tmp_path):
+    with pytest.raises(DataNotFound, match=r"expected a file at .*a.npy: there is none"):
+        data.read(tmp_path / "a.npy")
+    (tmp_path / "b.csv").mkdir()
+    with pytest.raises(DataNotFound, match=r"b.csv: it is a folder"):
+        data.read(tmp_path / "b.csv")
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".parquet"])
+def test_empty_files(write, suffix):
+    with pytest.raises(InvalidData, match=f"a{suffix} is empty"):
+        data.read(write(f"a{suffix}", b""))
+
+
+def test_unknown_extension(write):
+    with pytest.raises(InvalidOption, match=r"unknown file extension '.cvs': did you mean '.csv'"):
+        data.read(write("a.cvs", "1,2\n"))
+    with pytest.raises(HarmoniumError, match=r"known: .csv, .npy, .npz, .parquet"):
+        data.read(write("a.pt", b"1"))
+    with pytest.raises(InvalidOption, match="unknown file extension 'plain'"):
+        data.read(write("plain", b"1"))
