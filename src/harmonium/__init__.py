@@ -8,7 +8,7 @@
 torch.Size([5, 64])
 """
 
-from . import couplings, data, errors, likelihood, machines, training, units
+from . import couplings, data, errors, likelihood, machines, sampling, training, units
 from .files import load, save
 from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from .training import (
@@ -26,7 +26,9 @@ from .training import (
     L1Squared,
     LinearDecay,
     Metric,
+    ParallelTempering,
     Run,
+    TrajectoryTempering,
     ZeroSum,
     fit,
     losses,
@@ -52,7 +54,9 @@ __all__ = [
     "L1Squared",
     "LinearDecay",
     "Metric",
+    "ParallelTempering",
     "Run",
+    "TrajectoryTempering",
     "ZeroSum",
     "couplings",
     "data",
@@ -62,6 +66,7 @@ __all__ = [
     "load",
     "losses",
     "machines",
+    "sampling",
     "save",
     "training",
     "units",

@@ -1,9 +1,9 @@
 """Files: machines in safetensors, every write atomic, nothing ever unpickled.
 
 A file is a safetensors file whose metadata say ``format: harmonium``, a format ``version``, and the machine's
-``config`` as JSON; tensors named ``machine/…`` are its ``state_dict``. A reader ignores tensors and metadata that it does
-not know, so that files may grow; the version goes up only when an old reader would misread a new file, and a reader
-refuses versions above its own.
+``config`` as JSON; tensors named ``machine/…`` are its ``state_dict``. A reader ignores tensors and metadata that it
+does not know, so that files may grow; the version goes up only when an old reader would misread a new file, and a
+reader refuses versions above its own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .units import Unit
 
 FORMAT_VERSION = 1
 _MACHINE = "machine/"
+_PICKLES = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _KINDS = {"BoltzmannMachine": BoltzmannMachine, "DeepBoltzmannMachine": DeepBoltzmannMachine}
 
 
@@ -59,7 +60,7 @@ def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
         machine = build(json.loads(metadata["config"]))
     except HarmoniumError as error:
         raise CheckpointError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: the machine's description is damaged ({error})") from error
     load_parameters(machine, path, tensors)
     return machine
@@ -117,12 +118,13 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
     path = Path(path)
     try:
         with path.open("rb") as file:
-            head = file.read(2)
+            head = file.read(9)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file; expected a machine saved by harmonium") from None
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from None
-    if head in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+    # a safetensors file begins with the length of its header, whose two bytes may be those of a pickle, and then "{"
+    if head.startswith(_PICKLES) and head[8:] != b"{":
         raise CheckpointError(f"{path}: refused: a pickle or torch archive can run code; expected a safetensors file")
     try:
         with safe_open(path, framework="pt") as file:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from ..errors import unknown
+from ..errors import InvalidOption, unknown
 
 
 def as_shape(shape: int | Iterable[int]) -> tuple[int, ...]:
@@ -40,6 +40,17 @@ class Coupling(nn.Module):
         self.lower, self.upper = torch.Size(lower), torch.Size(upper)
         self.options = dict(options or {})
 
+    def _parameter(self, weight: Tensor | None, shape: tuple[int, ...]) -> nn.Parameter:
+        """The weights as given, or zeros."""
+        if weight is None:
+            return nn.Parameter(torch.zeros(shape))
+        weight = torch.as_tensor(weight).detach()
+        if weight.shape != shape:
+            raise InvalidOption(f"weight: expected shape {shape}, found {tuple(weight.shape)}")
+        if not bool(torch.isfinite(weight).all()):
+            raise InvalidOption("weight: expected finite values")
+        return nn.Parameter(weight.clone() if weight.is_floating_point() else weight.to(torch.get_default_dtype()))
+
     def up(self, x: Tensor) -> Tensor:
         """Wᵀx, the field on the upper layer: (batch, *lower) -> (batch, *upper)."""
         raise NotImplementedError
@@ -48,8 +59,11 @@ class Coupling(nn.Module):
         """W y, the field on the lower layer: (batch, *upper) -> (batch, *lower)."""
         raise NotImplementedError
 
-    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """The gradient of Σ_b x_b·W·y_b with respect to ``weight``: the shape of ``weight``."""
+    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False) -> Tensor:
+        """The gradient of Σ_b x_b·W·y_b with respect to ``weight``: the shape of ``weight``.
+
+        It is written into ``out``, or added to it (``add=True``).
+        """
         raise NotImplementedError
 
     def squared(self) -> Coupling:

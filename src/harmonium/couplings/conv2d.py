@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
@@ -12,10 +11,11 @@ from .base import Coupling
 
 
 class Conv2d(Coupling):
-    """Strided convolution: lower (channels, height, width), ``weight`` (upper channels, lower channels, kernel, kernel).
+    """Strided convolution: lower (channels, height, width), ``weight`` (upper, lower channels, kernel, kernel).
 
     ``up`` is the cross-correlation of ``torch.nn.functional.conv2d`` and ``down`` its exact transpose.
 
+    >>> import torch
     >>> Conv2d.output_shape((1, 28, 28), channels=8, kernel=4, stride=2)
     (8, 13, 13)
     >>> Conv2d((1, 28, 28), (8, 13, 13), kernel=4, stride=2).up(torch.zeros(5, 1, 28, 28)).shape
@@ -35,22 +35,25 @@ class Conv2d(Coupling):
         weight: Tensor | None = None,
     ) -> None:
         super().__init__(lower, upper, {"kernel": kernel, "stride": stride, "padding": padding})
+        if len(upper) != 3:
+            raise InvalidOption(f"conv2d: expected an upper layer (channels, height, width), found {tuple(upper)}")
         expected = self.output_shape(lower, upper[0], kernel, stride, padding)
         if tuple(upper) != expected:
             raise InvalidOption(f"conv2d: expected an upper layer of shape {expected}, found {tuple(upper)}")
         self.stride, self.padding = stride, padding
         self._lost = tuple((n + 2 * padding - kernel) % stride for n in lower[1:])  # rows that the stride skips
-        shape = (upper[0], lower[0], kernel, kernel)
-        weight = torch.zeros(shape) if weight is None else torch.as_tensor(weight).detach().clone()
-        if weight.shape != shape:
-            raise InvalidOption(f"weight: expected shape {shape}, found {tuple(weight.shape)}")
-        self.weight = nn.Parameter(weight)
+        self.weight = self._parameter(weight, (upper[0], lower[0], kernel, kernel))
 
     @staticmethod
     def output_shape(
         lower: tuple[int, int, int], channels: int, kernel: int, stride: int = 1, padding: int = 0
     ) -> tuple[int, int, int]:
         """The upper layer's shape that fits a lower layer and these settings."""
+        if len(lower) != 3 or min(*lower, channels, kernel, stride) < 1 or padding < 0:
+            raise InvalidOption(
+                "conv2d: expected a lower layer (channels, height, width), positive channels, kernel and stride, "
+                f"padding ≥ 0; found {tuple(lower)}, {channels}, {kernel}, {stride}, {padding}"
+            )
         height, width = ((n + 2 * padding - kernel) // stride + 1 for n in lower[1:])
         if min(height, width) < 1:
             raise InvalidOption(f"conv2d: a kernel of {kernel} does not fit into {tuple(lower)}")
@@ -64,6 +67,8 @@ class Conv2d(Coupling):
             y, self.weight, stride=self.stride, padding=self.padding, output_padding=self._lost
         )
 
-    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None) -> Tensor:
+    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False) -> Tensor:
         value = conv2d_weight(x, self.weight.shape, y.contiguous(), self.stride, self.padding)
-        return value if out is None else out.copy_(value)
+        if out is None:
+            return value
+        return out.add_(value) if add else out.copy_(value)

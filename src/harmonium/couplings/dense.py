@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..errors import InvalidOption
 from .base import Coupling, as_shape
 
 
@@ -21,20 +20,17 @@ class Dense(Coupling):
         self, lower: int | tuple[int, ...], upper: int | tuple[int, ...], weight: Tensor | None = None
     ) -> None:
         super().__init__(as_shape(lower), as_shape(upper))
-        shape = (self.lower.numel(), self.upper.numel())
-        weight = torch.zeros(shape) if weight is None else torch.as_tensor(weight).detach().clone()
-        if weight.shape != shape:
-            raise InvalidOption(f"weight: expected shape {shape}, found {tuple(weight.shape)}")
-        self.weight = nn.Parameter(weight)
+        self.weight = self._parameter(weight, (self.lower.numel(), self.upper.numel()))
 
     def up(self, x: Tensor) -> Tensor:
-        return (x.reshape(len(x), -1) @ self.weight).reshape(-1, *self.upper)
+        return (x.flatten(1) @ self.weight).reshape(-1, *self.upper)
 
     def down(self, y: Tensor) -> Tensor:
-        return (y.reshape(len(y), -1) @ self.weight.T).reshape(-1, *self.lower)
+        return (y.flatten(1) @ self.weight.T).reshape(-1, *self.lower)
 
-    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None) -> Tensor:
-        return torch.mm(x.reshape(len(x), -1).T, y.reshape(len(y), -1), out=out)
+    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False) -> Tensor:
+        x, y = x.flatten(1), y.flatten(1)
+        return out.addmm_(x.T, y) if add and out is not None else torch.mm(x.T, y, out=out)
 
     def matrix(self) -> Tensor:
         return self.weight

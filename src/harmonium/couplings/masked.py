@@ -41,13 +41,13 @@ class Masked(Dense):
         self.project()
 
     def up(self, x: Tensor) -> Tensor:
-        return (x.reshape(len(x), -1) @ self.matrix()).reshape(-1, *self.upper)
+        return (x.flatten(1) @ self.matrix()).reshape(-1, *self.upper)
 
     def down(self, y: Tensor) -> Tensor:
-        return (y.reshape(len(y), -1) @ self.matrix().T).reshape(-1, *self.lower)
+        return (y.flatten(1) @ self.matrix().T).reshape(-1, *self.lower)
 
-    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None) -> Tensor:
-        return super().correlate(x, y, out).mul_(self.mask)
+    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False) -> Tensor:
+        return super().correlate(x, y, out, add=add).mul_(self.mask)  # what is added to is masked already
 
     def matrix(self) -> Tensor:
         return self.weight * self.mask

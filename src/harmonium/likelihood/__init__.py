@@ -1,6 +1,7 @@
 """Likelihoods: every estimate is an object with a value, an interval, and whether to trust it."""
 
+from .ais import Estimate, ais, reverse_ais
 from .exact import ExactLikelihood, exact
 from .pseudo import pseudo_log_likelihood
 
-__all__ = ["ExactLikelihood", "exact", "pseudo_log_likelihood"]
+__all__ = ["Estimate", "ExactLikelihood", "ais", "exact", "pseudo_log_likelihood", "reverse_ais"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..errors import InvalidData, InvalidOption
 from ..machines import RBM, BoltzmannMachine
 
 
@@ -26,10 +27,13 @@ class ExactLikelihood:
     @torch.no_grad()
     def log_likelihood(self, data: Tensor) -> float:
         """The mean of ln p(v) over the rows of ``data``, in nats."""
-        assert isinstance(self.machine, RBM)
-        total = 0.0
-        for chunk in torch.as_tensor(data).split(4096):
-            total -= self.machine.free_energy(chunk).double().sum().item()
+        if not isinstance(self.machine, RBM):
+            raise InvalidOption(f"log_likelihood expects an RBM (two layers), found {type(self.machine).__name__}")
+        data = self.machine.as_states(data)
+        if len(data) == 0:
+            raise InvalidData("data: expected at least one row, found none")
+        self.machine.visible.check(data)
+        total = sum(-self.machine.free_energy(chunk).double().sum().item() for chunk in data.split(4096))
         return total / len(data) - self.value
 
 

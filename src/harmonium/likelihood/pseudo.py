@@ -28,6 +28,7 @@ def pseudo_log_likelihood(rbm: RBM, v: Tensor, *, exact: bool = True, generator:
         raise NotEnumerable(
             f"pseudo-likelihood expects visible units with finitely many states, not {rbm.visible.name()}"
         )
+    rbm.visible.check(v)
     states = states.to(v)
     sites = rbm.visible.sites
     if exact:
@@ -48,6 +49,5 @@ def _conditional(rbm: RBM, v: Tensor, states: Tensor, site: Tensor) -> Tensor:
         changed[rows, site] = state
         values.append(-rbm.free_energy(changed.reshape(v.shape)))
     log_p = torch.log_softmax(torch.stack(values), 0)
-    here = flat[rows, site]
-    match = (states.unsqueeze(1) == here).reshape(len(states), len(v), -1).all(-1)
-    return log_p[match.to(torch.int64).argmax(0), rows]
+    distance = (states.unsqueeze(1) - flat[rows, site]).abs().reshape(len(states), len(v), -1).sum(-1)
+    return log_p[distance.argmin(0), rows]

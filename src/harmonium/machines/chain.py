@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +38,7 @@ class BoltzmannMachine(nn.Module):
         if len(layers) < 2:
             raise InvalidOption(f"a machine needs two or more layers, found {len(layers)}")
         if couplings is None:
-            couplings = [Dense(tuple(a.shape), tuple(b.shape)) for a, b in zip(layers, layers[1:], strict=False)]
+            couplings = [Dense(tuple(a.shape), tuple(b.shape)) for a, b in pairwise(layers)]
         if len(couplings) != len(layers) - 1:
             raise InvalidOption(f"{len(layers)} layers need {len(layers) - 1} couplings, found {len(couplings)}")
         for k, coupling in enumerate(couplings):
@@ -47,6 +49,9 @@ class BoltzmannMachine(nn.Module):
                 )
         self.layers = nn.ModuleList(layers)
         self.couplings = nn.ModuleList(couplings)
+        types = {parameter.dtype for parameter in self.parameters()}
+        if len(types) > 1:  # one machine, one type: the widest of its parts
+            self.to(dtype=reduce(torch.promote_types, types))
 
     # -- the parts ------------------------------------------------------------------------------------------
 
@@ -85,7 +90,10 @@ class BoltzmannMachine(nn.Module):
 
     def as_states(self, x: ArrayLike, layer: int = 0) -> Tensor:
         """An array or tensor (n, *shape) as states of a layer, in the machine's type and on its device."""
-        tensor = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x)
+        try:
+            tensor = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x)
+        except (TypeError, ValueError) as error:
+            raise InvalidData(f"layer {layer}: expected an array of numbers ({error})") from None
         unit = self.units[layer]
         if tensor.shape[1:] != unit.shape:
             raise InvalidData(
@@ -110,6 +118,8 @@ class BoltzmannMachine(nn.Module):
                 f"energy: expected a state for each of the {len(self.layers)} layers, found {len(states)}"
             )
         x = [self.as_states(state, k) for k, state in enumerate(states)]
+        if len({len(part) for part in x} - {1}) > 1:
+            raise InvalidData(f"energy: expected as many states of every layer, found {[len(part) for part in x]}")
         value = -sum(_per_row(unit.log_weight(part)) for unit, part in zip(self.units, x, strict=True))
         for coupling, lower, upper in zip(self.links, x, x[1:], strict=False):
             value = value - _per_row(coupling.up(lower) * upper)
@@ -163,12 +173,16 @@ class BoltzmannMachine(nn.Module):
         Chains start at ``start`` (cycled when there are fewer than ``n``), or at draws of the uncoupled visible layer.
         ``callback(step, state)`` sees every sweep.
         """
+        if steps < 0 or (n is not None and n < 1):
+            raise InvalidOption(f"expected steps ≥ 0 and n ≥ 1, found steps={steps}, n={n}")
         self.check_normalisable()
         generator = noise.generator(seed, self.device) if generator is None else generator
         if start is None:
             visible = self.independent(1 if n is None else n, generator)
         else:
             visible = self.as_states(start)
+            if len(visible) == 0:
+                raise InvalidData("start: expected at least one state, found none")
             self.visible.check(visible, "start")
             if n is not None:
                 visible = visible[torch.arange(n, device=self.device) % len(visible)]
@@ -225,7 +239,7 @@ class BoltzmannMachine(nn.Module):
 
 def _per_row(x: Tensor) -> Tensor:
     """The sum over all but the first dimension."""
-    return x.flatten(1).sum(1)
+    return x.flatten(1).sum(1) if x.ndim > 1 else x  # a layer of one vector unit has one value a row
 
 
 def layers_of_parity(machine: BoltzmannMachine, parity: int) -> Iterable[int]:

@@ -31,7 +31,8 @@ def cheaper_parity(machine: BoltzmannMachine, parity: int | None = None) -> tupl
     best = min(numbers, key=lambda candidate: numbers[candidate])
     if numbers[best] > MAX_STATES:
         raise NotEnumerable(
-            f"exact enumeration: expected at most 2^26 states on the smaller side, found 2^{math.log2(numbers[best]):.1f}"
+            "exact enumeration: expected at most 2^26 states on the smaller side, "
+            f"found 2^{math.log2(numbers[best]):.1f}"
         )
     return best, numbers[best]
 
@@ -54,9 +55,9 @@ def chunks(machine: BoltzmannMachine, parity: int | None = None) -> Iterator[tup
             part = unit.enumerate(index % number)
             index = index // number
             state[k] = part
-            log_p = log_p + unit.log_weight(part).flatten(1).sum(1)
+            log_p = log_p + unit.log_weight(part).reshape(len(log_p), -1).sum(1)
         for k in range(1 - parity, len(state), 2):
-            log_p = log_p + machine.units[k].log_partition(machine.field(k, state)).flatten(1).sum(1)
+            log_p = log_p + machine.units[k].log_partition(machine.field(k, state)).reshape(len(log_p), -1).sum(1)
         yield state, log_p
 
 
@@ -98,7 +99,7 @@ def moments(machine: BoltzmannMachine) -> tuple[list[dict[str, Tensor]], list[Te
 @torch.no_grad()
 def distribution(machine: BoltzmannMachine) -> tuple[Tensor, Tensor]:
     """Every visible state and its exact log-probability: (states, *shape) and (states,) in float64."""
-    _, total = cheaper_parity(machine, 0)
+    cheaper_parity(machine, 0)
     if len(machine.units) > 2:
         raise NotEnumerable("the visible distribution by enumeration expects a machine of two layers")
     double = copy.deepcopy(machine).double()

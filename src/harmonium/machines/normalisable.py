@@ -57,8 +57,8 @@ def _check_quadratic_form(tails: Sequence[Tail], couplings: Sequence[Coupling]) 
     smallest = torch.linalg.eigvalsh(form)[0].item()
     if not smallest > 0:
         raise NotNormalisable(
-            f"no finite partition function: the quadratic form of the Gaussian units has the eigenvalue {smallest:.3g}, "
-            "expected all positive (the weights are beyond the spectral bound)"
+            "no finite partition function: the quadratic form of the Gaussian units has the eigenvalue "
+            f"{smallest:.3g}, expected all positive (the weights are beyond the spectral bound)"
         )
 
 

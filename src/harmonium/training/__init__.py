@@ -3,7 +3,7 @@
 from .callbacks import Callback, Metric, Progress
 from .loop import Result, fit
 from .losses import contrastive
-from .negative import CD, PCD, Exact, NegativePhase
+from .negative import CD, PCD, Exact, NegativePhase, ParallelTempering, TrajectoryTempering
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
 from .transforms import L1, L2, Average, Centred, Clip, L1Squared, Transform, ZeroSum
@@ -25,11 +25,13 @@ __all__ = [
     "LinearDecay",
     "Metric",
     "NegativePhase",
+    "ParallelTempering",
     "Progress",
     "Result",
     "Run",
     "Schedule",
     "Setting",
+    "TrajectoryTempering",
     "Transform",
     "ZeroSum",
     "contrastive",

@@ -13,6 +13,7 @@ from ..errors import InvalidData
 from ..machines import BoltzmannMachine
 
 _CHECK_ELEMENTS = 2**25
+_PLAIN = (list, tuple, str, bytes, np.ndarray, Tensor)
 
 
 class Source:
@@ -56,7 +57,7 @@ class ArraySource(Source):
     def take(self, index: Tensor, out: Tensor) -> Tensor:
         order = torch.argsort(index)  # in the order of the file
         rows = np.asarray(self._rows[index[order].cpu().numpy()])
-        out[order.to(out.device)] = torch.from_numpy(np.ascontiguousarray(rows)).to(out)
+        out[order.to(out.device)] = _tensor(rows).to(out)
         return out
 
 
@@ -65,7 +66,10 @@ class DatasetSource(Source):
 
     def take(self, index: Tensor, out: Tensor) -> Tensor:
         for row, number in zip(out, index.tolist(), strict=True):
-            row.copy_(_features(self._rows[number]))
+            features = _features(self._rows[number])
+            if features.shape != self.shape:
+                raise InvalidData(f"expected rows of shape {self.shape}, found {tuple(features.shape)} in row {number}")
+            row.copy_(features)
         return out
 
 
@@ -81,32 +85,49 @@ def as_source(data: Any, machine: BoltzmannMachine, *, what: str = "data", valid
             f"found {source.shape}"
         )
     if validate:
+        done = 0
         for chunk in source.chunks(machine):
-            visible.check(chunk, what)
+            visible.check(chunk, what if done == 0 else f"{what}, counted from row {done}")
+            done += len(chunk)
     return source
 
 
 def _wrap(data: Any, what: str) -> Source:
     if isinstance(data, Source):
         return data
-    if isinstance(data, Tensor):
-        return TensorSource(data.contiguous(), data.shape[1:])
+    if isinstance(data, Tensor) and data.ndim > 0:
+        return TensorSource(data.detach().contiguous(), data.shape[1:])
     if isinstance(data, np.memmap):
         return ArraySource(data, data.shape[1:])
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (list, tuple, np.ndarray)):
-        if hasattr(data, "to_numpy"):  # a table
-            return _wrap(data.to_numpy(), what)
-        if len(data) == 0:
-            raise InvalidData(f"{what}: expected at least one row, found an empty data set")
-        return DatasetSource(data, _features(data[0]).shape)
     try:
-        array = np.asarray(data)
-        if array.dtype == object or array.dtype.kind in "USO":
-            raise TypeError("not numbers")
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-    except (TypeError, ValueError) as error:
-        raise InvalidData(f"{what}: expected an array of numbers, found {type(data).__name__} ({error})") from None
-    return TensorSource(tensor, tensor.shape[1:])
+        if hasattr(data, "to_numpy"):  # a table
+            tensor = _tensor(_of_table(data))
+        elif hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, _PLAIN):
+            if len(data) == 0:
+                raise InvalidData(f"{what}: expected at least one row, found an empty data set")
+            return DatasetSource(data, tuple(_features(data[0]).shape))
+        else:
+            tensor = _tensor(np.asarray(data))
+        return TensorSource(tensor, tensor.shape[1:])
+    except (TypeError, ValueError, LookupError) as error:
+        if isinstance(error, InvalidData):
+            raise
+        raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} ({error})") from None
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    if array.ndim == 0 or array.dtype.kind not in "biuf":
+        raise TypeError(f"{array.ndim} dimensions of type {array.dtype}")
+    array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def _of_table(table: Any) -> np.ndarray:
+    """The values of a table; columns of several kinds of numbers widen to float64, and what is missing to NaN."""
+    array = table.to_numpy()
+    if array.dtype.kind == "O" and all(dtype.kind in "biuf" for dtype in table.dtypes):
+        array = table.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(array)
 
 
 def _features(item: Any) -> Tensor:

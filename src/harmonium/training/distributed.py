@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch import distributed as dist
@@ -26,6 +28,35 @@ def average_(tensors: list[Tensor]) -> None:
     flat /= size
     for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
         tensor.copy_(part.view(tensor.shape))
+
+
+def gather(item: Any) -> list[Any]:
+    """The item of every process, in their order, in the first process; nothing in the others."""
+    rank, size = world()
+    if size == 1:
+        return [item]
+    items = [None] * size if rank == 0 else None
+    dist.gather_object(item, items)
+    return items or []
+
+
+def of_all(item: Any) -> list[Any]:
+    """The item of every process, in their order, in every process."""
+    size = world()[1]
+    if size == 1:
+        return [item]
+    items: list[Any] = [None] * size
+    dist.all_gather_object(items, item)
+    return items
+
+
+def of_first(item: Any) -> Any:
+    """The first process's item, in every process."""
+    if world()[1] == 1:
+        return item
+    box = [item]
+    dist.broadcast_object_list(box)
+    return box[0]
 
 
 def average_gradients(machine: BoltzmannMachine) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def fit(
     seed: int = 0,
     progress: bool = True,
     validation: Any = None,
-    initialise: bool | None = None,
+    initialise: bool | Mapping[str, Any] | None = None,
     metrics_every: int = 1,
     resume: bool = False,
     config: dict[str, Any] | None = None,
@@ -73,7 +73,8 @@ def fit(
             bit as if training had never stopped.
         validation: further rows, for the free-energy gap.
         initialise: whether to set starting values from the data (see ``machine.initialise``); by default only where
-            all weights are zero, as in a new machine.
+            all weights are zero, as in a new machine. Options of ``machine.initialise`` may be given instead of True,
+            such as ``{"weights": "sign"}``.
         metrics_every: epochs between measurements.
 
     >>> import torch, harmonium as hm
@@ -103,6 +104,17 @@ def fit(
     ).train(progress)
 
 
+def default_learning_rate(machine: BoltzmannMachine) -> float:
+    """The rate of plain SGD unless one is given: 0.05 for bounded units, 0.005 where some are unbounded.
+
+    >>> import harmonium as hm
+    >>> default_learning_rate(hm.RBM(hm.units.Gaussian(4), hm.units.Bernoulli(2)))
+    0.005
+    """
+    bounded = all(not bool((u.tail().gaussian | u.tail().factorial).any()) for u in machine.units)
+    return 0.05 if bounded else 0.005
+
+
 class _Training:
     """The state of one call of :func:`fit`."""
 
@@ -120,14 +132,15 @@ class _Training:
         run: str | Path | None,
         seed: int,
         validation: Any,
-        initialise: bool | None,
+        initialise: bool | Mapping[str, Any] | None,
         metrics_every: int,
         resume: bool,
         config: dict[str, Any] | None,
     ) -> None:
         if epochs < 1 or batch_size < 1 or metrics_every < 1:
             raise InvalidOption(
-                f"expected epochs, batch_size and metrics_every of at least 1, found {epochs}, {batch_size}, {metrics_every}"
+                "expected epochs, batch_size and metrics_every of at least 1, "
+                f"found {epochs}, {batch_size}, {metrics_every}"
             )
         self.machine, self.negative, self.epochs, self.seed = machine, negative, epochs, seed
         self.schedule, self.callbacks, self.metrics_every = schedule, callbacks, metrics_every
@@ -135,20 +148,24 @@ class _Training:
         self.source = as_source(data, machine)
         self.validation = None if validation is None else as_source(validation, machine, what="validation data")
         self.rows = torch.arange(self.rank, len(self.source), self.world)
+        self.share = len(self.source) // self.world  # rows that every process has: all take the same number of steps
         self._check_batch(batch_size)
         self.batch_size = batch_size
         machine.check_normalisable()
+        if resume and run is None:
+            raise InvalidOption("resume=True expects run=…, the folder of the run to go on with")
+        self.keep = run is not None
         self.run = Run(run) if run is not None and self.rank == 0 else None
-        if self.run is not None and self.run.exists() and not resume:
-            raise RunError(f"{self.run.folder}: holds a run already; resume it or choose another folder")
-        if resume and (self.run is None or not self.run.last.exists()):
-            resume = False  # killed before its first checkpoint: begin at the beginning
         if self.run is not None:
+            if self.run.exists() and not resume:
+                raise RunError(f"{self.run.folder}: holds a run already; resume it or choose another folder")
             self.run.clean()
+            resume = resume and self.run.last.exists()  # killed before its first checkpoint: begin at the beginning
+        resume = distributed.of_first(resume)
 
         if not resume:
             self._initialise(initialise)
-        distributed.share_parameters(machine)
+            distributed.share_parameters(machine)
         self.optimizer = self._optimizer(optimizer)
         self.transforms = [Centred()] if transforms is None else list(transforms)
         self.generator = stream(seed, _CHAINS, self.rank, device=machine.device)
@@ -164,21 +181,26 @@ class _Training:
     # -- preparation ----------------------------------------------------------------------------------------
 
     def _check_batch(self, batch_size: int) -> None:
-        if batch_size > len(self.rows):
-            raise InvalidData(f"batch of {batch_size} rows is larger than the data: found {len(self.rows)} rows")
+        if not 1 <= batch_size <= self.share:
+            shared = f" for each of {self.world} processes" if self.world > 1 else ""
+            raise InvalidData(
+                f"batch: expected 1 to {self.share} rows, the size of the data{shared}, found {batch_size}"
+            )
 
-    def _initialise(self, initialise: bool | None) -> None:
+    def _initialise(self, initialise: bool | Mapping[str, Any] | None) -> None:
         if initialise is None:
             initialise = not any(bool(c.weight.any()) for c in self.machine.links)
-        if initialise:
-            some = self.source.rows(self._some(len(self.source), 50_000), self.machine)
-            self.machine.initialise(some, generator=stream(self.seed, _INITIALISE, device=self.machine.device))
+        if initialise is False:
+            return
+        options = {} if initialise is True else initialise
+        some = self.source.rows(self._some(len(self.source), 50_000), self.machine)
+        generator = stream(self.seed, _INITIALISE, device=self.machine.device)
+        self.machine.initialise(some, generator=generator, **options)
 
     def _optimizer(self, optimizer: Any) -> Optimizer:
         parameters = [p for p in self.machine.parameters() if p.requires_grad]
         if optimizer is None:
-            bounded = all(not bool((u.tail().gaussian | u.tail().factorial).any()) for u in self.machine.units)
-            optimizer = torch.optim.SGD(parameters, lr=0.05 if bounded else 0.005)
+            optimizer = torch.optim.SGD(parameters, lr=default_learning_rate(self.machine))
         elif not isinstance(optimizer, Optimizer):
             optimizer = optimizer(parameters)
         for group in optimizer.param_groups:
@@ -187,7 +209,7 @@ class _Training:
 
     @torch.no_grad()
     def _begin_phases(self) -> None:
-        start = self.source.rows(self._some(len(self.source), max(self.batch_size, 1000)), self.machine)
+        start = self.source.rows(self._some(len(self.source), max(self.batch_size, 1000), self.rank), self.machine)
         self.negative.begin(self.machine, self.batch_size, start, self.generator)
         mean = torch.zeros(self.machine.visible.shape, dtype=torch.float64, device=self.machine.device)
         for chunk in self.source.chunks(self.machine):
@@ -195,9 +217,9 @@ class _Training:
         for transform in self.transforms:
             transform.begin(self.machine, mean / len(self.source))
 
-    def _some(self, n: int, most: int) -> Tensor:
+    def _some(self, n: int, most: int, rank: int = 0) -> Tensor:
         """Up to ``most`` row numbers, the same for every run with this seed."""
-        order = torch.randperm(n, generator=stream(self.seed, _ORDER, 0, self.rank))
+        order = torch.randperm(n, generator=stream(self.seed, _ORDER, 0, rank))
         return order[:most]
 
     def _config(self) -> dict[str, Any]:
@@ -230,7 +252,10 @@ class _Training:
                 state.epoch, state.metrics = self.epoch, self._metrics(time.perf_counter() - began)
                 for callback in self.callbacks:
                     callback.on_epoch(state)
-                self.history.append(dict(state.metrics))
+                state.stop = any(distributed.of_all(state.stop))
+                self.history.append(
+                    {name: value if type(value) is int else float(value) for name, value in state.metrics.items()}
+                )
                 bar.update(self.epoch, state.metrics)
                 self._save(self.epoch in kept or state.stop)
         for callback in self.callbacks:
@@ -246,10 +271,13 @@ class _Training:
             self.batch_size = setting.batch_size
             self.negative.resize(self.machine, self.batch_size)
         order = self.rows[torch.randperm(len(self.rows), generator=stream(self.seed, _ORDER, epoch, self.rank))]
-        steps = len(order) // self.batch_size
+        steps = self.share // self.batch_size
         for step in range(steps):
             clock = Clock(epoch, self.epochs, (self.epoch + step / steps) / self.epochs)
-            self._step(order[step * self.batch_size : (step + 1) * self.batch_size], clock)
+            try:
+                self._step(order[step * self.batch_size : (step + 1) * self.batch_size], clock)
+            except Diverged as error:  # a sampler met it first
+                raise self._diverged(epoch, str(error)) from error
             if step % _CHECK_EVERY == _CHECK_EVERY - 1:
                 self._check_finite(epoch)
                 bar.update(self.epoch + (step + 1) / steps, self.history[-1] if self.history else {})
@@ -274,10 +302,11 @@ class _Training:
     def _check_finite(self, epoch: int) -> None:
         for name, parameter in self.machine.named_parameters():
             if not bool(torch.isfinite(parameter).all()):
-                kept = f"; the last good checkpoint is {self.run.last}" if self.run and self.run.last.exists() else ""
-                raise Diverged(
-                    f"training diverged in epoch {epoch}: {name} is no longer finite; try a smaller learning rate{kept}"
-                )
+                raise self._diverged(epoch, f"{name} is no longer finite")
+
+    def _diverged(self, epoch: int, what: str) -> Diverged:
+        kept = f"; the last good checkpoint is {self.run.last}" if self.run and self.run.last.exists() else ""
+        return Diverged(f"training diverged in epoch {epoch}: {what}; try a smaller learning rate{kept}")
 
     # -- keeping --------------------------------------------------------------------------------------------
 
@@ -295,6 +324,10 @@ class _Training:
         return source.rows(self._some(len(source), _METRIC_ROWS), self.machine)
 
     def _save(self, snapshot: bool) -> None:
+        if not self.keep:
+            return
+        own = {"negative": self.negative.state_dict(), "generator": self.generator.get_state()}
+        processes = distributed.gather(own)
         if self.run is None:
             return
         self.run.write_metrics(self.history)
@@ -308,22 +341,34 @@ class _Training:
                 "batch_size": self.batch_size,
                 "k": self.negative.k,
                 "optimizer": self.optimizer.state_dict(),
-                "negative": self.negative.state_dict(),
                 "transforms": [transform.state_dict() for transform in self.transforms],
-                "generator": self.generator.get_state(),
+                "processes": processes,  # chains and random numbers are each process's own
             },
         )
 
     @torch.no_grad()
     def _load(self) -> None:
-        assert self.run is not None
-        state = self.run.read_checkpoint(self.machine)
+        state, rows = self._read()
+        if len(state["processes"]) != self.world:
+            found = len(state["processes"])
+            raise RunError(f"the run was made by {found} processes; resume it with as many, not with {self.world}")
+        if len(state["transforms"]) != len(self.transforms):
+            raise RunError(f"the run has {len(state['transforms'])} transforms; found {len(self.transforms)}")
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.batch_size, self.negative.k = state["batch_size"], state["k"]
         self.negative.resize(self.machine, self.batch_size)
         load_optimizer(self.optimizer, state["optimizer"])
-        self.negative.load_state_dict(state["negative"], self.machine)
+        own = state["processes"][self.rank]
+        self.negative.load_state_dict(own["negative"], self.machine)
         for transform, kept in zip(self.transforms, state["transforms"], strict=True):
             transform.load_state_dict(kept)
-        self.generator.set_state(state["generator"])
-        self.history.extend(row for row in self.run.read_metrics() if row["epoch"] <= self.epoch)
+        self.generator.set_state(own["generator"])
+        self.history.extend(row for row in rows if row["epoch"] <= self.epoch)
+
+    def _read(self) -> tuple[dict[str, Any], list[dict[str, float]]]:
+        """The kept state and metrics, read by the first process for all; the parameters go into the machine."""
+        kept = None if self.run is None else (self.run.read_checkpoint(self.machine), self.run.read_metrics())
+        state, rows, dtype = distributed.of_first(kept and (*kept, self.machine.dtype))
+        self.machine.to(dtype=dtype)
+        distributed.share_parameters(self.machine)
+        return state, rows

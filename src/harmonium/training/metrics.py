@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Generator, Tensor
 
-from ..errors import NotEnumerable
 from ..likelihood import pseudo_log_likelihood
 from ..machines import RBM, BoltzmannMachine
+from ..units import Unit
+
+_MOST_STATES = 256  # of a site, each of which costs a free energy
 
 
 @torch.no_grad()
 def measure(machine: BoltzmannMachine, train: Tensor, test: Tensor | None, generator: Generator) -> dict[str, float]:
     """Pseudo-likelihood per site, reconstruction error, free-energy gap, weight norm, on some rows of the data.
 
-    ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is ⟨F⟩_test - ⟨F⟩_train,
-    which grows when the machine overfits.
+    ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is
+    ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits.
     """
     values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.links) ** 0.5}
     if isinstance(machine, RBM):
         values["reconstruction"] = (machine.reconstruct(train) - train).square().mean().item()
-        try:
+        if _few_states(machine.visible):
             pseudo = pseudo_log_likelihood(machine, train, exact=False, generator=generator)
             values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites
-        except NotEnumerable:
-            pass
         if test is not None:
             gap = machine.free_energy(test).double().mean() - machine.free_energy(train).double().mean()
             values["free_energy_gap"] = gap.item()
     return values
+
+
+def _few_states(unit: Unit) -> bool:
+    number = unit.cardinality
+    if number is None or math.log(number) > unit.sites * math.log(_MOST_STATES):
+        return False
+    return unit.support.states() is not None  # a mixed layer has no one set of states

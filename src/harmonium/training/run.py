@@ -19,7 +19,7 @@ _TRAINING = "training"
 
 
 class Run:
-    """``runs/NAME/``: config.toml, metrics.csv, checkpoints/last.safetensors and a log-spaced trajectory of machines."""
+    """``runs/NAME/``: config.toml, metrics.csv, checkpoints/last.safetensors and a log-spaced trajectory."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -90,7 +90,10 @@ class Run:
         files.load_parameters(machine, self.last, tensors)
         if _TRAINING not in metadata:
             raise CheckpointError(f"{self.last}: a machine without training state; it cannot be resumed")
-        state: dict[str, Any] = unflatten(json.loads(metadata[_TRAINING]), tensors)
+        try:
+            state: dict[str, Any] = unflatten(json.loads(metadata[_TRAINING]), tensors)
+        except (KeyError, ValueError) as error:
+            raise CheckpointError(f"{self.last}: the training state is damaged ({error})") from None
         return state
 
     def write_snapshot(self, machine: BoltzmannMachine, epoch: int) -> None:
@@ -105,9 +108,10 @@ class Run:
         return [(int(path.stem.removeprefix("epoch-")), path) for path in found]
 
     def clean(self) -> None:
-        """Remove temporary files that a kill may have left."""
-        for path in self.folder.glob("**/.*.tmp"):
-            path.unlink(missing_ok=True)
+        """Remove temporary files that a kill may have left, and no others."""
+        for pattern in (".config.toml.*.tmp", ".metrics.csv.*.tmp", "checkpoints/.*.safetensors.*.tmp"):
+            for path in self.folder.glob(pattern):
+                path.unlink(missing_ok=True)
 
 
 def log_spaced(epochs: int, per_decade: int = 8) -> set[int]:

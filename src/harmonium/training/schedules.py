@@ -20,7 +20,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a schedule decides: ``rate`` multiplies the optimiser's learning rate; ``None`` leaves k or the batch alone."""
+    """What a schedule decides: ``rate`` multiplies the optimiser's learning rate; ``None`` changes nothing."""
 
     rate: float = 1.0
     k: int | None = None
@@ -65,6 +65,10 @@ class GrowingSteps:
     """
 
     every: int = 10
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise InvalidOption(f"every: expected one epoch or more, found {self.every}")
 
     def __call__(self, clock: Clock) -> Setting:
         k = math.ceil(clock.epoch / self.every)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
+import numbers
+import re
 from typing import Any
 
 
@@ -20,17 +21,20 @@ def dumps(config: dict[str, Any]) -> str:
 
 
 def _table(table: dict[str, Any], path: tuple[str, ...]) -> list[str]:
-    lines = [f"{key} = {_value(value)}" for key, value in table.items() if _plain(value)]
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in table.items() if _plain(value)]
     if path and (lines or not table):
         lines = ["", f"[{'.'.join(path)}]", *lines]
     for key, value in table.items():
         if isinstance(value, dict):
-            lines += _table(value, (*path, key))
+            lines += _table(value, (*path, _key(key)))
         elif _is_tables(value):
             for item in value:
-                lines += ["", f"[[{'.'.join((*path, key))}]]"]
-                lines += [f"{name} = {_value(entry)}" for name, entry in item.items() if entry is not None]
+                lines += ["", f"[[{'.'.join((*path, _key(key)))}]]", *_pairs(item)]
     return lines
+
+
+def _pairs(table: dict[str, Any]) -> list[str]:
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items() if value is not None]
 
 
 def _is_tables(value: Any) -> bool:
@@ -47,7 +51,15 @@ def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_value(item) for item in value)}]"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
-    return str(value) if isinstance(value, int) else json.dumps(str(value), ensure_ascii=False)
+        return "{ " + ", ".join(_pairs(value)) + " }"
+    if isinstance(value, numbers.Integral):  # numpy's numbers too
+        return str(int(value))
+    return repr(float(value)) if isinstance(value, numbers.Real) else _string(str(value))
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _string(key)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..couplings import Coupling
+from ..couplings import Coupling, Dense
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..units import Unit
+from . import distributed
 from .negative import NegativePhase
 from .schedules import Clock
 
@@ -60,16 +61,20 @@ class Centred(Transform):
     def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
         for k, unit in enumerate(machine.units):
             if not all(bias.requires_grad for bias in unit.biases()):
-                raise InvalidOption(f"Centred expects every bias to be learnt; that of layer {k} is not")
+                raise InvalidOption(
+                    f"Centred expects every bias to be learnt; that of layer {k} is not: train with transforms=()"
+                )
         offsets = [data_mean.to(machine.links[0].weight.detach()).clone()]
         for coupling, unit in zip(machine.links, machine.units[1:], strict=True):
             offsets.append(unit.mean(coupling.up(offsets[-1].unsqueeze(0))).detach()[0].clone())
         self._offsets = offsets
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for offset, mean in zip(self._offsets[1:], phase.data_means(machine)[1:], strict=True):
+        means = phase.hidden_means(machine)
+        distributed.average_(means)  # the same offsets, and so the same step, in every process
+        for offset, mean in zip(self._offsets[1:], means, strict=True):
             offset.lerp_(mean, self.rate)
-        plain = [_bias_gradient(unit).clone() for unit in machine.units]
+        plain = [_bias_gradient(unit) for unit in machine.units]
         shift = [torch.zeros_like(g) for g in plain]
         for k, coupling in enumerate(machine.links):
             if coupling.weight.grad is None:
@@ -85,15 +90,15 @@ class Centred(Transform):
         """gW - μ gcᵀ - gb λᵀ: a rank-two change, in place."""
         gradient = coupling.weight.grad
         assert gradient is not None
-        lower = torch.stack([self._offsets[k], plain[k]])
+        lower = torch.stack([self._offsets[k], plain[k]]).neg_()
         upper = torch.stack([plain[k + 1], self._offsets[k + 1]])
-        return gradient.sub_(coupling.correlate(lower, upper))
+        return coupling.correlate(lower, upper, out=gradient, add=True)
 
     def state_dict(self) -> dict[str, Any]:
         return {"offsets": list(self._offsets)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._offsets = [offset.clone() for offset in state["offsets"]]
+        self._offsets = [kept.to(offset.device) for kept, offset in zip(state["offsets"], self._offsets, strict=True)]
 
 
 class Penalty(Transform):
@@ -175,8 +180,9 @@ class ZeroSum(Transform):
     def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
         if not any(unit.one_hot for unit in machine.units):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
-        if any(coupling.weight.shape != (coupling.lower.numel(), coupling.upper.numel()) for coupling in machine.links):
-            raise InvalidOption("ZeroSum expects dense couplings")
+        for coupling in machine.links:
+            if type(coupling) is not Dense:  # a mask or a kernel would not let a constant through
+                raise InvalidOption(f"ZeroSum expects dense couplings, found {type(coupling).__name__}")
 
     @torch.no_grad()
     def parameters(self, machine: BoltzmannMachine, clock: Clock | None = None) -> None:
@@ -208,6 +214,9 @@ class Average(Transform):
         self._mean: list[Tensor] = []
         self._count = self._seen = 0
 
+    def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
+        self._mean, self._count, self._seen, self._device = [], 0, 0, machine.device
+
     @torch.no_grad()
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
         if clock.fraction < 1 - self.last:
@@ -230,7 +239,7 @@ class Average(Transform):
         return {"mean": list(self._mean), "count": self._count, "seen": self._seen}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._mean = [mean.clone() for mean in state["mean"]]
+        self._mean = [mean.to(self._device) for mean in state["mean"]]
         self._count, self._seen = state["count"], state["seen"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -145,7 +146,7 @@ class Unit(nn.Module):
         return Tail.bounded(self.size)
 
     def bind(self, x: Tensor) -> Unit:
-        """The layer as a chain through the states ``x`` sees it: what no move changes (a document's length) is fixed."""
+        """The layer as a chain through the states ``x`` sees it: what no move changes is fixed."""
         return self
 
     # -- the one function and its derivatives ---------------------------------------------------------------
@@ -194,6 +195,22 @@ class Unit(nn.Module):
         """The natural parameters as differentiable tensors; -U(x) = Σ natural · statistics + a constant of x."""
         return {"bias": self.bias}
 
+    def with_natural(self, values: Mapping[str, Tensor]) -> Unit:
+        """The same units with other natural parameters.
+
+        These are plain tensors that may be part of a graph and may have leading dimensions, (..., *shape), which
+        broadcast against those of a batch. A positive parameter ``p`` is stored as ``log_p``, others as they are.
+        """
+        other = copy.copy(self)
+        stored = {
+            name if name in self._parameters or name in self.__dict__ else f"log_{name}": value
+            for name, value in values.items()
+        }
+        other.__dict__["_parameters"] = {}
+        for name, value in stored.items():
+            other.__dict__[name] = value.log() if name not in values else value
+        return other
+
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
         """The sufficient statistic of each natural parameter at the states ``x``: each (..., *shape)."""
         return {"bias": x}
@@ -224,15 +241,17 @@ class Unit(nn.Module):
         """Set the parameters so that the free unit has the single-site statistics of ``data`` (n, *shape)."""
         raise NotImplementedError(f"{self.name()} units cannot be initialised from data")
 
+    def log_partition_gain(self, B: Tensor, before: Unit, B_before: Tensor, mean: Tensor | None = None) -> Tensor:
+        """ln Z(B) - ln Z_before(B_before), the step of an annealing; ``mean`` at B where it is known already."""
+        return self.log_partition(B) - before.log_partition(B_before)
+
     # -- in-place forms for the hot loop: a unit overrides them only for speed -------------------------------
 
     def mean_(self, B: Tensor, out: Tensor) -> Tensor:
         """Write the mean in the field B into ``out``."""
         return out.copy_(self.mean(B))
 
-    def sample_(
-        self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None
-    ) -> Tensor:
+    def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
         """Write a draw in the field B into ``out``; ``mean`` where it is known already, else B may be overwritten."""
         return out.copy_(self.sample(B, generator=generator))
 

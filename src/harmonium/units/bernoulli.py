@@ -40,12 +40,17 @@ class Bernoulli(Unit):
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         return noise.bernoulli(self.mean(B, A).detach(), generator)
 
+    def log_partition_gain(self, B: Tensor, before: Unit, B_before: Tensor, mean: Tensor | None = None) -> Tensor:
+        # softplus(y) - softplus(x) = -log1p(σ(y) expm1(x - y)): no cancellation of large numbers, and σ is known.
+        # Where x - y > 88 it overflows in float32, to an infinity that is seen; annealing then does without.
+        fall = (B_before + before.bias).sub_(B).sub_(self.bias)
+        mean = self.mean(B) if mean is None else mean
+        return fall.expm1_().mul_(mean).log1p_().neg_()
+
     def mean_(self, B: Tensor, out: Tensor) -> Tensor:
         return torch.add(B, self.bias, out=out).sigmoid_()
 
-    def sample_(
-        self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None
-    ) -> Tensor:
+    def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
         return noise.bernoulli_(self.mean_(B, B) if mean is None else mean, out, generator)
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:

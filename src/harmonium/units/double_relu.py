@@ -41,8 +41,9 @@ class DoubleReLU(Unit):
     ) -> None:
         super().__init__(shape, bias=bias, learn=learn)
         self.tilt = self._parameter("tilt", tilt)
-        for name, value in (("precision_plus", precision_plus), ("precision_minus", precision_minus)):
-            setattr(self, f"log_{name}", self._parameter(name, log_of_positive(name, value)))
+        plus, minus = "precision_plus", "precision_minus"
+        self.log_precision_plus = self._parameter(plus, log_of_positive(plus, precision_plus))
+        self.log_precision_minus = self._parameter(minus, log_of_positive(minus, precision_minus))
 
     @classmethod
     def name(cls) -> str:

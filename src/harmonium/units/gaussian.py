@@ -19,7 +19,7 @@ class Gaussian(Unit):
     """x ∈ ℝ, -U(x) = b x - γ x²/2. The linear activation; TAP paper (C10)-(C18) without bounds.
 
     >>> Gaussian(1, precision=4.0).variance(torch.zeros(1, 1))
-    tensor([[0.2500]], grad_fn=<...>)
+    tensor([[0.2500]])
     """
 
     support = real
@@ -64,9 +64,7 @@ class Gaussian(Unit):
         mean = self.mean(B, A).detach()
         return noise.normal(mean, generator).mul_(self._precision(A).detach().rsqrt()).add_(mean)
 
-    def sample_(
-        self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None
-    ) -> Tensor:
+    def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
         mean = self.mean(B) if mean is None else mean
         return out.normal_(generator=generator).mul_(self.precision.rsqrt()).add_(mean)
 

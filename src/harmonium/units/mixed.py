@@ -103,6 +103,9 @@ class Mixed(Unit):
     def natural(self) -> dict[str, Tensor]:
         return self._named([unit.natural() for unit in self.parts])
 
+    def with_natural(self, values: Mapping[str, Tensor]) -> Mixed:
+        return Mixed(*(unit.with_natural(_part(values, k)) for k, unit in enumerate(self.parts)))
+
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
         parts = _split(self.parts, x)
         return self._named([unit.statistics(part) for unit, part in zip(self.parts, parts, strict=True)])
@@ -113,10 +116,7 @@ class Mixed(Unit):
 
     def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
         for k, unit in enumerate(self.parts):
-            prefix = f"{k}."
-            unit.accumulate_gradient(
-                {name.removeprefix(prefix): g for name, g in gradients.items() if name.startswith(prefix)}
-            )
+            unit.accumulate_gradient(_part(gradients, k))
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Each part from its own columns."""
@@ -147,6 +147,11 @@ class Mixed(Unit):
 
     def _named(self, parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         return {f"{k}.{name}": value for k, part in enumerate(parts) for name, value in part.items()}
+
+
+def _part(values: Mapping[str, Tensor], k: int) -> dict[str, Tensor]:
+    prefix = f"{k}."
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
 
 def _split(units: Any, x: Tensor) -> list[Tensor]:

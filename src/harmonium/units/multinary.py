@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -13,9 +15,24 @@ from ..errors import InvalidOption, unknown
 from . import lattice
 from .base import Unit, Value
 from .binomial import log_binomial, sum_of_bernoulli
-from .support import Integers, Support, Values
+from .support import Integers, Support
 
 Activation = Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Multiples(Support):
+    """0, step, 2 step, … , count · step, up to the rounding of a float."""
+
+    step: float
+    count: int
+
+    def contains(self, x: Tensor) -> Tensor:
+        index = x / self.step
+        return ((index - index.round()).abs() < 1e-3) & (index > -0.5) & (index < self.count + 0.5)
+
+    def states(self) -> Tensor:
+        return self.step * torch.arange(self.count + 1, dtype=torch.float64)
 
 
 class Multinary(Unit):
@@ -72,9 +89,7 @@ class Multinary(Unit):
             lattice_points = torch.arange(trials + 1, dtype=torch.float64)
             self.register_buffer("log_base", log_binomial(trials, lattice_points), persistent=False)
             self.step = scale
-            self.support = Values(
-                f"multiples of {scale:g} from 0 to {levels}", tuple((scale * lattice_points).tolist())
-            )
+            self.support = Multiples(f"multiples of {scale:g} from 0 to {levels}", scale, trials)
 
     def log_weight(self, x: Tensor) -> Tensor:
         index = (x / self.step).round().long().clamp(0, len(self._log_base) - 1)
@@ -102,7 +117,8 @@ class Multinary(Unit):
             return lattice.sample(*self._terms(B, A), generator)
         field = (self.bias + B).detach()
         if self.form == "integral":
-            return self.step * sum_of_bernoulli(torch.sigmoid(self.step * field), len(self._log_base) - 1, generator)
+            count = sum_of_bernoulli(torch.sigmoid(self.step * field), len(self._log_base) - 1, generator)
+            return self._values(field)[count.long()]
         total, coin = torch.zeros_like(field), torch.empty_like(field)
         for offset in self._offsets:
             total += noise.bernoulli_(torch.sigmoid(field - offset.to(field)), coin, generator)
@@ -128,9 +144,21 @@ class Multinary(Unit):
         return function(field.unsqueeze(-1) - self._offsets.to(field)).sum(-1)
 
     def _terms(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
-        log_base = self._log_base.to(B)
-        values = self.step * torch.arange(len(log_base), dtype=B.dtype, device=B.device)
-        return values, lattice.terms(values, log_base, self.bias + B, A)
+        values = self._values(B)
+        return values, lattice.terms(values, self._log_base.to(B), self.bias + B, A)
+
+    def _values(self, like: Tensor) -> Tensor:
+        """The values of a unit, each the nearest number of its type to the exact one."""
+        return (self.step * torch.arange(len(self._log_base), dtype=torch.float64)).to(like)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Multinary:
+        """Moves the tables to another device, but leaves them in float64 whatever the type of the parameters."""
+        tables = dict(self._buffers)
+        super()._apply(fn, recurse)
+        for name, table in tables.items():
+            if table is not None:
+                self._buffers[name] = table.to(self.bias.device)
+        return self
 
     @property
     def _log_base(self) -> Tensor:

@@ -62,8 +62,7 @@ class Multinomial(Unit):
         return int(math.comb(self.options["total"] + size - 1, size - 1) ** self.sites)
 
     def log_weight(self, x: Tensor) -> Tensor:
-        coefficient = torch.lgamma(x.sum(-1) + 1) - torch.lgamma(x + 1).sum(-1)
-        return (self.bias * x).sum(-1) + coefficient
+        return (self.bias * x).sum(-1) + log_multinomial(x)
 
     def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
         if A is not None:
@@ -122,8 +121,13 @@ class Multinomial(Unit):
         if states is None:
             raise InvalidData("multinomial: a quadratic term needs a fixed total")
         states = states.to(B)
-        coefficient = torch.lgamma(states.sum(-1) + 1) - torch.lgamma(states + 1).sum(-1)
-        return states, (self.bias + B) @ states.T - A @ states.square().T / 2 + coefficient
+        return states, (self.bias + B) @ states.T - A @ states.square().T / 2 + log_multinomial(states)
+
+
+def log_multinomial(x: Tensor) -> Tensor:
+    """ln D!/Πx_k! of counts (..., K), computed in float64 and returned in the type of ``x``: (...)."""
+    x64 = x.to(torch.float64)
+    return (torch.lgamma(x64.sum(-1) + 1) - torch.lgamma(x64 + 1).sum(-1)).to(x.dtype)
 
 
 def sample_counts(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:

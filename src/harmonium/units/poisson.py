@@ -108,7 +108,7 @@ _sums = _Sums()
 
 
 def _largest_term(h: Tensor, p: Tensor) -> Tensor:
-    """An integer within one of the x of the largest weight: ln x + p x = h, by Newton's method on w + ln w = ln p + h."""
+    """An integer within one of the largest weight's: ln x + p x = h, by Newton's method on w + ln w = ln p + h."""
     level = h + p.clamp_min(1e-200).log()
     w = torch.where(level > 1, level - level.clamp_min(1.0).log(), level.clamp_max(1.0).exp())
     for _ in range(5):
@@ -137,15 +137,18 @@ def _stirling(x: Tensor) -> Tensor:
 
 
 def _draw(h: Tensor, p: Tensor, generator: Generator | None) -> Tensor:
-    """Draws by rejection from the hat that holds every log-concave law with a known mode (Devroye 1986, X.2)."""
+    """Draws by rejection from the hat of all log-concave laws with the same mode (Devroye 1986, X.2).
+
+    The hat needs the probability of the mode, or less: no law on the integers has less than 1/√(1 + 12 variance), and
+    this one's variance is at most 1/A, and at most its mean, which is within one of its mode.
+    """
     shape = h.shape
     h, p = h.flatten(), p.flatten()
     top = _largest_term(h, p)
-    for step in (-1.0, 1.0, 1.0):  # to the very largest term
-        moved = torch.full_like(top, step)
-        top = torch.where(_log_ratio(top, moved, h, p) > 0, top + step, top)
-    height = (top * (h - p * top / 2) - torch.lgamma(top + 1) - _sums._sum(0, h, p)).exp()
-    width = 1 + height / 2
+    for one in (-torch.ones_like(top), torch.ones_like(top)):  # to the very largest term
+        top = torch.where(_log_ratio(top, one, h, p) > 0, top + one, top)
+    height = (1 + 12 * torch.minimum(1 / p, top + 2)).rsqrt()
+    width = torch.full_like(height, 1.5)
     result, pending = top.clone(), torch.arange(len(top), device=h.device)
     while len(pending):
         top_, height_, width_ = top[pending], height[pending], width[pending]

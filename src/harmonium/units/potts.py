@@ -23,9 +23,7 @@ class Potts(Unit):
     event_dims = 1
     one_hot = True
 
-    def __init__(
-        self, shape: int | Iterable[int], *, bias: Value = 0.0, learn: Iterable[str] = ("bias",)
-    ) -> None:
+    def __init__(self, shape: int | Iterable[int], *, bias: Value = 0.0, learn: Iterable[str] = ("bias",)) -> None:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if len(shape) < 2 or shape[-1] < 2:
             raise InvalidOption(f"potts: expected a shape (sites, states) with two or more states, found {shape}")
@@ -62,9 +60,7 @@ class Potts(Unit):
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         return noise.categorical(self.mean(B, A).detach(), generator)
 
-    def sample_(
-        self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None
-    ) -> Tensor:
+    def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
         return out.copy_(noise.categorical(self.mean(B) if mean is None else mean, generator))
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:

@@ -23,7 +23,7 @@ class Support:
         raise NotImplementedError
 
     def states(self) -> Tensor | None:
-        """Every state of one unit, (states,) or (states, size), in float64; ``None`` where there are infinitely many."""
+        """Every state of one unit, (states,) or (states, size), in float64; ``None`` where they are infinitely many."""
         return None
 
     def check(self, x: Tensor, what: str = "data") -> None:

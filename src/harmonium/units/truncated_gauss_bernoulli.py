@@ -56,7 +56,8 @@ class TruncatedGaussBernoulli(Unit):
         self.precision = self._parameter("precision", precision)
         rho = torch.as_tensor(rho)
         if not bool(((rho > 0) & (rho < 1)).all()):
-            raise InvalidOption(f"rho: expected values between 0 and 1, found {rho.min().item():g}, {rho.max().item():g}")
+            found = f"{rho.min().item():g} to {rho.max().item():g}"
+            raise InvalidOption(f"rho: expected values above 0 and below 1, found {found}")
         self.log_odds = self._parameter("log_odds", torch.logit(rho))
 
     @property
@@ -117,15 +118,13 @@ class TruncatedGaussBernoulli(Unit):
         learnt = "log_odds" in self.learn
         if learnt:
             on = data != 0
-            share = (on.sum(0) + extra) / (len(data) + 2 * extra)
-            share = share.to(torch.float64).clamp(1e-9, 1 - 1e-9)
-            # the slab's own statistics: its values repeated so that every unit has as many as there are rows
-            scale = len(data) / on.sum(0).clamp_min(1)
-            middle = torch.where(on, data, 0.0).mean(0) * scale
-            filled = torch.where(on, data, middle)
-            spread = (filled - middle).square() * scale
-            filled = middle + torch.sign(filled - middle) * spread.sqrt()
-            mean, variance = uniform_smoothed(filled, self.segment, extra)
+            number = on.sum(0, dtype=torch.float64)
+            share = ((number + extra) / (len(data) + 2 * extra)).clamp(1e-9, 1 - 1e-9)
+            # zeros stand at the mean of the slab, and its deviations are stretched, so that its variance stays
+            scale = len(data) / number.clamp_min(1.0)
+            middle = torch.where(number > 0, data.mean(0) * scale, (self.segment.low + self.segment.high) / 2)
+            slab = middle + torch.where(on, data - middle, 0.0) * scale.sqrt()
+            mean, variance = uniform_smoothed(slab, self.segment, extra)
         else:
             zero = torch.zeros((), dtype=torch.float64)
             mean, variance = smoothed(data, extra, zero, zero)

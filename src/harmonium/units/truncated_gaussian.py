@@ -14,11 +14,11 @@ from .support import Interval
 
 
 class TruncatedGaussian(Unit):
-    """x ∈ [low, high], -U(x) = b x - V x²/2 with any real V. TAP paper (C3)-(C18), whose signs and the limits V + A ≤ 0
-    are not taken from there.
+    """x ∈ [low, high], -U(x) = b x - V x²/2 with any real V. TAP paper (C3)-(C18), by quadrature: its
+    closed forms lose all digits where V + A is small or the field is large.
 
     >>> unit = TruncatedGaussian(1, low=0.0, high=1.0, precision=-3.0)
-    >>> unit.mean(torch.tensor([1.5]), A=torch.tensor([0.0]))  # symmetric about the middle
+    >>> unit.mean(torch.tensor([-1.5]))  # symmetric about the middle
     tensor([0.5000], grad_fn=<_MomentBackward>)
     """
 

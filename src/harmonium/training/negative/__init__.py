@@ -3,5 +3,6 @@
 from .base import NegativePhase
 from .exact import Exact
 from .sampled import CD, PCD, Sampled
+from .tempered import ParallelTempering, TrajectoryTempering
 
-__all__ = ["CD", "PCD", "Exact", "NegativePhase", "Sampled"]
+__all__ = ["CD", "PCD", "Exact", "NegativePhase", "ParallelTempering", "Sampled", "TrajectoryTempering"]

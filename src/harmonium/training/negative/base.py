@@ -16,7 +16,7 @@ class NegativePhase:
 
     ``begin`` is called once with the number of rows of a batch; then, for every step, the loop writes the batch into
     ``data_slot`` and calls ``gradient``, which leaves the result in ``.grad`` of the machine's parameters and the
-    batch's mean states in ``data_means``.
+    batch's mean hidden states in ``hidden_means``.
     """
 
     #: Gibbs sweeps a step; schedules may change it. Phases that do not sample ignore it.
@@ -35,8 +35,8 @@ class NegativePhase:
         """Write the gradient for the batch in ``data_slot``."""
         raise NotImplementedError
 
-    def data_means(self, machine: BoltzmannMachine) -> list[Tensor]:
-        """The mean state of every layer over the batch of the last step, visible first."""
+    def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
+        """The mean state of every hidden layer over the batch of the last step."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:

@@ -36,5 +36,5 @@ class Exact(NegativePhase):
             correlation = rbm.coupling.correlate(self.data_slot, self._hidden / len(self._hidden))
             write_gradient(rbm.coupling.weight, links[0] - correlation)
 
-    def data_means(self, machine: BoltzmannMachine) -> list[Tensor]:
-        return [self.data_slot.mean(0), self._hidden.mean(0)]
+    def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
+        return [self._hidden.mean(0)]

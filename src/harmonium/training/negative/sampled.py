@@ -57,7 +57,8 @@ class Sampled(NegativePhase):
         self._visible_field, self._h = buffer(chains, rbm.visible), buffer(chains, rbm.hidden)
         self.data_slot, self._chain_v = self._v[:batch], self._v[batch:]
         self._chain_field, self._chain_mean = self._field[batch:], self._mean[batch:]
-        self._signs = torch.cat([torch.full((batch,), -1.0 / batch), torch.full((chains,), 1.0 / chains)]).to(self._v)
+        self._signs = self._v.new_full((n,), 1.0 / chains)
+        self._signs[:batch] = -1.0 / batch
         self._shortcut = {id(unit): only_bias(unit) for unit in rbm.units}
 
     def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
@@ -73,7 +74,7 @@ class Sampled(NegativePhase):
             coupling.correlate(self._v, self._signed, out=coupling.weight.grad)
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
-        """Move the chains; afterwards ``_v``, ``_field`` and ``_mean`` hold batch and chains with their hidden means."""
+        """Move the chains; afterwards ``_v``, ``_field`` and ``_mean`` hold batch and chains."""
         raise NotImplementedError
 
     def _visible_given_hidden(self, rbm: RBM, generator: Generator | None) -> None:
@@ -90,8 +91,8 @@ class Sampled(NegativePhase):
         flat = statistic.reshape(len(statistic), -1)
         return torch.mv(flat.T, self._signs).view(statistic.shape[1:])
 
-    def data_means(self, machine: BoltzmannMachine) -> list[Tensor]:
-        return [self._v[: self._n_batch].mean(0), self._mean[: self._n_batch].mean(0)]
+    def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
+        return [self._mean[: self._n_batch].mean(0)]
 
     def state_dict(self) -> dict[str, Any]:
         return {"v": self._chain_v.clone(), "h": self._h.clone()}

@@ -1,0 +1,65 @@
+"""What the benchmarks share: shapes, data, timing, statistics, result files."""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def binary_data(rows: int, columns: int, seed: int = 0) -> Tensor:
+    """Sparse binary rows with the density of MNIST (13 % ones). Speed does not depend on the pattern."""
+    return (torch.rand(rows, columns, generator=torch.Generator().manual_seed(seed)) < 0.13).float()
+
+
+def interleaved(
+    candidates: dict[str, Callable[[], None]], chunks: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
+    """Time every candidate in turn, chunk after chunk, so that drift of the machine meets all alike."""
+    for run in candidates.values():
+        run()
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(chunks):
+        for name, run in candidates.items():
+            began = clock()
+            run()
+            times[name].append(clock() - began)
+    return times
+
+
+def ratios(times: dict[str, list[float]], reference: str) -> dict[str, dict[str, float]]:
+    """Each candidate's time over the reference's of the same round: median and quartiles."""
+    table = {}
+    for name, values in times.items():
+        quotients = [value / base for value, base in zip(values, times[reference], strict=True)]
+        low, middle, high = statistics.quantiles(quotients, n=4)
+        table[name] = {"ratio": middle, "quartiles": [low, high], "median_seconds": statistics.median(values)}
+    return table
+
+
+def write(name: str, results: dict[str, Any]) -> None:
+    """Write ``results/NAME.json`` with what is needed to read it later."""
+    RESULTS.mkdir(exist_ok=True)
+    header = {
+        "machine": {"processor": platform.machine(), "threads": torch.get_num_threads()},
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    (RESULTS / f"{name}.json").write_text(json.dumps({**header, **results}, indent=1) + "\n")
+
+
+def show(title: str, table: dict[str, dict[str, float]], unit: str = "× floor") -> None:
+    """Print a table of ratios."""
+    print(f"\n{title}")
+    for name, row in table.items():
+        low, high = row["quartiles"]
+        print(f"  {name:28s} {row['ratio']:6.2f} {unit}   [{low:.2f}, {high:.2f}]   {row['median_seconds']:.4f} s")

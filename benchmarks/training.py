@@ -1,0 +1,164 @@
+"""How fast is a training epoch? Ours against the bare matrix products, the textbook, and other libraries.
+
+    python benchmarks/training.py            # everything (about 25 minutes)
+    python benchmarks/training.py --quick    # the main shape only, fewer chunks
+
+Two measurements, each interleaved so that the machine's drift meets all candidates alike:
+
+* steps: ours, the *floor* (the matrix products that the algorithm cannot avoid, same shapes, nothing between them) and
+  plain torch as a textbook writes it; wall time with two threads and CPU time with one, as ratios to the floor;
+* whole epochs of 60 000 rows: ours and the peers, each in a process of its own, as ratios to ours.
+
+Run it with nothing else running. Results go to benchmarks/results/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import harmonium as hm
+from common import binary_data, interleaved, ratios, show, write
+from harmonium.training.loop import Training
+from peers import python_of
+
+STEPS = 20  # per chunk
+SHAPES = [
+    # visible, hidden, batch, k
+    (784, 500, 100, 1),
+    (784, 500, 500, 1),
+    (784, 64, 128, 1),
+    (784, 1200, 100, 1),
+    (784, 500, 100, 10),
+]
+
+
+def floor(visible: int, hidden: int, batch: int, k: int, method: str) -> Callable[[], None]:
+    """The products of a step and nothing else."""
+    W = torch.randn(visible, hidden) * 0.01
+    v, h = binary_data(2 * batch, visible), (torch.rand(2 * batch, hidden) < 0.5).float()
+    field_v, field_h, both = torch.empty(batch, visible), torch.empty(batch, hidden), torch.empty(2 * batch, hidden)
+    gradient = torch.empty(visible, hidden)
+
+    def pcd() -> None:
+        for _ in range(STEPS):
+            for _ in range(k - 1):
+                torch.mm(h[:batch], W.T, out=field_v)
+                torch.mm(v[batch:], W, out=field_h)
+            torch.mm(h[:batch], W.T, out=field_v)
+            torch.mm(v, W, out=both)
+            torch.mm(v.T, h, out=gradient)
+
+    def cd() -> None:
+        for _ in range(STEPS):
+            torch.mm(v[:batch], W, out=field_h)
+            for _ in range(k):
+                torch.mm(h[:batch], W.T, out=field_v)
+                torch.mm(v[batch:], W, out=field_h)
+            torch.mm(v.T, h, out=gradient)
+
+    return pcd if method == "pcd" else cd
+
+
+def ours(visible: int, hidden: int, batch: int, k: int, method: str, centred: bool = False) -> Callable[[], None]:
+    """The steps of hm.fit over a small data set: shuffling, gathering, gradient, torch.optim.SGD."""
+    rbm = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden))
+    training = Training(
+        rbm,
+        binary_data(STEPS * batch, visible),
+        negative=(hm.PCD if method == "pcd" else hm.CD)(k),
+        batch_size=batch,
+        transforms=[hm.Centred()] if centred else [],
+    )
+    return training.one_epoch
+
+
+def textbook(visible: int, hidden: int, batch: int, k: int, method: str) -> Callable[[], None]:
+    """Plain torch as a tutorial writes it."""
+    W = torch.randn(visible, hidden) * 0.01
+    b, c = torch.zeros(visible), torch.zeros(hidden)
+    data = binary_data(STEPS * batch, visible)
+    chain = [data[:batch].clone()]
+
+    def run() -> None:
+        order = torch.randperm(len(data))
+        for step in range(STEPS):
+            v0 = data[order[step * batch : (step + 1) * batch]]
+            v = v0 if method == "cd" else chain[0]
+            for _ in range(k):
+                h = torch.bernoulli(torch.sigmoid(v @ W + c))
+                v = torch.bernoulli(torch.sigmoid(h @ W.T + b))
+            chain[0] = v
+            p0, p1 = torch.sigmoid(v0 @ W + c), torch.sigmoid(v @ W + c)
+            W.add_((v0.T @ p0 - v.T @ p1) * (0.05 / batch))
+            b.add_((v0 - v).mean(0) * 0.05)
+            c.add_((p0 - p1).mean(0) * 0.05)
+
+    return run
+
+
+def steps(shapes: list[tuple[int, int, int, int]], chunks: int) -> dict[str, object]:
+    """Ratios to the floor for every shape, in two-thread wall time and one-thread CPU time."""
+    results: dict[str, object] = {}
+    for threads, clock, what in ((2, time.perf_counter, "wall, 2 threads"), (1, time.process_time, "CPU, 1 thread")):
+        torch.set_num_threads(threads)
+        for shape in shapes:
+            for method in ("pcd", "cd"):
+                candidates = {
+                    "floor": floor(*shape, method),
+                    "harmonium": ours(*shape, method),
+                    "harmonium centred": ours(*shape, method, centred=True),
+                    "textbook torch": textbook(*shape, method),
+                }
+                table = ratios(interleaved(candidates, chunks, clock), "floor")
+                visible, hidden, batch, k = shape
+                name = f"{method.upper()}-{k} {visible}x{hidden} batch {batch}, {what}"
+                results[name] = table
+                show(name, table)
+    return results
+
+
+def epochs(rounds: int) -> dict[str, object]:
+    """Whole epochs at 784×500, batch 100, each peer in its own process, round after round."""
+    here = Path(__file__).parent
+    results: dict[str, object] = {}
+    for method, peers in {
+        "pcd": ["harmonium", "harmonium --centred", "sklearn-float32", "sklearn-float64", "rbms"],
+        "cd": ["harmonium", "rbms", "learnergy"],
+    }.items():
+        times: dict[str, list[float]] = {peer: [] for peer in peers}
+        for _ in range(rounds):
+            for peer in peers:
+                name, *options = peer.split()
+                command = [python_of(name), str(here / "peers.py"), name, "--method", method, *options]
+                output = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
+                times[peer] += json.loads(output.stdout.splitlines()[-1])
+        table = ratios(times, "harmonium")
+        name = f"one epoch of {method.upper()}-1, 60000x784, 500 hidden, batch 100"
+        results[name] = table
+        show(name, table, "× harmonium")
+    return results
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", choices=("steps", "epochs"))
+    args = parser.parse_args()
+    if args.only != "epochs":
+        write("training_steps", {"ratios": steps(SHAPES[:1] if args.quick else SHAPES, 15 if args.quick else 31)})
+    if args.only != "steps":
+        write("training_epochs", {"ratios": epochs(3 if args.quick else 7)})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

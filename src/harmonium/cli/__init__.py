@@ -1,0 +1,55 @@
+"""The command ``harmonium``: a thin face of the library. Errors are one or two lines and exit status 2."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ..errors import HarmoniumError
+
+__all__ = ["main"]
+
+USAGE_ERROR, INTERRUPTED = 2, 130
+
+
+class Interrupted(Exception):
+    """The user pressed Ctrl-C; the message says how to go on."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command with ``arguments`` (those of the process unless given) and exit with its status."""
+    from .app import app
+
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = app(args=arguments or ["--help"], prog_name="harmonium", standalone_mode=False)
+    except (HarmoniumError, OSError) as error:
+        _stop(_words(error), USAGE_ERROR)
+    except Interrupted as stop:
+        _stop(str(stop), INTERRUPTED)
+    except Exception as error:  # typer's own errors have no common public base class in all its versions
+        if type(error).__name__ == "Abort":
+            _stop("stopped", INTERRUPTED)
+        if not hasattr(error, "format_message"):
+            raise
+        _stop(_usage(error), USAGE_ERROR)
+    else:
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _words(error: HarmoniumError | OSError) -> str:
+    if isinstance(error, HarmoniumError):
+        return str(error)
+    return f"{error.filename or 'files'}: {error.strerror or error}"
+
+
+def _usage(error: Exception) -> str:
+    message = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    where = getattr(context, "command_path", "harmonium") or "harmonium"
+    return f"{' '.join(message.split())}\nTry '{where} --help'."
+
+
+def _stop(message: str, status: int) -> None:
+    print(f"harmonium: {message}" if status == INTERRUPTED else f"error: {message}", file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,427 @@
+"""The commands. Each imports what it needs when it runs, so that help and mistakes answer quickly."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import Interrupted
+
+if TYPE_CHECKING:
+    from .config import Config
+    from .prepare import Setup
+
+app = typer.Typer(
+    name="harmonium",
+    help="Restricted Boltzmann machines: train, measure and study them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="The data sets that are known by name.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data_app, name="data")
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")]
+OtherData = Annotated[
+    str | None, typer.Option("--data", metavar="FILE", help="The run's data file, where it has moved.", show_default=False)
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        print(f"harmonium {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def harmonium(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Restricted Boltzmann machines: train, measure and study them."""
+
+
+# -- training -------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def demo(
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Run folder; by default runs/demo, or runs/demo-2, … where that exists."),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs.")] = 400,
+    quiet: Quiet = False,
+) -> None:
+    """Train a binary machine on the embedded digits (about half a minute) and write its report."""
+    from . import config as schema
+    from .prepare import free_folder
+
+    options = {
+        "data": {"source": "digits", "binarise": "threshold"},
+        "machine": {"hidden": "bernoulli:128"},
+        "training": {
+            "epochs": epochs,
+            "batch_size": 50,
+            "negative": "pcd:2",
+            "chains": 200,
+            "learning_rate": 0.1,
+            "schedule": "linear:0.3",
+            "l2": 3e-4,
+            "metrics_every": max(1, epochs // 100),
+        },
+    }
+    folder = free_folder(Path("runs") / "demo") if run is None else run
+    _train(schema.merge(schema.Config(), options), folder, quiet=quiet, report=True)
+
+
+Setting = typer.Option(show_default=False)
+
+
+@app.command()
+def train(
+    data: Annotated[
+        str | None, typer.Argument(metavar="DATA", help="A data set's name, or a .npy, .npz, .csv or .parquet file.")
+    ] = None,
+    visible: Annotated[
+        str | None,
+        typer.Option(metavar="UNIT", help="Visible units: bernoulli, potts:21, …; the shape comes from the data."),
+    ] = None,
+    hidden: Annotated[
+        str | None, typer.Option(metavar="UNIT:N", help="Hidden units, such as bernoulli:500. [bernoulli:100]")
+    ] = None,
+    negative: Annotated[str | None, typer.Option(metavar="METHOD:K", help="cd:K, pcd:K or exact. [pcd:1]")] = None,
+    chains: Annotated[int | None, typer.Option(help="Persistent chains. [as many as rows in a batch]")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data. [10]")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows of a step. [100]")] = None,
+    seed: Annotated[int | None, typer.Option(help="All randomness follows from it. [0]")] = None,
+    run: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Run folder, new. [runs/DATA, or runs/DATA-2, …]")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Options from a TOML file; those given here win.")
+    ] = None,
+    binarise: Annotated[
+        str | None, typer.Option(metavar="HOW", help="threshold, sample or none. [threshold: images, bernoulli]")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Split of a named data set. [train]")] = None,
+    validation: Annotated[
+        str | None, typer.Option(metavar="SPLIT|SHARE", help="Held-out rows: a split, a share such as 0.1, or none.")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(metavar="HxW", help="Rows of a file are pictures of this size (or CxHxW).")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="[sgd: 0.05, unbounded units 0.005; others 0.001]")] = None,
+    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="sgd, adam, adamw or rmsprop. [sgd]")] = None,
+    momentum: Annotated[float | None, typer.Option(help="Of sgd or rmsprop.")] = None,
+    schedule: Annotated[
+        str | None, typer.Option(metavar="NAME", help="constant, linear:0.3 or growing:10. [constant]")
+    ] = None,
+    centred: Annotated[bool | None, typer.Option("--centred/--no-centred", help="The centred gradient. [on]")] = None,
+    average: Annotated[float | None, typer.Option(help="Average the parameters over this last share of the run.")] = None,
+    l1: Annotated[float | None, typer.Option("--l1", help="Penalty on |W|.")] = None,
+    l2: Annotated[float | None, typer.Option("--l2", help="Penalty on W².")] = None,
+    l1_squared: Annotated[float | None, typer.Option("--l1-squared", help="Penalty on (Σ|W|)² of hidden units.")] = None,
+    clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient.")] = None,
+    zero_sum: Annotated[bool | None, typer.Option("--zero-sum/--no-zero-sum", help="Zero-sum gauge of potts units.")] = None,
+    initialise: Annotated[str | None, typer.Option(metavar="KIND", help="Weights: normal or sign. [normal]")] = None,
+    scale: Annotated[float | None, typer.Option(help="Of the starting weights. [normal: 0.01, sign: √(0.1/N)]")] = None,
+    metrics_every: Annotated[int | None, typer.Option(help="Epochs between measurements. [1]")] = None,
+    threads: Annotated[int | None, typer.Option(help="Of the processor. [torch's choice]")] = None,
+    dtype: Annotated[str | None, typer.Option(metavar="TYPE", help="float32 or float64. [float32]")] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda, … [cpu]")] = None,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")] = True,
+    quiet: Quiet = False,
+) -> None:
+    """Train a machine on DATA and keep configuration, metrics, checkpoints and a report in a run folder."""
+    from dataclasses import fields
+
+    from . import config as schema
+    from .prepare import free_folder
+
+    given = {**locals(), "source": data}
+    options = {
+        table: {field.name: given[field.name] for field in fields(kind) if field.name in given}
+        for table, kind in (("data", schema.Data), ("machine", schema.Machine), ("training", schema.Training))
+    }
+    chosen = schema.merge(schema.Config() if config is None else schema.read(config), options)
+    folder = free_folder(Path("runs") / (Path(chosen.data.source).stem or "run")) if run is None else run
+    _train(chosen, folder, quiet=quiet, report=report)
+
+
+def _train(config: Config, run: Path, *, quiet: bool, report: bool) -> None:
+    from .prepare import new_folder, prepare
+
+    run = new_folder(run)
+    setup = prepare(config)
+    if not quiet:
+        _plan(setup, run)
+    made = not run.exists()
+    with _interruptible(run):
+        try:
+            _fit(setup, run, quiet=quiet)
+        except Exception:
+            if made and not (run / "checkpoints" / "last.safetensors").exists():
+                shutil.rmtree(run, ignore_errors=True)  # nothing to go on from: leave nothing
+            raise
+        _finish(setup, run, quiet=quiet, report=report)
+
+
+@app.command()
+def resume(
+    folder: Folder,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Go on to this many epochs in all.", show_default=False)] = None,
+    data: OtherData = None,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")] = True,
+    quiet: Quiet = False,
+) -> None:
+    """Go on from the last checkpoint, to the bit as if training had never stopped."""
+    from ..errors import InvalidOption
+    from ..training import Run
+    from .prepare import epochs_done, prepare, read_config
+
+    config = read_config(folder)
+    done = epochs_done(folder)
+    if epochs is not None:
+        if epochs < done:
+            raise InvalidOption(f"{folder}: {done} epochs are done already; expected --epochs of at least that, found {epochs}")
+        config.training.epochs = epochs
+    if done >= config.training.epochs:
+        print(f"{folder}: finished, all {done} epochs are done; nothing to resume (--epochs N goes on to N)")
+        return
+    if data is not None:
+        config.data.source = data
+    setup = prepare(config)
+    if not quiet:
+        begin = f"goes on after epoch {done}" if done else "no checkpoint yet: begins again"
+        print(f"{folder}: {begin}, to epoch {config.training.epochs}")
+    if epochs is not None and done:
+        Run(folder).write_config(setup.config.to_dict())
+    with _interruptible(folder):
+        _fit(setup, folder, quiet=quiet, resume=True)
+        _finish(setup, folder, quiet=quiet, report=report)
+
+
+def _fit(setup: Setup, run: Path, *, quiet: bool, resume: bool = False) -> None:
+    from . import show
+    from .prepare import train as begin
+
+    plain = not quiet and not sys.stderr.isatty()
+    begin(setup, run, resume=resume, progress=not quiet, callbacks=[show.PlainLines()] if plain else [])
+
+
+def _finish(setup: Setup, run: Path, *, quiet: bool, report: bool) -> None:
+    from ..training import Run
+    from . import show
+
+    if report:
+        _write_report(setup, run)
+    if quiet:
+        return
+    last = Run(run).read_metrics()[-1]
+    rows = {name.replace("_", " "): show.number(value) for name, value in last.items()}
+    rows["seconds"] = show.duration(last["seconds"])
+    show.facts("done", {**rows, "run folder": run})
+    if report:
+        print(f"Look at {run / 'report.html'} in a browser.")
+
+
+def _write_report(setup: Setup, run: Path) -> Path:
+    from .. import report
+    from .rows import load_test
+
+    name, test = load_test(setup.config, setup.rows)
+    return report.write(
+        run,
+        data=report.some_rows(setup.rows.train, setup.machine),
+        test=None if test is None else report.some_rows(test, setup.machine),
+        test_name=name,
+        image=setup.rows.image,
+        letters=setup.rows.letters,
+    )
+
+
+def _plan(setup: Setup, run: Path) -> None:
+    from . import show
+
+    config, rows = setup.config, setup.rows
+    chosen, held = config.training, rows.held_out
+    binarised = "" if config.data.binarise in (None, "none") else f", binarised by {config.data.binarise}"
+    parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
+    extras = [
+        f"{name.replace('_', '-')} {value if value is not True else ''}".strip()
+        for name in ("centred", "l1", "l2", "l1_squared", "clip", "zero_sum", "average")
+        if (value := getattr(chosen, name)) not in (None, False)
+    ]
+    momentum = "" if chosen.momentum is None else f", momentum {chosen.momentum:g}"
+    chains = "" if chosen.chains is None else f", {chosen.chains} chains"
+    show.facts(
+        "harmonium train",
+        {
+            "data": f"{rows.title} ({config.data.source}){binarised}",
+            "rows": f"{len(rows.train):,} to learn from, " + (f"{len(held):,} held out" if held else "none held out"),
+            "machine": f"RBM {config.machine.visible} – {config.machine.hidden}, {parameters:,} parameters, "
+            f"{config.machine.dtype} on {chosen.device}, {chosen.threads} threads",
+            "negative phase": chosen.negative + chains,
+            "optimiser": f"{chosen.optimizer}, learning rate {chosen.learning_rate:g}{momentum}",
+            "schedule": f"{chosen.schedule}, {chosen.epochs} epochs of batches of {chosen.batch_size}",
+            "transforms": ", ".join(extras) or "none",
+            "seed": chosen.seed,
+            "run folder": run,
+        },
+    )
+
+
+@contextmanager
+def _interruptible(run: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped; 'harmonium resume {run}' goes on from the last checkpoint") from None
+
+
+# -- looking at a run -----------------------------------------------------------------------------------------
+
+
+@app.command()
+def sample(
+    folder: Folder,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of samples.")] = 64,
+    steps: Annotated[int, typer.Option(min=0, help="Gibbs sweeps of each chain.")] = 1000,
+    start: Annotated[str, typer.Option(metavar="random|data", help="Where chains start.")] = "random",
+    seed: Annotated[int, typer.Option(help="Of the chains.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A .npy, .npz, .csv or .png file; by default samples.npy in DIR."),
+    ] = None,
+    data: OtherData = None,
+) -> None:
+    """Draw samples from a trained machine."""
+    from ..errors import unknown
+    from . import output
+
+    if start not in ("random", "data"):
+        raise unknown("start", start, ("random", "data"))
+    path = folder / "samples.npy" if out is None else out
+    output.check(path)
+    machine, rows = _open(folder, data, need_rows=start == "data" or path.suffix == ".png")
+    begin = None
+    if start == "data" and rows is not None:
+        from ..report import some_rows
+
+        begin = some_rows(rows.train, machine, n, seed=seed)
+    samples = machine.sample(n, steps=steps, start=begin, seed=seed)
+    output.write(path, samples, machine, None if rows is None else rows.image)
+    print(f"{n} samples after {steps} sweeps: {path}")
+
+
+def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
+    """The machine of a run folder or of a file, and its rows where they are needed and known."""
+    from .. import files
+    from .prepare import reopen
+
+    if need_rows and folder.is_dir():
+        setup = reopen(folder, source)
+        return setup.machine, setup.rows
+    return files.load(folder), None
+
+
+@app.command()
+def evaluate(folder: Folder, data: OtherData = None) -> None:
+    """Measure a trained machine on the training rows and on rows it has not seen."""
+    from ..report import evaluation, some_rows
+    from . import show
+    from .prepare import reopen
+    from .rows import load_test
+
+    setup = reopen(folder, data)
+    name, test = load_test(setup.config, setup.rows)
+    train_rows = some_rows(setup.rows.train, setup.machine, 20_000)
+    test_rows = None if test is None else some_rows(test, setup.machine, 20_000)
+    rows = evaluation.evaluate(evaluation.Subject(setup.machine, train_rows, test_rows))
+    seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
+    show.table(
+        f"{folder}: {setup.rows.title}, {seen}",
+        ["measure", "in", "train", name, "better", "how"],
+        [[r.name, r.unit, show.number(r.train, 5), show.number(r.test, 5), r.better, r.note] for r in rows],
+        numbers=(2, 3),
+    )
+
+
+@app.command()
+def info(
+    path: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="A run folder or a .safetensors file.")],
+) -> None:
+    """Say what is in a run folder or a file: machine, training, last metrics, files."""
+    from ..errors import RunError
+    from .about import describe
+
+    if not path.exists():
+        raise RunError(f"{path}: no such file or folder; expected a run folder or a .safetensors file")
+    describe(path)
+
+
+@app.command("report")
+def report_command(folder: Folder, data: OtherData = None) -> None:
+    """Write report.html, one self-contained page about the run."""
+    from .prepare import reopen
+
+    print(_write_report(reopen(folder, data), folder))
+
+
+# -- data sets ------------------------------------------------------------------------------------------------
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """List the data sets, and which are at hand."""
+    from .. import data
+    from . import show
+
+    rows = []
+    for name in data.names():
+        facts, status = data.info(name), data.status(name)
+        found = status if status in ("embedded", "missing") else "found"
+        sizes = " + ".join(f"{n:,} {split}" for split, n in facts.splits.items())
+        rows.append([name, found, facts.kind, "×".join(map(str, facts.shape)), sizes, facts.suggested_visible, facts.licence])
+    show.table("data sets", ["name", "status", "kind", "shape", "rows", "units", "licence"], rows)
+    if any(row[1] == "missing" for row in rows):
+        print("How to get a missing one: harmonium data info NAME")
+
+
+@data_app.command("info")
+def data_info(name: Annotated[str, typer.Argument(metavar="NAME", help="A data set's name.")]) -> None:
+    """Say all that is known of a data set."""
+    from .. import data
+    from . import show
+
+    facts, status = data.info(name), data.status(name)
+    rows: dict[str, Any] = {
+        "name": facts.name,
+        "status": status,
+        "kind": facts.kind,
+        "shape": "×".join(map(str, facts.shape)),
+        "rows": ", ".join(f"{n:,} {split}" for split, n in facts.splits.items()),
+        "split": facts.split_rule,
+        "suggested units": facts.suggested_visible,
+        "labels": facts.label_meaning or "none",
+        "licence": facts.licence,
+        "citation": facts.citation,
+        "source": facts.source,
+        "how to obtain": facts.obtain,
+    }
+    if facts.note:
+        rows["note"] = facts.note
+    for file in facts.files:
+        rows[file.name] = f"{file.size:,} bytes, sha256 {file.sha256}"
+    show.facts(facts.title, rows)

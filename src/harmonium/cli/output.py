@@ -1,0 +1,66 @@
+"""Samples as files: arrays, tables or a picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from .. import files
+from ..errors import InvalidOption, unknown
+from ..machines import RBM
+
+Picture = tuple[int, int, int] | None
+
+
+def check(path: Path) -> None:
+    """Raise before any work is done where the file could not be written."""
+    if path.suffix.lower() not in _WRITERS:
+        raise unknown("file extension", path.suffix or path.name, _WRITERS)
+    if not path.parent.is_dir():
+        raise InvalidOption(f"{path}: expected a file in a folder that exists")
+
+
+def write(path: Path, samples: object, machine: RBM, image: Picture) -> None:
+    """Write samples (n, *visible) in the format of the file's extension, atomically."""
+    array = np.asarray(samples.cpu())  # type: ignore[attr-defined]
+    with files.atomic(path) as temporary:
+        temporary.write_bytes(_WRITERS[path.suffix.lower()](array, machine, image))
+
+
+def _npy(array: np.ndarray, machine: RBM, image: Picture) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _npz(array: np.ndarray, machine: RBM, image: Picture) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, data=array)
+    return buffer.getvalue()
+
+
+def _csv(array: np.ndarray, machine: RBM, image: Picture) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([[f"{x:.9g}" for x in row] for row in array.reshape(len(array), -1)])
+    return text.getvalue().encode()
+
+
+def _png(array: np.ndarray, machine: RBM, image: Picture) -> bytes:
+    from .. import plots
+
+    figure = plots.samples(machine, array, image=image)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=200)
+    return buffer.getvalue()
+
+
+_WRITERS: dict[str, Callable[[np.ndarray, RBM, Picture], bytes]] = {
+    ".npy": _npy,
+    ".npz": _npz,
+    ".csv": _csv,
+    ".png": _png,
+}

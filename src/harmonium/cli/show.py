@@ -1,0 +1,86 @@
+"""What the command prints: tables on a terminal, short plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ..training import Callback, Progress
+
+
+def facts(title: str, rows: Mapping[str, Any], console: Console | None = None) -> None:
+    """Names and values, one a line."""
+    console = console or Console()
+    if not console.is_terminal:
+        print(title)
+        for name, value in rows.items():
+            print(f"  {name}: {value}")
+        return
+    grid = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2))
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in rows.items():
+        grid.add_row(name, _escaped(value))
+    console.print(grid)
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Sequence[int] = ()) -> None:
+    """A table; ``numbers`` are the columns set flush right."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    grid = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    for k, column in enumerate(columns):
+        grid.add_column(column, justify="right" if k in numbers else "left", overflow="fold", header_style="cyan")
+    for row in rows:
+        grid.add_row(*(_escaped(cell) for cell in row))
+    console.print(grid)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number as people read it; a dash for none.
+
+    >>> number(1234567.0), number(0.012345), number(None)
+    ('1,234,567', '0.01234', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return "–" if value is None else str(value)
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:,.1f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them.
+
+    >>> duration(42.3), duration(3700)
+    ('42.3 s', '1 h 02 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+class PlainLines(Callback):
+    """A line now and then where there is no terminal for a progress bar."""
+
+    def __init__(self, lines: int = 10) -> None:
+        self.lines = lines
+
+    def on_epoch(self, progress: Progress) -> None:
+        step = max(1, progress.epochs // self.lines)
+        if progress.epoch % step == 0 or progress.epoch == progress.epochs:
+            shown = {k: v for k, v in progress.metrics.items() if k in ("pseudo_likelihood", "reconstruction", "seconds")}
+            words = "  ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())
+            print(f"epoch {progress.epoch}/{progress.epochs}  {words}", flush=True)
+
+
+def _escaped(value: Any) -> str:
+    from rich.markup import escape
+
+    return escape(str(value))

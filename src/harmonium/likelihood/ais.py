@@ -1,0 +1,263 @@
+"""Annealed importance sampling, forwards and backwards: ln Z with an interval and a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..errors import InvalidOption
+from ..machines import RBM, BoltzmannMachine
+from ..sampling.path import Path, free, independent, uncoupled_log_partition
+from ..units import Unit
+
+Temperatures = int | Sequence[float] | Tensor
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate of ln Z from weights of independent runs.
+
+    ``direction`` "forward" errs towards small values (in the mean, by Jensen's inequality), "reverse" towards large
+    ones, so that a likelihood is bracketed: forward is too good, reverse too bad.
+    """
+
+    machine: BoltzmannMachine
+    log_weights: Tensor
+    base_log_partition: float
+    direction: str = "forward"
+    outliers: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.direction == "forward" else -1.0
+
+    @property
+    def _log_ratio(self) -> float:
+        return (torch.logsumexp(self.log_weights, 0) - math.log(len(self.log_weights))).item()
+
+    @property
+    def value(self) -> float:
+        """ln Z."""
+        return self.base_log_partition + self._sign * self._log_ratio
+
+    @property
+    def effective_sample_size(self) -> float:
+        """(Σw)²/Σw²: how many of the runs carry the estimate."""
+        w = self.log_weights
+        return math.exp(2 * torch.logsumexp(w, 0).item() - torch.logsumexp(2 * w, 0).item())
+
+    @property
+    def standard_error(self) -> float:
+        """The standard error of the mean weight relative to it, which is that of ln Z to first order."""
+        w = (self.log_weights - self.log_weights.max()).exp()
+        return (w.std() / w.mean()).item() / math.sqrt(len(w))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """ln of the mean weight ± 3 standard errors; infinite on the side where that is not positive."""
+        spread = 3 * self.standard_error
+        below = math.log1p(-spread) if spread < 1 else -math.inf
+        low, high = sorted((self._sign * below, self._sign * math.log1p(spread)))
+        return self.value + low, self.value + high
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Reasons not to believe the number."""
+        found = list(self.warnings)
+        runs, ess = len(self.log_weights), self.effective_sample_size
+        if ess < max(5.0, 0.1 * runs):
+            found.append(f"only {ess:.1f} of {runs} runs carry the estimate: use more temperatures")
+        return tuple(found)
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether nothing speaks against the number. One direction alone can be wrong without a sign of it."""
+        return not self.problems
+
+    @torch.no_grad()
+    def log_likelihood(self, data: Tensor) -> float:
+        """The mean of ln p(v) over the rows of ``data``, in nats, with this ln Z."""
+        assert isinstance(self.machine, RBM)
+        total = 0.0
+        for chunk in torch.as_tensor(data).split(4096):
+            total -= self.machine.free_energy(chunk).double().sum().item()
+        return total / len(data) - self.value
+
+
+@torch.no_grad()
+def ais(
+    machine: BoltzmannMachine,
+    *,
+    runs: int = 100,
+    temperatures: Temperatures = 10_000,
+    base: BoltzmannMachine | Tensor | None = None,
+    base_log_partition: float | None = None,
+    remove_outliers: bool = False,
+    seed: int | None = 0,
+    generator: Generator | None = None,
+) -> Estimate:
+    """ln Z by annealing ``runs`` independent states from a base machine to this one.
+
+    Args:
+        temperatures: the number of equal steps of β from 0 to 1, or the values themselves.
+        base: where to start: data (n, *visible), whose single-site statistics the base takes; another machine on the
+            same units, such as an earlier checkpoint, with its ``base_log_partition``; by default nothing is coupled.
+        remove_outliers: leave out runs further than 3 scaled median absolute deviations from the median log-weight.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
+    >>> rbm.initialise(weights="normal", scale=0.5, seed=0)
+    >>> estimate = hm.likelihood.ais(rbm, temperatures=200, seed=0)
+    >>> low, high = estimate.interval
+    >>> low < rbm.log_partition() < high
+    True
+    """
+    machine.check_normalisable()
+    generator = noise.generator(seed, machine.device) if generator is None else generator
+    start, log_z = _base(machine, base, base_log_partition)
+    path = Path(machine, start)
+    state = _base_state(path, runs, generator)
+    weights, _ = anneal(path, state, betas(temperatures), generator)
+    outliers = outlying(weights)
+    if remove_outliers:
+        weights = weights[~outliers]
+    return Estimate(machine, weights, log_z, "forward", outliers)
+
+
+@torch.no_grad()
+def reverse_ais(
+    machine: BoltzmannMachine,
+    start: Tensor,
+    *,
+    temperatures: Temperatures = 10_000,
+    base: BoltzmannMachine | Tensor | None = None,
+    base_log_partition: float | None = None,
+    seed: int | None = 0,
+    generator: Generator | None = None,
+) -> Estimate:
+    """ln Z from the other side: states of the model (runs, *visible) are annealed back to the base.
+
+    With exact draws of the model the mean estimate lies above ln Z, so that likelihoods come out too small.
+    """
+    machine.check_normalisable()
+    generator = noise.generator(seed, machine.device) if generator is None else generator
+    end, log_z = _base(machine, base, base_log_partition)
+    path = Path(machine, end).reversed()
+    state = machine.initial_state(machine.as_states(start), generator)
+    state = _settle_even(machine, state, generator)
+    weights, _ = anneal(path, state, betas(temperatures), generator)
+    return Estimate(machine, weights, log_z, "reverse", outlying(weights))
+
+
+def betas(temperatures: Temperatures) -> list[float]:
+    """The inverse temperatures from 0 to 1, both included.
+
+    >>> betas(4)
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    if isinstance(temperatures, int):
+        if temperatures < 1:
+            raise InvalidOption(f"temperatures: expected at least one step, found {temperatures}")
+        return [k / temperatures for k in range(temperatures + 1)]
+    values = [float(beta) for beta in temperatures]
+    if (
+        len(values) < 2
+        or values[0] != 0
+        or values[-1] != 1
+        or any(b <= a for a, b in pairwise(values))
+    ):
+        raise InvalidOption("temperatures: expected increasing values from 0 to 1")
+    return values
+
+
+def anneal(
+    path: Path, state: list[Tensor], schedule: Sequence[float], generator: Generator | None
+) -> tuple[Tensor, list[Tensor]]:
+    """Carry states along the path; returns the log-weights (runs,) in float64 and the last states.
+
+    Memory does not depend on the number of temperatures; each of them costs one product up and one down.
+    """
+    weights, final = _anneal(path, state, schedule, generator, fast=True)
+    if not bool(torch.isfinite(weights).all()):  # steps so large that the fast form of the gain overflowed
+        weights, final = _anneal(path, state, schedule, generator, fast=False)
+    return weights, final
+
+
+def _anneal(
+    path: Path, state: list[Tensor], schedule: Sequence[float], generator: Generator | None, fast: bool
+) -> tuple[Tensor, list[Tensor]]:
+    state = [x.clone() for x in state]
+    weights = torch.zeros(len(state[0]), dtype=torch.float64, device=state[0].device)
+    before = {layer: path.unit(layer, schedule[0]) for layer in path.odd}
+    last = len(schedule) - 1
+    for k in range(1, last + 1):
+        beta, previous = schedule[k], schedule[k - 1]
+        gain = path.tilt(state) * (beta - previous)
+        for layer in path.odd:
+            responses = path.responses(layer, state)
+            unit, field_now = path.unit(layer, beta), path.field(responses, beta)
+            mean = unit.mean(field_now)
+            gain_of = unit.log_partition_gain if fast else partial(Unit.log_partition_gain, unit)
+            change = gain_of(field_now, before[layer], path.field(responses, previous), mean)
+            gain = gain + change.flatten(1).sum(1)
+            if k < last:
+                unit.sample_(field_now, state[layer], generator, mean=mean)
+            before[layer] = unit
+        weights += gain
+        if k < last:
+            for layer in path.even:
+                path.unit(layer, beta).sample_(path.field(path.responses(layer, state), beta), state[layer], generator)
+    return weights, state
+
+
+def outlying(values: Tensor) -> Tensor:
+    """Which values lie further than 3 scaled median absolute deviations from the median."""
+    centre = values.median()
+    deviation = (values - centre).abs()
+    return deviation > 3 * 1.4826 * deviation.median()
+
+
+def _base(
+    machine: BoltzmannMachine, base: BoltzmannMachine | Tensor | None, log_partition: float | None
+) -> tuple[BoltzmannMachine, float]:
+    if isinstance(base, BoltzmannMachine):
+        if log_partition is None:
+            log_partition = (
+                base.log_partition() if any(bool(c.weight.any()) for c in base.links) else uncoupled_log_partition(base)
+            )
+        return base, log_partition
+    start = free(machine) if base is None else independent(machine, base)
+    return start, uncoupled_log_partition(start)
+
+
+def _base_state(path: Path, runs: int, generator: Generator | None) -> list[Tensor]:
+    """Exact draws of the base: of an uncoupled one directly, of a coupled one by the machine's own sampler."""
+    base = path.base
+    state = []
+    for unit in base.units:
+        zero = torch.zeros(runs, *unit.shape, dtype=base.dtype, device=base.device)
+        state.append(unit.sample(zero, generator=generator))
+    if any(bool(c.weight.any()) for c in base.links):
+        for _ in range(1000):
+            state = base.sweep(state, generator)
+    return state
+
+
+def _settle_even(machine: BoltzmannMachine, state: list[Tensor], generator: Generator | None) -> list[Tensor]:
+    """Let the hidden layers of a deep machine settle with the visible layer held; an RBM needs nothing."""
+    if len(state) == 2:
+        return state
+    for _ in range(100):
+        for parity in (1, 0):
+            for layer in range(parity, len(state), 2):
+                if layer > 0:
+                    state[layer] = machine.units[layer].sample(machine.field(layer, state), generator=generator)
+    return state

@@ -1,0 +1,49 @@
+"""How the hidden units are used, and how large the weights are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..machines import RBM, BoltzmannMachine
+from . import style
+
+
+@torch.no_grad()
+def hidden_activity(rbm: RBM, data: Any, *, ax: Axes | None = None) -> Figure:
+    """⟨h⟩ of every hidden unit over the rows of ``data``: its mean, and where the middle 80 % of the rows lie.
+
+    Units are sorted by their mean. Of one-hot units every state is shown by itself.
+    """
+    means = style.as_array(rbm.hidden_mean(data)).reshape(len(data), -1)
+    order = np.argsort(-means.mean(0), kind="stable")
+    low, high = np.quantile(means[:, order], [0.1, 0.9], axis=0)
+    with style.look():
+        ax = style.axes(ax, (5.0, 2.9))
+        number = np.arange(1, len(order) + 1)
+        ax.fill_between(number, low, high, step="mid", color=style.ACCENT, alpha=0.22, linewidth=0, label="80 % of rows")
+        ax.step(number, means.mean(0)[order], where="mid", color=style.ACCENT, label="mean over the rows")
+        ax.set(xlabel="hidden unit, most active first", ylabel="mean activity", xlim=(0.5, len(order) + 0.5))
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=9, borderaxespad=0.2)
+    return style.figure_of(ax)
+
+
+def weight_histogram(machine: BoltzmannMachine, *, bins: int = 81, ax: Axes | None = None) -> Figure:
+    """How many weights there are of each size, on a logarithmic scale; couplings one over the other."""
+    weights = [style.as_array(coupling.weight).ravel() for coupling in machine.links]
+    limit = max(float(np.abs(w).max()) for w in weights) or 1.0
+    edges = np.linspace(-limit, limit, bins + 1)
+    with style.look():
+        ax = style.axes(ax, (5.0, 2.9))
+        for k, (weight, colour) in enumerate(zip(weights, (style.ACCENT, style.SECOND) * len(weights), strict=False)):
+            label = f"coupling {k + 1}" if len(weights) > 1 else None
+            ax.hist(weight, edges, color=colour, alpha=0.85 if len(weights) == 1 else 0.5, log=True, label=label)
+        ax.axvline(0, color=style.FAINT, linewidth=0.8)
+        ax.set(xlabel="weight", ylabel="number of weights")
+        if len(weights) > 1:
+            ax.legend(fontsize=9)
+    return style.figure_of(ax)

@@ -1,0 +1,82 @@
+"""How training went: a small chart for each number that was watched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ..errors import InvalidData
+from . import style
+
+#: the metrics of ``fit`` as people call them, with their units
+METRICS = {
+    "pseudo_likelihood": ("Pseudo-log-likelihood", "nats per unit"),
+    "reconstruction": ("Reconstruction error", "squared, per value"),
+    "free_energy_gap": ("Free-energy gap", "nats, unseen − training"),
+    "weight_norm": ("Norm of the weights", "‖W‖"),
+}
+_NOT_DRAWN = ("epoch", "seconds", "samples_per_second")
+
+
+def learning_curves(history: Sequence[dict[str, float]], *, figure: Figure | None = None) -> Figure:
+    """A chart for each metric against the epoch, two in a row; ``history`` as :func:`harmonium.fit` returns it."""
+    names = drawn(history)
+    if not names:
+        raise InvalidData("learning curves: expected metrics of at least one epoch, found none")
+    columns = min(2, len(names))
+    lines = math.ceil(len(names) / columns)
+    with style.look():
+        figure = figure or Figure(figsize=(3.3 * columns, 2.3 * lines), layout="constrained")
+        grid = np.atleast_1d(figure.subplots(lines, columns, sharex=True)).ravel()
+        for ax, name in zip(grid, names, strict=False):
+            learning_curve(history, name, ax=ax)
+        for ax in grid[len(names) :]:
+            ax.set_visible(False)
+    return figure
+
+
+def learning_curve(history: Sequence[dict[str, float]], name: str, *, ax: Axes | None = None) -> Figure:
+    """One metric against the epoch: thin line as measured, thick line its running mean where there are many points."""
+    points = np.array([(row["epoch"], row[name]) for row in history if name in row], dtype=np.float64)
+    if len(points) == 0:
+        raise InvalidData(f"learning curve: expected a metric '{name}' in the history, found none")
+    title, unit = METRICS.get(name, (name.replace("_", " "), ""))
+    with style.look():
+        ax = style.axes(ax, (3.6, 2.4))
+        epochs, values = points.T
+        window = len(values) // 20
+        many = window >= 3
+        ax.plot(epochs, values, color=style.ACCENT, linewidth=0.8 if many else 1.6, alpha=0.35 if many else 1.0,
+                marker="o" if len(values) == 1 else None, markersize=4)  # fmt: skip
+        if many:
+            ax.plot(epochs, running_mean(values, window), color=style.ACCENT, linewidth=1.8)
+        if name == "free_energy_gap":
+            ax.axhline(0, color=style.FAINT, linewidth=0.8, zorder=0)
+        ax.set_title(title)
+        ax.set(xlabel="epoch", ylabel=unit)
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.yaxis.set_major_locator(MaxNLocator(5))
+        ax.margins(x=0.01)
+    return style.figure_of(ax)
+
+
+def drawn(history: Sequence[dict[str, Any]]) -> list[str]:
+    """The metrics in a history, the known ones first."""
+    present = dict.fromkeys(name for row in history for name in row if name not in _NOT_DRAWN)
+    return [name for name in METRICS if name in present] + [name for name in present if name not in METRICS]
+
+
+def running_mean(values: np.ndarray, window: int) -> np.ndarray:
+    """The mean over ``window`` neighbours, fewer at the ends.
+
+    >>> running_mean(np.array([0.0, 3.0, 6.0]), 3)
+    array([1.5, 3. , 4.5])
+    """
+    kernel = np.ones(window)
+    return np.convolve(values, kernel, "same") / np.convolve(np.ones_like(values), kernel, "same")

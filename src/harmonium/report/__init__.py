@@ -1,0 +1,6 @@
+"""One self-contained HTML page for a run: what was trained, how it went, and what the machine has learnt."""
+
+from .evaluation import Row, Subject, evaluate
+from .page import some_rows, write
+
+__all__ = ["Row", "Subject", "evaluate", "some_rows", "write"]

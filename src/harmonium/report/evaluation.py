@@ -1,0 +1,136 @@
+"""How good a machine is: a table with a row for each measure, on rows it has learnt from and rows it has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .. import likelihood
+from ..errors import HarmoniumError, NotEnumerable
+from ..machines import RBM, enumeration
+
+MOST_ROWS = 1000  # rows that the pseudo-likelihood, which visits every unit of each, looks at
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured: a machine, rows of the training data, and rows held out from it where there are some."""
+
+    machine: RBM
+    train: Tensor
+    test: Tensor | None = None
+    most_states: int = enumeration.MAX_STATES
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure. ``None`` stands for what cannot be measured; ``note`` says why, or on how many rows it was."""
+
+    name: str
+    unit: str
+    train: float | None = None
+    test: float | None = None
+    note: str = ""
+    better: str = "higher"
+
+
+Measure = Callable[[Subject], list[Row]]
+
+
+def evaluate(subject: Subject) -> list[Row]:
+    """The table of all measures; what a machine does not allow is a row with the reason.
+
+    >>> import torch, harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
+    >>> rows = evaluate(Subject(rbm, torch.zeros(3, 4)))
+    >>> rows[0].name, round(rows[0].train, 4)
+    ('log-likelihood, exact', -2.7726)
+    """
+    return [row for measure in MEASURES for row in measure(subject)]
+
+
+def exact(subject: Subject) -> list[Row]:
+    """⟨ln p(v)⟩ with ln Z by enumeration."""
+    name, unit = "log-likelihood, exact", "nats per row"
+    try:
+        subject.machine.check_normalisable()
+        _, states = enumeration.cheaper_parity(subject.machine)
+        if states > subject.most_states:
+            raise NotEnumerable(f"not enumerated here: {states} states on the smaller side")
+        estimate = likelihood.exact(subject.machine)
+    except HarmoniumError as error:
+        return [Row(name, unit, note=str(error))]
+    return [
+        Row(
+            name,
+            unit,
+            estimate.log_likelihood(subject.train),
+            None if subject.test is None else estimate.log_likelihood(subject.test),
+            f"ln Z = {estimate.value:.4f} by enumeration of {states} states",
+        )
+    ]
+
+
+def pseudo_likelihood(subject: Subject) -> list[Row]:
+    """⟨Σ_i ln p(v_i | v_-i)⟩: as a sum, and per unit so that machines of different size can be compared."""
+    name = "pseudo-log-likelihood"
+    try:
+        train, test = (_mean_pseudo(subject.machine, rows) for rows in (subject.train, subject.test))
+    except HarmoniumError as error:
+        return [Row(name, "nats per row", note=str(error))]
+    sites = subject.machine.visible.sites
+    seen = [str(min(len(rows), MOST_ROWS)) for rows in (subject.train, subject.test) if rows is not None]
+    note = f"every one of the {sites} units of {' and '.join(seen)} rows"
+    return [
+        Row(name, "nats per row", train, test, f"a sum over {sites} units; {note}"),
+        Row(f"{name} per unit", "nats per unit", _divided(train, sites), _divided(test, sites), f"the sum over {sites}"),
+    ]
+
+
+def reconstruction(subject: Subject) -> list[Row]:
+    """The mean squared error per value of ⟨v | ⟨h | v⟩⟩."""
+    train, test = (_reconstruction(subject.machine, rows) for rows in (subject.train, subject.test))
+    return [Row("reconstruction error", "squared, per value", train, test, "of one mean-field round trip", "lower")]
+
+
+def free_energy(subject: Subject) -> list[Row]:
+    """⟨F⟩ of both, and the gap, which grows as the machine overfits."""
+    train, test = (_free_energy(subject.machine, rows) for rows in (subject.train, subject.test))
+    gap = None if test is None or train is None else test - train
+    note = "unseen rows minus training rows: grows when the machine overfits"
+    return [
+        Row("free energy", "nats", train, test, "only differences have a meaning", "neither"),
+        Row("free-energy gap", "nats", None, gap, note if gap is not None else "needs held-out rows", "near 0"),
+    ]
+
+
+MEASURES: list[Measure] = [exact, pseudo_likelihood, reconstruction, free_energy]
+
+
+@torch.no_grad()
+def _mean_pseudo(machine: RBM, rows: Tensor | None) -> float | None:
+    if rows is None:
+        return None
+    return likelihood.pseudo_log_likelihood(machine, rows[:MOST_ROWS]).double().mean().item()
+
+
+@torch.no_grad()
+def _reconstruction(machine: RBM, rows: Tensor | None) -> float | None:
+    if rows is None:
+        return None
+    parts = [(machine.reconstruct(part) - part).double().square().sum().item() for part in rows.split(4096)]
+    return sum(parts) / rows.numel()
+
+
+@torch.no_grad()
+def _free_energy(machine: RBM, rows: Tensor | None) -> float | None:
+    if rows is None:
+        return None
+    return sum(machine.free_energy(part).double().sum().item() for part in rows.split(4096)) / len(rows)
+
+
+def _divided(value: float | None, by: int) -> float | None:
+    return None if value is None else value / by

@@ -1,0 +1,40 @@
+"""Pictures as parts of a page: charts as inline SVG in the page's own colours, tiles as PNG."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from ..plots import style
+from .html import escape
+
+_IDS = re.compile(r'(\bid="|url\(#|xlink:href="#|\bhref="#)')
+
+
+def svg(figure: Figure, name: str, alt: str) -> str:
+    """A figure as SVG; text stays text, and ``name`` keeps its ids apart from those of other figures."""
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'<svg[^>]*viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{escape(alt)}">', text, count=1)
+    text = _IDS.sub(rf"\g<1>{name}-", text).replace(style.INK, "currentColor")
+    return re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text).replace("xlink:href", "href")
+
+
+def png(picture: np.ndarray, alt: str) -> str:
+    """An array (height, width, 4) of bytes as a picture in the page."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(picture).quantize(256, method=Image.Quantize.FASTOCTREE).save(buffer, format="png", optimize=True)
+    code = base64.b64encode(buffer.getvalue()).decode()
+    height, width = picture.shape[:2]
+    return f'<img class="tiles" alt="{escape(alt)}" width="{width}" height="{height}" src="data:image/png;base64,{code}">'

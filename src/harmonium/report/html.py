@@ -1,0 +1,58 @@
+"""A few words of HTML. Every text that comes from outside passes through :func:`escape`."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def escape(text: Any) -> str:
+    """Text without meaning as HTML.
+
+    >>> escape('<a href="x">')
+    '&lt;a href=&quot;x&quot;&gt;'
+    """
+    return html.escape(str(text), quote=True)
+
+
+def figure(content: str, title: str, shows: str, good: str, bad: str) -> str:
+    """A picture with its title, what it shows, and how to tell a good one from a bad one; these are our own words."""
+    return (
+        f"<figure><figcaption><h3>{title}</h3><p>{shows}</p></figcaption>{content}"
+        f'<p class="judge"><span><b class="good">Good</b> {good}</span> <span><b class="bad">Bad</b> {bad}</span></p></figure>'
+    )
+
+
+def section(title: str, name: str, parts: Iterable[str]) -> str:
+    """A part of the page; empty where there is nothing in it."""
+    content = "\n".join(part for part in parts if part)
+    return f'<section id="{name}"><h2>{title}</h2>\n{content}</section>' if content else ""
+
+
+def facts(rows: Mapping[str, Any]) -> str:
+    """Names and values."""
+    cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows.items())
+    return f'<dl class="facts">{cells}</dl>'
+
+
+def cards(rows: Iterable[tuple[str, str, str]]) -> str:
+    """The few numbers that count: value, name, and a word on it."""
+    cells = "".join(
+        f'<li><strong>{escape(value)}</strong> <span>{escape(name)}</span> <small>{escape(word)}</small></li>'
+        for value, name, word in rows
+    )
+    return f'<ul class="cards">{cells}</ul>'
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
+    """A table that may be scrolled sideways on a small screen."""
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
+    body = ""
+    for first, *rest in rows:
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        body += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>\n'
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )

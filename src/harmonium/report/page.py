@@ -1,0 +1,394 @@
+"""``report.html`` of a run folder."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import files, plots
+from ..errors import HarmoniumError, RunError
+from ..machines import RBM
+from ..plots import style
+from ..plots.curves import drawn
+from ..plots.machine import is_ink, ordered_weights, paired, value_range
+from ..training import Run
+from ..training.batches import Source
+from ..training.state import stream
+from . import evaluation, figures, html
+from .html import escape
+
+_ROWS = 10_000  # rows that are measured
+_TILES, _WIDE = 60, 10
+_FIELDS = 120
+_SWEEPS, _FEW_SWEEPS, _LARGE = 1000, 100, 2**20  # chains of machines with more weights than that are shorter
+_MOST_STATES = 2**20  # a report is quick: larger sums are for 'harmonium evaluate'
+_SHOW = 101  # purpose of the random stream that chooses rows to show
+
+
+@dataclass
+class _Subject:
+    """What the page is about."""
+
+    run: Run
+    machine: RBM
+    config: dict[str, Any]
+    history: list[dict[str, float]]
+    data: Tensor | None
+    test: Tensor | None
+    test_name: str
+    image: tuple[int, int, int] | None
+    letters: str | None
+
+
+def write(
+    run: str | Path,
+    *,
+    data: Tensor | None = None,
+    test: Tensor | None = None,
+    test_name: str = "test",
+    image: tuple[int, int, int] | None = None,
+    letters: str | None = None,
+) -> Path:
+    """Write ``report.html`` into a run folder and return its path.
+
+    ``data`` (n, *visible) are rows to show and measure, ``test`` rows that training did not see; without them they
+    are those that the run's configuration names, where it does. ``image`` says how a row is a picture (channels,
+    height, width), ``letters`` what the states of Potts units are called. The page needs nothing but itself.
+    """
+    folder = Run(run)
+    machine = files.load(folder.folder)
+    if not isinstance(machine, RBM):
+        raise RunError(f"{folder.folder}: a report is for machines of two layers, found {type(machine).__name__}")
+    config = folder.read_config()
+    if data is None and "source" in config.get("data", {}):
+        data, test, test_name, image, letters = _recorded(folder.folder)
+    subject = _Subject(folder, machine, config, folder.read_metrics(), data, test, test_name, image, letters)
+    target = folder.folder / "report.html"
+    files.write_text(target, _page(subject))
+    return target
+
+
+def some_rows(rows: Source, machine: RBM, most: int = _ROWS, *, seed: int = 0) -> Tensor:
+    """Up to ``most`` rows as visible states, drawn without return."""
+    index = torch.randperm(len(rows), generator=stream(seed, _SHOW))[:most]
+    return rows.rows(index, machine)
+
+
+def _recorded(folder: Path) -> tuple[Tensor, Tensor | None, str, Any, str | None]:
+    """The rows that the run's own configuration names."""
+    from ..cli import prepare, rows  # the configuration is the command line's
+
+    setup = prepare.reopen(folder)
+    name, test = rows.load_test(setup.config, setup.rows)
+    held = None if test is None else some_rows(test, setup.machine)
+    return some_rows(setup.rows.train, setup.machine), held, name, setup.rows.image, setup.rows.letters
+
+
+def _page(subject: _Subject) -> str:
+    css = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    title = _title(subject)
+    body = "\n".join(
+        [
+            f"<header><h1>{escape(title)}</h1><p>{_lead(subject)}</p>{html.cards(_cards(subject))}</header>",
+            "<main>",
+            html.section("What it draws", "samples", _samples(subject)),
+            html.section("What it has learnt", "learnt", _learnt(subject)),
+            html.section("How training went", "training", _curves(subject)),
+            html.section("How it uses its units", "activity", _activity(subject)),
+            html.section("How good it is", "evaluation", _evaluation(subject)),
+            html.section("The run", "run", _configuration(subject)),
+            "</main>",
+            f"<footer>Written by harmonium {escape(_version())}. One file: nothing is loaded from elsewhere.</footer>",
+        ]
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{css}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+# -- the head ---------------------------------------------------------------------------------------------------
+
+
+def _title(subject: _Subject) -> str:
+    source = subject.config.get("data", {}).get("source")
+    on = f" on {Path(source).name}" if source else ""
+    return f"{_layers(subject.machine)}{on}"
+
+
+def _layers(machine: RBM) -> str:
+    return " – ".join(f"{'×'.join(map(str, unit.shape))} {unit.name()}" for unit in machine.units)
+
+
+def _lead(subject: _Subject) -> str:
+    done = int(subject.history[-1]["epoch"]) if subject.history else 0
+    wanted = subject.config.get("training", {}).get("epochs", done)
+    state = f"{done} epochs" if done == wanted else f"{done} of {wanted} epochs, not finished"
+    return f"A restricted Boltzmann machine after {state}. Run folder <b>{escape(subject.run.folder.name)}</b>."
+
+
+def _cards(subject: _Subject) -> list[tuple[str, str, str]]:
+    last: dict[str, float] = {}
+    for row in subject.history:
+        last |= row
+    parameters = sum(p.numel() for p in subject.machine.parameters() if p.requires_grad)
+    cards = [(f"{parameters:,}", "parameters", "weights and biases")]
+    if "seconds" in last:
+        cards.append((_time(last["seconds"]), "training time", f"{last['samples_per_second']:,.0f} rows per second"))
+    for name, (words, unit) in plots.METRICS.items():
+        if name in last and name != "weight_norm":
+            cards.append((f"{last[name]:.3g}".replace("-", "−"), words.lower(), unit))
+    return cards
+
+
+def _time(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------
+
+
+def _samples(subject: _Subject) -> list[str]:
+    parts = []
+    if subject.data is not None:
+        shows = "Rows of the training data, chosen at random: what the machine was given."
+        parts.append(_states(subject, subject.data[:_TILES], "data", "Data", shows, "they are what you meant to train on.",
+                             "wrong contrast, scrambled or all alike: look at how they are read in."))  # fmt: skip
+    try:
+        drawn_states = _draw(subject)
+    except HarmoniumError as error:
+        return [*parts, f"<p>No samples: {escape(error)}.</p>"]
+    shows = f"Drawn from the machine: {_TILES} independent chains after {_sweeps(subject.machine)} Gibbs sweeps each."
+    parts.append(_states(subject, drawn_states, "samples", "Samples", shows, "as varied as the data, and as sharp.",
+                         "all alike, noise, or fewer kinds than in the data: more epochs, sweeps or chains."))  # fmt: skip
+    return ['<div class="grid">', *parts, "</div>"]
+
+
+def _draw(subject: _Subject) -> Tensor:
+    machine, steps = subject.machine, _sweeps(subject.machine)
+    try:
+        return machine.sample(_TILES, steps=steps, seed=0)
+    except HarmoniumError:  # counts without a fixed total: the length of a document comes from the data
+        if subject.data is None:
+            raise
+        return machine.sample(_TILES, steps=steps, start=subject.data[:_TILES], seed=0)
+
+
+def _sweeps(machine: RBM) -> int:
+    return _FEW_SWEEPS if machine.visible.size * machine.hidden.size > _LARGE else _SWEEPS
+
+
+def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str, good: str, bad: str) -> str:
+    alt = f"{title}: {len(states)} rows of visible states"
+    if subject.image is not None:
+        array = style.as_array(states)
+        limits = value_range(subject.machine.visible, array)
+        ink = is_ink(subject.machine.visible)
+        picture = plots.mosaic(array.reshape(-1, *subject.image), columns=_WIDE, limits=limits, ink=ink)
+        return html.figure(figures.png(picture, alt), title, shows, good, bad)
+    figure = plots.samples(subject.machine, states, letters=subject.letters)
+    if subject.machine.visible.one_hot:
+        shows += " Shown is how often each state occurs at each site."
+    return html.figure(figures.svg(figure, name, alt), title, shows, good, bad)
+
+
+def _learnt(subject: _Subject) -> list[str]:
+    parts = [_receptive_fields(subject), _reconstructions(subject)]
+    return parts if subject.image is not None else ['<div class="grid">', *parts, "</div>"]
+
+
+def _receptive_fields(subject: _Subject) -> str:
+    machine, image = subject.machine, subject.image
+    count = min(_FIELDS, machine.hidden.size)
+    shows = "The weights of the hidden units, the strongest first: what each one looks for. Red adds to the unit's input, blue takes from it."
+    good = "local strokes, edges or parts, different from unit to unit."
+    bad = "noise (too short), many copies of one field, or almost all blank (too strong a penalty)."
+    alt = f"Receptive fields of the {count} hidden units with the largest weights"
+    if image is None:
+        figure = plots.receptive_fields(machine, count=count, letters=subject.letters)
+        if machine.visible.one_hot:
+            shows = "The weights of the strongest hidden unit, for each state at each site. Red adds to its input, blue takes from it."
+        return html.figure(figures.svg(figure, "fields", alt), "Receptive fields", shows, good, bad)
+    weights, limit = ordered_weights(machine, count)
+    columns = 15 if count >= 45 else 10
+    picture = plots.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
+    scale = "" if image[0] == 3 else f'<p class="key">−{limit:.2g} <i role="presentation"></i> +{limit:.2g}</p>'
+    return html.figure(figures.png(picture, alt) + scale, "Receptive fields", shows, good, bad)
+
+
+def _reconstructions(subject: _Subject) -> str:
+    rows, machine = subject.test if subject.test is not None else subject.data, subject.machine
+    if rows is None:
+        return ""
+    whose = f"{subject.test_name} rows, which training did not see" if subject.test is not None else "training rows"
+    shows = f"From the data to the hidden units and back, on {escape(whose)}."
+    good = "close to the data, slightly smoothed."
+    bad = "blurred towards the average of all rows (too few hidden units or epochs). A perfect copy alone proves little."
+    alt = "Data and their reconstructions"
+    if subject.image is None:
+        figure = plots.reconstructions(machine, rows[:500])
+        return html.figure(figures.svg(figure, "reconstructions", alt), "Reconstructions", shows, good, bad)
+    shows += " Upper line: data. Lower line: what came back."
+    some = rows[:30]
+    before, after = (style.as_array(x).reshape(-1, *subject.image) for x in (some, machine.reconstruct(some)))
+    limits = value_range(machine.visible, style.as_array(some))
+    across, ink = min(15, len(some)), is_ink(machine.visible)
+    picture = plots.mosaic(paired(before, after, across), columns=across, limits=limits, ink=ink)
+    return html.figure(figures.png(picture, alt), "Reconstructions", shows, good, bad)
+
+
+_CURVE_WORDS = {
+    "pseudo_likelihood": (
+        "How well each unit is predicted from all others.",
+        "rises, then levels off (0 would be perfect).",
+        "falls, or jumps: the learning rate is too large.",
+    ),
+    "reconstruction": (
+        "How far a round trip through the hidden units moves a row.",
+        "falls, then levels off.",
+        "rises steadily. It can fall while samples get worse, so do not trust it alone.",
+    ),
+    "free_energy_gap": (
+        "How much less probable unseen rows are than training rows.",
+        "stays near zero.",
+        "grows without end: the machine learns its rows by heart.",
+    ),
+    "weight_norm": (
+        "How large the weights have become.",
+        "grows quickly at first, then slowly.",
+        "explodes, or never leaves zero.",
+    ),
+}
+
+
+def _curves(subject: _Subject) -> list[str]:
+    parts = []
+    for name in drawn(subject.history):
+        title, unit = plots.METRICS.get(name, (name.replace("_", " "), ""))
+        shows, good, bad = _CURVE_WORDS.get(name, ("A number that was recorded for each epoch.", "as you expect.", "not."))
+        figure = plots.learning_curve(subject.history, name)
+        figure.axes[0].set_title("", loc="left")
+        first, last = ([row[name] for row in subject.history if name in row][k] for k in (0, -1))
+        alt = f"{title} against the epoch, in {unit}: from {first:.4g} to {last:.4g}"
+        parts.append(html.figure(figures.svg(figure, f"curve-{len(parts)}", alt), escape(title), shows, good, bad))
+    return ['<div class="grid small">', *parts, "</div>"] if parts else []
+
+
+def _activity(subject: _Subject) -> list[str]:
+    parts = []
+    if subject.data is not None:
+        figure = plots.hidden_activity(subject.machine, subject.data[:2000])
+        parts.append(
+            html.figure(
+                figures.svg(figure, "activity-1", "Mean activity of each hidden unit over the data, sorted"),
+                "Hidden activity",
+                "The mean response of every hidden unit to the data, and the range that 80 % of the rows lie in.",
+                "wide bands: each unit tells some rows from others.",
+                "a flat line at 0 or 1 with no band: units that never change and do nothing.",
+            )
+        )
+    parts.append(
+        html.figure(
+            figures.svg(plots.weight_histogram(subject.machine), "weights-1", "Histogram of the weights"),
+            "Weights",
+            "How many weights there are of each size; the vertical scale is logarithmic.",
+            "a peak at zero with broad shoulders: a few strong couplings among many weak ones.",
+            "a narrow bell (little was learnt), or lone values far outside (too large a learning rate).",
+        )
+    )
+    return ['<div class="grid">', *parts, "</div>"]
+
+
+# -- tables -----------------------------------------------------------------------------------------------------
+
+
+def _evaluation(subject: _Subject) -> list[str]:
+    if subject.data is None:
+        return []
+    rows = evaluation.evaluate(evaluation.Subject(subject.machine, subject.data, subject.test, _MOST_STATES))
+    seen = f"{len(subject.data):,} training rows"
+    if subject.test is not None:
+        seen += f" and {len(subject.test):,} {subject.test_name} rows"
+    cells = [
+        [f"{row.name}", _number(row.train), _number(row.test), row.unit, row.better, row.note] for row in rows
+    ]
+    return [html.table(["measure", "train", subject.test_name, "in", "better", "how"], cells, f"Measured on {seen}.")]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}".replace("-", "−")
+
+
+def _configuration(subject: _Subject) -> list[str]:
+    folder = subject.run.folder.name
+    text = subject.run.config_path.read_text(encoding="utf-8")
+    words = f"harmonium train --config {shlex.quote(folder)}/config.toml --run {shlex.quote(folder)}-again"
+    full = command(subject.config)
+    return [
+        html.facts(_summary(subject)),
+        "<h3>Run it again</h3>" if full else "",
+        f"<p>With the same version and the same number of threads the result is the same, to the bit.</p><pre>{escape(words)}</pre>"
+        f"<p>Or, all of it by hand:</p><pre>{escape(full)}</pre>"
+        if full
+        else "",
+        f"<details><summary>config.toml</summary><pre>{escape(text)}</pre></details>",
+    ]
+
+
+def _summary(subject: _Subject) -> dict[str, Any]:
+    data, training = (subject.config.get(name, {}) for name in ("data", "training"))
+    rate = training.get("learning_rate")
+    rows = {
+        "machine": _layers(subject.machine),
+        "data": data.get("source"),
+        "rows": None if data.get("rows") is None else f"{data['rows']:,}",
+        "binarised": data.get("binarise"),
+        "negative phase": training.get("negative"),
+        "optimiser": None if rate is None else f"{training.get('optimizer')}, learning rate {rate:g}",
+        "schedule": training.get("schedule"),
+        "epochs": training.get("epochs"),
+        "batch": training.get("batch_size"),
+        "seed": training.get("seed"),
+        "threads": training.get("threads"),
+        "version": subject.config.get("harmonium") if isinstance(subject.config.get("harmonium"), str) else None,
+    }
+    return {name: value for name, value in rows.items() if value is not None}
+
+
+def command(config: Mapping[str, Any]) -> str:
+    """The command line that does what a run's configuration says; empty where it does not name its data.
+
+    >>> command({"data": {"source": "digits"}, "training": {"epochs": 3, "centred": False}})
+    'harmonium train digits --epochs 3 --no-centred'
+    """
+    tables = [config.get(name, {}) for name in ("data", "machine", "training")]
+    source = tables[0].get("source")
+    if not source:
+        return ""
+    words = ["harmonium", "train", str(source)]
+    for table in tables:
+        for key, value in table.items():
+            option = f"--{key.replace('_', '-')}"
+            if key in ("source", "rows", "bytes", "sha256"):
+                continue
+            if isinstance(value, bool):
+                words.append(option if value else option.replace("--", "--no-", 1))
+            else:
+                words += [option, str(value)]
+    return shlex.join(words)
+
+
+def _version() -> str:
+    from .. import __version__
+
+    return __version__

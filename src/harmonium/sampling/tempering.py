@@ -1,0 +1,164 @@
+"""Parallel tempering and trajectory tempering: chains that mix because they may leave through easier machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..errors import InvalidOption
+from ..machines import BoltzmannMachine
+from .ladder import Ladder, LadderState, MachineLadder, PathLadder, exchange, start, sweep
+from .path import Path, independent
+
+
+@dataclass(frozen=True)
+class Tempered:
+    """Samples of the machine of interest, and how well the ladder carried them.
+
+    ``acceptance``: of every neighbouring pair. ``round_trips``: visits of the top rung after one of the bottom rung,
+    over all walkers: without any, the samples know nothing of each other's modes.
+    """
+
+    samples: Tensor
+    acceptance: Tensor
+    round_trips: int
+    betas: tuple[float, ...] | None
+    state: LadderState
+
+
+@torch.no_grad()
+def parallel_tempering(
+    machine: BoltzmannMachine,
+    n: int = 100,
+    *,
+    steps: int = 1000,
+    betas: Sequence[float] | int | None = None,
+    base: BoltzmannMachine | Tensor | None = None,
+    start_at: Tensor | None = None,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Tempered:
+    """``n`` samples (n, *visible) after ``steps`` sweeps and exchanges on a ladder from ``base`` to the machine.
+
+    Args:
+        betas: the rungs' inverse temperatures, their number, or ``None`` to choose both from trial runs.
+        base: data whose single-site statistics the bottom rung takes, another machine, or by default nothing coupled.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
+    >>> hm.sampling.parallel_tempering(rbm, 10, steps=5, betas=4, seed=0).samples.shape
+    torch.Size([10, 6])
+    """
+    machine.check_normalisable()
+    generator = noise.generator(seed, machine.device) if generator is None else generator
+    path = Path(machine, independent(machine, base) if isinstance(base, Tensor) else base)
+    if betas is None or isinstance(betas, int):
+        betas = choose_betas(path, rungs=betas, generator=generator)
+    return _run(PathLadder(path, betas), n, steps, start_at, generator, tuple(betas))
+
+
+@torch.no_grad()
+def trajectory_tempering(
+    machines: Sequence[BoltzmannMachine],
+    n: int = 100,
+    *,
+    steps: int = 1000,
+    start_at: Tensor | None = None,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Tempered:
+    """``n`` samples of the last of ``machines``: checkpoints of one run, early to late, that exchange states."""
+    for machine in machines:
+        machine.check_normalisable()
+    generator = noise.generator(seed, machines[-1].device) if generator is None else generator
+    return _run(MachineLadder(machines), n, steps, start_at, generator, None)
+
+
+def _run(
+    ladder: Ladder,
+    n: int,
+    steps: int,
+    start_at: Tensor | None,
+    generator: Generator | None,
+    betas: tuple[float, ...] | None,
+) -> Tempered:
+    visible = ladder.top.independent(n * ladder.size, generator).view(ladder.size, n, *ladder.top.visible.shape)
+    state = start(ladder, visible if start_at is None else ladder.top.as_states(start_at), generator)
+    trips = RoundTrips(state)
+    total, count = torch.zeros(ladder.size - 1, dtype=torch.float64), torch.zeros(ladder.size - 1)
+    for _ in range(steps):
+        state = sweep(ladder, state, generator)
+        state, info = exchange(ladder, state, generator)
+        total += torch.where(info.tried, info.probability, 0.0).cpu()
+        count += info.tried.cpu()
+        trips.update(state)
+    return Tempered(state.layers[0][-1], total / count.clamp_min(1), trips.count, betas, state)
+
+
+class RoundTrips:
+    """Counts the walkers that come back to the top after having been at the bottom."""
+
+    def __init__(self, state: LadderState) -> None:
+        self._from_bottom = torch.zeros_like(state.walker, dtype=torch.bool)
+        self._count = torch.zeros((), dtype=torch.int64, device=state.walker.device)
+
+    def update(self, state: LadderState) -> None:
+        """Look at where the walkers are now."""
+        self._from_bottom.scatter_(0, state.walker[:1], True)
+        arrived = self._from_bottom.gather(0, state.walker[-1:])
+        self._count += arrived.sum()
+        self._from_bottom.scatter_(0, state.walker[-1:], False)
+
+    @property
+    def count(self) -> int:
+        """How many came back so far."""
+        return int(self._count.item())
+
+
+@torch.no_grad()
+def choose_betas(
+    path: Path,
+    *,
+    rungs: int | None = None,
+    chains: int = 50,
+    steps: int = 60,
+    rounds: int = 5,
+    generator: Generator | None = None,
+) -> list[float]:
+    """A ladder with equal rejection between neighbours, from trial runs.
+
+    The rejections of a trial ladder add up to the barrier Λ(β); rungs at equal steps of Λ reject equally often, and
+    about 2Λ of them carry most walkers for their number. ``rungs`` fixes the number.
+    """
+    if rungs is not None and rungs < 2:
+        raise InvalidOption(f"a ladder expects two or more rungs, found {rungs}")
+    number = rungs or 8
+    betas = torch.linspace(0, 1, number, dtype=torch.float64)
+    for _ in range(rounds):
+        ladder = PathLadder(path, betas.tolist())
+        visible = ladder.top.independent(chains * number, generator).view(number, chains, *ladder.top.visible.shape)
+        state = start(ladder, visible, generator)
+        rejection = torch.zeros(number - 1, dtype=torch.float64)
+        for step in range(steps):
+            state = sweep(ladder, state, generator)
+            state, info = exchange(ladder, state, generator)
+            if step >= steps // 2:
+                rejection += (1 - info.probability).cpu() / (steps - steps // 2)
+        barrier = torch.cat([torch.zeros(1, dtype=torch.float64), rejection.clamp_min(1e-3).cumsum(0)])
+        if rungs is None:
+            number = int(min(100, max(4, 2 * barrier[-1].item() + 2)))
+        betas = _interpolate(torch.linspace(0, 1, number, dtype=torch.float64) * barrier[-1], barrier, betas)
+    return betas.tolist()
+
+
+def _interpolate(at: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """y(at) by straight lines; the ends are kept exactly."""
+    index = torch.searchsorted(x, at, right=True).clamp(1, len(x) - 1)
+    share = (at - x[index - 1]) / (x[index] - x[index - 1])
+    values = torch.lerp(y[index - 1], y[index], share)
+    values[0], values[-1] = 0.0, 1.0
+    return values

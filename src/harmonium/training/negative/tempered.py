@@ -1,0 +1,177 @@
+"""Negative phases by exchange of states: parallel tempering, and tempering along the run's own trajectory."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ... import files
+from ...errors import InvalidOption
+from ...machines import RBM, BoltzmannMachine
+from ...sampling import Ladder, LadderState, MachineLadder, Path, PathLadder
+from ...sampling import ladder as rungs
+from ...sampling.path import independent
+from .sampled import Sampled
+
+
+class Exchanged(Sampled):
+    """Persistent chains on a ladder whose last rung is the machine that learns."""
+
+    _state: LadderState
+    _acceptance: Tensor
+
+    def ladder(self, rbm: RBM) -> Ladder:
+        """The ladder at this moment of training."""
+        raise NotImplementedError
+
+    def advance(self, rbm: RBM, generator: Generator | None) -> None:
+        ladder = self.ladder(rbm)
+        for _ in range(self.k):
+            self._state = rungs.sweep(ladder, self._state, generator)
+            self._state, info = rungs.exchange(ladder, self._state, generator)
+            self._acceptance = torch.where(
+                info.tried, torch.lerp(self._acceptance, info.probability, 0.05), self._acceptance
+            )
+        self._chain_v.copy_(self._state.layers[0][-1])
+        rbm.coupling.up_(self._v, self._field)
+        rbm.hidden.mean_(self._field, self._mean)
+
+    def _start(self, rbm: RBM, generator: Generator | None) -> None:
+        ladder = self.ladder(rbm)
+        self._state = rungs.start(ladder, self._chain_v, generator)
+        self._acceptance = torch.ones(ladder.size - 1, dtype=torch.float64, device=rbm.device)
+
+    def acceptance(self) -> Tensor:
+        """The running acceptance of every neighbouring pair of rungs."""
+        return self._acceptance.clone()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "v": self._chain_v.clone(),
+            "layers": list(self._state.layers),
+            "walker": self._state.walker,
+            "moves": self._state.moves,
+            "acceptance": self._acceptance,
+        }
+
+    def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
+        self._state = LadderState([x.clone() for x in state["layers"]], state["walker"].clone(), state["moves"])
+        self._acceptance = state["acceptance"].clone()
+        self._chain_v.copy_(state["v"])
+        self._bound = machine.visible.bind(self._chain_v)
+
+    def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
+        before = self._n_chains
+        super().resize(machine, batch_size)
+        if self._n_chains != before:  # the chains of every rung are repeated or cut alike
+            chain = torch.arange(self._n_chains, device=machine.device) % before
+            self._state.layers = [x[:, chain] for x in self._state.layers]
+            self._state.walker = self._state.walker[:, chain]
+
+
+class ParallelTempering(Exchanged):
+    """Chains on a ladder of inverse temperatures, from the data's single-site statistics to the machine.
+
+    Each of ``k`` moves a step is a sweep of all rungs and an exchange between neighbours.
+
+    >>> ParallelTempering(rungs=10).config()
+    {'method': 'parallel-tempering', 'k': 1, 'rungs': 10}
+    """
+
+    def __init__(self, k: int = 1, *, rungs: int = 10, chains: int | None = None) -> None:
+        super().__init__(k, chains)
+        if rungs < 2:
+            raise InvalidOption(f"rungs: expected two or more, found {rungs}")
+        self.rungs = rungs
+
+    def config(self) -> dict[str, Any]:
+        chains = {} if self.chains is None else {"chains": self.chains}
+        return {"method": "parallel-tempering", "k": self.k, "rungs": self.rungs, **chains}
+
+    def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
+        super().begin(machine, batch_size, start, generator)
+        assert isinstance(machine, RBM)
+        self._path = Path(machine, independent(machine, start))
+        self._start(machine, generator)
+
+    def ladder(self, rbm: RBM) -> Ladder:
+        self._path.refresh()
+        return PathLadder(self._path, torch.linspace(0, 1, self.rungs).tolist())
+
+
+class TrajectoryTempering(Exchanged):
+    """Chains that exchange states with earlier machines of the same run.
+
+    A copy of the machine becomes a new rung as soon as the exchange between it and the newest copy is accepted
+    less often than ``acceptance``; with more than ``rungs`` copies, the one that is missed least is dropped.
+
+    >>> TrajectoryTempering().config()
+    {'method': 'trajectory-tempering', 'k': 1, 'acceptance': 0.4, 'rungs': 30}
+    """
+
+    def __init__(self, k: int = 1, *, acceptance: float = 0.4, rungs: int = 30, chains: int | None = None) -> None:
+        super().__init__(k, chains)
+        if not 0 < acceptance < 1 or rungs < 2:
+            raise InvalidOption(f"expected 0 < acceptance < 1 and two or more rungs, found {acceptance} and {rungs}")
+        self.least, self.rungs = acceptance, rungs
+        self._copies: list[BoltzmannMachine] = []
+
+    def config(self) -> dict[str, Any]:
+        chains = {} if self.chains is None else {"chains": self.chains}
+        return {
+            "method": "trajectory-tempering",
+            "k": self.k,
+            "acceptance": self.least,
+            "rungs": self.rungs,
+            **chains,
+        }
+
+    def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
+        super().begin(machine, batch_size, start, generator)
+        assert isinstance(machine, RBM)
+        self._copies = [copy.deepcopy(machine)]
+        self._start(machine, generator)
+
+    def ladder(self, rbm: RBM) -> Ladder:
+        return MachineLadder([*self._copies, rbm])
+
+    def advance(self, rbm: RBM, generator: Generator | None) -> None:
+        super().advance(rbm, generator)
+        if self._state.moves % 10 == 0 and self._acceptance[-1].item() < self.least:
+            self._add_rung(rbm)
+
+    def _add_rung(self, rbm: RBM) -> None:
+        self._copies.append(copy.deepcopy(rbm))
+        repeat = torch.tensor([*range(len(self._copies)), len(self._copies) - 1], device=rbm.device)
+        self._state.layers = [x[repeat].clone() for x in self._state.layers]
+        walkers = self._state.walker[repeat].clone()
+        walkers[-1] = len(self._copies)
+        self._state.walker = walkers
+        self._acceptance = torch.cat([self._acceptance, torch.ones_like(self._acceptance[:1])])
+        if len(self._copies) > self.rungs:
+            self._drop_rung()
+
+    def _drop_rung(self) -> None:
+        """Leave out the inner rung across which states pass most easily; its walkers go with it."""
+        ease = self._acceptance[:-2] * self._acceptance[1:-1]
+        rung = int(ease.argmax().item()) + 1
+        self._copies.pop(rung)
+        kept = [k for k in range(len(self._state.layers[0])) if k != rung]
+        self._state.layers = [x[kept] for x in self._state.layers]
+        rank = self._state.walker[kept].argsort(0).argsort(0)  # walkers are numbered anew
+        self._state.walker = rank
+        self._acceptance = torch.cat([self._acceptance[:rung], self._acceptance[rung + 1 :]])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "copies": [machine.state_dict() for machine in self._copies]}
+
+    def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
+        super().load_state_dict(state, machine)
+        self._copies = []
+        for parameters in state["copies"]:
+            earlier = files.build(machine.config()).to(dtype=machine.dtype, device=machine.device)
+            earlier.load_state_dict(parameters)
+            self._copies.append(earlier)

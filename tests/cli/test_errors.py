@@ -1,0 +1,312 @@
+"""What can go wrong for a user: one or two lines, status 2, nothing left behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium.training import Run
+
+
+@pytest.fixture
+def fails(command, tmp_path):
+    """Run a command that has to fail, and look for words in what it says."""
+
+    def check(*arguments: object, words: tuple[str, ...]) -> str:
+        before = {p for p in tmp_path.rglob("*") if p.is_file()}
+        outcome = command(*arguments)
+        assert outcome.status == 2, outcome
+        assert 1 <= len(outcome.err.strip().splitlines()) <= 2 and "Traceback" not in outcome.err, outcome.err
+        assert outcome.err.startswith("error: ")
+        for word in words:
+            assert word in outcome.err, outcome.err
+        assert {p for p in tmp_path.rglob("*") if p.is_file()} == before, "partial output was left"
+        return outcome.err
+
+    return check
+
+
+@pytest.fixture
+def train(fails, tmp_path):
+    """``harmonium train`` of an array, which has to fail without leaving a run folder."""
+
+    def check(rows: object, *options: object, words: tuple[str, ...]) -> None:
+        if isinstance(rows, np.ndarray):
+            np.save(tmp_path / "rows.npy", rows)
+            rows = tmp_path / "rows.npy"
+        run = tmp_path / "new" / "run"
+        fails("train", rows, "--epochs", 1, "--batch-size", 5, "--run", run, *options, words=words)
+        assert not run.exists()
+
+    return check
+
+
+BINARY = np.arange(60).reshape(20, 3) % 2
+
+
+def test_missing_file(train, tmp_path):
+    train(tmp_path / "none.csv", words=("none.csv", "expected a file"))
+
+
+def test_unknown_data_set(train):
+    train("digitz", words=("unknown data set 'digitz'", "did you mean 'digits'"))
+
+
+def test_no_data(fails):
+    fails("train", words=("no data",))
+
+
+@pytest.mark.parametrize("visible", ["bernoulli:4", "bernoulli:2x3", "gaussian:4"])
+def test_wrong_shape(train, visible):
+    train(BINARY, "--visible", visible, words=("expected rows of shape", "found (3,)"))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("options", [("--visible", "gaussian"), ("--visible", "bernoulli", "--binarise", "threshold"), ()])
+def test_not_finite(train, value, options):
+    rows = BINARY.astype(float)
+    rows[7, 2] = value
+    train(rows, *options, words=("expected finite numbers", f"found {value}", "row 7"))
+
+
+def test_not_finite_in_a_table(train, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,0\n0,\n")
+    train(tmp_path / "t.csv", words=("expected finite numbers", "row 2", "'b'"))
+
+
+def test_pixels_for_binary_units(train):
+    train(BINARY * 255, "--visible", "bernoulli", words=("binary values 0 or 1", "255", "binarise"))
+
+
+def test_values_that_could_be_anything(train):
+    train(BINARY * 255, words=("--visible", "values from 0 to 255"))
+
+
+@pytest.mark.parametrize("visible", ["multinomial", "poisson"])
+def test_negative_counts(train, visible):
+    rows = BINARY.copy()
+    rows[3, 1] = -2
+    train(rows, "--visible", visible, words=("non-negative integer", "row 3"))
+
+
+@pytest.mark.parametrize(("label", "shown"), [(4, "4"), (-1, "-1"), (0.5, "0.5")])
+def test_labels_out_of_range(train, label, shown):
+    rows = BINARY.astype(float)
+    rows[5, 0] = label
+    train(rows, "--visible", "potts:4", words=("expected labels from 0 to 3", f"found {shown}", "row 5"))
+
+
+def test_states_of_labels_are_asked_for(train):
+    train(BINARY, "--visible", "potts", words=("how many states", "potts:21"))
+
+
+def test_mixed_layer_with_two_labels_at_once(train):
+    rows = np.concatenate([BINARY, np.ones((20, 2), dtype=int)], 1)
+    train(rows, "--visible", "bernoulli:3+potts:1x2", words=("one-hot", "row 0"))
+
+
+def test_empty_data(train, tmp_path):
+    train(np.zeros((0, 3)), words=("expected samples", "(0, 3)"))
+    (tmp_path / "empty.csv").write_text("")
+    train(tmp_path / "empty.csv", words=("empty",))
+
+
+def test_batch_larger_than_the_data(train):
+    train(BINARY, "--batch-size", 21, words=("batch of 21 rows", "20 rows"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--hidden", "bernouli:3"), ("unknown unit 'bernouli'", "did you mean 'bernoulli'")),
+        (("--hidden", "binomial:3"), ("trials",)),
+        (("--hidden", "binomial:3,trial=2"), ("unknown option of binomial units 'trial'", "did you mean 'trials'")),
+        (("--hidden", "bernoulli"), ("expected a number of units",)),
+        (("--hidden", "bernoulli:x"), ("expected sizes",)),
+        (("--hidden", "bernoulli:0"), ("expected sizes",)),
+        (("--negative", "pdc:1"), ("unknown negative phase 'pdc'", "did you mean 'pcd'")),
+        (("--negative", "cd:many"), ("expected a number after the colon",)),
+        (("--negative", "exact", "--chains", 3), ("no options",)),
+        (("--optimizer", "adan"), ("unknown optimizer 'adan'", "did you mean 'adam'")),
+        (("--optimizer", "adam", "--momentum", 0.5), ("no momentum",)),
+        (("--learning-rate", -1), ("positive",)),
+        (("--schedule", "liner"), ("unknown schedule 'liner'", "did you mean 'linear'")),
+        (("--schedule", "growing:0"), ("at least 1",)),
+        (("--binarise", "treshold"), ("unknown way to binarise", "did you mean 'threshold'")),
+        (("--validation", "1.5"), ("between 0 and 1",)),
+        (("--validation", "test"), ("share of the file's rows",)),
+        (("--split", "train"), ("data sets by name",)),
+        (("--dtype", "float16"), ("unknown dtype", "float32")),
+        (("--device", "toaster"), ("toaster",)),
+        (("--initialise", "sing"), ("did you mean 'sign'",)),
+        (("--image", "5x5"), ("3 values",)),
+        (("--epochs", "0"), ("at least 1",)),
+        (("--epochs", "many"), ("--epochs", "integer")),
+        (("--average", "2"), ("0 < last",)),
+        (("--threads", "-1"), ("at least 1",)),
+        (("--hiden", "bernoulli:3"), ("--hiden", "--hidden")),
+    ],
+)
+def test_options_that_have_no_meaning(train, options, words):
+    train(BINARY, *options, words=words)
+
+
+def test_unknown_command(fails):
+    fails("trian", words=("trian", "train"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[training]\nepoch = 3\n", ("unknown key of [training]", "'epoch'", "did you mean 'epochs'")),
+        ("[trainig]\nepochs = 3\n", ("'trainig'", "did you mean 'training'")),
+        ('[training]\nepochs = "three"\n', ("training.epochs", "a whole number", "'three'")),
+        ("training = 3\n", ("expected a table [training]",)),
+        ("format = 99\n", ("newer harmonium",)),
+        ("[training\n", ("expected a configuration in TOML",)),
+    ],
+)
+def test_configuration_files(train, tmp_path, text, words):
+    (tmp_path / "c.toml").write_text(text)
+    train(BINARY, "--config", tmp_path / "c.toml", words=words)
+
+
+def test_missing_configuration(train, tmp_path):
+    train(BINARY, "--config", tmp_path / "c.toml", words=("no such file",))
+
+
+# -- run folders and checkpoints --------------------------------------------------------------------------------
+
+
+READERS = [("resume", "--epochs", "9"), ("sample",), ("info",), ("evaluate",), ("report",)]
+
+
+def on(reader: tuple[str, ...], run: Path) -> list[object]:
+    return [reader[0], run, *reader[1:]]
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
+def test_truncated_checkpoint(fails, trained, reader):
+    last = Run(trained).last
+    last.write_bytes(last.read_bytes()[:-100])
+    fails(*on(reader, trained), words=("last.safetensors", "corrupt or truncated"))
+
+
+class Trap:
+    """Unpickling this leaves a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
+def test_pickle_as_a_checkpoint_is_never_loaded(fails, trained, tmp_path, reader):
+    Run(trained).last.write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
+    fails(*on(reader, trained), words=("refused", "pickle"))
+    torch.save({"x": Trap(tmp_path / "sprung")}, Run(trained).last)
+    fails(*on(reader, trained), words=("refused",))
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("reader", [READERS[0], READERS[3]], ids=lambda reader: reader[0])
+def test_checkpoint_of_another_machine(fails, trained, reader):
+    run, other = Run(trained), hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(5))
+    run.write_checkpoint(other, {"epoch": 1})
+    fails(*on(reader, trained), words=("a checkpoint of another machine", "(5,)"))
+
+
+def test_checkpoint_without_training_state(fails, trained):
+    hm.save(hm.load(trained), Run(trained).last)
+    fails("resume", trained, "--epochs", 9, words=("training state",))
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
+def test_not_a_run_folder(fails, tmp_path, reader):
+    fails(*on(reader, tmp_path / "nothing"), words=("nothing",))
+
+
+def test_damaged_configuration(fails, trained):
+    (trained / "config.toml").write_text("[data\n")
+    fails("resume", trained, words=("config.toml", "TOML"))
+
+
+def test_sample_options(fails, trained, tmp_path):
+    fails("sample", trained, "--start", "dat", words=("did you mean 'data'",))
+    fails("sample", trained, "--out", tmp_path / "s.jpg", words=("unknown file extension",))
+    fails("sample", trained, "--out", tmp_path / "none" / "s.npy", words=("folder that exists",))
+
+
+# -- a full disk ------------------------------------------------------------------------------------------------
+
+
+def test_full_disk_at_the_beginning(train, monkeypatch):
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    train(BINARY.copy(), "--no-report", words=("cannot be written", "No space left"))
+
+
+def test_full_disk_later_keeps_the_last_checkpoint(command, binary, tmp_path, monkeypatch):
+    written, write = [], Path.write_bytes
+
+    def full_after_a_while(self: Path, data: bytes) -> int:
+        written.append(self)
+        if len(written) > 6:
+            write(self, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+        return write(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full_after_a_while)
+    run = tmp_path / "run"
+    outcome = command("train", binary, "--epochs", 50, "--batch-size", 20, "--run", run, "-q", "--no-report")
+    assert outcome.status == 2 and "No space left" in outcome.err
+    assert not list(run.rglob("*.tmp"))
+    monkeypatch.undo()
+    whole = tmp_path / "whole"
+    assert command("resume", run, "-q", "--no-report").status == 0
+    assert command("train", binary, "--epochs", 50, "--batch-size", 20, "--run", whole, "-q", "--no-report").status == 0
+    assert torch.equal(hm.load(run).coupling.weight, hm.load(whole).coupling.weight)
+
+
+def _harmonium(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "harmonium", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, **options)  # type: ignore[call-overload]
+
+
+def test_limit_of_file_size(binary, tmp_path):
+    run = tmp_path / "run"
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))  # noqa: E731
+    done = _harmonium("train", binary, "--batch-size", 20, "--run", run, "-q", "--no-report", preexec_fn=limit)
+    assert done.returncode == 2 and "cannot be written" in done.stderr and len(done.stderr.strip().splitlines()) <= 2
+    assert not run.exists()
+
+
+def test_full_file_system(binary, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    try:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no mount here")
+    if mounted.returncode != 0:
+        pytest.skip("a file system cannot be mounted here")
+    try:
+        done = _harmonium("train", binary, "--hidden", "bernoulli:2000", "--batch-size", 20, "--run", disk / "run", "-q", "--no-report")
+        assert done.returncode == 2 and "No space left" in done.stderr
+        assert not list(disk.iterdir())
+    finally:
+        subprocess.run(["umount", disk], check=True)

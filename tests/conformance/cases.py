@@ -1,0 +1,326 @@
+"""What the conformance suite runs over. A new unit, coupling, machine, sampler or negative phase adds one entry here.
+
+Every unit case says, independently of the unit's own code, where its states are (``sites``: quadrature or enumeration
+of one site) and how its weight falls at infinity; from the latter follows which pairs have a finite partition function.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+import harmonium as hm
+from harmonium import units
+from harmonium.couplings import Conv2d, Coupling, Dense, Masked
+from harmonium.training.negative import CD, PCD, Exact, NegativePhase
+
+F64 = torch.float64
+State = list[Tensor]
+#: points (m, *event shape) and logarithms of their weights (m,), so that ∫ f = Σ e^{weight} f(point)
+Nodes = tuple[Tensor, Tensor]
+
+
+def generator(*names: object) -> Generator:
+    """A stream of its own for every combination of names."""
+    return Generator().manual_seed(zlib.crc32("/".join(map(str, names)).encode()))
+
+
+# -- where the states of one unit are ---------------------------------------------------------------------------
+
+
+def states(values: Sequence[float] | Tensor) -> Nodes:
+    points = torch.as_tensor(values, dtype=F64)
+    return points, torch.zeros(len(points), dtype=F64)
+
+
+def line(reach: float = 12.0, step: float = 0.4) -> Nodes:
+    """The trapezoidal rule, which converges geometrically for what falls like a Gaussian on both sides."""
+    points = torch.arange(-reach, reach + step / 2, step, dtype=F64)
+    return points, torch.full_like(points, math.log(step))
+
+
+def segment(low: float, high: float, n: int) -> Nodes:
+    nodes, weights = (torch.from_numpy(x) for x in np.polynomial.legendre.leggauss(n))
+    return (low + high) / 2 + (high - low) / 2 * nodes, (weights * (high - low) / 2).log()
+
+
+def union(*parts: Nodes) -> Nodes:
+    return torch.cat([points for points, _ in parts]), torch.cat([weights for _, weights in parts])
+
+
+def product(*parts: Nodes) -> Nodes:
+    """Every combination of the parts' (flat) points side by side."""
+    points, weights = torch.zeros(1, 0, dtype=F64), torch.zeros(1, dtype=F64)
+    for x, w in parts:
+        x = x.reshape(len(x), -1)
+        left = points.repeat_interleave(len(x), 0)
+        points, weights = torch.cat([left, x.repeat(len(points), 1)], 1), (weights[:, None] + w).flatten()
+    return points, weights
+
+
+def compositions(total: int, size: int) -> list[tuple[int, ...]]:
+    grid = np.indices((total + 1,) * size).reshape(size, -1).T
+    return [tuple(row) for row in grid.tolist() if sum(row) == total]
+
+
+# -- units ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UnitCase:
+    """``build(shape, generator)`` gives a layer of sites of that shape; ``site`` the states of one of them."""
+
+    build: Callable[[tuple[int, ...], Generator], units.Unit]
+    site: Nodes
+    tail: str = "bounded"  # or "gaussian", "half-gaussian", "factorial"
+
+    def nodes(self, unit: units.Unit) -> Nodes:
+        """The states of the whole layer: (m, *unit.shape) and (m,)."""
+        points, weights = product(*[self.site] * (unit.size // self.site[0][0].numel()))
+        return points.reshape(-1, *unit.shape), weights
+
+
+def layer(kind: Any, ranges: dict[str, tuple[float, float]], event: tuple[int, ...] = (), **options: Any) -> Any:
+    """A builder of layers with natural parameters drawn uniformly from their ranges, all of them learnt."""
+
+    def build(shape: tuple[int, ...], source: Generator) -> units.Unit:
+        full = (*shape, *event)
+        drawn = {
+            name: low + (high - low) * torch.rand(full, generator=source, dtype=F64)
+            for name, (low, high) in ranges.items()
+        }
+        return kind(full, learn=kind.naturals, **drawn, **options)
+
+    return build
+
+
+def mixed(*parts: Callable[[tuple[int, ...], Generator], units.Unit]) -> Any:
+    """A builder of mixed layers; for each site, one unit of every part."""
+
+    def build(shape: tuple[int, ...], source: Generator) -> units.Unit:
+        return units.Mixed(*(part((1,), source) for _ in range(math.prod(shape)) for part in parts))
+
+    return build
+
+
+BIAS = {"bias": (0.3, 0.8)}  # away from zero: a sampler that forgets it has to be found
+PRECISE = {**BIAS, "precision": (1.0, 1.6)}
+THRESHOLDS = (-1.0, 0.2, 1.5)
+
+_bernoulli = layer(units.Bernoulli, BIAS)
+_gaussian = layer(units.Gaussian, PRECISE)
+_potts = layer(units.Potts, BIAS, event=(3,))
+
+UNITS: dict[str, UnitCase] = {
+    "bernoulli": UnitCase(_bernoulli, states([0, 1])),
+    "spin": UnitCase(layer(units.Spin, BIAS), states([-1, 1])),
+    "binomial": UnitCase(layer(units.Binomial, BIAS, trials=3), states([0, 1, 2, 3])),
+    "gaussian": UnitCase(_gaussian, line(), tail="gaussian"),
+    "relu": UnitCase(layer(units.ReLU, PRECISE), segment(0.0, 12.0, 60), tail="half-gaussian"),
+    "double-relu": UnitCase(
+        layer(
+            units.DoubleReLU,
+            {**BIAS, "tilt": (-0.4, 0.4), "precision_plus": (1.0, 1.4), "precision_minus": (1.2, 1.8)},
+        ),
+        union(segment(-12.0, 0.0, 44), segment(0.0, 12.0, 44)),
+        tail="gaussian",
+    ),
+    "poisson": UnitCase(layer(units.Poisson, {"bias": (-0.8, -0.3)}), states(range(45)), tail="factorial"),
+    "potts": UnitCase(_potts, states(torch.eye(3))),
+    "multinomial": UnitCase(layer(units.Multinomial, BIAS, event=(3,), total=2), states(compositions(2, 3))),
+    "truncated-gaussian": UnitCase(
+        layer(units.TruncatedGaussian, {**BIAS, "precision": (-1.0, 3.0)}, low=-0.5, high=1.5), segment(-0.5, 1.5, 20)
+    ),
+    "truncated-gauss-bernoulli": UnitCase(
+        layer(
+            units.TruncatedGaussBernoulli,
+            {**BIAS, "precision": (-1.0, 3.0), "rho": (0.3, 0.7)},
+            low=-0.5,
+            high=1.5,
+        ),
+        union(states([0.0]), segment(-0.5, 1.5, 20)),
+    ),
+    "multinary": UnitCase(layer(units.Multinary, BIAS, levels=3, offsets=THRESHOLDS), states([0, 1, 2, 3])),
+    "multinary-integral": UnitCase(
+        layer(units.Multinary, BIAS, levels=2, scale=0.5, form="integral"), states([0, 0.5, 1, 1.5, 2])
+    ),
+    "mixed": UnitCase(mixed(_bernoulli, _potts), product(states([0, 1]), states(torch.eye(3)))),
+    "mixed-unbounded": UnitCase(mixed(_bernoulli, _gaussian), product(states([0, 1]), line()), tail="gaussian"),
+}
+
+#: the sign of the weights with which two unbounded units have a finite partition function; "any" within a bound
+_SIGNS = {
+    frozenset({"factorial"}): "negative",
+    frozenset({"factorial", "half-gaussian"}): "negative",
+    frozenset({"factorial", "gaussian"}): "none",
+}
+
+
+def sign(visible: str, hidden: str) -> str:
+    """Which weights a pair allows: "any" (small enough), "negative" or "none"."""
+    return _SIGNS.get(frozenset({UNITS[visible].tail, UNITS[hidden].tail}), "any")
+
+
+ALL_PAIRS = [(visible, hidden) for visible in UNITS for hidden in UNITS]
+PAIRS = [pair for pair in ALL_PAIRS if sign(*pair) != "none"]
+REFUSED = [pair for pair in ALL_PAIRS if sign(*pair) != "any"]
+FINITE = [name for name, case in UNITS.items() if case.build((1,), generator()).cardinality is not None]
+
+
+def id_of(pair: tuple[str, ...]) -> str:
+    return "-".join(pair)
+
+
+# -- couplings --------------------------------------------------------------------------------------------------
+
+
+def weights(shape: Sequence[int], source: Generator, sign: str = "any") -> Tensor:
+    """Sizes between 0.2 and 0.4: strong enough to be seen, within the spectral bound of one or two Gaussian units."""
+    size = 0.2 + 0.2 * torch.rand(*shape, generator=source, dtype=F64)
+    flip = 2.0 * torch.randint(2, tuple(shape), generator=source) - 1
+    return size * {"any": flip, "negative": -1.0, "positive": 1.0}[sign]
+
+
+def _dense(lower: tuple[int, ...], upper: tuple[int, ...], source: Generator, sign: str) -> Coupling:
+    return Dense(lower, upper, weights((math.prod(lower), math.prod(upper)), source, sign))
+
+
+def _masked(lower: tuple[int, ...], upper: tuple[int, ...], source: Generator, sign: str) -> Coupling:
+    shape = (math.prod(lower), math.prod(upper))
+    mask = torch.arange(shape[0])[:, None] % 2 != torch.arange(shape[1])[None, :] % 3
+    return Masked(lower, upper, weights(shape, source, sign), mask=mask)
+
+
+def _conv2d(lower: tuple[int, ...], upper: tuple[int, ...], source: Generator, sign: str) -> Coupling:
+    (channels, height, width), (features, _, _) = lower, upper
+    return Conv2d(
+        (channels, height, width), upper, kernel=2, weight=weights((features, channels, 2, 2), source, sign)
+    )
+
+
+COUPLINGS: dict[str, Callable[[tuple[int, ...], tuple[int, ...], Generator, str], Coupling]] = {
+    "dense": _dense,
+    "masked": _masked,
+    "conv2d": _conv2d,
+}
+
+
+# -- machines ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MachineCase:
+    """A machine of layers (unit, shape of sites) with a coupling of the given kind between neighbours."""
+
+    kind: Any
+    layers: tuple[tuple[str, tuple[int, ...]], ...]
+    coupling: str = "dense"
+    sign: str = "any"
+
+    def build(self) -> hm.BoltzmannMachine:
+        source = generator(self)
+        parts = [UNITS[name].build(shape, source) for name, shape in self.layers]
+        make = COUPLINGS[self.coupling]
+        links = [
+            make(tuple(a.shape), tuple(b.shape), source, self.sign) for a, b in zip(parts, parts[1:], strict=False)
+        ]
+        return self.kind(*parts, *links) if self.kind is hm.RBM else self.kind(parts, links)
+
+    def nodes(self, machine: hm.BoltzmannMachine) -> list[Nodes]:
+        return [UNITS[name].nodes(unit) for (name, _), unit in zip(self.layers, machine.units, strict=True)]
+
+
+def rbm(visible: str, hidden: str, sites: tuple[int, int] = (2, 1), sign_of_weights: str | None = None) -> MachineCase:
+    """The machine of a pair of units."""
+    chosen = sign(visible, hidden) if sign_of_weights is None else sign_of_weights
+    return MachineCase(hm.RBM, ((visible, sites[:1]), (hidden, sites[1:])), sign=chosen)
+
+
+MACHINES: dict[str, MachineCase] = {
+    "rbm": rbm("bernoulli", "bernoulli", (4, 3)),
+    "rbm-masked": MachineCase(hm.RBM, (("spin", (4,)), ("bernoulli", (3,))), "masked"),
+    "rbm-conv2d": MachineCase(hm.RBM, (("bernoulli", (1, 3, 3)), ("spin", (1, 2, 2))), "conv2d"),
+    "chain": MachineCase(hm.BoltzmannMachine, (("potts", (2,)), ("bernoulli", (3,)))),
+    "deep": MachineCase(
+        hm.DeepBoltzmannMachine, (("bernoulli", (3,)), ("bernoulli", (2,)), ("bernoulli", (2,)))
+    ),
+    "deep-units": MachineCase(hm.DeepBoltzmannMachine, (("spin", (2,)), ("gaussian", (1,)), ("potts", (1,)))),
+    "deep-relu": MachineCase(hm.DeepBoltzmannMachine, (("truncated-gaussian", (1,)), ("spin", (2,)), ("relu", (1,)))),
+    "deep-four": MachineCase(
+        hm.DeepBoltzmannMachine, (("bernoulli", (2,)), ("spin", (2,)), ("binomial", (1,)), ("multinomial", (1,)))
+    ),
+    "deep-masked": MachineCase(
+        hm.DeepBoltzmannMachine, (("bernoulli", (3,)), ("spin", (2,)), ("bernoulli", (2,))), "masked"
+    ),
+}
+
+
+# -- samplers ---------------------------------------------------------------------------------------------------
+
+
+def _sweeps(machine: hm.BoltzmannMachine, state: State, steps: int, source: Generator) -> State:
+    for _ in range(steps):
+        state = machine.sweep(state, source)
+    return state
+
+
+def _phase(phase: CD | PCD, machine: hm.BoltzmannMachine, state: State, source: Generator) -> State:
+    with torch.no_grad():
+        phase.begin(machine, len(state[0]), state[0], source)
+        phase.data_slot.copy_(state[0])
+        phase.advance(machine, source)  # type: ignore[arg-type]
+    kept = phase.state_dict()
+    return [kept["v"], kept["h"]]
+
+
+@dataclass(frozen=True)
+class SamplerCase:
+    """``run(machine, state, steps, generator)`` moves every chain of ``state`` and leaves the distribution alone."""
+
+    run: Callable[[hm.BoltzmannMachine, State, int, Generator], State]
+    deep: bool = True  # whether it takes machines of more than two layers
+
+
+SAMPLERS: dict[str, SamplerCase] = {
+    "sweep": SamplerCase(_sweeps),
+    "cd": SamplerCase(lambda machine, state, steps, g: _phase(CD(steps), machine, state, g), deep=False),
+    "pcd": SamplerCase(lambda machine, state, steps, g: _phase(PCD(steps), machine, state, g), deep=False),
+}
+
+
+# -- negative phases --------------------------------------------------------------------------------------------
+
+
+def _sampled_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    return hm.losses.contrastive(machine, data, phase.state_dict()["v"])
+
+
+def _exact_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    if machine.visible.cardinality is not None:
+        log_z = torch.logsumexp(-machine.free_energy(machine.visible.enumerate()), 0)
+    else:
+        log_z = torch.logsumexp(-machine.hidden_free_energy(machine.hidden.enumerate()), 0)
+    return machine.free_energy(data).mean() + log_z
+
+
+@dataclass(frozen=True)
+class PhaseCase:
+    """A negative phase and the loss ⟨F⟩_data - F_model, as torch differentiates it, that its gradient belongs to."""
+
+    build: Callable[[], NegativePhase]
+    loss: Callable[[hm.RBM, NegativePhase, Tensor], Tensor]
+    enumerates: bool = False  # whether one of the two layers has to be finite
+
+
+PHASES: dict[str, PhaseCase] = {
+    "cd": PhaseCase(lambda: CD(2), _sampled_loss),
+    "pcd": PhaseCase(lambda: PCD(1, chains=5), _sampled_loss),
+    "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
+}

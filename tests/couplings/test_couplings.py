@@ -1,0 +1,297 @@
+"""Couplings: one matrix behind up, down, correlate and squared."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+
+import harmonium as hm
+from harmonium.couplings import Conv2d, Coupling, Dense, Masked
+from harmonium.errors import HarmoniumError, InvalidOption
+
+F64 = torch.float64
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=Generator().manual_seed(seed), dtype=F64)
+
+
+def conv(lower: tuple[int, int, int], channels: int, kernel: int, stride: int, padding: int) -> Conv2d:
+    upper = Conv2d.output_shape(lower, channels, kernel, stride, padding)
+    weight = random(channels, lower[0], kernel, kernel)
+    return Conv2d(lower, upper, kernel=kernel, stride=stride, padding=padding, weight=weight)
+
+
+def masked() -> Masked:
+    return Masked((2, 3), (4,), random(6, 4), mask=random(6, 4, seed=1) > 0)
+
+
+CASES = {
+    "dense": lambda: Dense((5,), (3,), random(5, 3)),
+    "dense-shaped": lambda: Dense((2, 3), (4, 2), random(6, 8)),
+    "masked": masked,
+    "masked-degree": lambda: Masked(6, 4, random(6, 4), degree=2, seed=3),
+    "conv2d": lambda: conv((1, 4, 4), 2, 3, 1, 0),
+    "conv2d-stride": lambda: conv((2, 7, 6), 3, 3, 2, 0),
+    "conv2d-lost-rows": lambda: conv((1, 8, 7), 2, 3, 3, 0),
+    "conv2d-padding": lambda: conv((2, 5, 4), 2, 3, 2, 1),
+    "conv2d-padding-beyond-kernel": lambda: conv((1, 3, 5), 1, 2, 2, 2),
+    "conv2d-one": lambda: conv((3, 3, 2), 2, 1, 1, 0),
+    "conv2d-whole": lambda: conv((2, 3, 3), 4, 3, 1, 0),
+}
+
+every_coupling = pytest.mark.parametrize("name", CASES)
+
+
+def batch(coupling: Coupling, n: int = 5) -> tuple[Tensor, Tensor]:
+    return random(n, *coupling.lower, seed=10), random(n, *coupling.upper, seed=11)
+
+
+def inner(x: Tensor, y: Tensor) -> Tensor:
+    return (x * y).sum()
+
+
+def check_transposes(coupling: Coupling) -> None:
+    x, y = batch(coupling)
+    matrix = coupling.matrix()
+    assert matrix.shape == (coupling.lower.numel(), coupling.upper.numel())
+    torch.testing.assert_close(coupling.up(x).flatten(1), x.flatten(1) @ matrix)
+    torch.testing.assert_close(coupling.down(y).flatten(1), y.flatten(1) @ matrix.T)
+    torch.testing.assert_close(inner(coupling.up(x), y), inner(x, coupling.down(y)))
+
+
+def check_correlate(coupling: Coupling) -> None:
+    x, y = batch(coupling)
+    (expected,) = torch.autograd.grad(inner(coupling.up(x), y), coupling.weight)
+    torch.testing.assert_close(coupling.correlate(x, y), expected)
+
+
+@every_coupling
+def test_up_and_down_are_transposes(name):
+    coupling = CASES[name]()
+    check_transposes(coupling)
+    x, y = batch(coupling)
+    assert coupling.up(x).shape == y.shape
+    assert coupling.down(y).shape == x.shape
+
+
+@every_coupling
+def test_correlate_is_the_gradient(name):
+    check_correlate(CASES[name]())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    channels=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    size=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    kernel=st.integers(1, 5),
+    stride=st.integers(1, 4),
+    padding=st.integers(0, 3),
+)
+def test_any_convolution(channels, size, kernel, stride, padding):
+    lower = (channels[0], *size)
+    if min(size) + 2 * padding < kernel:
+        with pytest.raises(InvalidOption, match="does not fit"):
+            Conv2d.output_shape(lower, channels[1], kernel, stride, padding)
+        return
+    coupling = conv(lower, channels[1], kernel, stride, padding)
+    check_transposes(coupling)
+    check_correlate(coupling)
+
+
+@every_coupling
+def test_squared(name):
+    coupling = CASES[name]()
+    torch.testing.assert_close(coupling.squared().matrix(), coupling.matrix().square())
+    x, y = batch(coupling)
+    (found,) = torch.autograd.grad(inner(coupling.squared().up(x), y), coupling.weight)
+    (expected,) = torch.autograd.grad(inner(x.flatten(1) @ coupling.matrix().square(), y.flatten(1)), coupling.weight)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(coupling.squared().down(y).flatten(1), y.flatten(1) @ coupling.matrix().square().T)
+
+
+@every_coupling
+def test_with_weight(name):
+    coupling = CASES[name]()
+    before = coupling.weight.detach().clone()
+    graph = (2.0 * coupling.weight).requires_grad_()
+    other = coupling.with_weight(graph)
+    torch.testing.assert_close(other.matrix(), 2 * coupling.matrix())
+    x, y = batch(coupling)
+    (found,) = torch.autograd.grad(inner(other.up(x), y), coupling.weight)
+    torch.testing.assert_close(found, 2 * coupling.correlate(x, y))
+    assert list(other.parameters()) == []  # a graph's tensor is no parameter
+    assert torch.equal(coupling.weight, before)
+    assert [name for name, _ in coupling.named_parameters()] == ["weight"]
+
+
+@every_coupling
+def test_forms_in_place(name):
+    coupling = CASES[name]()
+    x, y = batch(coupling)
+    with torch.no_grad():
+        up, down = torch.full_like(y, torch.nan), torch.full_like(x, torch.nan)
+        assert coupling.up_(x, up) is up
+        assert coupling.down_(y, down) is down
+        torch.testing.assert_close(up, coupling.up(x))
+        torch.testing.assert_close(down, coupling.down(y))
+        out = torch.full_like(coupling.weight, 1e3)
+        assert coupling.correlate(x, y, out=out) is out
+        torch.testing.assert_close(out, coupling.correlate(x, y))
+
+
+@every_coupling
+def test_forms_in_place_into_slices(name):
+    """The hot loop keeps the batch and the chains in one buffer, and writes into halves of it."""
+    coupling = CASES[name]()
+    x, y = batch(coupling, 3)
+    with torch.no_grad():
+        upper, lower = torch.zeros(8, *coupling.upper, dtype=F64), torch.zeros(8, *coupling.lower, dtype=F64)
+        coupling.up_(x, upper[5:])
+        coupling.down_(y, lower[:3])
+        torch.testing.assert_close(upper[5:], coupling.up(x))
+        torch.testing.assert_close(lower[:3], coupling.down(y))
+        assert not upper[:5].any()
+        assert not lower[3:].any()
+
+
+@every_coupling
+def test_no_rows(name):
+    coupling = CASES[name]()
+    x, y = batch(coupling, 0)
+    assert coupling.up(x).shape == y.shape
+    assert coupling.down(y).shape == x.shape
+
+
+@every_coupling
+def test_config(name):
+    coupling = CASES[name]()
+    other = Coupling.from_config(json.loads(json.dumps(coupling.config()))).double()
+    assert type(other) is type(coupling)
+    assert other.config() == coupling.config()
+    assert not other.weight.any()
+    other.load_state_dict(coupling.state_dict())
+    assert torch.equal(other.matrix(), coupling.matrix())
+    assert torch.equal(copy.deepcopy(coupling).matrix(), coupling.matrix())
+
+
+@every_coupling
+def test_initialise(name):
+    coupling = CASES[name]()
+    allowed = coupling.matrix() != 0
+    for kind in ("normal", "sign"):
+        coupling.initialise(0.25, kind, Generator().manual_seed(5))
+        first = coupling.weight.detach().clone()
+        assert first.any()
+        assert not coupling.matrix()[~allowed].any()
+        coupling.initialise(0.25, kind, Generator().manual_seed(5))
+        assert torch.equal(coupling.weight, first)
+    used = coupling.weight[coupling.weight != 0]
+    assert bool((used.abs() == 0.25).all())
+    with pytest.raises(InvalidOption, match="did you mean 'normal'"):
+        coupling.initialise(0.1, "norml")
+
+
+def test_initial_scale():
+    coupling = Dense(300, 200)
+    coupling.initialise(0.3, "normal", Generator().manual_seed(0))
+    n = coupling.weight.numel()
+    assert abs(coupling.weight.mean().item()) < 4.5 * 0.3 / n**0.5
+    assert abs(coupling.weight.std().item() / 0.3 - 1) < 4.5 / (2 * n) ** 0.5
+
+
+# -- masks ------------------------------------------------------------------------------------------------------
+
+
+def test_random_mask():
+    first, same, other = (Masked(20, 6, degree=5, seed=seed).mask for seed in (1, 1, 2))
+    assert first.sum(0).tolist() == [5.0] * 6
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+
+
+def test_weights_outside_the_mask_are_dropped():
+    coupling = masked()
+    assert not coupling.weight[coupling.mask == 0].any()
+    assert coupling.weight[coupling.mask == 1].all()
+    torch.testing.assert_close(coupling.weight, coupling.matrix())
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.1),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.1),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.1, centered=True),
+}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_masked_stays_masked_under_autograd(optimizer):
+    rbm = hm.RBM(hm.units.Bernoulli((2, 3)).double(), hm.units.Bernoulli(4).double(), masked())
+    data = (random(20, 2, 3) > 0).double()
+    steps = OPTIMIZERS[optimizer](rbm.parameters())
+    outside = rbm.coupling.mask == 0
+    before = rbm.coupling.weight.detach().clone()
+    for _ in range(5):
+        steps.zero_grad()
+        hm.losses.contrastive(rbm, data, 1 - data).backward()
+        steps.step()
+    assert not rbm.coupling.weight[outside].any()
+    assert (rbm.coupling.weight != before)[~outside].all()
+
+
+@pytest.mark.parametrize("negative", [hm.CD(1), hm.PCD(1), hm.Exact()], ids=["cd", "pcd", "exact"])
+def test_masked_stays_masked_under_fit(negative):
+    rbm = hm.RBM(hm.units.Bernoulli((2, 3)), hm.units.Bernoulli(4), masked().float())
+    data = random(40, 2, 3) > 0
+    outside = rbm.coupling.mask == 0
+    before = rbm.coupling.weight.detach().clone()
+    hm.fit(
+        rbm,
+        data,
+        negative=negative,
+        epochs=3,
+        batch_size=10,
+        transforms=[hm.Centred(), hm.L1(1e-3), hm.L2(1e-3), hm.L1Squared(1e-3)],
+        progress=False,
+    )
+    assert not rbm.coupling.weight[outside].any()
+    assert (rbm.coupling.weight != before)[~outside].all()
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Dense(3, 2, torch.zeros(2, 3)), r"weight: expected shape \(3, 2\), found \(2, 3\)"),
+        (lambda: Dense(1, 1, torch.full((1, 1), torch.nan)), "weight: expected finite"),
+        (lambda: Masked(3, 2, mask=torch.ones(2, 2)), r"mask: expected shape \(3, 2\), found \(2, 2\)"),
+        (lambda: Masked(3, 2, degree=4), "degree: expected 1 to 3 .* found 4"),
+        (lambda: Masked(3, 2, degree=0), "degree: expected 1 to 3 .* found 0"),
+        (lambda: Conv2d((1, 4, 4), (2, 2, 2), kernel=2), r"upper layer of shape \(2, 3, 3\), found \(2, 2, 2\)"),
+        (lambda: Conv2d((1, 4, 4), (2, 3, 3), kernel=2, weight=torch.zeros(2, 2)), "weight: expected shape"),
+        (lambda: Conv2d((1, 4, 4), (2, 9), kernel=2), "upper layer"),
+        (lambda: Conv2d((4, 4), (2, 3, 3), kernel=2), "lower layer"),
+        (lambda: Conv2d((1, 4, 4), (2, 3, 3), kernel=2, stride=0), "stride"),
+        (lambda: Conv2d((1, 4, 4), (2, 1, 1), kernel=2, padding=-1), "padding"),
+        (lambda: Conv2d((1, 4, 4), (2, 1, 1), kernel=0), "kernel"),
+        (lambda: Conv2d((1, 4, 4), (2, 1, 1), kernel=5), "does not fit"),
+        (lambda: Coupling.from_config({"coupling": "dens", "lower": [1], "upper": [1]}), "did you mean 'dense'"),
+    ],
+)
+def test_refusals(make, message):
+    with pytest.raises(InvalidOption, match=message) as caught:
+        make()
+    assert isinstance(caught.value, HarmoniumError)
+
+
+def test_whole_numbers_become_floats():
+    assert Dense(2, 1, torch.tensor([[1], [2]])).weight.dtype == torch.get_default_dtype()

@@ -1,0 +1,86 @@
+"""Parallel tempering crosses barriers that Gibbs sampling does not; the diagnostics say so."""
+
+import math
+
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium.sampling import Path, choose_betas, integrated_autocorrelation_time
+
+
+def two_wells():
+    """All units off or all on, with nothing between: a sweep never crosses."""
+    machine = hm.RBM(hm.units.Bernoulli(12), hm.units.Bernoulli(3)).double()
+    with torch.no_grad():
+        machine.coupling.weight.fill_(3.0)
+        machine.visible.bias.fill_(-4.5)
+        machine.hidden.bias.fill_(-17.6)
+    return machine
+
+
+def share_on(v):
+    return (v.mean(1) > 0.5).double().mean().item()
+
+
+def test_both_wells_in_the_right_proportion():
+    machine = two_wells()
+    states, log_p = machine.distribution()
+    exact = log_p.exp()[states.mean(1) > 0.5].sum().item()
+    assert 0.6 < exact < 0.9  # an interesting proportion
+    assert share_on(machine.sample(500, steps=200, seed=0)) == 0.0  # stuck where it began
+    result = hm.sampling.parallel_tempering(machine, 1000, steps=150, seed=1)
+    error = math.sqrt(exact * (1 - exact) / 1000)
+    assert abs(share_on(result.samples) - exact) < 4.5 * error
+    assert result.round_trips > 1000
+    assert result.acceptance.min() > 0.3
+
+
+def test_a_ladder_of_checkpoints():
+    machine = two_wells()
+    path = Path(machine)
+    machines = [path.machine(beta) for beta in choose_betas(path, generator=torch.Generator().manual_seed(0))]
+    states, log_p = machine.distribution()
+    exact = log_p.exp()[states.mean(1) > 0.5].sum().item()
+    result = hm.sampling.trajectory_tempering(machines, 1000, steps=150, seed=2)
+    assert abs(share_on(result.samples) - exact) < 4.5 * math.sqrt(exact * (1 - exact) / 1000)
+
+
+def test_chosen_rungs_accept_alike():
+    path = Path(two_wells())
+    betas = choose_betas(path, rungs=7, generator=torch.Generator().manual_seed(3))
+    assert len(betas) == 7 and betas[0] == 0.0 and betas[-1] == 1.0
+    result = hm.sampling.parallel_tempering(two_wells(), 300, steps=100, betas=betas, seed=4)
+    assert result.acceptance.max() - result.acceptance.min() < 0.15
+
+
+def test_same_seed_same_samples():
+    machine = two_wells()
+    first, second = (hm.sampling.parallel_tempering(machine, 20, steps=5, betas=4, seed=9).samples for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_autocorrelation_time_of_a_known_process():
+    g = torch.Generator().manual_seed(0)
+    rho = 0.8
+    x = torch.zeros(20000, 8, dtype=torch.float64)
+    for t in range(1, len(x)):
+        x[t] = rho * x[t - 1] + math.sqrt(1 - rho**2) * torch.randn(8, generator=g, dtype=torch.float64)
+    assert integrated_autocorrelation_time(x[100:]) == pytest.approx(0.5 + rho / (1 - rho), rel=0.08)
+
+
+def test_chains_that_stay_apart_never_settle():
+    wells = torch.tensor([0.0, 1.0]).repeat(20).expand(500, 40)
+    noise = 0.01 * torch.randn(500, 40, generator=torch.Generator().manual_seed(0))
+    assert integrated_autocorrelation_time(wells + noise) == math.inf
+
+
+def test_bad_ladders_are_refused():
+    machine = two_wells()
+    with pytest.raises(hm.errors.InvalidOption, match="increasing"):
+        hm.sampling.parallel_tempering(machine, 2, steps=1, betas=[0.0, 0.5, 0.4, 1.0])
+    with pytest.raises(hm.errors.InvalidOption, match="two or more"):
+        hm.sampling.parallel_tempering(machine, 2, steps=1, betas=1)
+    other = hm.RBM(hm.units.Bernoulli(11), hm.units.Bernoulli(3)).double()
+    with pytest.raises(hm.errors.InvalidOption, match="same units"):
+        hm.sampling.trajectory_tempering([other, machine], 2, steps=1)

@@ -1,0 +1,139 @@
+"""The shape of the package: who may import whom, no ladders of unit types, a docstring on all that is public."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import harmonium
+from harmonium import units
+
+ROOT = Path(harmonium.__file__).parent
+
+#: a module imports only from the left of itself (and from its own package)
+ORDER = (
+    "__version__ errors noise units couplings machines files data sampling meanfield likelihood training "
+    "analysis tasks plots report sklearn cli"
+).split()
+RANK = {name: rank for rank, name in enumerate(ORDER)}
+TOP = {"__init__", "__main__"}  # the face of the package sees all of it
+
+MODULES = sorted(path for path in ROOT.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").as_posix()
+
+
+def package_of(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+def imports(path: Path, tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, package of harmonium) of every import, also those inside functions."""
+    here = ["harmonium", *path.relative_to(ROOT).with_suffix("").parts]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = here[: len(here) - node.level] if node.level else []
+            prefix = ".".join([*base, *([node.module] if node.module else [])])
+            targets = [f"{prefix}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for target in targets:
+            parts = target.split(".")
+            if parts[0] == "harmonium":
+                yield node.lineno, parts[1] if len(parts) > 1 else "__init__"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_only_from_the_left(path):
+    package = package_of(path)
+    if package in TOP:
+        return
+    assert package in RANK, f"{package} has no place in the order of packages"
+    for line, other in imports(path, ast.parse(path.read_text(encoding="utf-8"))):
+        where = f"{name_of(path)}.py, line {line}: {package} imports {other}"
+        if other == package:
+            continue
+        assert other in RANK, f"{where}, which has no place in the order of packages"
+        assert RANK[other] < RANK[package], f"{where}, which is not to its left"
+
+
+def test_the_order_is_checked():
+    """The checker sees relative and absolute imports, at any depth."""
+    source = "from ..training import fit\nimport harmonium.cli\ndef f():\n    from ... import likelihood\n"
+    path = ROOT / "machines" / "deep" / "x.py"
+    found = list(imports(path, ast.parse(source)))
+    assert found == [(1, "machines"), (2, "cli"), (4, "likelihood")]
+
+
+UNIT_TYPES = {
+    name for name, kind in vars(units).items() if inspect.isclass(kind) and issubclass(kind, units.Unit) and kind is not units.Unit
+}
+
+
+def unit_tests(tree: ast.AST) -> Iterator[int]:
+    """Lines with an ``isinstance``, ``issubclass`` or ``type(x) is`` on a kind of unit."""
+    for node in ast.walk(tree):
+        suspects: list[ast.AST] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
+            suspects = list(node.args[1:])
+        elif isinstance(node, ast.Compare) and "type" in _names([node.left, *node.comparators]):
+            suspects = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchClass):
+            suspects = [node.cls]
+        if _names(suspects) & UNIT_TYPES:
+            yield node.lineno
+
+
+def _names(trees: list[ast.AST]) -> set[str]:
+    parts = [part for tree in trees for part in ast.walk(tree)]
+    plain = {part.id for part in parts if isinstance(part, ast.Name)}
+    return plain | {part.attr for part in parts if isinstance(part, ast.Attribute)}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_question_of_type(path):
+    lines = list(unit_tests(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not lines, f"{name_of(path)}.py asks for a kind of unit in lines {lines}"
+
+
+def test_questions_of_type_are_found():
+    source = "isinstance(x, Potts)\nisinstance(x, (int, units.Spin))\ntype(x) is Gaussian\nisinstance(x, Unit)\n"
+    assert list(unit_tests(ast.parse(source))) == [1, 2, 3]
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages([str(ROOT)], prefix="harmonium.")
+    return ["harmonium", *(module.name for module in found if not module.name.endswith("__main__"))]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstrings(name):
+    module = importlib.import_module(name)
+    assert module.__doc__, f"{name} has no docstring"
+    missing = []
+    for key, value in vars(module).items():
+        if key.startswith("_") or getattr(value, "__module__", None) != name:
+            continue
+        if inspect.isfunction(value) and not value.__doc__:
+            missing.append(key)
+        if inspect.isclass(value):
+            if not value.__doc__:
+                missing.append(key)
+            missing += [
+                f"{key}.{part}"
+                for part, method in vars(value).items()
+                if not part.startswith("_")
+                and (inspect.isfunction(method) or isinstance(method, (property, staticmethod, classmethod)))
+                and not inspect.getdoc(getattr(value, part))  # a method may inherit its docstring
+            ]
+    assert not missing, f"{name}: no docstring on {', '.join(missing)}"

@@ -1,0 +1,239 @@
+"""The same rows give the same machine, whatever holds them; what is no data is refused with a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.utils.data import Dataset, Subset, TensorDataset
+from training_helpers import assert_same, binary, generator, parameters
+
+import harmonium as hm
+from harmonium import units
+from harmonium.errors import InvalidData, InvalidOption
+from harmonium.machines import RBM
+from harmonium.training import batches
+from harmonium.training.batches import as_source
+
+ROWS = torch.randint(0, 2, (60, 6), generator=generator(0))
+
+
+class Rows(Dataset):
+    """A data set of one's own, of numpy rows."""
+
+    def __len__(self) -> int:
+        return len(ROWS)
+
+    def __getitem__(self, k: int) -> np.ndarray:
+        return ROWS[k].numpy().astype(np.float32)
+
+
+def memmap(folder: Path, dtype: str) -> np.memmap:
+    path = folder / "rows.bin"
+    ROWS.numpy().astype(dtype).tofile(path)
+    return np.memmap(path, dtype=dtype, mode="r", shape=tuple(ROWS.shape))
+
+
+KINDS: dict[str, Any] = {
+    "float32": lambda folder: ROWS.float(),
+    "float64": lambda folder: ROWS.double(),
+    "float16": lambda folder: ROWS.half(),
+    "uint8": lambda folder: ROWS.to(torch.uint8),
+    "int64": lambda folder: ROWS,
+    "bool": lambda folder: ROWS.bool(),
+    "strided": lambda folder: ROWS.float().repeat_interleave(2, 1)[:, ::2],
+    "tracked": lambda folder: ROWS.float().requires_grad_(),
+    "numpy": lambda folder: ROWS.numpy(),
+    "numpy-bool": lambda folder: ROWS.numpy().astype(bool),
+    "numpy-uint16": lambda folder: ROWS.numpy().astype(np.uint16),
+    "numpy-float64": lambda folder: ROWS.numpy().astype(np.float64),
+    "numpy-reversed": lambda folder: np.ascontiguousarray(ROWS.numpy()[::-1])[::-1],
+    "numpy-big-endian": lambda folder: ROWS.numpy().astype(">f4"),
+    "numpy-fortran": lambda folder: np.asfortranarray(ROWS.numpy()),
+    "lists": lambda folder: ROWS.tolist(),
+    "memmap": lambda folder: memmap(folder, "u1"),
+    "memmap-float": lambda folder: memmap(folder, "<f8"),
+    "memmap-big-endian": lambda folder: memmap(folder, ">i4"),
+    "table": lambda folder: pd.DataFrame(ROWS.numpy()),
+    "table-mixed": lambda folder: pd.DataFrame(ROWS.numpy()).astype({0: bool, 1: np.uint8, 2: np.float32}),
+    "table-nullable": lambda folder: pd.DataFrame(ROWS.numpy()).astype("Int64"),
+    "dataset": lambda folder: Rows(),
+    "tensor-dataset": lambda folder: TensorDataset(ROWS.float()),
+    "with-labels": lambda folder: TensorDataset(ROWS.float(), torch.arange(60)),
+    "subset": lambda folder: Subset(TensorDataset(ROWS.bool(), torch.arange(60)), range(60)),
+}
+
+
+def trained(data: Any) -> dict[str, torch.Tensor]:
+    machine = RBM(units.Bernoulli(6), units.Bernoulli(3))
+    hm.fit(machine, data, epochs=3, batch_size=14, seed=5)
+    return parameters(machine)
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, torch.Tensor]:
+    return trained(ROWS.float())
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_bits_from_every_kind_of_data(kind: str, expected: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    assert_same(trained(KINDS[kind](tmp_path)), expected)
+
+
+@pytest.mark.filterwarnings("error")
+def test_read_only_arrays_raise_no_warning(expected: dict[str, torch.Tensor]) -> None:
+    rows = ROWS.numpy().astype(np.float32)
+    rows.flags.writeable = False
+    assert_same(trained(rows), expected)
+
+
+def test_the_data_are_left_alone() -> None:
+    rows = ROWS.float().clone()
+    trained(rows)
+    assert torch.equal(rows, ROWS.float())
+
+
+class Counting(np.memmap):
+    """A memmap that keeps how many rows were asked of it at a time."""
+
+    sizes: list[int] = []  # noqa: RUF012
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, np.ndarray):
+            Counting.sizes.append(len(index))
+        return super().__getitem__(index)
+
+
+def test_a_file_larger_than_a_chunk_is_read_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, expected: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(batches, "_CHECK_ELEMENTS", 10 * 6)
+    rows = memmap(tmp_path, "u1").view(Counting)
+    Counting.sizes.clear()
+    machine = RBM(units.Bernoulli(6), units.Bernoulli(3))
+    source = as_source(rows, machine)
+    assert [len(chunk) for chunk in source.chunks(machine)] == [10] * 6
+    assert torch.equal(torch.cat(list(source.chunks(machine))), ROWS.float())
+    assert Counting.sizes == [10] * 18  # the check, and two readings here: never more than a chunk
+    index = torch.tensor([5, 0, 59, 5])
+    assert torch.equal(source.rows(index, machine), ROWS[index].float())
+    assert_same(trained(memmap(tmp_path, "u1")), expected)
+
+
+@pytest.mark.parametrize("kind", ["float32", "memmap", "dataset"])
+def test_a_bad_row_in_a_later_chunk_is_found(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(batches, "_CHECK_ELEMENTS", 10 * 6)
+    rows = ROWS.clone()
+    rows[33, 2] = 7
+    if kind == "memmap":
+        rows.numpy().tofile(tmp_path / "bad.bin")
+        data: Any = np.memmap(tmp_path / "bad.bin", dtype=np.int64, mode="r", shape=(60, 6))
+    else:
+        data = rows.float() if kind == "float32" else TensorDataset(rows)
+    with pytest.raises(
+        InvalidData, match=r"from row 30: expected binary values 0 or 1, found 7 at row 3, index \(2,\)"
+    ):
+        trained(data)
+
+
+def bernoulli() -> RBM:
+    return RBM(units.Bernoulli(6), units.Bernoulli(3))
+
+
+NAN = ROWS.float().clone()
+NAN[4, 1] = float("nan")
+
+REFUSED: dict[str, tuple[Any, Any, str]] = {
+    "empty": (bernoulli, torch.zeros(0, 6), "expected at least one row, found an empty data set"),
+    "empty-list": (bernoulli, [], "expected at least one row, found an empty data set"),
+    "empty-dataset": (bernoulli, TensorDataset(torch.zeros(0, 6)), "expected at least one row"),
+    "empty-table": (bernoulli, pd.DataFrame(np.zeros((0, 6))), "expected at least one row"),
+    "too-wide": (bernoulli, torch.zeros(60, 7), r"expected rows of shape \(6,\) for the bernoulli units, found \(7,\)"),
+    "images": (bernoulli, torch.zeros(60, 2, 3), r"expected rows of shape \(6,\).*found \(2, 3\)"),
+    "flat": (bernoulli, torch.zeros(60), r"expected rows of shape \(6,\).*found \(\)"),
+    "number": (bernoulli, 3.0, "expected rows of numbers, found float"),
+    "scalar": (bernoulli, torch.tensor(3.0), "expected rows of numbers, found Tensor"),
+    "nothing": (bernoulli, None, "expected rows of numbers, found NoneType"),
+    "nan": (bernoulli, NAN, r"expected finite numbers, found nan at row 4, index \(1,\)"),
+    "missing": (
+        bernoulli,
+        pd.DataFrame(NAN.numpy()).astype("Float64"),
+        r"expected finite numbers, found nan at row 4, index \(1,\)",
+    ),
+    "infinite": (
+        lambda: RBM(units.Gaussian(6), units.Bernoulli(3)),
+        1 / ROWS.float(),
+        "expected finite numbers, found inf",
+    ),
+    "pixels": (bernoulli, 255 * ROWS.to(torch.uint8), "found 255 .*pixels of 0 to 255: binarise"),
+    "grey": (bernoulli, 0.5 * ROWS.float(), "found 0.5 .*grey values are not binary"),
+    "spins": (bernoulli, 2 * ROWS - 1, "expected binary values 0 or 1, found -1"),
+    "counts": (lambda: RBM(units.Poisson(6), units.Bernoulli(3)), ROWS - 1, "expected non-negative integers, found -1"),
+    "half-counts": (lambda: RBM(units.Poisson(6), units.Bernoulli(3)), ROWS / 2, "non-negative integers, found 0.5"),
+    "words": (lambda: RBM(units.Multinomial(6), units.Bernoulli(3)), ROWS - 1, "non-negative integer counts, found"),
+    "length": (
+        lambda: RBM(units.Multinomial(6, total=3), units.Bernoulli(3)),
+        torch.ones(60, 6),
+        "counts of sum 3, found",
+    ),
+    "two-hot": (lambda: RBM(units.Potts((2, 3)), units.Bernoulli(3)), torch.ones(60, 2, 3), "one-hot vectors of 3"),
+    "strings": (bernoulli, [["a"] * 6] * 60, "expected rows of numbers, found list"),
+    "digits-as-strings": (
+        bernoulli,
+        pd.DataFrame(ROWS.numpy()).astype(str),
+        "expected rows of numbers, found DataFrame",
+    ),
+    "name": (bernoulli, "mnist", "expected rows of numbers, found str"),
+    "mapping": (bernoulli, {"train": ROWS}, "expected rows of numbers, found dict"),
+    "ragged": (bernoulli, [[0, 1], [1]], "expected rows of numbers, found list"),
+    "complex": (bernoulli, ROWS.numpy().astype(complex), "expected rows of numbers, found ndarray"),
+    "ragged-dataset": (
+        bernoulli,
+        [(torch.ones(6),)] * 3 + [(torch.ones(1),)],
+        r"expected rows of shape \(6,\), found \(1,\) in row 3",
+    ),
+    "batch": (bernoulli, ROWS[:10], "batch: expected 1 to 10 rows, the size of the data, found 14"),
+}
+
+
+class Listed(Dataset):
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, k: int) -> Any:
+        return self.items[k]
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_no_data_is_refused(kind: str) -> None:
+    build, data, message = REFUSED[kind]
+    if kind == "ragged-dataset":
+        data = Listed(data)
+    with pytest.raises(InvalidData, match=message):
+        hm.fit(build(), data, batch_size=14, epochs=1)
+
+
+def test_validation_data_are_checked_too() -> None:
+    with pytest.raises(InvalidData, match=r"validation data: expected rows of shape \(6,\)"):
+        hm.fit(bernoulli(), ROWS, batch_size=10, epochs=1, validation=torch.zeros(5, 4))
+
+
+@pytest.mark.parametrize("options", [{"epochs": 0}, {"batch_size": 0}, {"metrics_every": 0}])
+def test_impossible_options_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(InvalidOption, match="at least 1"):
+        hm.fit(binary(6, 3), ROWS, **{"epochs": 1, "batch_size": 10, **options})
+
+
+def test_machines_without_a_partition_function_are_refused() -> None:
+    machine = RBM(units.Gaussian(6), units.Gaussian(3))
+    machine.coupling.weight.data.fill_(1.0)
+    with pytest.raises(hm.errors.NotNormalisable, match="no finite partition function"):
+        hm.fit(machine, ROWS.float(), batch_size=10)

@@ -1,0 +1,200 @@
+"""Two processes on one machine: the same parameters to the bit, chains of their own, one writer, exact resume."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from training_helpers import assert_same, binary, draw, parameters
+
+import harmonium as hm
+from harmonium.errors import RunError
+from harmonium.training import Run
+
+pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Start two processes once; each leaves what it has in files of its rank."""
+    folder = tmp_path_factory.mktemp("distributed")
+    port = free_port()
+    processes = []
+    for rank in range(2):
+        environment = {
+            **os.environ,
+            "RANK": str(rank),
+            "WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "OMP_NUM_THREADS": "1",
+        }
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, __file__, str(folder)],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    try:
+        outputs = [process.communicate(timeout=120)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(outputs)
+    return folder
+
+
+# -- what each process does -------------------------------------------------------------------------------------
+
+#: an odd number of rows: one process has one more than the other, of the 31 rows of "uneven" even a whole batch more
+DATA = draw(binary(5, 3, seed=2), 61)
+CASES: dict[str, dict[str, Any]] = {
+    "pcd": {"negative": lambda: hm.PCD(1), "transforms": lambda: [hm.Centred(0.1)]},
+    "cd-adam": {"negative": lambda: hm.CD(2), "transforms": lambda: [hm.Centred(), hm.Average(0.5, 2)], "adam": True},
+    "exact": {"negative": hm.Exact, "transforms": lambda: []},
+    "uneven": {"negative": lambda: hm.PCD(1), "transforms": lambda: [hm.Centred()], "data": DATA[:31], "batch": 8},
+}
+
+
+class StopFirst(hm.Callback):
+    """Only one of the processes wants to stop: all have to."""
+
+    def __init__(self, rank: int, epoch: int) -> None:
+        self.rank, self.epoch = rank, epoch
+
+    def on_epoch(self, progress: Any) -> None:
+        progress.stop = self.rank == 1 and progress.epoch == self.epoch
+
+
+def train(name: str, seed: int, **options: Any) -> tuple[Any, Any, Any]:
+    case = CASES[name]
+    machine, negative = binary(5, 3, seed=seed), case["negative"]()
+    optimizer = torch.optim.Adam if case.get("adam") else torch.optim.SGD
+    result = hm.fit(
+        machine,
+        case.get("data", DATA),
+        negative=negative,
+        epochs=6,
+        batch_size=case.get("batch", 10),
+        optimizer=optimizer(machine.parameters(), lr=0.05),
+        transforms=case["transforms"](),
+        seed=3,
+        **options,
+    )
+    return machine, negative, result
+
+
+def main(folder: Path) -> None:
+    torch.distributed.init_process_group("gloo")
+    rank = torch.distributed.get_rank()
+    kept: dict[str, Any] = {}
+    for name in CASES:
+        run = folder / "runs" / name
+        # the processes begin with different parameters: those of the first count
+        machine, negative, result = train(name, seed=rank, run=run)
+        kept[name] = {
+            "parameters": parameters(machine),
+            "chains": negative.state_dict(),
+            "metrics": [row["reconstruction"] for row in result.history],
+        }
+        broken = folder / "runs" / f"{name}-broken"
+        _, _, stopped = train(name, seed=rank, run=broken, callbacks=[StopFirst(rank, 3)])
+        machine, negative, result = train(name, seed=rank + 5, run=broken, resume=True)
+        kept[f"{name}-resumed"] = {
+            "parameters": parameters(machine),
+            "chains": negative.state_dict(),
+            "metrics": [row["reconstruction"] for row in result.history],
+            "stopped": len(stopped.history),
+        }
+    torch.save(kept, folder / f"rank{rank}.pt")
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+# -- what they left ---------------------------------------------------------------------------------------------
+
+
+def of_ranks(results: Path, name: str) -> list[dict[str, Any]]:
+    return [torch.load(results / f"rank{rank}.pt", weights_only=True)[name] for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_parameters_and_metrics_in_both(name: str, results: Path) -> None:
+    first, second = of_ranks(results, name)
+    assert_same(first["parameters"], second["parameters"])
+    assert first["metrics"] == second["metrics"]
+    start = parameters(binary(5, 3, seed=0))
+    assert all(not torch.equal(first["parameters"][key], start[key]) for key in start)
+
+
+@pytest.mark.parametrize("name", ["pcd", "cd-adam", "uneven"])
+def test_chains_of_their_own(name: str, results: Path) -> None:
+    first, second = of_ranks(results, name)
+    assert not torch.equal(first["chains"]["v"], second["chains"]["v"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_writer(name: str, results: Path) -> None:
+    run = Run(results / "runs" / name)
+    assert [row["epoch"] for row in run.read_metrics()] == [1, 2, 3, 4, 5, 6]
+    assert_same(parameters(hm.load(run.folder)), of_ranks(results, name)[0]["parameters"])
+    assert not list(run.folder.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_resume_is_exact_in_both(name: str, results: Path) -> None:
+    for whole, resumed in zip(of_ranks(results, name), of_ranks(results, f"{name}-resumed"), strict=True):
+        assert resumed["stopped"] == 3
+        assert_same(whole["parameters"], resumed["parameters"])
+        assert_same(whole["chains"], resumed["chains"])
+        assert whole["metrics"] == resumed["metrics"]
+
+
+def test_the_exact_gradient_of_all_rows(results: Path) -> None:
+    """Two processes with batches of 10 take the steps of one with the same rows in batches of 20."""
+    rows: list[torch.Tensor] = []
+    for rank in range(2):
+        share = torch.arange(rank, 61, 2)
+        order = [
+            share[torch.randperm(len(share), generator=hm.training.state.stream(3, 0, epoch, rank))]
+            for epoch in range(1, 7)
+        ]
+        rows.append(torch.stack([each[:30] for each in order]))
+    machine = binary(5, 3, seed=0)
+    optimizer = torch.optim.SGD(machine.parameters(), lr=0.05)
+    for epoch in range(6):
+        for step in range(3):
+            index = torch.cat([part[epoch, 10 * step : 10 * step + 10] for part in rows])
+            phase = hm.Exact()
+            phase.begin(machine, 20, DATA, None)
+            phase.data_slot.copy_(DATA[index])
+            with torch.no_grad():
+                phase.gradient(machine, None)
+            optimizer.step()
+    found = of_ranks(results, "exact")[0]["parameters"]
+    for name, value in parameters(machine).items():
+        torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-12)
+
+
+def test_another_number_of_processes_is_refused(results: Path) -> None:
+    with pytest.raises(RunError, match="made by 2 processes; resume it with as many, not with 1"):
+        train("pcd", seed=0, run=results / "runs" / "pcd", resume=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

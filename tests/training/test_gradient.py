@@ -1,0 +1,228 @@
+"""The gradient that training uses, a difference of moments, is the derivative of the loss: of losses.contrastive."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Generator, Tensor
+from training_helpers import F64, assert_close, generator, gradients, rbm
+
+import harmonium as hm
+from harmonium import couplings, units
+from harmonium.machines import RBM
+from harmonium.training.negative import NegativePhase, Sampled
+from harmonium.units import Unit
+
+GOLDEN = json.loads((Path(__file__).parent / "contrastive_loss.json").read_text(encoding="utf-8"))
+
+#: every unit, all of its natural parameters learnt
+UNITS = {
+    "bernoulli": lambda n: units.Bernoulli(n),
+    "spin": lambda n: units.Spin(n),
+    "binomial": lambda n: units.Binomial(n, trials=5),
+    "gaussian": lambda n: units.Gaussian(n, precision=1.5, learn=units.Gaussian.naturals),
+    "relu": lambda n: units.ReLU(n, precision=1.5, learn=units.ReLU.naturals),
+    "double-relu": lambda n: units.DoubleReLU(n, tilt=0.5, precision_minus=2.0, learn=units.DoubleReLU.naturals),
+    "poisson": lambda n: units.Poisson(n, learn=units.Poisson.naturals),
+    "potts": lambda n: units.Potts((n, 3)),
+    "multinomial": lambda n: units.Multinomial(n, total=4),
+    "truncated-gaussian": lambda n: units.TruncatedGaussian(
+        n, low=-1.0, high=2.0, precision=1.2, learn=units.TruncatedGaussian.naturals
+    ),
+    "truncated-gauss-bernoulli": lambda n: units.TruncatedGaussBernoulli(
+        n, low=-1.0, high=2.0, rho=0.6, learn=units.TruncatedGaussBernoulli.naturals
+    ),
+    "multinary": lambda n: units.Multinary(n, levels=4, scale=0.5),
+    "multinary-integral": lambda n: units.Multinary(n, levels=4, scale=0.5, form="integral"),
+    "mixed": lambda n: units.Mixed(
+        units.Bernoulli(n - 1), units.Gaussian(2, learn=("bias", "precision")), units.Potts((1, 3))
+    ),
+}
+PHASES = {
+    "cd-1": lambda: hm.CD(1),
+    "cd-3": lambda: hm.CD(3),
+    "pcd-1": lambda: hm.PCD(1),
+    "pcd-2": lambda: hm.PCD(2, chains=5),
+}
+
+
+def some_rows(unit: Unit, n: int, seed: int) -> Tensor:
+    return unit.sample(torch.zeros(n, *unit.shape, dtype=F64), generator=generator(seed))
+
+
+def check(machine: RBM, phase: NegativePhase, data: Tensor, steps: int = 2) -> None:
+    """Two steps of a phase: its ``.grad`` against autograd at the rows that it leaves in its buffers."""
+    noise = generator(7)
+    with torch.no_grad():
+        phase.begin(machine, 8, data[:3], noise)
+    for step in range(steps):
+        phase.data_slot.copy_(data[8 * step : 8 * step + 8])
+        with torch.no_grad():
+            phase.gradient(machine, noise)
+        found = gradients(machine)
+        chains = phase.state_dict()["v"]
+        assert not torch.equal(chains, phase.data_slot[: len(chains)])
+        loss = hm.losses.contrastive(machine, phase.data_slot, chains)
+        names = [name for name, p in machine.named_parameters() if p.requires_grad]
+        expected = torch.autograd.grad(loss, [p for p in machine.parameters() if p.requires_grad])
+        assert max(g.abs().max().item() for g in expected) > 1e-3
+        assert_close(found, dict(zip(names, expected, strict=True)), 1e-9)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("kind", UNITS)
+def test_visible_units(kind: str, phase: str) -> None:
+    machine = rbm(UNITS[kind](4), units.Bernoulli(3), 1, weight=0.3, bias=0.3)
+    check(machine, PHASES[phase](), some_rows(machine.visible, 16, 2))
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("kind", UNITS)
+def test_hidden_units(kind: str, phase: str) -> None:
+    machine = rbm(units.Bernoulli(5), UNITS[kind](3), 1, weight=0.3, bias=0.3)
+    check(machine, PHASES[phase](), some_rows(machine.visible, 16, 2))
+
+
+@pytest.mark.parametrize("phase", ["cd-1", "cd-3", "pcd-1"])
+def test_documents_of_several_lengths(phase: str) -> None:
+    machine = rbm(units.Multinomial(4), units.Bernoulli(3), 1, weight=0.3, bias=0.3)
+    check(machine, PHASES[phase](), torch.randint(0, 5, (16, 4), generator=generator(3)).double())
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    ("visible", "hidden"),
+    [
+        ("gaussian", "gaussian"),
+        ("gaussian", "relu"),
+        ("spin", "double-relu"),
+        ("potts", "mixed"),
+        ("mixed", "potts"),
+        ("truncated-gaussian", "spin"),
+    ],
+)
+def test_masked_couplings(visible: str, hidden: str, phase: str) -> None:
+    lower, upper = UNITS[visible](3), UNITS[hidden](3)
+    coupling = couplings.Masked(tuple(lower.shape), tuple(upper.shape), degree=2, seed=1)
+    machine = rbm(lower, upper, 1, weight=0.3, bias=0.3, coupling=coupling)
+    check(machine, PHASES[phase](), some_rows(machine.visible, 16, 2))
+    assert not bool(machine.coupling.weight.grad[machine.coupling.mask == 0].any())
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize(
+    ("visible", "hidden"), [("bernoulli", "bernoulli"), ("gaussian", "relu"), ("spin", "binomial")]
+)
+def test_convolutions(visible: str, hidden: str, padding: int, phase: str) -> None:
+    lower = (2, 6, 6)  # the stride skips a row
+    upper = couplings.Conv2d.output_shape(lower, 3, kernel=3, stride=2, padding=padding)
+    coupling = couplings.Conv2d(lower, upper, kernel=3, stride=2, padding=padding)
+    machine = rbm(UNITS[visible](lower), UNITS[hidden](upper), 1, weight=0.2, bias=0.3, coupling=coupling)
+    check(machine, PHASES[phase](), some_rows(machine.visible, 16, 2))
+
+
+def test_frozen_parameters_have_no_gradient() -> None:
+    visible, hidden = units.Gaussian(4, learn=("precision",)), units.Bernoulli(3, learn=())
+    machine = rbm(visible, hidden, 1, weight=0.3)
+    check(machine, hm.PCD(1), some_rows(visible, 16, 2))
+    assert set(gradients(machine)) == {"layers.0.log_precision", "couplings.0.weight"}
+    machine.coupling.weight.requires_grad_(False)
+    machine.zero_grad()
+    check(machine, hm.CD(1), some_rows(visible, 16, 2))
+    assert set(gradients(machine)) == {"layers.0.log_precision"}
+
+
+@pytest.mark.parametrize("kind", [*UNITS, "gaussian-visible"])
+def test_the_exact_phase_is_the_slope_of_the_likelihood(kind: str) -> None:
+    if kind == "gaussian-visible":
+        machine = rbm(UNITS["gaussian"](4), units.Bernoulli(3), 1, weight=0.3, bias=0.3)
+    else:
+        machine = rbm(units.Bernoulli(5), UNITS[kind](3), 1, weight=0.3, bias=0.3)
+    data = some_rows(machine.visible, 8, 2)
+    phase = hm.Exact()
+    phase.begin(machine, 8, data, None)
+    phase.data_slot.copy_(data)
+    with torch.no_grad():
+        phase.gradient(machine, None)
+    found = gradients(machine)
+    if kind == "gaussian-visible":  # the hidden side is the enumerable one
+        states = machine.hidden.enumerate()
+        log_z = torch.logsumexp(-machine.hidden_free_energy(states), 0)
+    else:
+        states = machine.visible.enumerate()
+        log_z = torch.logsumexp(-machine.free_energy(states), 0)
+    names = [name for name, p in machine.named_parameters() if p.requires_grad]
+    loss = machine.free_energy(data).mean() + log_z
+    expected = torch.autograd.grad(loss, [p for p in machine.parameters() if p.requires_grad])
+    assert_close(found, dict(zip(names, expected, strict=True)), 1e-9)
+
+
+class Given(Sampled):
+    """A phase whose chains stand where a test put them."""
+
+    def advance(self, rbm: RBM, generator: Generator | None) -> None:
+        rbm.coupling.up_(self._v, self._field)
+        rbm.hidden.mean_(self._field, self._mean)
+
+
+def golden_case(hidden: Unit) -> tuple[RBM, Tensor, Tensor]:
+    tensors = {key: torch.tensor(GOLDEN[key], dtype=F64) for key in ("W", "a", "b", "v", "v_prime")}
+    machine = RBM(units.Bernoulli(6, bias=tensors["a"]), hidden, couplings.Dense(6, 4, tensors["W"]))
+    return machine, tensors["v"], tensors["v_prime"]
+
+
+@pytest.mark.parametrize("equation", ["4", "6"])
+def test_golden_loss_and_gradient(equation: str) -> None:
+    """The paper's L = Σ F(v') - F(v) grows with the likelihood: minus three times the mean loss of three rows."""
+    bias = torch.tensor(GOLDEN["b"], dtype=F64)
+    if equation == "4":
+        machine, v, model = golden_case(units.Bernoulli(4, bias=bias))
+        value = GOLDEN["L_eq4"]
+        slopes = {f"{name}.bias": GOLDEN["grad_L_eq4"][key] for name, key in (("layers.0", "a"), ("layers.1", "b"))}
+        slopes["couplings.0.weight"] = GOLDEN["grad_L_eq4"]["W"]
+    else:
+        case = GOLDEN["multinary"]
+        hidden = units.Multinary(4, levels=case["N"], scale=case["k"], form="integral", bias=bias)
+        machine, v, model = golden_case(hidden)
+        value, slopes = case["L_eq6"], {"couplings.0.weight": case["grad_W"]}
+    loss = hm.losses.contrastive(machine, v, model)
+    assert -3 * loss.item() == pytest.approx(value, rel=1e-12)
+    loss.backward()
+    by_autograd = gradients(machine)
+    phase = Given()
+    with torch.no_grad():
+        phase.begin(machine, 3, v, None)
+        phase.data_slot.copy_(v)
+        phase._chain_v.copy_(model)
+        phase.gradient(machine, None)
+    by_moments = gradients(machine)
+    for name, slope in slopes.items():
+        expected = -torch.tensor(slope, dtype=F64) / 3
+        torch.testing.assert_close(by_autograd[name], expected, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(by_moments[name], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_states_are_held_fixed() -> None:
+    machine = rbm(units.Gaussian(3), units.Bernoulli(2), 1, weight=0.3)
+    data = torch.randn(4, 3, dtype=F64, generator=generator(0)).requires_grad_()
+    model = torch.randn(4, 3, dtype=F64, generator=generator(1)).requires_grad_()
+    hm.losses.contrastive(machine, data, model).backward()
+    assert data.grad is None
+    assert model.grad is None
+
+
+def test_only_two_layers_for_the_chains_of_an_rbm() -> None:
+    deep = hm.DeepBoltzmannMachine([units.Bernoulli(4), units.Bernoulli(3), units.Bernoulli(2)])
+    for phase in (hm.CD(1), hm.PCD(1), hm.Exact()):
+        with pytest.raises(hm.errors.InvalidOption, match="expects an RBM"):
+            hm.fit(deep, torch.ones(10, 4), negative=phase, batch_size=5, transforms=())
+
+
+@pytest.mark.parametrize("options", [{"k": 0}, {"k": 1, "chains": 0}])
+def test_impossible_phases_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(hm.errors.InvalidOption, match="expected k"):
+        hm.PCD(**options)

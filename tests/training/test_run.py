@@ -1,0 +1,492 @@
+"""The run folder, exact resume after any stop, and what a failed write or a diverging machine leave behind."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import itertools
+import os
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from training_helpers import adam, assert_same, binary, draw, generator, parameters, rbm, sgd
+
+import harmonium as hm
+from harmonium import couplings, files, units
+from harmonium.errors import CheckpointError, Diverged, HarmoniumError, InvalidOption, RunError
+from harmonium.machines import RBM
+from harmonium.training import Run
+from harmonium.training.callbacks import Callback, Progress
+from harmonium.training.run import log_spaced
+from harmonium.training.schedules import GrowingSteps
+from harmonium.training.state import flatten, unflatten
+
+DATA = draw(binary(5, 3, seed=2), 60)
+
+
+def machine() -> RBM:
+    return RBM(units.Bernoulli(5), units.Bernoulli(3)).double()
+
+
+# -- what is in the folder --------------------------------------------------------------------------------------
+
+
+def test_files(tmp_path: Path) -> None:
+    trained = machine()
+    result = hm.fit(trained, DATA, epochs=20, batch_size=20, run=tmp_path / "a" / "run", validation=DATA[:20], seed=7)
+    run = Run(tmp_path / "a" / "run")
+    kept = sorted(log_spaced(20))
+    names = {str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()}
+    assert names == {
+        "config.toml",
+        "metrics.csv",
+        "checkpoints/last.safetensors",
+        *(f"checkpoints/epoch-{epoch:06d}.safetensors" for epoch in kept),
+    }
+    assert [epoch for epoch, _ in run.trajectory()] == kept
+    assert run.exists()
+    assert not Run(tmp_path / "b").exists()
+
+    with run.metrics_path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["epoch"]) for row in rows] == list(range(1, 21))
+    assert run.read_metrics() == result.history
+    assert {"epoch", "seconds", "reconstruction", "pseudo_likelihood", "free_energy_gap"} <= rows[0].keys()
+
+    config = tomllib.loads(run.config_path.read_text(encoding="utf-8"))
+    assert config == run.read_config()
+    assert config["training"] == {"epochs": 20, "batch_size": 20, "seed": 7}
+    assert config["negative"] == {"method": "pcd", "k": 1}
+    assert config["transforms"] == [{"transform": "Centred", "rate": 0.01}]
+    assert files.build(config["machine"]).config() == trained.config()
+
+    assert_same(parameters(hm.load(run.folder)), parameters(trained))
+    last = dict(run.trajectory())[20]
+    assert_same(parameters(hm.load(last)), parameters(trained))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: RBM(
+            units.Mixed(units.Bernoulli(3), units.Potts((1, 2))), units.Gaussian(3, learn=("bias", "precision"))
+        ),
+        lambda: RBM(units.Bernoulli(5), units.Bernoulli(3), couplings.Masked(5, 3, degree=2)),
+        lambda: RBM(units.Multinomial(5), units.Multinary(3, levels=4, activation="relu")),
+    ],
+    ids=["mixed", "masked", "multinary"],
+)
+def test_the_machine_of_a_config(build: Callable[[], RBM], tmp_path: Path) -> None:
+    trained = build()
+    rows = torch.tensor([[0.0, 1, 1, 0, 1], [1, 0, 0, 1, 0]]).repeat(5, 1)
+    hm.fit(trained, rows, epochs=1, batch_size=5, run=tmp_path / "run", transforms=())
+    config = Run(tmp_path / "run").read_config()
+    assert files.build(config["machine"]).config() == trained.config()
+
+
+def test_a_configuration_of_the_callers_own(tmp_path: Path) -> None:
+    config = {"data": {"name": "digits", "binarise": "threshold"}, "seed": 3}
+    hm.fit(machine(), DATA, epochs=1, batch_size=20, run=tmp_path / "run", config=config)
+    assert Run(tmp_path / "run").read_config() == config
+
+
+def test_the_trajectory_is_log_spaced() -> None:
+    kept = sorted(log_spaced(1000))
+    assert kept[0] == 0
+    assert kept[-1] == 1000
+    gaps = [b - a for a, b in itertools.pairwise(kept)]
+    assert len(kept) < 30
+    assert max(gaps) < 300
+    assert kept[:5] == [0, 1, 2, 3, 4]
+
+
+def test_an_existing_run_is_refused(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with pytest.raises(RunError, match="holds a run already; resume it or choose another folder"):
+        hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_only_its_own_temporary_files_are_removed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "notes").mkdir()
+    own = [run / ".metrics.csv.abc.tmp", run / "checkpoints" / ".last.safetensors.xyz.tmp"]
+    foreign = [run / ".mine.tmp", run / "notes" / ".last.tmp", run / "data.tmp"]
+    for path in (*own, *foreign):
+        path.write_text("x")
+    hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
+    assert not any(path.exists() for path in own)
+    assert all(path.exists() for path in foreign)
+
+
+def test_reading_what_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="not a run folder"):
+        Run(tmp_path).read_config()
+    (tmp_path / "config.toml").write_text("seed = = 1")
+    with pytest.raises(RunError, match="damaged"):
+        Run(tmp_path).read_config()
+    assert Run(tmp_path).read_metrics() == []
+    assert Run(tmp_path).trajectory() == []
+
+
+# -- resume -----------------------------------------------------------------------------------------------------
+
+
+class Stop(Callback):
+    """Ends training after an epoch; or breaks it off before the epoch is kept."""
+
+    def __init__(self, epoch: int, how: str) -> None:
+        self.epoch, self.how = epoch, how
+
+    def on_epoch(self, progress: Progress) -> None:
+        if progress.epoch == self.epoch:
+            if self.how == "stop":
+                progress.stop = True
+            else:
+                raise InterruptedError
+
+
+class Broken(torch.utils.data.Dataset):
+    """Rows that cannot be read any more in the middle of an epoch."""
+
+    def __init__(self, rows: Tensor, reads: int | None) -> None:
+        self.rows, self.left = rows, reads
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, k: int) -> Tensor:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise InterruptedError
+        return self.rows[k]
+
+
+OPTIMIZERS = {
+    "sgd": sgd(0.1),
+    "momentum": sgd(0.1, momentum=0.9, nesterov=True),
+    "adam": adam(0.02),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5),
+}
+PHASES = {
+    "cd": lambda: hm.CD(2),
+    "pcd": lambda: hm.PCD(1),
+    "pcd-chains": lambda: hm.PCD(2, chains=7),
+    "exact": hm.Exact,
+}
+TRANSFORMS: dict[str, Callable[[], list[Any]]] = {
+    "none": list,
+    "centred": lambda: [hm.Centred()],
+    "many": lambda: [hm.Clip(1.0), hm.L1(1e-3), hm.Centred(0.1), hm.L2(1e-3), hm.Average(0.7, 2)],
+}
+CASES = [
+    *((optimizer, phase, "centred", False) for optimizer in OPTIMIZERS for phase in PHASES),
+    *(("momentum", phase, "none", False) for phase in PHASES),
+    *(("adam", phase, "many", True) for phase in PHASES),
+]
+
+
+class Trained:
+    """Everything that a run leaves behind."""
+
+    def __init__(self, case: tuple[str, str, str, bool], run: Path, data: Any = DATA, **options: Any) -> None:
+        optimizer, phase, transforms, growing = case
+        self.machine, self.negative, self.transforms = machine(), PHASES[phase](), TRANSFORMS[transforms]()
+        self.optimizer = OPTIMIZERS[optimizer](self.machine.parameters())
+        self.result = hm.fit(
+            self.machine,
+            data,
+            negative=self.negative,
+            epochs=7,
+            batch_size=20,
+            optimizer=self.optimizer,
+            transforms=self.transforms,
+            schedule=GrowingSteps(2) if growing else None,
+            run=run,
+            seed=3,
+            validation=DATA[:10],
+            **options,
+        )
+        self.run = run
+
+    def history(self) -> list[dict[str, float]]:
+        return [
+            {k: v for k, v in row.items() if k not in ("seconds", "samples_per_second")} for row in self.result.history
+        ]
+
+    def assert_same(self, other: Trained) -> None:
+        assert_same(parameters(self.machine), parameters(other.machine))
+        assert_same(self.negative.state_dict(), other.negative.state_dict())
+        assert self.negative.k == other.negative.k
+        for a, b in zip([self.optimizer, *self.transforms], [other.optimizer, *other.transforms], strict=True):
+            (plain_a, tensors_a), (plain_b, tensors_b) = flatten(a.state_dict(), "x"), flatten(b.state_dict(), "x")
+            assert plain_a == plain_b
+            assert_same(tensors_a, tensors_b)
+        assert self.history() == other.history()
+        a, b = (Run(each.run).read_checkpoint(machine()) for each in (self, other))
+        for kept in (a, b):
+            kept.pop("seconds")
+        (plain_a, tensors_a), (plain_b, tensors_b) = flatten(a, "x"), flatten(b, "x")
+        assert plain_a == plain_b
+        assert_same(tensors_a, tensors_b)
+        for (epoch, mine), (other_epoch, theirs) in zip(
+            Run(self.run).trajectory(), [t for t in Run(other.run).trajectory() if t[0] in log_spaced(7)], strict=True
+        ):
+            assert epoch == other_epoch
+            assert_same(parameters(hm.load(mine)), parameters(hm.load(theirs)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+def test_resume_is_exact(case: tuple[str, str, str, bool], tmp_path: Path) -> None:
+    whole = Trained(case, tmp_path / "whole")
+    Trained(case, tmp_path / "stopped", callbacks=[Stop(3, "stop")])
+    Trained(case, tmp_path / "stopped", resume=True).assert_same(whole)
+    with pytest.raises(InterruptedError):
+        Trained(case, tmp_path / "broken", callbacks=[Stop(5, "raise")])
+    Trained(case, tmp_path / "broken", resume=True).assert_same(whole)
+
+
+def test_resume_after_several_stops_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    case = ("adam", "pcd", "many", True)
+    whole = Trained(case, tmp_path / "whole")
+    reads = 60 + 60 + 60 + 60  # the check, start of the chains, mean, initialisation
+    for left in (reads + 30, reads + 200, reads + 130):
+        with pytest.raises(InterruptedError):
+            Trained(case, tmp_path / "broken", Broken(DATA, left), resume=(tmp_path / "broken").exists())
+    Trained(case, tmp_path / "broken", Broken(DATA, None), resume=True).assert_same(whole)
+
+
+def test_resume_before_the_first_checkpoint_begins_at_the_beginning(tmp_path: Path) -> None:
+    case = ("momentum", "pcd", "centred", False)
+    whole = Trained(case, tmp_path / "whole")
+    with pytest.raises(InterruptedError):
+        Trained(case, tmp_path / "broken", callbacks=[Stop(1, "raise")])
+    assert not Run(tmp_path / "broken").last.exists()
+    Trained(case, tmp_path / "broken", resume=True).assert_same(whole)
+    Trained(case, tmp_path / "fresh", resume=True).assert_same(whole)
+
+
+def test_resume_of_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    case = ("adam", "pcd", "many", False)
+    whole = Trained(case, tmp_path / "whole")
+    before = {path: path.read_bytes() for path in (tmp_path / "whole").rglob("*") if path.is_file()}
+    again = Trained(case, tmp_path / "whole", resume=True)
+    assert_same(parameters(again.machine), parameters(whole.machine))
+    assert again.history() == whole.history()
+    assert {path: path.read_bytes() for path in (tmp_path / "whole").rglob("*") if path.is_file()} == before
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
+    options = {"batch_size": 20, "seed": 3, "optimizer": adam(0.01)}
+    long, short = machine(), machine()
+    hm.fit(long, DATA, epochs=6, **options)
+    hm.fit(short, DATA, epochs=4, run=tmp_path / "run", **options)
+    resumed = machine()
+    result = hm.fit(resumed, DATA, epochs=6, run=tmp_path / "run", resume=True, **options)
+    assert_same(parameters(resumed), parameters(long))
+    assert [row["epoch"] for row in result.history] == [1, 2, 3, 4, 5, 6]
+
+
+def test_documents_resume_with_their_lengths(tmp_path: Path) -> None:
+    rows = torch.randint(0, 4, (40, 5), generator=generator(0)).double()
+
+    def train(run: str, **options: Any) -> dict[str, Tensor]:
+        documents = RBM(units.Multinomial(5), units.Bernoulli(2)).double()
+        hm.fit(documents, rows, epochs=4, batch_size=10, run=tmp_path / run, seed=1, **options)
+        return parameters(documents)
+
+    whole = train("whole")
+    train("broken", callbacks=[Stop(2, "stop")])
+    assert_same(train("broken", resume=True), whole)
+
+
+def test_resume_in_another_precision_takes_that_of_the_file(tmp_path: Path) -> None:
+    case = ("adam", "pcd", "centred", False)
+    whole = Trained(case, tmp_path / "whole")
+    Trained(case, tmp_path / "broken", callbacks=[Stop(3, "stop")])
+    single = RBM(units.Bernoulli(5), units.Bernoulli(3))
+    hm.fit(
+        single,
+        DATA,
+        negative=hm.PCD(1),
+        epochs=7,
+        batch_size=20,
+        optimizer=adam(0.02),
+        run=tmp_path / "broken",
+        seed=3,
+        resume=True,
+    )
+    assert_same(parameters(single), parameters(whole.machine))
+
+
+def test_what_cannot_be_resumed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options: dict[str, Any] = {"batch_size": 20, "run": run}
+    with pytest.raises(InvalidOption, match="resume=True expects run="):
+        hm.fit(machine(), DATA, batch_size=20, resume=True)
+    hm.fit(machine(), DATA, epochs=2, **options)
+    with pytest.raises(CheckpointError, match="a checkpoint of another machine"):
+        hm.fit(RBM(units.Bernoulli(5), units.Bernoulli(4)), DATA, epochs=3, resume=True, **options)
+    with pytest.raises(RunError, match="the run has 1 transforms; found 0"):
+        hm.fit(machine(), DATA, epochs=3, resume=True, transforms=(), **options)
+    whole = Run(run).last.read_bytes()
+    Run(run).last.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CheckpointError, match="corrupt or truncated"):
+        hm.fit(machine(), DATA, epochs=3, resume=True, **options)
+    hm.save(machine(), Run(run).last)
+    with pytest.raises(CheckpointError, match="a machine without training state"):
+        hm.fit(machine(), DATA, epochs=3, resume=True, **options)
+    files.write_tensors(Run(run).last, {}, {"training": "{"}, machine())
+    with pytest.raises(CheckpointError, match="the training state is damaged"):
+        hm.fit(machine(), DATA, epochs=3, resume=True, **options)
+
+
+def test_trees_of_tensors() -> None:
+    tree = {"a": 1, "b": [torch.ones(2), {"c": torch.zeros(1, dtype=torch.int64)}], "d": None, "e": "text", "f": True}
+    plain, tensors = flatten(tree, "t")
+    assert set(tensors) == {"t.b.0", "t.b.1.c"}
+    back = unflatten(plain, tensors)
+    assert torch.equal(back["b"][0], tree["b"][0])
+    assert torch.equal(back["b"][1]["c"], tree["b"][1]["c"])
+    assert {k: back[k] for k in "adef"} == {k: tree[k] for k in "adef"}
+
+
+# -- failures ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failing", ["replace", "write", "fsync"])
+@pytest.mark.parametrize("where", ["last.safetensors", "metrics.csv"])
+def test_a_full_disk_leaves_the_last_checkpoint(
+    where: str, failing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    case = ("adam", "pcd", "many", False)
+    whole = Trained(case, tmp_path / "whole")
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    class Fill(Callback):
+        """After three epochs the disk is full."""
+
+        def on_epoch(self, progress: Progress) -> None:
+            if progress.epoch == 4:
+                fail(progress)
+
+    def fail(_: Progress) -> None:
+        replace, write_bytes, write_text, fsync = Path.replace, Path.write_bytes, Path.write_text, os.fsync
+
+        def broken(function: Any) -> Any:
+            def call(self: Path, *args: Any, **kwargs: Any) -> Any:
+                if where in self.name:
+                    if function is not replace:
+                        with self.open("wb") as file:
+                            file.write(b"half")
+                    raise full
+                return function(self, *args, **kwargs)
+
+            return call
+
+        if failing == "replace":
+            monkeypatch.setattr(Path, "replace", broken(replace))
+        elif failing == "write":
+            monkeypatch.setattr(Path, "write_bytes", broken(write_bytes))
+            monkeypatch.setattr(Path, "write_text", broken(write_text))
+        else:
+
+            def broken_fsync(handle: int) -> None:
+                name = os.readlink(f"/proc/self/fd/{handle}") if os.path.exists("/proc/self/fd") else where
+                if where in name:
+                    raise full
+                fsync(handle)
+
+            monkeypatch.setattr(os, "fsync", broken_fsync)
+
+    with pytest.raises(HarmoniumError, match=f"{where}: cannot be written .No space left.*before is untouched"):
+        Trained(case, tmp_path / "broken", callbacks=[Fill()])
+    monkeypatch.undo()
+    run = Run(tmp_path / "broken")
+    assert run.read_checkpoint(machine())["epoch"] == 3
+    assert len(run.read_metrics()) in (3, 4)
+    assert not list(run.folder.rglob("*.tmp"))
+    Trained(case, run.folder, resume=True).assert_same(whole)
+
+
+def diverging() -> dict[str, tuple[RBM, Tensor]]:
+    rows = torch.randint(0, 2, (40, 4), generator=generator(0)).float()
+    return {
+        "gaussian-hidden": (RBM(units.Bernoulli(4), units.Gaussian(3)), rows),
+        "relu-hidden": (RBM(units.Bernoulli(4), units.ReLU(3)), rows),
+        "gaussian-gaussian": (RBM(units.Gaussian(4), units.Gaussian(3)), torch.randn(40, 4, generator=generator(1))),
+        "poisson-hidden": (RBM(units.Bernoulli(4), units.Poisson(3)), rows),
+    }
+
+
+class Explode(Callback):
+    """A sane rate for two epochs, then a mad one."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
+
+    def on_epoch(self, progress: Progress) -> None:
+        if progress.epoch == 2:
+            for group in self.optimizer.param_groups:
+                group["initial_lr"] = 1e12
+
+
+@pytest.mark.parametrize("kind", diverging())
+def test_diverging_training_stops_with_the_last_good_checkpoint(kind: str, tmp_path: Path) -> None:
+    trained, rows = diverging()[kind]
+    optimizer = torch.optim.SGD(trained.parameters(), lr=1e-3)
+    with pytest.raises(Diverged) as error:
+        hm.fit(
+            trained,
+            rows,
+            epochs=60,
+            batch_size=10,
+            optimizer=optimizer,
+            run=tmp_path / "run",
+            callbacks=[Explode(optimizer)],
+        )
+    message = str(error.value)
+    run = Run(tmp_path / "run")
+    epoch = run.read_checkpoint(diverging()[kind][0])["epoch"]
+    assert epoch >= 2
+    assert f"training diverged in epoch {epoch + 1}: " in message
+    assert "smaller learning rate" in message
+    assert f"the last good checkpoint is {run.last}" in message
+    if kind != "poisson-hidden":
+        assert any(f": {name} is no longer finite" in message for name, _ in trained.named_parameters())
+    kept = hm.load(run.folder)
+    assert all(torch.isfinite(p).all() for p in kept.parameters())
+
+
+def test_divergence_within_a_long_epoch_is_seen_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 1000 steps an epoch nobody should wait for its end."""
+    trained = RBM(units.Bernoulli(4), units.Gaussian(3))
+    steps = []
+
+    class Count(hm.training.Transform):
+        def gradient(self, machine: Any, phase: Any) -> None:
+            steps.append(1)
+
+    rows = torch.randint(0, 2, (1000, 4), generator=generator(0)).float()
+    with pytest.raises(Diverged, match="epoch 1"):
+        hm.fit(trained, rows, epochs=2, batch_size=1, optimizer=sgd(1e10), transforms=[Count()])
+    assert len(steps) <= 100
+
+
+def test_gaussian_machines_train_at_the_default_rate() -> None:
+    noise = generator(0)
+    rows = torch.randn(500, 6, generator=noise) @ torch.randn(6, 6, generator=noise)
+    rows = (rows - rows.mean(0)) / rows.std(0)
+    trained = rbm(units.Gaussian(6), units.Gaussian(3, precision=2.0), 1, weight=0.05)
+    history = hm.fit(trained, rows.double(), epochs=20, batch_size=50, seed=0).history
+    trained.check_normalisable()
+    assert history[-1]["reconstruction"] < history[0]["reconstruction"]

@@ -1,0 +1,146 @@
+"""Schedules: their values, and that the loop obeys them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from training_helpers import adam, assert_same, binary, draw, parameters, sgd
+
+import harmonium as hm
+from harmonium.errors import InvalidData, InvalidOption
+from harmonium.machines import BoltzmannMachine
+from harmonium.training.callbacks import Callback, Progress
+from harmonium.training.schedules import Clock, Constant, GrowingSteps, LinearDecay, Setting
+from harmonium.training.transforms import Transform
+
+
+def test_values() -> None:
+    assert Constant()(Clock(3, 10, 0.25)) == Setting(1.0, None, None)
+    decay = LinearDecay(0.2)
+    assert [decay(Clock(1, 10, f)).rate for f in (0.0, 0.2)] == [1.0, 1.0]
+    assert decay(Clock(6, 10, 0.6)).rate == pytest.approx(0.5)
+    assert decay(Clock(10, 10, 1.0)).rate == 0.0
+    grow = GrowingSteps(10)
+    assert [grow(Clock(e, 100, 0.0)).k for e in (1, 10, 11, 20, 21, 100)] == [1, 1, 2, 2, 3, 10]
+    assert [grow(Clock(e, 100, 0.0)).rate for e in (10, 11, 21)] == [1.0, 1 / 2, 1 / 3]
+
+
+@pytest.mark.parametrize("constant", [-0.1, 1.0, float("nan")])
+def test_impossible_decays_are_refused(constant: float) -> None:
+    with pytest.raises(InvalidOption, match="constant: expected a share"):
+        LinearDecay(constant)
+
+
+def test_impossible_growth_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="every: expected one epoch or more, found 0"):
+        GrowingSteps(0)
+
+
+class Watch(Transform):
+    """Sees the learning rate, k and the batch of every step."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer, self.phase, self.seen = optimizer, None, []
+
+    def gradient(self, machine: BoltzmannMachine, phase: Any) -> None:
+        self.phase = phase
+
+    def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.seen.append((clock.epoch, clock.fraction, rates, self.phase.k, len(self.phase.data_slot)))
+
+
+def watch(schedule: hm.training.Schedule, negative: Any, epochs: int) -> list[Any]:
+    machine = binary(5, 3, seed=1)
+    groups = [
+        {"params": [machine.coupling.weight], "lr": 0.1},
+        {"params": [machine.visible.bias, machine.hidden.bias], "lr": 0.02},
+    ]
+    optimizer = torch.optim.SGD(groups)
+    transform = Watch(optimizer)
+    hm.fit(
+        machine,
+        draw(machine, 40),
+        negative=negative,
+        epochs=epochs,
+        batch_size=10,
+        optimizer=optimizer,
+        schedule=schedule,
+        transforms=[transform],
+    )
+    return transform.seen
+
+
+def test_the_optimiser_follows_the_rate_step_by_step() -> None:
+    seen = watch(LinearDecay(0.5), hm.CD(1), 4)
+    assert len(seen) == 16
+    assert [fraction for _, fraction, *_ in seen] == pytest.approx([k / 16 for k in range(16)])
+    for _, fraction, (weights, biases), _, _ in seen:
+        rate = min(1.0, (1 - fraction) / 0.5)
+        assert weights == pytest.approx(0.1 * rate)
+        assert biases == pytest.approx(0.02 * rate)
+
+
+@pytest.mark.parametrize("negative", [hm.CD(1), hm.PCD(1), hm.Exact()])
+def test_the_sweeps_grow(negative: Any) -> None:
+    seen = watch(GrowingSteps(2), negative, 6)
+    assert [k for epoch, _, _, k, _ in seen] == [k for k in (1, 2, 3) for _ in range(8)]
+    assert all(rates == pytest.approx([0.1 / k, 0.02 / k]) for _, _, rates, k, _ in seen)
+
+
+def larger_batches(clock: Clock) -> Setting:
+    return Setting(batch_size=10 if clock.epoch <= 2 else 20 if clock.epoch <= 4 else 8)
+
+
+@pytest.mark.parametrize("negative", [hm.CD(2), hm.PCD(1), hm.PCD(1, chains=7), hm.Exact()])
+def test_the_batch_changes_half_way(negative: Any) -> None:
+    seen = watch(larger_batches, negative, 5)
+    assert [batch for *_, batch in seen] == [10] * 8 + [20] * 4 + [8] * 5
+
+
+@pytest.mark.parametrize("stop_after", [1, 2, 3, 4])
+@pytest.mark.parametrize("method", ["cd", "pcd", "pcd-7", "exact"])
+def test_changing_batches_resume_exactly(method: str, stop_after: int, tmp_path: Path) -> None:
+    class Stop(Callback):
+        def on_epoch(self, progress: Progress) -> None:
+            progress.stop = progress.epoch == stop_after
+
+    phases = {"cd": lambda: hm.CD(2), "pcd": hm.PCD, "pcd-7": lambda: hm.PCD(1, chains=7), "exact": hm.Exact}
+    data = draw(binary(5, 3, seed=2), 40)
+
+    def train(run: str, **options: Any) -> tuple[dict[str, torch.Tensor], Any]:
+        machine, negative = binary(5, 3, seed=1), phases[method]()
+        hm.fit(
+            machine,
+            data,
+            negative=negative,
+            epochs=6,
+            batch_size=10,
+            optimizer=adam(0.01),
+            schedule=larger_batches,
+            run=tmp_path / run,
+            **options,
+        )
+        return parameters(machine), negative
+
+    whole, whole_phase = train("whole")
+    train("broken", callbacks=[Stop()])
+    resumed, resumed_phase = train("broken", resume=True)
+    assert_same(whole, resumed)
+    assert_same(whole_phase.state_dict(), resumed_phase.state_dict())
+
+
+def test_a_batch_larger_than_the_data_is_refused_when_it_comes() -> None:
+    machine = binary(5, 3, seed=1)
+    with pytest.raises(InvalidData, match="batch: expected 1 to 40 rows, the size of the data, found 50"):
+        hm.fit(
+            machine,
+            draw(machine, 40),
+            epochs=3,
+            batch_size=10,
+            optimizer=sgd(0.1),
+            schedule=lambda clock: Setting(batch_size=50 if clock.epoch == 2 else None),
+        )

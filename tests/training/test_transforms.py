@@ -1,0 +1,398 @@
+"""Transforms change the path of learning, never the model or where learning ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from training_helpers import (
+    F64,
+    assert_same,
+    binary,
+    draw,
+    generator,
+    gradients,
+    log_likelihood,
+    parameters,
+    randomise,
+    rbm,
+    sgd,
+)
+
+import harmonium as hm
+from harmonium import couplings, units
+from harmonium.errors import InvalidOption
+from harmonium.machines import RBM, BoltzmannMachine
+from harmonium.training.schedules import Clock
+from harmonium.training.transforms import Transform
+from harmonium.units import Unit
+
+# -- centring -------------------------------------------------------------------------------------------------
+
+
+def conv_machine() -> RBM:
+    lower, kernel = (2, 5, 5), {"kernel": 3, "stride": 2}
+    upper = couplings.Conv2d.output_shape(lower, 3, **kernel)
+    coupling = couplings.Conv2d(lower, upper, **kernel)
+    return rbm(units.Bernoulli(lower), units.Gaussian(upper), 1, weight=0.2, coupling=coupling)
+
+
+CENTRED = {
+    "bernoulli": lambda: binary(5, 3, 1),
+    "spin-relu": lambda: rbm(units.Spin(5), units.ReLU(3), 1, weight=0.3),
+    "gaussian": lambda: rbm(units.Gaussian(5, learn=("bias", "precision")), units.Spin(3), 1, weight=0.3),
+    "potts": lambda: rbm(units.Potts((3, 3)), units.Bernoulli(2), 1),
+    "potts-hidden": lambda: rbm(units.Bernoulli(4), units.Potts((2, 3)), 1),
+    "mixed": lambda: rbm(units.Mixed(units.Bernoulli(3), units.Potts((1, 3))), units.Bernoulli(2), 1),
+    "mixed-hidden": lambda: rbm(units.Bernoulli(3), units.Mixed(units.Spin(2), units.Gaussian(2)), 1, weight=0.3),
+    "masked": lambda: rbm(units.Bernoulli(5), units.Bernoulli(3), 1, coupling=couplings.Masked(5, 3, degree=2, seed=1)),
+    "conv2d": conv_machine,
+}
+
+
+class FreeEnergy(nn.Module):
+    def __init__(self, machine: RBM) -> None:
+        super().__init__()
+        self.machine = machine
+
+    def forward(self, v: Tensor) -> Tensor:
+        return self.machine.free_energy(v)
+
+
+def bias_names(machine: RBM, layer: int) -> list[str]:
+    wanted = {id(bias) for bias in machine.units[layer].biases()}
+    return [name for name, p in machine.named_parameters() if id(p) in wanted]
+
+
+def split_bias(machine: RBM, layer: int, value: Tensor) -> dict[str, Tensor]:
+    biases = machine.units[layer].biases()
+    pieces = value.flatten().split([bias.numel() for bias in biases])
+    names = bias_names(machine, layer)
+    return {name: piece.view(bias.shape) for name, piece, bias in zip(names, pieces, biases, strict=True)}
+
+
+def centred_by_autograd(machine: RBM, data: Tensor, model: Tensor, mu: Tensor, lam: Tensor) -> dict[str, Tensor]:
+    """Autograd through E = -(v-μ)W(h-λ) - b'v - c'h - …, and the step in (W, b', c') written in (W, b, c)."""
+    coupling = machine.coupling
+    weight = coupling.weight.detach().clone().requires_grad_()
+    b = (machine.visible.bias + coupling.down(lam.unsqueeze(0))[0]).detach().requires_grad_()
+    c = (machine.hidden.bias + coupling.up(mu.unsqueeze(0))[0]).detach().requires_grad_()
+    here = coupling.with_weight(weight)
+    plain_b, plain_c = b - here.down(lam.unsqueeze(0))[0], c - here.up(mu.unsqueeze(0))[0]
+    values = {"couplings.0.weight": weight, **split_bias(machine, 0, plain_b), **split_bias(machine, 1, plain_c)}
+    values = {f"machine.{name}": value for name, value in values.items()}
+    module = FreeEnergy(machine)
+    loss = (
+        torch.func.functional_call(module, values, (data,)).mean()
+        - torch.func.functional_call(module, values, (model,)).mean()
+    )
+    g_weight, g_b, g_c = torch.autograd.grad(loss, (weight, b, c))
+    step = coupling.with_weight(g_weight)
+    return {
+        "couplings.0.weight": g_weight,
+        **split_bias(machine, 0, g_b - step.down(lam.unsqueeze(0))[0].detach()),
+        **split_bias(machine, 1, g_c - step.up(mu.unsqueeze(0))[0].detach()),
+    }
+
+
+@pytest.mark.parametrize("kind", CENTRED)
+def test_centred_is_the_gradient_of_the_centred_machine(kind: str) -> None:
+    machine = CENTRED[kind]()
+    data = machine.visible.sample(torch.zeros(20, *machine.visible.shape, dtype=F64), generator=generator(1))
+    phase, transform = hm.PCD(1, chains=7), hm.Centred(rate=0.3)
+    with torch.no_grad():
+        phase.begin(machine, 20, data, generator(2))
+        phase.data_slot.copy_(data)
+        transform.begin(machine, data.mean(0))
+        phase.gradient(machine, generator(3))
+        before = gradients(machine)
+        transform.gradient(machine, phase)
+    found = gradients(machine)
+    mu, lam = transform.state_dict()["offsets"]
+    assert torch.equal(mu, data.mean(0))
+    expected = centred_by_autograd(machine, data, phase.state_dict()["v"], mu, lam)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
+        assert not torch.allclose(found[name], before[name], atol=1e-6)
+    for name in found.keys() - expected.keys():  # precisions are the same in both machines
+        assert torch.equal(found[name], before[name])
+
+
+def test_hidden_offsets_follow_the_batches() -> None:
+    machine = binary(5, 3, 1)
+    data = draw(machine, 20)
+    phase, transform = hm.Exact(), hm.Centred(rate=0.25)
+    with torch.no_grad():
+        phase.begin(machine, 20, data, None)
+        phase.data_slot.copy_(data)
+        transform.begin(machine, data.mean(0))
+        start = machine.hidden_mean(data.mean(0, keepdim=True))[0]
+        torch.testing.assert_close(transform.state_dict()["offsets"][1], start)
+        phase.gradient(machine, None)
+        transform.gradient(machine, phase)
+        mean = machine.hidden_mean(data).mean(0)
+    torch.testing.assert_close(transform.state_dict()["offsets"][1], 0.75 * start + 0.25 * mean)
+
+
+def test_centring_does_not_move_the_end_of_learning() -> None:
+    """The map of the gradient is invertible, so both kinds of training end at the same machine."""
+    teacher = binary(4, 2, seed=2, weight=0.8)
+    states, log_p = teacher.distribution()
+    data = states.repeat_interleave((log_p.exp() * 2000).round().long(), 0)
+    ends = []
+    for transforms in ([], [hm.Centred()]):
+        machine = RBM(units.Bernoulli(4), units.Bernoulli(2)).double()
+        machine.load_state_dict(teacher.state_dict())
+        with torch.no_grad():
+            machine.coupling.weight.add_(0.1)
+        hm.fit(
+            machine,
+            data,
+            negative=hm.Exact(),
+            epochs=600,
+            batch_size=len(data),
+            optimizer=sgd(0.7, momentum=0.9),
+            transforms=transforms,
+            initialise=False,
+            metrics_every=10_000,
+        )
+        phase = hm.Exact()
+        phase.begin(machine, len(data), data, None)
+        phase.data_slot.copy_(data)
+        with torch.no_grad():
+            phase.gradient(machine, None)
+        assert max(g.abs().max().item() for g in gradients(machine).values()) < 1e-4
+        ends.append((log_likelihood(machine, data), machine.distribution()[1].exp()))
+    assert ends[0][0] == pytest.approx(ends[1][0], abs=1e-5)
+    torch.testing.assert_close(ends[0][1], ends[1][1], rtol=0, atol=1e-3)
+
+
+def flipped(machine: RBM) -> RBM:
+    """The same model for 1 - v: b → -b, W → -W, c → c + Wᵀ1."""
+    other = RBM(units.Bernoulli(5), units.Bernoulli(3)).double()
+    with torch.no_grad():
+        other.visible.bias.copy_(-machine.visible.bias)
+        other.coupling.weight.copy_(-machine.coupling.weight)
+        other.hidden.bias.copy_(machine.hidden.bias + machine.coupling.weight.sum(0))
+    return other
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_centred_learning_does_not_see_a_flip_of_the_data(centred: bool) -> None:
+    data = draw(binary(5, 3, seed=3), 200)
+    machine = binary(5, 3, seed=4, weight=0.3)
+    mirror = flipped(machine)
+    for each, rows in ((machine, data), (mirror, 1 - data)):
+        hm.fit(
+            each,
+            rows,
+            negative=hm.Exact(),
+            epochs=10,
+            batch_size=50,
+            optimizer=sgd(0.2),
+            transforms=[hm.Centred()] if centred else [],
+            initialise=False,
+            seed=5,
+        )
+    expected = parameters(flipped(machine))
+    difference = max((value - expected[name]).abs().max().item() for name, value in parameters(mirror).items())
+    if centred:
+        assert difference < 1e-12
+    else:
+        assert difference > 1e-2  # plain learning depends on what is called 0 and what 1
+
+
+@pytest.mark.parametrize("kind", CENTRED)
+def test_centred_learning_for_every_layer_and_coupling(kind: str) -> None:
+    machine = CENTRED[kind]()
+    data = machine.visible.sample(torch.zeros(60, *machine.visible.shape, dtype=F64), generator=generator(1))
+    before = parameters(machine)
+    hm.fit(machine, data, negative=hm.PCD(1), epochs=2, batch_size=20, optimizer=sgd(0.01), transforms=[hm.Centred()])
+    after = parameters(machine)
+    assert all(torch.isfinite(value).all() for value in after.values())
+    assert not torch.equal(after["couplings.0.weight"], before["couplings.0.weight"])
+    mask = getattr(machine.coupling, "mask", None)
+    if mask is not None:
+        assert not bool(after["couplings.0.weight"][mask == 0].any())
+
+
+def test_centring_needs_the_biases() -> None:
+    machine = rbm(units.Bernoulli(4), units.Bernoulli(2, learn=()), 1)
+    with pytest.raises(InvalidOption, match="bias to be learnt; that of layer 1 is not"):
+        hm.fit(machine, draw(machine, 20), batch_size=10)
+    hm.fit(machine, draw(machine, 20), batch_size=10, epochs=1, transforms=())
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
+def test_centring_rate(rate: float) -> None:
+    with pytest.raises(InvalidOption, match=r"rate: expected a number in \(0, 1\]"):
+        hm.Centred(rate)
+
+
+# -- penalties ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bernoulli", "potts", "masked", "conv2d"])
+@pytest.mark.parametrize("penalty", [hm.L1(0.3), hm.L2(0.7), hm.L1Squared(0.4)], ids=["l1", "l2", "l1-squared"])
+def test_a_penalty_adds_the_slope_of_its_value(penalty: Any, kind: str) -> None:
+    machine = CENTRED[kind]()
+    weight = machine.coupling.weight
+    weight.grad = torch.full_like(weight, 0.5)
+    for bias in (*machine.visible.biases(), *machine.hidden.biases()):
+        bias.grad = torch.zeros_like(bias)
+    with torch.no_grad():
+        penalty.gradient(machine, hm.Exact())
+    flat, slope = weight.data.view(-1), (weight.grad - 0.5).flatten()
+    for k in range(flat.numel()):
+        kept, values = flat[k].item(), []
+        if kept == 0.0:
+            assert slope[k] == 0.0  # outside the mask
+            continue
+        step = 1e-6 * abs(kept)
+        for change in (step, -step):
+            flat[k] = kept + change
+            values.append(penalty.value(machine))
+        flat[k] = kept
+        assert slope[k].item() == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-6, abs=1e-8)
+    assert not any(bool(bias.grad.any()) for bias in machine.visible.biases())
+
+
+def test_values_of_the_penalties() -> None:
+    machine = RBM(units.Bernoulli(2), units.Bernoulli(2))
+    machine.coupling.weight.data.copy_(torch.tensor([[1.0, -2.0], [3.0, 0.0]]))
+    assert hm.L1(0.5).value(machine) == pytest.approx(3.0)
+    assert hm.L2(0.5).value(machine) == pytest.approx(3.5)
+    assert hm.L1Squared(0.5).value(machine) == pytest.approx(0.5 / 4 * (16 + 4))
+
+
+@pytest.mark.parametrize("penalty", [hm.L1(0.02), hm.L2(0.05), hm.L1Squared(0.02)], ids=["l1", "l2", "l1-squared"])
+def test_penalties_shrink_the_weights(penalty: Any) -> None:
+    data = draw(binary(5, 3, seed=3, weight=2.0), 200)
+    norms = []
+    for transforms in ([], [penalty]):
+        machine = binary(5, 3, seed=4, weight=0.3)
+        hm.fit(machine, data, negative=hm.Exact(), epochs=40, batch_size=200, optimizer=sgd(0.5), transforms=transforms)
+        norms.append(penalty.value(machine))
+    assert norms[1] < norms[0]
+
+
+@pytest.mark.parametrize("kind", [hm.L1, hm.L2, hm.L1Squared])
+def test_negative_strengths_are_refused(kind: type) -> None:
+    for strength in (-1.0, float("nan")):
+        with pytest.raises(InvalidOption, match="strength: expected a non-negative number"):
+            kind(strength)
+
+
+def test_clip() -> None:
+    machine = binary(4, 2)
+    for parameter in machine.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    norm = sum(p.numel() for p in machine.parameters()) ** 0.5
+    hm.Clip(10.0).gradient(machine, hm.Exact())
+    assert all(torch.equal(p.grad, torch.ones_like(p)) for p in machine.parameters())
+    hm.Clip(0.5).gradient(machine, hm.Exact())
+    for parameter in machine.parameters():
+        torch.testing.assert_close(parameter.grad, torch.full_like(parameter, 0.5 / norm), rtol=1e-5, atol=0)
+    with pytest.raises(InvalidOption, match="max_norm: expected a positive number"):
+        hm.Clip(0.0)
+
+
+# -- the zero-sum gauge ---------------------------------------------------------------------------------------
+
+POTTS = {
+    "visible": lambda: (units.Potts((3, 3)), units.Bernoulli(2)),
+    "hidden": lambda: (units.Bernoulli(4), units.Potts((2, 3))),
+    "both": lambda: (units.Potts((2, 3)), units.Potts((2, 4))),
+    "gaussian-hidden": lambda: (units.Potts((3, 3)), units.Gaussian(2)),
+}
+
+
+@pytest.mark.parametrize("kind", POTTS)
+def test_zero_sum_leaves_the_distribution_alone(kind: str) -> None:
+    machine = rbm(*POTTS[kind](), 3)
+    before = machine.distribution()[1]
+    with torch.no_grad():
+        hm.ZeroSum().parameters(machine)
+    torch.testing.assert_close(machine.distribution()[1], before, rtol=0, atol=1e-12)
+    weight = machine.coupling.weight.detach().view(*machine.visible.shape, *machine.hidden.shape)
+    for layer, axis in ((0, len(machine.visible.shape) - 1), (1, -1)):
+        unit: Unit = machine.units[layer]
+        if unit.one_hot:
+            assert weight.sum(axis).abs().max() < 1e-12
+            assert unit.bias.sum(-1).abs().max() < 1e-12
+
+
+def test_zero_sum_in_a_deep_machine() -> None:
+    machine = BoltzmannMachine([units.Potts((2, 3)), units.Potts((1, 4)), units.Bernoulli(2)]).double()
+    randomise(machine, 4)
+    x, y, z = (unit.enumerate() for unit in machine.units)
+    index = torch.cartesian_prod(*(torch.arange(len(part)) for part in (x, y, z)))
+    states = [part[index[:, k]] for k, part in enumerate((x, y, z))]
+    before = torch.log_softmax(-machine.energy(*states), 0)
+    with torch.no_grad():
+        hm.ZeroSum().parameters(machine)
+    torch.testing.assert_close(torch.log_softmax(-machine.energy(*states), 0), before, rtol=0, atol=1e-12)
+    assert machine.links[0].weight.view(2, 3, 4).sum(1).abs().max() < 1e-12
+    assert machine.links[0].weight.view(2, 3, 4).sum(2).abs().max() < 1e-12
+    assert machine.links[1].weight.view(4, 2).sum(0).abs().max() < 1e-12
+
+
+def test_zero_sum_during_training() -> None:
+    machine = rbm(units.Potts((3, 3)), units.Bernoulli(2), 3)
+    hm.fit(machine, draw(machine, 100), epochs=3, batch_size=20, transforms=[hm.Centred(), hm.ZeroSum()])
+    assert machine.coupling.weight.view(3, 3, 2).sum(1).abs().max() < 1e-12
+    assert machine.visible.bias.sum(-1).abs().max() < 1e-12
+
+
+def test_zero_sum_is_refused_where_it_has_no_meaning() -> None:
+    machine = binary(4, 2)
+    with pytest.raises(InvalidOption, match="one-hot"):
+        hm.fit(machine, draw(machine, 20), batch_size=10, transforms=[hm.ZeroSum()])
+    # a mask keeps weights out, so a constant cannot be moved: the gauge would change the model
+    masked = rbm(units.Potts((2, 3)), units.Bernoulli(2), 1, coupling=couplings.Masked((2, 3), 2, degree=2))
+    with pytest.raises(InvalidOption, match="dense couplings, found Masked"):
+        hm.fit(masked, draw(masked, 20), batch_size=10, transforms=[hm.ZeroSum()])
+
+
+# -- averaging ------------------------------------------------------------------------------------------------
+
+
+class Recorder(Transform):
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, dict[str, Tensor]]] = []
+
+    def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
+        self.seen.append((clock.fraction, parameters(machine)))
+
+
+@pytest.mark.parametrize(("last", "every"), [(0.3, 1), (0.5, 3), (1.0, 2)])
+def test_average_is_the_plain_mean(last: float, every: int) -> None:
+    machine = binary(5, 3, seed=4)
+    recorder, average = Recorder(), hm.Average(last, every)
+    for _ in range(2):  # the second run begins afresh
+        recorder.seen.clear()
+        hm.fit(machine, draw(binary(5, 3, 1), 100), epochs=10, batch_size=20, transforms=[recorder, average], seed=1)
+        window = [values for fraction, values in recorder.seen if fraction >= 1 - last][every - 1 :: every]
+        assert len(recorder.seen) == 50
+        assert len(window) == round(50 * last) // every
+        for name, value in parameters(machine).items():
+            mean = torch.stack([values[name] for values in window]).mean(0)
+            torch.testing.assert_close(value, mean, rtol=1e-12, atol=1e-14)
+            assert not torch.equal(value, recorder.seen[-1][1][name])
+
+
+def test_an_average_over_nothing_changes_nothing() -> None:
+    results = []
+    for transforms in ([], [hm.Average(last=0.01, every=100)]):
+        machine = binary(5, 3, seed=4)
+        hm.fit(machine, draw(binary(5, 3, 1), 100), epochs=2, batch_size=20, transforms=transforms, seed=1)
+        results.append(parameters(machine))
+    assert_same(*results)
+
+
+@pytest.mark.parametrize(("last", "every"), [(0.0, 1), (1.5, 1), (0.5, 0)])
+def test_impossible_averages_are_refused(last: float, every: int) -> None:
+    with pytest.raises(InvalidOption, match="expected a share"):
+        hm.Average(last, every)
