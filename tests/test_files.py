@@ -229,7 +229,7 @@ def test_truncated_anywhere(path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"\x00" * 64, b"\xff" * 64, b"hello", b"{}", (2**62).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"{]"],
+    [bytes(64), b"\xff" * 64, b"hello", b"{}", b"\xff" * 7 + b"\x00{}", b"\x02" + bytes(7) + b"{]"],
     ids=["zeros", "ones", "text", "json", "huge-header", "bad-header"],
 )
 def test_noise(path, content):
@@ -270,7 +270,7 @@ def test_pickles_are_never_opened(path, how):
         torch.save(trap, path, _use_new_zipfile_serialization=how == "torch")
     else:
         path.write_bytes(pickle.dumps(trap, protocol=int(how[-1])))
-    with pytest.raises(CheckpointError, match="can run code|corrupt or truncated"):
+    with pytest.raises(CheckpointError, match=r"can run code|corrupt or truncated"):
         hm.load(path)
     assert not mark.exists()
     content = io.BytesIO(path.read_bytes())
@@ -331,7 +331,8 @@ def test_damaged_descriptions(path, config, message):
 def test_unknown_parts(path, part, message):
     hm.save(machine(), path)
     config = machine().config()
-    config.update({key: [*value, *config[key][1:]] if isinstance(value, list) else value for key, value in part.items()})
+    for key, value in part.items():
+        config[key] = [*value, *config[key][1:]] if isinstance(value, list) else value
     rewrite(path, config=json.dumps(config))
     with pytest.raises(CheckpointError, match=message):
         hm.load(path)
@@ -342,7 +343,7 @@ def test_parameters_of_another_machine(path):
     tensors, _ = files.read_tensors(path)
     other = machine(hidden=5)
     before = {name: value.clone() for name, value in other.state_dict().items()}
-    with pytest.raises(CheckpointError, match=r"another machine: expected layers\.1\.bias of shape \(5,\), found \(3,\)"):
+    with pytest.raises(CheckpointError, match=r"another machine: expected layers\.1\.bias .* \(5,\), found \(3,\)"):
         files.load_parameters(other, path, tensors)
     assert all(torch.equal(value, before[name]) for name, value in other.state_dict().items())
     deep = hm.DeepBoltzmannMachine([units.Bernoulli(4), units.Gaussian(3), units.Bernoulli(2)])

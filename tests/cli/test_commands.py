@@ -40,9 +40,18 @@ def test_python_m_harmonium_is_the_command():
 
 def test_train_says_what_it_does_and_does_it(command, binary, tmp_path):
     run = tmp_path / "run"
-    outcome = command("train", binary, "--hidden", "bernoulli:3", "--epochs", 2, "--batch-size", 20, "--run", run, "--no-report")
+    outcome = command(
+        "train", binary, "--hidden", "bernoulli:3", "--epochs", 2, "--batch-size", 20, "--run", run, "--no-report"
+    )
     assert outcome.status == 0
-    for words in ("60 to learn from", "bernoulli:6 – bernoulli:3", "pcd:1", "sgd, learning rate 0.05", "epoch 2/2", str(run)):
+    for words in (
+        "60 to learn from",
+        "bernoulli:6 – bernoulli:3",
+        "pcd:1",
+        "sgd, learning rate 0.05",
+        "epoch 2/2",
+        str(run),
+    ):
         assert words in outcome.out
     assert [row["epoch"] for row in Run(run).read_metrics()] == [1, 2]
     assert hm.load(run).visible.shape == (6,)
@@ -52,7 +61,8 @@ def test_config_holds_everything_and_runs_again_to_the_bit(command, binary, tmp_
     options = [
         "--hidden", "spin:3", "--negative", "cd:2", "--epochs", 3, "--batch-size", 10, "--seed", 7, "--validation", 0.2,
         "--optimizer", "adam", "--schedule", "linear:0.5", "--average", 0.5, "--l1", 0.001, "--l2", 0.01,
-        "--l1-squared", 0.001, "--clip", 5, "--initialise", "sign", "--scale", 0.1, "--dtype", "float64", "--no-centred",
+        "--l1-squared", 0.001, "--clip", 5, "--initialise", "sign", "--scale", 0.1, "--dtype", "float64",
+        "--no-centred",
     ]  # fmt: skip
     first, again, other = (tmp_path / name for name in ("first", "again", "other"))
     assert command("train", binary, *options, "--run", first, "-q", "--no-report").status == 0
@@ -66,7 +76,10 @@ def test_config_holds_everything_and_runs_again_to_the_bit(command, binary, tmp_
     assert same(first, again)
     assert (again / "config.toml").read_text() == (first / "config.toml").read_text()
     # what is said on the command line wins over the file
-    assert command("train", "--config", first / "config.toml", "--seed", 8, "--run", other, "-q", "--no-report").status == 0
+    assert (
+        command("train", "--config", first / "config.toml", "--seed", 8, "--run", other, "-q", "--no-report").status
+        == 0
+    )
     assert not same(first, other)
 
 
@@ -103,8 +116,8 @@ def test_default_folder_is_numbered_and_a_given_one_is_refused(command, binary, 
 
 def test_options_change_the_training(command, binary, tmp_path):
     def weights(name: str, *options: object) -> torch.Tensor:
-        outcome = command("train", binary, "--hidden", "bernoulli:3", "--epochs", 8, "--batch-size", 20, "--run", tmp_path / name,
-                          "-q", "--no-report", *options)  # fmt: skip
+        common = ["--hidden", "bernoulli:3", "--epochs", 8, "--batch-size", 20, "-q", "--no-report"]
+        outcome = command("train", binary, *common, "--run", tmp_path / name, *options)
         assert outcome.status == 0, outcome.err
         return hm.load(tmp_path / name).coupling.weight
 
@@ -130,9 +143,18 @@ def test_options_change_the_training(command, binary, tmp_path):
 
 def test_named_data_sets_choose_their_units(command, tmp_path):
     run = tmp_path / "digits"
-    assert command("train", "digits", "--hidden", "bernoulli:4", "--epochs", 1, "--run", run, "-q", "--no-report").status == 0
+    assert (
+        command("train", "digits", "--hidden", "bernoulli:4", "--epochs", 1, "--run", run, "-q", "--no-report").status
+        == 0
+    )
     config = Run(run).read_config()
-    assert config["data"] == {"source": "digits", "binarise": "threshold", "split": "train", "validation": "test", "rows": 1442}
+    assert config["data"] == {
+        "source": "digits",
+        "binarise": "threshold",
+        "split": "train",
+        "validation": "test",
+        "rows": 1442,
+    }
     assert config["machine"]["visible"] == "bernoulli:64"
     grey = tmp_path / "grey"
     options = ["--visible", "truncated-gaussian,low=0,high=1", "--hidden", "bernoulli:4", "--epochs", 1]
@@ -161,7 +183,12 @@ def test_mixed_layers(command, tmp_path):
     np.savez(tmp_path / "mixed.npz", x=np.concatenate([pixels, label], 1))
     run = tmp_path / "run"
     visible = "bernoulli:4+potts:1x3"
-    assert command("train", tmp_path / "mixed.npz", "--visible", visible, "--epochs", 1, "--batch-size", 10, "--run", run, "-q").status == 0
+    assert (
+        command(
+            "train", tmp_path / "mixed.npz", "--visible", visible, "--epochs", 1, "--batch-size", 10, "--run", run, "-q"
+        ).status
+        == 0
+    )
     assert hm.load(run).visible.name() == "mixed"
 
 
@@ -261,7 +288,13 @@ def _train_rows_log_likelihood(machine, run: Path) -> float:
 
 def test_info(command, trained):
     outcome = command("info", trained)
-    for words in ("bernoulli:6 – bernoulli:3", "4 of 4 (finished)", "pcd:1", "checkpoints/last.safetensors", "last reconstruction"):
+    for words in (
+        "bernoulli:6 – bernoulli:3",
+        "4 of 4 (finished)",
+        "pcd:1",
+        "checkpoints/last.safetensors",
+        "last reconstruction",
+    ):
         assert words in outcome.out
     assert "bernoulli:6" in command("info", trained / "checkpoints" / "last.safetensors").out
 

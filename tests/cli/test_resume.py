@@ -38,6 +38,11 @@ def kill_after(process: subprocess.Popen[bytes], begun, delay: float) -> bool:
     return process.wait() == -signal.SIGKILL
 
 
+def watched(run: Run) -> list[dict[str, float]]:
+    """The metrics but for those that tell the time."""
+    return [{k: v for k, v in row.items() if k not in ("seconds", "samples_per_second")} for row in run.read_metrics()]
+
+
 def test_killed_runs_end_where_the_whole_one_ends(tmp_path: Path, command) -> None:
     rows = (np.random.default_rng(0).random((300, 12)) < 0.4).astype(np.uint8)
     np.save(tmp_path / "rows.npy", rows)
@@ -68,8 +73,6 @@ def test_killed_runs_end_where_the_whole_one_ends(tmp_path: Path, command) -> No
     assert expected.keys() == found.keys()
     for name in expected:
         assert torch.equal(expected[name], found[name]), name
-    watched = [[{k: v for k, v in row.items() if k not in ("seconds", "samples_per_second")} for row in r.read_metrics()]
-               for r in (whole, run)]  # fmt: skip
-    assert watched[0] == watched[1] and len(watched[0]) == EPOCHS
+    assert watched(whole) == watched(run) and len(watched(run)) == EPOCHS
     assert [epoch for epoch, _ in whole.trajectory()] == [epoch for epoch, _ in run.trajectory()]
     assert not list(run.folder.rglob("*.tmp"))

@@ -10,6 +10,7 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Generator, Tensor
 import harmonium as hm
 from harmonium import units
 from harmonium.couplings import Conv2d, Coupling, Dense, Masked
-from harmonium.training.negative import CD, PCD, Exact, NegativePhase
+from harmonium.training.negative import CD, PCD, Exact, NegativePhase, ParallelTempering, TrajectoryTempering
 
 F64 = torch.float64
 State = list[Tensor]
@@ -229,7 +230,7 @@ class MachineCase:
         parts = [UNITS[name].build(shape, source) for name, shape in self.layers]
         make = COUPLINGS[self.coupling]
         links = [
-            make(tuple(a.shape), tuple(b.shape), source, self.sign) for a, b in zip(parts, parts[1:], strict=False)
+            make(tuple(a.shape), tuple(b.shape), source, self.sign) for a, b in pairwise(parts)
         ]
         return self.kind(*parts, *links) if self.kind is hm.RBM else self.kind(parts, links)
 
@@ -322,5 +323,7 @@ class PhaseCase:
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),
     "pcd": PhaseCase(lambda: PCD(1, chains=5), _sampled_loss),
+    "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss),
+    "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss),
     "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from cases import F64, Nodes, State
@@ -37,7 +38,7 @@ class Joint:
             for k, points in enumerate(self.points):
                 p = self.marginal(k)
                 values += [p @ value**power for value in _of_layer(points)]
-            for k, (x, y) in enumerate(zip(self.points, self.points[1:], strict=False)):
+            for k, (x, y) in enumerate(pairwise(self.points)):
                 values.append((x.flatten(1).T ** power @ self.marginal(k, k + 1) @ y.flatten(1) ** power).flatten())
         mean = torch.cat(first)
         return mean, (torch.cat(second) - mean.square()).clamp_min(0.0).sqrt()
@@ -67,9 +68,7 @@ def _of_layer(x: Tensor) -> list[Tensor]:
 def statistics(state: State) -> Tensor:
     """x, x², tanh x of every unit and x_i y_j of every coupled pair, averaged over the chains."""
     values = [value.mean(0) for x in state for value in _of_layer(x)]
-    values += [
-        (x.flatten(1).T @ y.flatten(1)).flatten() / len(x) for x, y in zip(state, state[1:], strict=False)
-    ]
+    values += [(x.flatten(1).T @ y.flatten(1)).flatten() / len(x) for x, y in pairwise(state)]
     return torch.cat(values)
 
 

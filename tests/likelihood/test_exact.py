@@ -27,7 +27,8 @@ def test_log_likelihood(case):
     expected = tensor(case["logP"]).mean().item()
     result = exact(binary(case))
     rows = case["test_v"]
-    for data in (tensor(rows), torch.tensor(rows, dtype=torch.float32), tensor(rows).bool(), tensor(rows).numpy(), rows):
+    v = tensor(rows)
+    for data in (v, v.float(), v.bool(), v.numpy(), rows):
         assert result.log_likelihood(data) == pytest.approx(expected, abs=1e-11)
     many = tensor(rows).repeat(3000, 1)  # more than a chunk
     assert result.log_likelihood(many) == pytest.approx(expected, abs=1e-11)

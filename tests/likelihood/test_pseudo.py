@@ -94,7 +94,8 @@ def test_the_estimate_is_unbiased(name):
     model, n = machine(name), 20_000
     row = rows(name, 1)
     exact = pseudo_log_likelihood(model, row).item()
-    found = pseudo_log_likelihood(model, row.expand(n, *row.shape[1:]), exact=False, generator=Generator().manual_seed(4))
+    source = Generator().manual_seed(4)
+    found = pseudo_log_likelihood(model, row.expand(n, *row.shape[1:]), exact=False, generator=source)
     assert found.shape == (n,)
     error = found.std().item() / n**0.5
     assert model.visible.sites == 1 or error > 0  # it visits different sites

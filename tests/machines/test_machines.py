@@ -338,7 +338,7 @@ def test_sampling_that_is_refused(options, error, message):
 
 def test_sampling_needs_a_partition_function():
     pair = rbm(units.Gaussian(1), units.Gaussian(1), [[1.5]])
-    with pytest.raises(NotNormalisable, match="eigenvalue -0.5"):
+    with pytest.raises(NotNormalisable, match=r"eigenvalue -0\.5"):
         pair.sample(1, steps=1)
 
 

@@ -163,15 +163,15 @@ def test_exact_training_ends_where_the_gradient_vanishes(kind: str) -> None:
     machine.load_state_dict(teacher.state_dict())
     for seed, parameter in enumerate(machine.parameters()):
         if parameter.requires_grad:
-            parameter.data.add_(torch.empty_like(parameter).normal_(0.0, 0.2, generator=generator(seed + 10)))
+            parameter.data.add_(torch.empty_like(parameter).normal_(0.0, 0.1, generator=generator(seed + 10)))
     start = max(g.abs().max().item() for g in exact_gradient(machine, data).values())
     hm.fit(
         machine,
         data,
         negative=hm.Exact(),
-        epochs=900 if kind == "spin" else 400,  # spins pass a saddle on their way
+        epochs=500,
         batch_size=len(data),
-        optimizer=sgd(0.7, momentum=0.9),
+        optimizer=sgd(0.3, momentum=0.9),
         seed=0,
         initialise=False,
         metrics_every=1000,
@@ -180,7 +180,7 @@ def test_exact_training_ends_where_the_gradient_vanishes(kind: str) -> None:
     assert start > 1e-2
     assert end < 1e-4
     entropy = -(counts / counts.sum() * (counts / counts.sum()).log()).sum().item()
-    assert -entropy - log_likelihood(machine, data) < 2e-3  # only the rounding of the counts is left
+    assert -entropy - log_likelihood(machine, data) < 1e-4  # only the rounding of the counts is left
 
 
 def test_a_gradient_of_zero_stays() -> None:

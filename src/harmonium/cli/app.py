@@ -31,7 +31,8 @@ app.add_typer(data_app, name="data")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")]
 OtherData = Annotated[
-    str | None, typer.Option("--data", metavar="FILE", help="The run's data file, where it has moved.", show_default=False)
+    str | None,
+    typer.Option("--data", metavar="FILE", help="The run's data file, where it has moved.", show_default=False),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
@@ -46,7 +47,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def harmonium(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Restricted Boltzmann machines: train, measure and study them."""
 
@@ -67,7 +70,7 @@ def demo(
     from . import config as schema
     from .prepare import free_folder
 
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "data": {"source": "digits", "binarise": "threshold"},
         "machine": {"hidden": "bernoulli:128"},
         "training": {
@@ -121,19 +124,27 @@ def train(
     image: Annotated[
         str | None, typer.Option(metavar="HxW", help="Rows of a file are pictures of this size (or CxHxW).")
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="[sgd: 0.05, unbounded units 0.005; others 0.001]")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="[sgd: 0.05, unbounded units 0.005; others 0.001]")
+    ] = None,
     optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="sgd, adam, adamw or rmsprop. [sgd]")] = None,
     momentum: Annotated[float | None, typer.Option(help="Of sgd or rmsprop.")] = None,
     schedule: Annotated[
         str | None, typer.Option(metavar="NAME", help="constant, linear:0.3 or growing:10. [constant]")
     ] = None,
     centred: Annotated[bool | None, typer.Option("--centred/--no-centred", help="The centred gradient. [on]")] = None,
-    average: Annotated[float | None, typer.Option(help="Average the parameters over this last share of the run.")] = None,
+    average: Annotated[
+        float | None, typer.Option(help="Average the parameters over this last share of the run.")
+    ] = None,
     l1: Annotated[float | None, typer.Option("--l1", help="Penalty on |W|.")] = None,
     l2: Annotated[float | None, typer.Option("--l2", help="Penalty on W².")] = None,
-    l1_squared: Annotated[float | None, typer.Option("--l1-squared", help="Penalty on (Σ|W|)² of hidden units.")] = None,
+    l1_squared: Annotated[
+        float | None, typer.Option("--l1-squared", help="Penalty on (Σ|W|)² of hidden units.")
+    ] = None,
     clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient.")] = None,
-    zero_sum: Annotated[bool | None, typer.Option("--zero-sum/--no-zero-sum", help="Zero-sum gauge of potts units.")] = None,
+    zero_sum: Annotated[
+        bool | None, typer.Option("--zero-sum/--no-zero-sum", help="Zero-sum gauge of potts units.")
+    ] = None,
     initialise: Annotated[str | None, typer.Option(metavar="KIND", help="Weights: normal or sign. [normal]")] = None,
     scale: Annotated[float | None, typer.Option(help="Of the starting weights. [normal: 0.01, sign: √(0.1/N)]")] = None,
     metrics_every: Annotated[int | None, typer.Option(help="Epochs between measurements. [1]")] = None,
@@ -180,7 +191,9 @@ def _train(config: Config, run: Path, *, quiet: bool, report: bool) -> None:
 @app.command()
 def resume(
     folder: Folder,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Go on to this many epochs in all.", show_default=False)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Go on to this many epochs in all.", show_default=False)
+    ] = None,
     data: OtherData = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")] = True,
     quiet: Quiet = False,
@@ -194,7 +207,9 @@ def resume(
     done = epochs_done(folder)
     if epochs is not None:
         if epochs < done:
-            raise InvalidOption(f"{folder}: {done} epochs are done already; expected --epochs of at least that, found {epochs}")
+            raise InvalidOption(
+                f"{folder}: {done} epochs are done already; expected --epochs of at least that, found {epochs}"
+            )
         config.training.epochs = epochs
     if done >= config.training.epochs:
         print(f"{folder}: finished, all {done} epochs are done; nothing to resume (--epochs N goes on to N)")
@@ -393,7 +408,9 @@ def data_list() -> None:
         facts, status = data.info(name), data.status(name)
         found = status if status in ("embedded", "missing") else "found"
         sizes = " + ".join(f"{n:,} {split}" for split, n in facts.splits.items())
-        rows.append([name, found, facts.kind, "×".join(map(str, facts.shape)), sizes, facts.suggested_visible, facts.licence])
+        rows.append(
+            [name, found, facts.kind, "×".join(map(str, facts.shape)), sizes, facts.suggested_visible, facts.licence]
+        )
     show.table("data sets", ["name", "status", "kind", "shape", "rows", "units", "licence"], rows)
     if any(row[1] == "missing" for row in rows):
         print("How to get a missing one: harmonium data info NAME")

@@ -149,9 +149,13 @@ def _fill(target: Any, table: Mapping[str, Any], kind: str, name: str) -> None:
 
 
 def _typed(name: str, value: Any, expected: Any) -> Any:
-    kinds = [t for t in (typing.get_args(expected) if isinstance(expected, UnionType) else (expected,)) if t != NoneType]
+    kinds = [
+        t for t in (typing.get_args(expected) if isinstance(expected, UnionType) else (expected,)) if t != NoneType
+    ]
     for kind in kinds:
         if type(value) is kind or (kind is float and type(value) is int):
             return kind(value)
-    words = " or ".join({"str": "text", "int": "a whole number", "float": "a number"}.get(k.__name__, "true or false") for k in kinds)
+    words = " or ".join(
+        {"str": "text", "int": "a whole number", "float": "a number"}.get(k.__name__, "true or false") for k in kinds
+    )
     raise InvalidOption(f"{name}: expected {words}, found {value!r}")

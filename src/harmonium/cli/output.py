@@ -45,7 +45,9 @@ def _npz(array: np.ndarray, machine: RBM, image: Picture) -> bytes:
 
 def _csv(array: np.ndarray, machine: RBM, image: Picture) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[f"{x:.9g}" for x in row] for row in array.reshape(len(array), -1)])
+    csv.writer(text, lineterminator="\n").writerows(
+        [[f"{x:.9g}" for x in row] for row in array.reshape(len(array), -1)]
+    )
     return text.getvalue().encode()
 
 

@@ -52,7 +52,12 @@ def prepare(config: schema.Config) -> Setup:
 
 
 def train(
-    setup: Setup, run: str | Path, *, resume: bool = False, progress: bool = True, callbacks: list[Callback] | None = None
+    setup: Setup,
+    run: str | Path,
+    *,
+    resume: bool = False,
+    progress: bool = True,
+    callbacks: list[Callback] | None = None,
 ) -> Result:
     """Train the machine as configured, into a run folder."""
     chosen, machine = setup.config.training, setup.config.machine
@@ -158,14 +163,14 @@ def new_folder(run: str | Path) -> Path:
     """A folder for a new run; one that is in use, or that cannot be written, is refused before any work is done."""
     folder = Path(run).expanduser()
     if Run(folder).exists():
-        raise RunError(f"{folder}: holds a run already; resume it ('harmonium resume {folder}') or choose another --run")
+        raise RunError(
+            f"{folder}: holds a run already; resume it ('harmonium resume {folder}') or choose another --run"
+        )
     if folder.exists() and not folder.is_dir():
         raise RunError(f"{folder}: expected a folder for the run, found a file")
     if folder.is_dir() and any(not _leftover(path) for path in folder.iterdir()):
         raise RunError(f"{folder}: expected a new or empty folder for the run, found files in it")
     return folder
-
-
 
 
 def _leftover(path: Path) -> bool:

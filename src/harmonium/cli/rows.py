@@ -114,11 +114,15 @@ def _from_file(config: schema.Config) -> Rows:
     chosen = config.data
     path = Path(chosen.source).expanduser().resolve()
     if chosen.split is not None:
-        raise InvalidOption(f"--split is for data sets by name; {path.name} is a file (--validation 0.1 holds rows out)")
-    array = data.read(path)
+        raise InvalidOption(
+            f"--split is for data sets by name; {path.name} is a file (--validation 0.1 holds rows out)"
+        )
+    array: Tensor | np.ndarray = data.read(path)
     size, digest = path.stat().st_size, _sha256(path)
     if chosen.sha256 is not None and chosen.sha256 != digest:
-        raise RunError(f"{path}: expected the file of the recorded run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…")
+        raise RunError(
+            f"{path}: expected the file of the recorded run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
+        )
     if array.ndim == 1:
         array = array[:, None]
     _check_finite(array, path)
@@ -136,7 +140,9 @@ def _from_file(config: schema.Config) -> Rows:
     if share is not None:
         train, held_out = _hold_out(whole, share, config.training.seed)
     elif validation != "none":
-        raise InvalidOption(f"validation: expected a share of the file's rows such as 0.1, or none, found '{validation}'")
+        raise InvalidOption(
+            f"validation: expected a share of the file's rows such as 0.1, or none, found '{validation}'"
+        )
     resolved = replace(
         chosen,
         source=str(path),
@@ -225,7 +231,9 @@ def _check_finite(array: Tensor | np.ndarray, path: Path) -> None:
         if not finite.all():
             where = tuple(int(i) for i in np.argwhere(~finite)[0])
             found = float(np.asarray(chunk)[where])
-            raise InvalidData(f"{path}: expected finite numbers, found {found} at row {start + where[0]}, index {where[1:]}")
+            raise InvalidData(
+                f"{path}: expected finite numbers, found {found} at row {start + where[0]}, index {where[1:]}"
+            )
         start += len(chunk)
 
 
@@ -277,7 +285,7 @@ def _picture(row: tuple[int, ...], text: str | None) -> tuple[int, int, int] | N
         return shape
     if len(row) == 2:
         return (1, *row)
-    return row if len(row) == 3 and row[0] in (1, 3) else None  # type: ignore[return-value]
+    return row if len(row) == 3 and row[0] in (1, 3) else None
 
 
 def _share(validation: str | float | None) -> float | None:

@@ -44,8 +44,8 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], num
 def number(value: float | None, digits: int = 4) -> str:
     """A number as people read it; a dash for none.
 
-    >>> number(1234567.0), number(0.012345), number(None)
-    ('1,234,567', '0.01234', '–')
+    >>> number(1234567.0), number(0.0123461), number(None)
+    ('1,234,567', '0.01235', '–')
     """
     if value is None or not math.isfinite(value):
         return "–" if value is None else str(value)
@@ -75,7 +75,9 @@ class PlainLines(Callback):
     def on_epoch(self, progress: Progress) -> None:
         step = max(1, progress.epochs // self.lines)
         if progress.epoch % step == 0 or progress.epoch == progress.epochs:
-            shown = {k: v for k, v in progress.metrics.items() if k in ("pseudo_likelihood", "reconstruction", "seconds")}
+            shown = {
+                k: v for k, v in progress.metrics.items() if k in ("pseudo_likelihood", "reconstruction", "seconds")
+            }
             words = "  ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())
             print(f"epoch {progress.epoch}/{progress.epochs}  {words}", flush=True)
 

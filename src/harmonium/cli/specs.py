@@ -57,7 +57,9 @@ class UnitSpec:
             raise unknown("unit", name, known)
         shape = None if argument is None else parse_shape(argument, text)
         learn = options.pop("learn", None)
-        allowed = [k for k in inspect.signature(known[name].__init__).parameters if k not in ("self", "shape", "options")]
+        allowed = [
+            k for k in inspect.signature(known[name].__init__).parameters if k not in ("self", "shape", "options")
+        ]
         for option in options:
             if option not in allowed:
                 raise unknown(f"option of {name} units", option, allowed)

@@ -1,7 +1,17 @@
 """Likelihoods: every estimate is an object with a value, an interval, and whether to trust it."""
 
 from .ais import Estimate, ais, reverse_ais
+from .estimate import TwoSided, estimate
 from .exact import ExactLikelihood, exact
 from .pseudo import pseudo_log_likelihood
 
-__all__ = ["Estimate", "ExactLikelihood", "ais", "exact", "pseudo_log_likelihood", "reverse_ais"]
+__all__ = [
+    "Estimate",
+    "ExactLikelihood",
+    "TwoSided",
+    "ais",
+    "estimate",
+    "exact",
+    "pseudo_log_likelihood",
+    "reverse_ais",
+]

@@ -168,12 +168,7 @@ def betas(temperatures: Temperatures) -> list[float]:
             raise InvalidOption(f"temperatures: expected at least one step, found {temperatures}")
         return [k / temperatures for k in range(temperatures + 1)]
     values = [float(beta) for beta in temperatures]
-    if (
-        len(values) < 2
-        or values[0] != 0
-        or values[-1] != 1
-        or any(b <= a for a, b in pairwise(values))
-    ):
+    if len(values) < 2 or values[0] != 0 or values[-1] != 1 or any(b <= a for a, b in pairwise(values)):
         raise InvalidOption("temperatures: expected increasing values from 0 to 1")
     return values
 
@@ -197,16 +192,18 @@ def _anneal(
     state = [x.clone() for x in state]
     weights = torch.zeros(len(state[0]), dtype=torch.float64, device=state[0].device)
     before = {layer: path.unit(layer, schedule[0]) for layer in path.odd}
+    means = {layer: torch.empty_like(state[layer]) for layer in path.odd}
     last = len(schedule) - 1
     for k in range(1, last + 1):
         beta, previous = schedule[k], schedule[k - 1]
         gain = path.tilt(state) * (beta - previous)
         for layer in path.odd:
             responses = path.responses(layer, state)
-            unit, field_now = path.unit(layer, beta), path.field(responses, beta)
-            mean = unit.mean(field_now)
+            unit, field_before = path.unit(layer, beta), path.field(responses, previous)
+            field_now = path.field(responses, beta, last=True)
+            mean = unit.mean_(field_now, means[layer])
             gain_of = unit.log_partition_gain if fast else partial(Unit.log_partition_gain, unit)
-            change = gain_of(field_now, before[layer], path.field(responses, previous), mean)
+            change = gain_of(field_now, before[layer], field_before, mean)
             gain = gain + change.flatten(1).sum(1)
             if k < last:
                 unit.sample_(field_now, state[layer], generator, mean=mean)
@@ -214,7 +211,8 @@ def _anneal(
         weights += gain
         if k < last:
             for layer in path.even:
-                path.unit(layer, beta).sample_(path.field(path.responses(layer, state), beta), state[layer], generator)
+                field_now = path.field(path.responses(layer, state), beta, last=True)
+                path.unit(layer, beta).sample_(field_now, state[layer], generator)
     return weights, state
 
 

@@ -25,7 +25,9 @@ def hidden_activity(rbm: RBM, data: Any, *, ax: Axes | None = None) -> Figure:
     with style.look():
         ax = style.axes(ax, (5.0, 2.9))
         number = np.arange(1, len(order) + 1)
-        ax.fill_between(number, low, high, step="mid", color=style.ACCENT, alpha=0.22, linewidth=0, label="80 % of rows")
+        ax.fill_between(
+            number, low, high, step="mid", color=style.ACCENT, alpha=0.22, linewidth=0, label="80 % of rows"
+        )
         ax.step(number, means.mean(0)[order], where="mid", color=style.ACCENT, label="mean over the rows")
         ax.set(xlabel="hidden unit, most active first", ylabel="mean activity", xlim=(0.5, len(order) + 0.5))
         ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=9, borderaxespad=0.2)
@@ -41,7 +43,9 @@ def weight_histogram(machine: BoltzmannMachine, *, bins: int = 81, ax: Axes | No
         ax = style.axes(ax, (5.0, 2.9))
         for k, (weight, colour) in enumerate(zip(weights, (style.ACCENT, style.SECOND) * len(weights), strict=False)):
             label = f"coupling {k + 1}" if len(weights) > 1 else None
-            ax.hist(weight, edges, color=colour, alpha=0.85 if len(weights) == 1 else 0.5, log=True, label=label)
+            ax.hist(
+                weight, edges.tolist(), color=colour, alpha=0.85 if len(weights) == 1 else 0.5, log=True, label=label
+            )
         ax.axvline(0, color=style.FAINT, linewidth=0.8)
         ax.set(xlabel="weight", ylabel="number of weights")
         if len(weights) > 1:

@@ -142,7 +142,7 @@ def ordered_weights(rbm: RBM, count: int) -> tuple[np.ndarray, float]:
 
 
 def value_range(unit: Unit, values: np.ndarray) -> tuple[float, float]:
-    """From the smallest to the largest value of the unit; where it has none, from the values, the outermost left out."""
+    """From the smallest to the largest value of the unit; without such, that of the values, outermost left out."""
     states = unit.support.states() if not unit.event_dims else None
     if states is not None:
         return float(states.min()), float(states.max())

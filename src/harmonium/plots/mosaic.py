@@ -27,9 +27,9 @@ def mosaic(
 ) -> np.ndarray:
     """Pictures (n, height, width) or (n, channels, height, width) in a grid: (rows, columns, 4), RGBA bytes.
 
-    Each pixel becomes a square of whole size, so that nothing is blurred; the gaps between are a faint grey that suits light and dark pages. Values
-    run from ``limits[0]`` to ``limits[1]``; with ``ink`` the larger a grey value the darker, as on paper, else the
-    brighter, as in a photograph. Three channels are red, green and blue.
+    Each pixel becomes a square of whole size, so that nothing is blurred; the gaps between are a faint grey that
+    suits light and dark pages. Values run from ``limits[0]`` to ``limits[1]``; with ``ink`` the larger a grey value
+    the darker, as on paper, else the brighter, as in a photograph. Three channels are red, green and blue.
 
     >>> mosaic(np.ones((6, 8, 8)), columns=3, tile=8, gap=1).shape
     (17, 26, 4)
@@ -65,7 +65,7 @@ def tiles(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Pictures (n, height, width) or (n, channels, height, width) as tiles with thin gaps; values as in :func:`mosaic`."""
+    """Pictures (n, height, width) or (n, channels, height, width) as tiles with thin gaps; see :func:`mosaic`."""
     return show(mosaic(images, columns=columns, limits=limits, ink=ink), title, ax)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import matplotlib
 import numpy as np
@@ -43,7 +43,7 @@ _SETTINGS: dict[str, Any] = {
 @contextmanager
 def look() -> Iterator[None]:
     """The settings for the time of drawing."""
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(cast("Any", _SETTINGS)):
         yield
 
 
@@ -75,4 +75,4 @@ def heat_map(ax: Axes, values: np.ndarray, limits: tuple[float, float], label: s
         spine.set_visible(False)
     bar = figure_of(ax).colorbar(shown, ax=ax, shrink=0.85, pad=0.02, aspect=25)
     bar.set_label(label)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)

@@ -86,7 +86,9 @@ def pseudo_likelihood(subject: Subject) -> list[Row]:
     note = f"every one of the {sites} units of {' and '.join(seen)} rows"
     return [
         Row(name, "nats per row", train, test, f"a sum over {sites} units; {note}"),
-        Row(f"{name} per unit", "nats per unit", _divided(train, sites), _divided(test, sites), f"the sum over {sites}"),
+        Row(
+            f"{name} per unit", "nats per unit", _divided(train, sites), _divided(test, sites), f"the sum over {sites}"
+        ),
     ]
 
 

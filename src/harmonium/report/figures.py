@@ -20,11 +20,15 @@ def svg(figure: Figure, name: str, alt: str) -> str:
     """A figure as SVG; text stays text, and ``name`` keeps its ids apart from those of other figures."""
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        figure.savefig(
+            buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'<svg[^>]*viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{escape(alt)}">', text, count=1)
+    text = re.sub(
+        r'<svg[^>]*viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{escape(alt)}">', text, count=1
+    )
     text = _IDS.sub(rf"\g<1>{name}-", text).replace(style.INK, "currentColor")
     return re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text).replace("xlink:href", "href")
 
@@ -37,4 +41,6 @@ def png(picture: np.ndarray, alt: str) -> str:
     Image.fromarray(picture).quantize(256, method=Image.Quantize.FASTOCTREE).save(buffer, format="png", optimize=True)
     code = base64.b64encode(buffer.getvalue()).decode()
     height, width = picture.shape[:2]
-    return f'<img class="tiles" alt="{escape(alt)}" width="{width}" height="{height}" src="data:image/png;base64,{code}">'
+    return (
+        f'<img class="tiles" alt="{escape(alt)}" width="{width}" height="{height}" src="data:image/png;base64,{code}">'
+    )

@@ -20,7 +20,8 @@ def figure(content: str, title: str, shows: str, good: str, bad: str) -> str:
     """A picture with its title, what it shows, and how to tell a good one from a bad one; these are our own words."""
     return (
         f"<figure><figcaption><h3>{title}</h3><p>{shows}</p></figcaption>{content}"
-        f'<p class="judge"><span><b class="good">Good</b> {good}</span> <span><b class="bad">Bad</b> {bad}</span></p></figure>'
+        f'<p class="judge"><span><b class="good">Good</b> {good}</span> '
+        f'<span><b class="bad">Bad</b> {bad}</span></p></figure>'
     )
 
 
@@ -39,7 +40,7 @@ def facts(rows: Mapping[str, Any]) -> str:
 def cards(rows: Iterable[tuple[str, str, str]]) -> str:
     """The few numbers that count: value, name, and a word on it."""
     cells = "".join(
-        f'<li><strong>{escape(value)}</strong> <span>{escape(name)}</span> <small>{escape(word)}</small></li>'
+        f"<li><strong>{escape(value)}</strong> <span>{escape(name)}</span> <small>{escape(word)}</small></li>"
         for value, name, word in rows
     )
     return f'<ul class="cards">{cells}</ul>'

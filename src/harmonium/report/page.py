@@ -162,15 +162,17 @@ def _samples(subject: _Subject) -> list[str]:
     parts = []
     if subject.data is not None:
         shows = "Rows of the training data, chosen at random: what the machine was given."
-        parts.append(_states(subject, subject.data[:_TILES], "data", "Data", shows, "they are what you meant to train on.",
-                             "wrong contrast, scrambled or all alike: look at how they are read in."))  # fmt: skip
+        good = "they are what you meant to train on."
+        bad = "wrong contrast, scrambled or all alike: look at how they are read in."
+        parts.append(_states(subject, subject.data[:_TILES], "data", "Data", shows, good, bad))
     try:
         drawn_states = _draw(subject)
     except HarmoniumError as error:
         return [*parts, f"<p>No samples: {escape(error)}.</p>"]
     shows = f"Drawn from the machine: {_TILES} independent chains after {_sweeps(subject.machine)} Gibbs sweeps each."
-    parts.append(_states(subject, drawn_states, "samples", "Samples", shows, "as varied as the data, and as sharp.",
-                         "all alike, noise, or fewer kinds than in the data: more epochs, sweeps or chains."))  # fmt: skip
+    good = "as varied as the data, and as sharp."
+    bad = "all alike, noise, or fewer kinds than in the data: more epochs, sweeps or chains."
+    parts.append(_states(subject, drawn_states, "samples", "Samples", shows, good, bad))
     return ['<div class="grid">', *parts, "</div>"]
 
 
@@ -210,14 +212,15 @@ def _learnt(subject: _Subject) -> list[str]:
 def _receptive_fields(subject: _Subject) -> str:
     machine, image = subject.machine, subject.image
     count = min(_FIELDS, machine.hidden.size)
-    shows = "The weights of the hidden units, the strongest first: what each one looks for. Red adds to the unit's input, blue takes from it."
+    colours = "Red adds to its input, blue takes from it."
+    shows = f"The weights of each hidden unit, the strongest first: what it looks for. {colours}"
     good = "local strokes, edges or parts, different from unit to unit."
     bad = "noise (too short), many copies of one field, or almost all blank (too strong a penalty)."
     alt = f"Receptive fields of the {count} hidden units with the largest weights"
     if image is None:
         figure = plots.receptive_fields(machine, count=count, letters=subject.letters)
         if machine.visible.one_hot:
-            shows = "The weights of the strongest hidden unit, for each state at each site. Red adds to its input, blue takes from it."
+            shows = f"The weights of the strongest hidden unit, for each state at each site. {colours}"
         return html.figure(figures.svg(figure, "fields", alt), "Receptive fields", shows, good, bad)
     weights, limit = ordered_weights(machine, count)
     columns = 15 if count >= 45 else 10
@@ -233,7 +236,9 @@ def _reconstructions(subject: _Subject) -> str:
     whose = f"{subject.test_name} rows, which training did not see" if subject.test is not None else "training rows"
     shows = f"From the data to the hidden units and back, on {escape(whose)}."
     good = "close to the data, slightly smoothed."
-    bad = "blurred towards the average of all rows (too few hidden units or epochs). A perfect copy alone proves little."
+    bad = (
+        "blurred towards the average of all rows (too few hidden units or epochs). A perfect copy alone proves little."
+    )
     alt = "Data and their reconstructions"
     if subject.image is None:
         figure = plots.reconstructions(machine, rows[:500])
@@ -272,10 +277,12 @@ _CURVE_WORDS = {
 
 
 def _curves(subject: _Subject) -> list[str]:
-    parts = []
+    parts: list[str] = []
     for name in drawn(subject.history):
         title, unit = plots.METRICS.get(name, (name.replace("_", " "), ""))
-        shows, good, bad = _CURVE_WORDS.get(name, ("A number that was recorded for each epoch.", "as you expect.", "not."))
+        shows, good, bad = _CURVE_WORDS.get(
+            name, ("A number that was recorded for each epoch.", "as you expect.", "not.")
+        )
         figure = plots.learning_curve(subject.history, name)
         figure.axes[0].set_title("", loc="left")
         first, last = ([row[name] for row in subject.history if name in row][k] for k in (0, -1))
@@ -319,9 +326,7 @@ def _evaluation(subject: _Subject) -> list[str]:
     seen = f"{len(subject.data):,} training rows"
     if subject.test is not None:
         seen += f" and {len(subject.test):,} {subject.test_name} rows"
-    cells = [
-        [f"{row.name}", _number(row.train), _number(row.test), row.unit, row.better, row.note] for row in rows
-    ]
+    cells = [[f"{row.name}", _number(row.train), _number(row.test), row.unit, row.better, row.note] for row in rows]
     return [html.table(["measure", "train", subject.test_name, "in", "better", "how"], cells, f"Measured on {seen}.")]
 
 
@@ -337,7 +342,8 @@ def _configuration(subject: _Subject) -> list[str]:
     return [
         html.facts(_summary(subject)),
         "<h3>Run it again</h3>" if full else "",
-        f"<p>With the same version and the same number of threads the result is the same, to the bit.</p><pre>{escape(words)}</pre>"
+        "<p>With the same version and the same number of threads the result is the same, to the bit.</p>"
+        f"<pre>{escape(words)}</pre>"
         f"<p>Or, all of it by hand:</p><pre>{escape(full)}</pre>"
         if full
         else "",

@@ -55,10 +55,12 @@ class Path:
         low = None if all(self._flat[max(layer - 1, 0) : layer + 1]) else self.base.field(layer, state)
         return low, self.target.field(layer, state)
 
-    def field(self, responses: tuple[Tensor | None, Tensor], beta: float | Tensor) -> Tensor:
-        """The field at β from the responses at the ends."""
+    def field(self, responses: tuple[Tensor | None, Tensor], beta: float | Tensor, *, last: bool = False) -> Tensor:
+        """The field at β from the responses at the ends; ``last`` when they are not needed any more."""
         low, high = responses
-        return high * beta if low is None else _mix(low, high, beta)
+        if low is not None:
+            return _mix(low, high, beta)
+        return high.mul_(beta) if last else high * beta
 
     def tilt(self, state: Sequence[Tensor | None]) -> Tensor:
         """∂_β of the kept layers' log-weight, which is linear in β: (batch,)."""

@@ -84,24 +84,25 @@ def fit(
     >>> [row["epoch"] for row in result.history]
     [1, 2]
     """
-    return _Training(
+    training = Training(
         machine,
         data,
-        negative or PCD(1),
-        epochs,
-        batch_size,
-        optimizer,
-        transforms,
-        schedule or Constant(),
-        list(callbacks),
-        run,
-        seed,
-        validation,
-        initialise,
-        metrics_every,
-        resume,
-        config,
-    ).train(progress)
+        negative=negative,
+        epochs=epochs,
+        batch_size=batch_size,
+        optimizer=optimizer,
+        transforms=transforms,
+        schedule=schedule,
+        callbacks=callbacks,
+        run=run,
+        seed=seed,
+        validation=validation,
+        initialise=initialise,
+        metrics_every=metrics_every,
+        resume=resume,
+        config=config,
+    )
+    return training.train(progress)
 
 
 def default_learning_rate(machine: BoltzmannMachine) -> float:
@@ -115,35 +116,36 @@ def default_learning_rate(machine: BoltzmannMachine) -> float:
     return 0.05 if bounded else 0.005
 
 
-class _Training:
-    """The state of one call of :func:`fit`."""
+class Training:
+    """One call of :func:`fit` as an object, for whoever wants to go epoch by epoch; the same arguments."""
 
     def __init__(
         self,
         machine: BoltzmannMachine,
         data: Any,
-        negative: NegativePhase,
-        epochs: int,
-        batch_size: int,
-        optimizer: Any,
-        transforms: Sequence[Transform] | None,
-        schedule: Schedule,
-        callbacks: list[Callback],
-        run: str | Path | None,
-        seed: int,
-        validation: Any,
-        initialise: bool | Mapping[str, Any] | None,
-        metrics_every: int,
-        resume: bool,
-        config: dict[str, Any] | None,
+        *,
+        negative: NegativePhase | None = None,
+        epochs: int = 10,
+        batch_size: int = 100,
+        optimizer: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None = None,
+        transforms: Sequence[Transform] | None = None,
+        schedule: Schedule | None = None,
+        callbacks: Sequence[Callback] = (),
+        run: str | Path | None = None,
+        seed: int = 0,
+        validation: Any = None,
+        initialise: bool | Mapping[str, Any] | None = None,
+        metrics_every: int = 1,
+        resume: bool = False,
+        config: dict[str, Any] | None = None,
     ) -> None:
         if epochs < 1 or batch_size < 1 or metrics_every < 1:
             raise InvalidOption(
                 "expected epochs, batch_size and metrics_every of at least 1, "
                 f"found {epochs}, {batch_size}, {metrics_every}"
             )
-        self.machine, self.negative, self.epochs, self.seed = machine, negative, epochs, seed
-        self.schedule, self.callbacks, self.metrics_every = schedule, callbacks, metrics_every
+        self.machine, self.negative, self.epochs, self.seed = machine, negative or PCD(1), epochs, seed
+        self.schedule, self.callbacks, self.metrics_every = schedule or Constant(), list(callbacks), metrics_every
         self.rank, self.world = distributed.world()
         self.source = as_source(data, machine)
         self.validation = None if validation is None else as_source(validation, machine, what="validation data")
@@ -241,7 +243,7 @@ class _Training:
         with ProgressBar(self.epochs, self.epoch, progress and self.rank == 0) as bar:
             while self.epoch < self.epochs and not state.stop:
                 began = time.perf_counter()
-                self._one_epoch(bar)
+                self.one_epoch(bar)
                 self.seconds += time.perf_counter() - began
                 self.epoch += 1
                 last = self.epoch == self.epochs
@@ -263,7 +265,8 @@ class _Training:
         return Result(self.machine, self.history)
 
     @torch.no_grad()
-    def _one_epoch(self, bar: ProgressBar) -> None:
+    def one_epoch(self, bar: ProgressBar | None = None) -> None:
+        """The steps of one epoch, without measuring or keeping anything."""
         epoch = self.epoch + 1
         setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
         if setting.batch_size is not None and setting.batch_size != self.batch_size:
@@ -280,7 +283,8 @@ class _Training:
                 raise self._diverged(epoch, str(error)) from error
             if step % _CHECK_EVERY == _CHECK_EVERY - 1:
                 self._check_finite(epoch)
-                bar.update(self.epoch + (step + 1) / steps, self.history[-1] if self.history else {})
+                if bar is not None:
+                    bar.update(self.epoch + (step + 1) / steps, self.history[-1] if self.history else {})
 
     def _step(self, index: Tensor, clock: Clock) -> None:
         setting = self.schedule(clock)

@@ -298,7 +298,7 @@ class Unit(nn.Module):
             value = value.to(torch.get_default_dtype())
         value = value.detach().clone()
         try:
-            full = value.expand(self.shape).clone()
+            full = torch.empty(self.shape, dtype=value.dtype, device=value.device).copy_(value)
         except RuntimeError:
             raise InvalidOption(
                 f"{name}: expected a number or a tensor of shape {tuple(self.shape)}, found {tuple(value.shape)}"

@@ -1,0 +1,122 @@
+"""The likelihood from both sides, with a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import NotEnumerable
+from ..machines import RBM, enumeration
+from ..sampling import parallel_tempering
+from .ais import Estimate, Temperatures, ais, reverse_ais
+
+_EXACT_STATES = 2**20
+_LARGEST_GAP = 1.0  # nats between the two directions that still count as agreement
+
+
+@dataclass(frozen=True)
+class TwoSided:
+    """The mean log-likelihood of some data, bracketed: ``forward`` errs to the good side, ``reverse`` to the bad one.
+
+    All numbers are nats per row of the data. ``exact`` is there where the machine can be enumerated.
+    """
+
+    forward: Estimate
+    reverse: Estimate
+    mean_free_energy: float
+    rows: int
+    exact: float | None
+    problems: tuple[str, ...]
+
+    @property
+    def value(self) -> float:
+        """The log-likelihood: exact where that is known, else half way between the two directions."""
+        if self.exact is not None:
+            return self.exact
+        return (self.from_forward + self.from_reverse) / 2
+
+    @property
+    def from_forward(self) -> float:
+        """With the forward estimate of ln Z: in the mean too good."""
+        return -self.mean_free_energy - self.forward.value
+
+    @property
+    def from_reverse(self) -> float:
+        """With the reverse estimate of ln Z: in the mean too bad."""
+        return -self.mean_free_energy - self.reverse.value
+
+    @property
+    def gap(self) -> float:
+        """How far the two directions are apart, in nats."""
+        return self.from_forward - self.from_reverse
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """From the lower end of the reverse estimate to the upper end of the forward one."""
+        if self.exact is not None:
+            return self.exact, self.exact
+        ends = (*self.forward.interval, *self.reverse.interval)
+        return -self.mean_free_energy - max(ends), -self.mean_free_energy - min(ends)
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether the number is exact, or nothing speaks against it."""
+        return self.exact is not None or not self.problems
+
+
+@torch.no_grad()
+def estimate(
+    machine: RBM,
+    data: Tensor,
+    *,
+    runs: int = 100,
+    temperatures: Temperatures = 10_000,
+    samples: Tensor | None = None,
+    sampling_steps: int = 1000,
+    seed: int = 0,
+) -> TwoSided:
+    """The mean log-likelihood of ``data`` (n, *visible) by annealing in both directions, and whether to trust it.
+
+    The base has the data's single-site statistics. The reverse direction starts at ``samples`` of the model, by default
+    from parallel tempering, whose ladder has to carry states from end to end.
+
+    >>> import harmonium as hm
+    >>> data = hm.data.load("digits", binarise="threshold")
+    >>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
+    >>> _ = hm.fit(rbm, data, epochs=3, seed=0, progress=False)
+    >>> result = hm.likelihood.estimate(rbm, data, temperatures=500, sampling_steps=100)
+    >>> result.trustworthy, abs(result.gap) < 0.5
+    (True, True)
+    """
+    data = machine.as_states(data)
+    problems: list[str] = []
+    if samples is None:
+        tempered = parallel_tempering(machine, runs, steps=sampling_steps, base=data, seed=seed)
+        samples = tempered.samples
+        if tempered.round_trips < runs:
+            problems.append(
+                f"the samples behind the reverse estimate have hardly mixed: {tempered.round_trips} round trips "
+                f"of {runs} chains"
+            )
+    forward = ais(machine, runs=runs, temperatures=temperatures, base=data, seed=seed + 1)
+    reverse = reverse_ais(machine, samples, temperatures=temperatures, base=data, seed=seed + 2)
+    free_energy = sum(machine.free_energy(chunk).double().sum().item() for chunk in data.split(4096)) / len(data)
+    problems += [f"forward: {problem}" for problem in forward.problems]
+    problems += [f"reverse: {problem}" for problem in reverse.problems]
+    gap = reverse.value - forward.value
+    spread = 3 * (forward.standard_error + reverse.standard_error)
+    if abs(gap) > _LARGEST_GAP:
+        problems.append(f"the two directions are {gap:.2f} nats apart: the truth is somewhere between")
+    elif gap < -spread:
+        problems.append(f"reverse lies {-gap:.2f} nats below forward: its samples are not the model's")
+    return TwoSided(forward, reverse, free_energy, len(data), _exact(machine, free_energy), tuple(problems))
+
+
+def _exact(machine: RBM, free_energy: float) -> float | None:
+    try:
+        _, states = enumeration.cheaper_parity(machine)
+    except NotEnumerable:
+        return None
+    return -free_energy - machine.log_partition() if states <= _EXACT_STATES else None

@@ -1,0 +1,30 @@
+"""The examples of docs/cli.md work, one after the other, as a reader would type them."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def test_examples(command, tmp_path, monkeypatch):
+    if not DOCS.exists():
+        pytest.skip("the documentation is not beside the tests")
+    text = DOCS.read_text(encoding="utf-8")
+    lines = [line.strip() for line in text.splitlines() if line.startswith("    harmonium ")]
+    assert len(lines) >= 8
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).integers(0, 2, (80, 5))
+    np.savetxt("mine.csv", rows, fmt="%d", delimiter=",", header="a,b,c,d,e", comments="")
+    for line in lines:
+        words = shlex.split(line)[1:]
+        outcome = command(*words, *(["--epochs", 2] if words[0] == "demo" else []))
+        assert outcome.status == 0, (line, outcome.err)
+    own = text.split("```toml")[1].split("```")[0]
+    (tmp_path / "own.toml").write_text(own)
+    assert command("train", "--config", "own.toml", "--run", "runs/own", "-q", "--no-report").status == 0
+    assert (tmp_path / "digits.png").exists()

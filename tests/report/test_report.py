@@ -1,0 +1,195 @@
+"""The page stands alone, says what is true, and cannot be broken by a user's strings."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import harmonium as hm
+from harmonium import report
+from harmonium.report import evaluation
+
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """The elements of a page; fails where tags do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def fit(folder: Path, rbm: hm.RBM, rows: torch.Tensor, **options: object) -> Path:
+    hm.fit(rbm, rows, epochs=3, batch_size=10, run=folder, progress=False, validation=rows[:10], **options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory) -> Path:
+    rows = (torch.rand(40, 12, generator=torch.Generator().manual_seed(0)) < 0.5).float()
+    rbm = hm.RBM(hm.units.Bernoulli(12), hm.units.Bernoulli(5))
+    folder = fit(tmp_path_factory.mktemp("runs") / "pictures", rbm, rows)
+    assert report.write(folder, data=rows, test=rows[:10], image=(1, 3, 4)) == folder / "report.html"
+    return folder / "report.html"
+
+
+def test_page_is_whole_and_stands_alone(pictures):
+    text = pictures.read_text(encoding="utf-8")
+    page = Page(text)
+    assert not re.search(r"https?://(?!www\.w3\.org/)", text)
+    assert not page.all("script") and not page.all("link") and not page.all("iframe")
+    for attributes in page.all("img"):
+        assert attributes["src"].startswith("data:image/png;base64,") and attributes["alt"]
+    assert "@import" not in text and "url(http" not in text
+    assert page.all("html")[0]["lang"] == "en" and page.all("meta")[1]["name"] == "viewport"
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_page_has_its_pictures_with_words(pictures):
+    page = Page(pictures.read_text(encoding="utf-8"))
+    assert len(page.all("img")) == 4  # data, samples, receptive fields, reconstructions
+    assert len(page.all("svg")) == 6  # four curves, activity, weights
+    assert len(page.all("figure")) == 10
+    for attributes in page.all("svg"):
+        assert attributes["role"] == "img" and attributes["aria-label"]
+    words = " ".join(page.words)
+    for title in ("Data", "Samples", "Receptive fields", "Reconstructions", "Hidden activity", "Weights"):
+        assert title in words
+    assert words.count("Good") == words.count("Bad") == 10
+    assert page.all("h1") and len(page.all("h2")) == 6
+
+
+def test_ids_of_all_charts_are_different(pictures):
+    page = Page(pictures.read_text(encoding="utf-8"))
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    used = re.findall(r'(?:url\(#|href="#)([^")]+)', pictures.read_text(encoding="utf-8"))
+    assert used and set(used) <= set(ids)
+
+
+def test_pictures_hold_the_tiles(pictures):
+    page = Page(pictures.read_text(encoding="utf-8"))
+    data = page.all("img")[0]
+    picture = Image.open(io.BytesIO(base64.b64decode(data["src"].split(",")[1])))
+    zoom = round(48 / 4)
+    assert picture.size == (10 * (4 * zoom + 3) - 3, 4 * (3 * zoom + 3) - 3)
+    assert picture.size == (int(data["width"]), int(data["height"]))
+
+
+@pytest.mark.parametrize(
+    "visible",
+    [hm.units.Gaussian(6), hm.units.Potts((3, 4)), hm.units.Multinomial(6), hm.units.Poisson(6)],
+    ids=lambda unit: unit.name(),
+)
+def test_other_kinds_of_data(tmp_path, visible):
+    generator = torch.Generator().manual_seed(0)
+    if visible.one_hot:
+        rows = torch.eye(4)[torch.randint(4, (40, 3), generator=generator)]
+    else:
+        rows = torch.randint(1, 4, (40, 6), generator=generator).float()
+    folder = fit(tmp_path / "run", hm.RBM(visible, hm.units.Bernoulli(3)), rows)
+    page = Page(report.write(folder, data=rows, test=rows[:10]).read_text(encoding="utf-8"))
+    assert not page.all("img") and len(page.all("svg")) >= 8
+
+
+def test_a_run_without_its_data(tmp_path):
+    folder = fit(tmp_path / "run", hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2)), torch.ones(20, 4))
+    words = " ".join(Page(report.write(folder).read_text(encoding="utf-8")).words)
+    assert "Samples" in words and "Receptive fields" in words and "Reconstructions" not in words
+
+
+def test_strings_of_the_user_are_escaped(tmp_path):
+    nasty = '<script>alert("x")</script>'
+    rows = torch.ones(20, 4)
+    config = {"data": {"source": f"{nasty}&.csv"}, "training": {"epochs": 3, "optimizer": nasty, "learning_rate": 0.1}}
+    folder = fit(tmp_path / "<b>run", hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2)), rows, config=config)
+    text = report.write(folder, data=rows, test=rows, test_name=nasty).read_text(encoding="utf-8")
+    assert not Page(text).all("script") and "<b>run" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_the_page_is_the_same_each_time(pictures, tmp_path):
+    before = pictures.read_text(encoding="utf-8")
+    rows = (torch.rand(40, 12, generator=torch.Generator().manual_seed(0)) < 0.5).float()
+    report.write(pictures.parent, data=rows, test=rows[:10], image=(1, 3, 4))
+    assert pictures.read_text(encoding="utf-8") == before
+
+
+def test_deep_machines_are_refused(tmp_path):
+    deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(n) for n in (3, 2, 2)])
+    hm.save(deep, tmp_path / "checkpoints" / "last.safetensors")
+    with pytest.raises(hm.errors.RunError, match="two layers"):
+        report.write(tmp_path)
+
+
+# -- the numbers ------------------------------------------------------------------------------------------------
+
+
+def test_evaluation_agrees_with_enumeration():
+    rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3))
+    rbm.initialise(scale=0.7, seed=0)
+    train, test = (torch.randint(2, (n, 4), generator=torch.Generator().manual_seed(n)).float() for n in (20, 7))
+    table = {row.name: row for row in evaluation.evaluate(evaluation.Subject(rbm, train, test))}
+    states, log_p = rbm.distribution()
+    index = {tuple(state.tolist()): p.item() for state, p in zip(states, log_p, strict=True)}
+
+    def exact(rows: torch.Tensor) -> float:
+        return sum(index[tuple(row.tolist())] for row in rows) / len(rows)
+
+    def pseudo(rows: torch.Tensor) -> float:
+        total = 0.0
+        for row in rows:
+            for i in range(4):
+                flipped = row.clone()
+                flipped[i] = 1 - row[i]
+                here, there = index[tuple(row.tolist())], index[tuple(flipped.tolist())]
+                total += here - torch.logaddexp(torch.tensor(here), torch.tensor(there)).item()
+        return total / len(rows)
+
+    for rows, side in ((train, "train"), (test, "test")):
+        assert getattr(table["log-likelihood, exact"], side) == pytest.approx(exact(rows), abs=1e-5)
+        assert getattr(table["pseudo-log-likelihood"], side) == pytest.approx(pseudo(rows), abs=1e-5)
+        assert getattr(table["pseudo-log-likelihood per unit"], side) == pytest.approx(pseudo(rows) / 4, abs=1e-5)
+    gap = exact(train) - exact(test)  # ⟨F⟩_test - ⟨F⟩_train: ln Z cancels
+    assert table["free-energy gap"].test == pytest.approx(gap, abs=1e-5)
+
+
+def test_what_cannot_be_measured_says_why():
+    rbm = hm.RBM(hm.units.Gaussian(40), hm.units.Gaussian(30))
+    table = {row.name: row for row in evaluation.evaluate(evaluation.Subject(rbm, torch.zeros(5, 40)))}
+    for name in ("log-likelihood, exact", "pseudo-log-likelihood"):
+        assert table[name].train is None and table[name].note
+    assert table["free-energy gap"].test is None and "held-out" in table["free-energy gap"].note
+    square = hm.RBM(hm.units.Bernoulli(12), hm.units.Bernoulli(12))
+    large = evaluation.exact(evaluation.Subject(square, torch.zeros(1, 12), most_states=100))
+    assert large[0].train is None and "4096" in large[0].note
