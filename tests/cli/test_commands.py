@@ -135,6 +135,7 @@ def test_options_change_the_training(command, binary, tmp_path):
         "scale": ("--scale", 0.5),
         "chains": ("--chains", 7),
         "exact": ("--negative", "exact"),
+        "tempering": ("--negative", "parallel-tempering:1,rungs=3"),
         "held": ("--validation", 0.5),
     }
     for name, options in changes.items():

@@ -318,12 +318,18 @@ class PhaseCase:
     build: Callable[[], NegativePhase]
     loss: Callable[[hm.RBM, NegativePhase, Tensor], Tensor]
     enumerates: bool = False  # whether one of the two layers has to be finite
+    slow: bool = False  # each unit above and below one other kind instead of every pair
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of units on which the phase is tried."""
+        chosen = [pair for pair in PAIRS if not self.enumerates or set(pair) & set(FINITE)]
+        return [pair for pair in chosen if pair[0] == "spin" or pair[1] == "binomial"] if self.slow else chosen
 
 
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),
     "pcd": PhaseCase(lambda: PCD(1, chains=5), _sampled_loss),
-    "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss),
-    "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss),
+    "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss, slow=True),
+    "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss, slow=True),
     "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
 }

@@ -103,7 +103,9 @@ def train(
     hidden: Annotated[
         str | None, typer.Option(metavar="UNIT:N", help="Hidden units, such as bernoulli:500. [bernoulli:100]")
     ] = None,
-    negative: Annotated[str | None, typer.Option(metavar="METHOD:K", help="cd:K, pcd:K or exact. [pcd:1]")] = None,
+    negative: Annotated[
+        str | None, typer.Option(metavar="METHOD:K", help="cd:K, pcd:K, parallel-tempering:K,rungs=N or exact. [pcd:1]")
+    ] = None,
     chains: Annotated[int | None, typer.Option(help="Persistent chains. [as many as rows in a batch]")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data. [10]")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows of a step. [100]")] = None,
@@ -286,7 +288,7 @@ def _plan(setup: Setup, run: Path) -> None:
             "data": f"{rows.title} ({config.data.source}){binarised}",
             "rows": f"{len(rows.train):,} to learn from, " + (f"{len(held):,} held out" if held else "none held out"),
             "machine": f"RBM {config.machine.visible} – {config.machine.hidden}, {parameters:,} parameters, "
-            f"{config.machine.dtype} on {chosen.device}, {chosen.threads} threads",
+            f"{config.machine.dtype} on {chosen.device}, {chosen.threads} thread{'s' * (chosen.threads != 1)}",
             "negative phase": chosen.negative + chains,
             "optimiser": f"{chosen.optimizer}, learning rate {chosen.learning_rate:g}{momentum}",
             "schedule": f"{chosen.schedule}, {chosen.epochs} epochs of batches of {chosen.batch_size}",

@@ -48,7 +48,7 @@ def learning_curve(history: Sequence[dict[str, float]], name: str, *, ax: Axes |
         raise InvalidData(f"learning curve: expected a metric '{name}' in the history, found none")
     title, unit = METRICS.get(name, (name.replace("_", " "), ""))
     with style.look():
-        ax = style.axes(ax, (3.6, 2.4))
+        ax = style.axes(ax, (4.6, 2.8))
         epochs, values = points.T
         window = len(values) // 20
         many = window >= 3

@@ -53,16 +53,20 @@ class PathLadder:
 
     @property
     def size(self) -> int:
+        """The number of rungs."""
         return len(self.betas)
 
     @property
     def top(self) -> BoltzmannMachine:
+        """The machine of the last rung."""
         return self.path.target
 
     def unit(self, layer: int, rungs: Tensor) -> Unit:
+        """The units of a layer with the parameters of the given rungs stacked in front."""
         return self.path.unit(layer, self.betas[rungs].unsqueeze(1))
 
     def fields(self, layer: int, state: list[Tensor], shifts: Sequence[int]) -> list[Tensor]:
+        """The fields on a layer when the states of rung k are seen by rung k + shift (clamped to the ladder)."""
         flat = [x.flatten(0, 1) for x in state]
         low, high = self.path.responses(layer, flat)
         shape = (*state[0].shape[:2], *high.shape[1:])
@@ -83,18 +87,22 @@ class MachineLadder:
 
     @property
     def size(self) -> int:
+        """The number of rungs."""
         return len(self.machines)
 
     @property
     def top(self) -> BoltzmannMachine:
+        """The machine of the last rung."""
         return self.machines[-1]
 
     def unit(self, layer: int, rungs: Tensor) -> Unit:
+        """The units of a layer with the parameters of the given rungs stacked in front."""
         natural = [self.machines[k].units[layer].natural() for k in rungs.tolist()]
         stacked = {name: torch.stack([n[name] for n in natural]).unsqueeze(1) for name in natural[0]}
         return self.top.units[layer].with_natural(stacked)
 
     def fields(self, layer: int, state: list[Tensor], shifts: Sequence[int]) -> list[Tensor]:
+        """The fields on a layer when the states of rung k are seen by rung k + shift (clamped to the ladder)."""
         return [
             torch.stack(
                 [

@@ -235,7 +235,8 @@ class Training:
 
     # -- the loop -------------------------------------------------------------------------------------------
 
-    def train(self, progress: bool) -> Result:
+    def train(self, progress: bool = True) -> Result:
+        """All epochs that are left, with metrics, callbacks and checkpoints."""
         state = Progress(self.machine, self.negative, self.epoch, self.epochs, history=self.history)
         for callback in self.callbacks:
             callback.on_start(state)

@@ -293,10 +293,11 @@ class Unit(nn.Module):
         return product.sum(-1) if self.event_dims else product
 
     def _parameter(self, name: str, value: Value) -> nn.Parameter:
-        value = torch.as_tensor(value)
+        """A natural parameter of the layer's shape; plain numbers take the type of the bias, which comes first."""
+        plain = self.bias.dtype if "bias" in self._parameters else torch.get_default_dtype()
+        value = value.detach() if isinstance(value, Tensor) else torch.as_tensor(value, dtype=plain)
         if not value.is_floating_point():
-            value = value.to(torch.get_default_dtype())
-        value = value.detach().clone()
+            value = value.to(plain)
         try:
             full = torch.empty(self.shape, dtype=value.dtype, device=value.device).copy_(value)
         except RuntimeError:

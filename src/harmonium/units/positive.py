@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import torch
+import math
+
 from torch import Tensor
 
 from ..errors import InvalidOption
 from .base import Value
 
 
-def log_of_positive(name: str, value: Value) -> Tensor:
+def log_of_positive(name: str, value: Value) -> Value:
     """ln of a parameter that must be positive and finite.
 
     >>> log_of_positive("precision", 1.0)
-    tensor(0.)
+    0.0
     """
-    value = torch.as_tensor(value)
-    if not bool((value > 0).all()):
-        raise InvalidOption(f"{name}: expected positive values, found {value.min().item():g}")
-    return value.log()
+    smallest = value.min().item() if isinstance(value, Tensor) else value
+    if not smallest > 0:
+        raise InvalidOption(f"{name}: expected positive values, found {smallest:g}")
+    return value.log() if isinstance(value, Tensor) else math.log(value)
