@@ -18,8 +18,8 @@ ROOT = Path(harmonium.__file__).parent
 
 #: a module imports only from the left of itself (and from its own package)
 ORDER = [
-    *("__version__", "errors", "noise", "units", "couplings", "machines", "files", "data"),
-    *("sampling", "meanfield", "likelihood", "training", "analysis", "tasks", "plots", "report", "sklearn", "cli"),
+    *("__version__", "errors", "noise", "units", "couplings", "machines", "files", "data", "sampling", "meanfield"),
+    *("likelihood", "training", "recipe", "analysis", "tasks", "plots", "report", "sklearn", "cli"),
 ]
 RANK = {name: rank for rank, name in enumerate(ORDER)}
 TOP = {"__init__", "__main__"}  # the face of the package sees all of it

@@ -5,6 +5,8 @@ All functions draw from a ``torch.Generator`` (or torch's default one), so the s
 
 from __future__ import annotations
 
+import threading
+
 import torch
 from torch import Generator, Tensor
 
@@ -30,12 +32,43 @@ def bernoulli_(p: Tensor, out: Tensor, generator: Generator | None = None) -> Te
     """
     if p.device.type != "cpu":
         return torch.lt(torch.rand(p.shape, dtype=p.dtype, device=p.device, generator=generator), p, out=out)
-    n = p.numel()
-    words = torch.empty(n // 4 + 1, dtype=torch.int64).random_(-(2**63), None, generator=generator)
-    bits = torch.empty(n + 1, dtype=p.dtype).copy_(words.view(torch.int16)[: n + 1])
-    draw = torch.add(bits[1:], bits[:-1], alpha=_LOW_BITS)
-    threshold = torch.add(torch.tensor(-32768.5, dtype=p.dtype), p, alpha=65536.0)
-    return torch.lt(draw.view(p.shape), threshold, out=out)
+    scratch = _scratch(p)
+    scratch.words.random_(-(2**63), None, generator=generator)
+    scratch.bits.copy_(scratch.halves)
+    torch.add(scratch.high, scratch.low, alpha=_LOW_BITS, out=scratch.draw)
+    torch.add(scratch.offset, p, alpha=65536.0, out=scratch.threshold)
+    return torch.lt(scratch.draw, scratch.threshold, out=out)
+
+
+class _Scratch:
+    """Buffers for draws of one shape, kept because allocating them costs as much as the draws."""
+
+    def __init__(self, shape: torch.Size, dtype: torch.dtype) -> None:
+        n = shape.numel()
+        self.words = torch.empty(n // 4 + 1, dtype=torch.int64)
+        self.halves = self.words.view(torch.int16)[: n + 1]
+        self.bits = torch.empty(n + 1, dtype=dtype)
+        self.high, self.low = self.bits[1:].view(shape), self.bits[:-1].view(shape)
+        self.draw, self.threshold = torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=dtype)
+        self.offset = torch.tensor(-32768.5, dtype=dtype)
+
+
+_kept = threading.local()
+_MOST_KEPT, _LARGEST_KEPT = 16, 2**22
+
+
+def _scratch(p: Tensor) -> _Scratch:
+    """The buffers for draws like ``p``; those of the last few shapes are kept, for each thread its own."""
+    if p.numel() > _LARGEST_KEPT:
+        return _Scratch(p.shape, p.dtype)
+    kept: dict[object, _Scratch] = _kept.__dict__.setdefault("scratch", {})
+    key = (p.shape, p.dtype)
+    found = kept.get(key)
+    if found is None:
+        if len(kept) >= _MOST_KEPT:
+            kept.pop(next(iter(kept)))
+        found = kept[key] = _Scratch(p.shape, p.dtype)
+    return found
 
 
 def bernoulli(p: Tensor, generator: Generator | None = None) -> Tensor:

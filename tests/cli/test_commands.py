@@ -279,7 +279,7 @@ def test_evaluate_gives_the_exact_likelihood(command, trained):
 
 
 def _train_rows_log_likelihood(machine, run: Path) -> float:
-    from harmonium.cli.prepare import prepare, read_config
+    from harmonium.recipe.setup import prepare, read_config
 
     setup = prepare(read_config(run))
     rows = setup.rows.train.rows(torch.arange(len(setup.rows.train)), machine)
@@ -330,7 +330,7 @@ def test_demo_leaves_a_report(command, tmp_path, monkeypatch):
 
 def test_ctrl_c_says_how_to_go_on(command, binary, tmp_path, monkeypatch):
     from harmonium import training
-    from harmonium.cli import prepare
+    from harmonium.recipe import setup
 
     real, calls = training.fit, []
 
@@ -339,7 +339,7 @@ def test_ctrl_c_says_how_to_go_on(command, binary, tmp_path, monkeypatch):
         real(*arguments, **{**options, "epochs": 1})  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prepare.training, "fit", interrupted)
+    monkeypatch.setattr(setup.training, "fit", interrupted)
     run = tmp_path / "run"
     outcome = command("train", binary, "--epochs", 3, "--batch-size", 20, "--run", run)
     assert outcome.status == 130 and f"harmonium resume {run}" in outcome.err and calls == [3]

@@ -201,9 +201,7 @@ def _masked(lower: tuple[int, ...], upper: tuple[int, ...], source: Generator, s
 
 def _conv2d(lower: tuple[int, ...], upper: tuple[int, ...], source: Generator, sign: str) -> Coupling:
     (channels, height, width), (features, _, _) = lower, upper
-    return Conv2d(
-        (channels, height, width), upper, kernel=2, weight=weights((features, channels, 2, 2), source, sign)
-    )
+    return Conv2d((channels, height, width), upper, kernel=2, weight=weights((features, channels, 2, 2), source, sign))
 
 
 COUPLINGS: dict[str, Callable[[tuple[int, ...], tuple[int, ...], Generator, str], Coupling]] = {
@@ -229,9 +227,7 @@ class MachineCase:
         source = generator(self)
         parts = [UNITS[name].build(shape, source) for name, shape in self.layers]
         make = COUPLINGS[self.coupling]
-        links = [
-            make(tuple(a.shape), tuple(b.shape), source, self.sign) for a, b in pairwise(parts)
-        ]
+        links = [make(tuple(a.shape), tuple(b.shape), source, self.sign) for a, b in pairwise(parts)]
         return self.kind(*parts, *links) if self.kind is hm.RBM else self.kind(parts, links)
 
     def nodes(self, machine: hm.BoltzmannMachine) -> list[Nodes]:
@@ -249,9 +245,7 @@ MACHINES: dict[str, MachineCase] = {
     "rbm-masked": MachineCase(hm.RBM, (("spin", (4,)), ("bernoulli", (3,))), "masked"),
     "rbm-conv2d": MachineCase(hm.RBM, (("bernoulli", (1, 3, 3)), ("spin", (1, 2, 2))), "conv2d"),
     "chain": MachineCase(hm.BoltzmannMachine, (("potts", (2,)), ("bernoulli", (3,)))),
-    "deep": MachineCase(
-        hm.DeepBoltzmannMachine, (("bernoulli", (3,)), ("bernoulli", (2,)), ("bernoulli", (2,)))
-    ),
+    "deep": MachineCase(hm.DeepBoltzmannMachine, (("bernoulli", (3,)), ("bernoulli", (2,)), ("bernoulli", (2,)))),
     "deep-units": MachineCase(hm.DeepBoltzmannMachine, (("spin", (2,)), ("gaussian", (1,)), ("potts", (1,)))),
     "deep-relu": MachineCase(hm.DeepBoltzmannMachine, (("truncated-gaussian", (1,)), ("spin", (2,)), ("relu", (1,)))),
     "deep-four": MachineCase(

@@ -157,9 +157,7 @@ def test_download_over_http(mirror, no_proxy, own, cache):
     assert (cache / FILE.name).read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize(
-    ("page", "why"), [("bad", "wrong checksum"), ("cut", "wrong checksum"), ("none", "404")]
-)
+@pytest.mark.parametrize(("page", "why"), [("bad", "wrong checksum"), ("cut", "wrong checksum"), ("none", "404")])
 def test_a_failed_download_leaves_nothing_behind(mirror, no_proxy, own, cache, page, why):
     file = DataFile(FILE.name, SHA, len(CONTENT), url=f"{mirror}/{page}")
     with pytest.raises(errors.DataNotFound, match=rf"the download of {mirror}/{page} failed: .*{why}"):

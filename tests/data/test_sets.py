@@ -101,9 +101,7 @@ def test_threshold_of_bytes_is_above_127():
 
 def test_sampled_pixels_have_the_levels_as_probabilities():
     levels = data.load("digits", split="all")
-    draws = torch.stack(
-        [data.load("digits", split="all", binarise="sample", seed=seed) for seed in range(12)]
-    )
+    draws = torch.stack([data.load("digits", split="all", binarise="sample", seed=seed) for seed in range(12)])
     assert set(draws.unique().tolist()) == {0, 1}
     assert (draws.mean(0)[levels == 0] == 0).all() and (draws.mean(0)[levels == 1] == 1).all()
     for level in range(1, 16):

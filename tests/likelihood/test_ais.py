@@ -12,8 +12,8 @@ from harmonium.likelihood import Estimate, ais, reverse_ais
 from harmonium.likelihood.ais import betas, outlying
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
-from cases import MACHINES, PAIRS, generator, id_of, rbm  # noqa: E402
-from oracle import joint  # noqa: E402
+from cases import MACHINES, PAIRS, generator, id_of, rbm
+from oracle import joint
 
 SOME = [pair for pair in PAIRS if "bernoulli" in pair or "gaussian" in pair]
 

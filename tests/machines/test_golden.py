@@ -157,6 +157,4 @@ def test_contrastive_loss():
     loss = len(v) * hm.losses.contrastive(machine, v, other)
     loss.backward()
     assert loss.item() == pytest.approx(-case["multinary"]["L_eq6"], abs=1e-12)
-    torch.testing.assert_close(
-        -machine.coupling.weight.grad, tensor(case["multinary"]["grad_W"]), rtol=0, atol=1e-12
-    )
+    torch.testing.assert_close(-machine.coupling.weight.grad, tensor(case["multinary"]["grad_W"]), rtol=0, atol=1e-12)

@@ -172,9 +172,7 @@ def test_spins_and_bits(n, m, seed):
     """s = 2v - 1 and t = 2h - 1 give the same distribution with mapped parameters."""
     bits = machine(n, m, seed)
     W, b, c = (p.detach() for p in (bits.coupling.weight, bits.visible.bias, bits.hidden.bias))
-    spins = rbm(
-        units.Spin(n, bias=b / 2 + W.sum(1) / 4), units.Spin(m, bias=c / 2 + W.sum(0) / 4), (W / 4).tolist()
-    )
+    spins = rbm(units.Spin(n, bias=b / 2 + W.sum(1) / 4), units.Spin(m, bias=c / 2 + W.sum(0) / 4), (W / 4).tolist())
     constant = (b.sum() / 2 + c.sum() / 2 + W.sum() / 4).item()
     assert bits.log_partition() == pytest.approx(spins.log_partition() + constant, abs=1e-10)
     v = binary(4, n, seed)

@@ -226,3 +226,25 @@ def test_only_two_layers_for_the_chains_of_an_rbm() -> None:
 def test_impossible_phases_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(hm.errors.InvalidOption, match="expected k"):
         hm.PCD(**options)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_a_plain_step_is_the_step_of_the_written_gradient(centred: bool) -> None:
+    """W ← W - lr·g straight from the factors equals torch's own step on the dense gradient."""
+    data = (torch.rand(40, 12, generator=torch.Generator().manual_seed(0)) < 0.4).double()
+    ends = []
+    for momentum in (0.0, 1e-300):  # a momentum that changes nothing, but needs the gradient in .grad
+        machine = hm.RBM(hm.units.Bernoulli(12), hm.units.Bernoulli(5)).double()
+        hm.fit(
+            machine,
+            data,
+            negative=hm.PCD(2),
+            epochs=3,
+            batch_size=10,
+            transforms=[hm.Centred()] if centred else [],
+            optimizer=lambda p, momentum=momentum: torch.optim.SGD(p, lr=0.1, momentum=momentum),
+            progress=False,
+        )
+        ends.append(machine.coupling.weight.detach())
+        assert (machine.coupling.weight.grad is None) == (momentum == 0.0)
+    torch.testing.assert_close(ends[0], ends[1], rtol=1e-10, atol=1e-12)

@@ -25,6 +25,7 @@ import harmonium as hm
 from harmonium import couplings, units
 from harmonium.errors import InvalidOption
 from harmonium.machines import RBM, BoltzmannMachine
+from harmonium.training.negative.base import learnt_links
 from harmonium.training.schedules import Clock
 from harmonium.training.transforms import Transform
 from harmonium.units import Unit
@@ -234,6 +235,13 @@ def test_centring_rate(rate: float) -> None:
 # -- penalties ------------------------------------------------------------------------------------------------
 
 
+def with_links(machine: hm.RBM) -> hm.Exact:
+    """A phase that holds the gradients of the couplings, as they stand in ``.grad``."""
+    phase = hm.Exact()
+    phase.links = learnt_links(machine)
+    return phase
+
+
 @pytest.mark.parametrize("kind", ["bernoulli", "potts", "masked", "conv2d"])
 @pytest.mark.parametrize("penalty", [hm.L1(0.3), hm.L2(0.7), hm.L1Squared(0.4)], ids=["l1", "l2", "l1-squared"])
 def test_a_penalty_adds_the_slope_of_its_value(penalty: Any, kind: str) -> None:
@@ -243,7 +251,7 @@ def test_a_penalty_adds_the_slope_of_its_value(penalty: Any, kind: str) -> None:
     for bias in (*machine.visible.biases(), *machine.hidden.biases()):
         bias.grad = torch.zeros_like(bias)
     with torch.no_grad():
-        penalty.gradient(machine, hm.Exact())
+        penalty.gradient(machine, with_links(machine))
     flat, slope = weight.data.view(-1), (weight.grad - 0.5).flatten()
     for k in range(flat.numel()):
         kept, values = flat[k].item(), []
@@ -290,9 +298,9 @@ def test_clip() -> None:
     for parameter in machine.parameters():
         parameter.grad = torch.ones_like(parameter)
     norm = sum(p.numel() for p in machine.parameters()) ** 0.5
-    hm.Clip(10.0).gradient(machine, hm.Exact())
+    hm.Clip(10.0).gradient(machine, with_links(machine))
     assert all(torch.equal(p.grad, torch.ones_like(p)) for p in machine.parameters())
-    hm.Clip(0.5).gradient(machine, hm.Exact())
+    hm.Clip(0.5).gradient(machine, with_links(machine))
     for parameter in machine.parameters():
         torch.testing.assert_close(parameter.grad, torch.full_like(parameter, 0.5 / norm), rtol=1e-5, atol=0)
     with pytest.raises(InvalidOption, match="max_norm: expected a positive number"):

@@ -235,9 +235,7 @@ FIELDS = [-50.0, -10.0, -1.0, -0.125, 0.0, 0.5, 3.0, 20.0, 50.0]
 @pytest.mark.parametrize("trials", [1, 2, 7, 30])
 def test_binomial(trials: int, A: float | None) -> None:
     bias = 0.25
-    rows = [
-        sums(range(trials + 1), lambda x: bias * x + mp.log(mp.binomial(trials, x)), B, A or 0.0) for B in FIELDS
-    ]
+    rows = [sums(range(trials + 1), lambda x: bias * x + mp.log(mp.binomial(trials, x)), B, A or 0.0) for B in FIELDS]
     expected = list(torch.tensor(rows, dtype=F64)[:, None].permute(2, 0, 1))
     B = torch.tensor(FIELDS, dtype=F64)[:, None]
     quadratic = None if A is None else torch.full_like(B, A)

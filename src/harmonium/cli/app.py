@@ -14,8 +14,8 @@ import typer
 from . import Interrupted
 
 if TYPE_CHECKING:
-    from .config import Config
-    from .prepare import Setup
+    from ..recipe.config import Config
+    from ..recipe.setup import Setup
 
 app = typer.Typer(
     name="harmonium",
@@ -67,8 +67,8 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Train a binary machine on the embedded digits (about half a minute) and write its report."""
-    from . import config as schema
-    from .prepare import free_folder
+    from ..recipe import config as schema
+    from ..recipe.setup import free_folder
 
     options: dict[str, dict[str, Any]] = {
         "data": {"source": "digits", "binarise": "threshold"},
@@ -159,8 +159,8 @@ def train(
     """Train a machine on DATA and keep configuration, metrics, checkpoints and a report in a run folder."""
     from dataclasses import fields
 
-    from . import config as schema
-    from .prepare import free_folder
+    from ..recipe import config as schema
+    from ..recipe.setup import free_folder
 
     given = {**locals(), "source": data}
     options = {
@@ -173,7 +173,7 @@ def train(
 
 
 def _train(config: Config, run: Path, *, quiet: bool, report: bool) -> None:
-    from .prepare import new_folder, prepare
+    from ..recipe.setup import new_folder, prepare
 
     run = new_folder(run)
     setup = prepare(config)
@@ -202,8 +202,8 @@ def resume(
 ) -> None:
     """Go on from the last checkpoint, to the bit as if training had never stopped."""
     from ..errors import InvalidOption
+    from ..recipe.setup import epochs_done, prepare, read_config
     from ..training import Run
-    from .prepare import epochs_done, prepare, read_config
 
     config = read_config(folder)
     done = epochs_done(folder)
@@ -230,8 +230,8 @@ def resume(
 
 
 def _fit(setup: Setup, run: Path, *, quiet: bool, resume: bool = False) -> None:
+    from ..recipe.setup import train as begin
     from . import show
-    from .prepare import train as begin
 
     plain = not quiet and not sys.stderr.isatty()
     begin(setup, run, resume=resume, progress=not quiet, callbacks=[show.PlainLines()] if plain else [])
@@ -255,7 +255,7 @@ def _finish(setup: Setup, run: Path, *, quiet: bool, report: bool) -> None:
 
 def _write_report(setup: Setup, run: Path) -> Path:
     from .. import report
-    from .rows import load_test
+    from ..recipe.rows import load_test
 
     name, test = load_test(setup.config, setup.rows)
     return report.write(
@@ -345,7 +345,7 @@ def sample(
 def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
     """The machine of a run folder or of a file, and its rows where they are needed and known."""
     from .. import files
-    from .prepare import reopen
+    from ..recipe.setup import reopen
 
     if need_rows and folder.is_dir():
         setup = reopen(folder, source)
@@ -356,10 +356,10 @@ def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
 @app.command()
 def evaluate(folder: Folder, data: OtherData = None) -> None:
     """Measure a trained machine on the training rows and on rows it has not seen."""
+    from ..recipe.rows import load_test
+    from ..recipe.setup import reopen
     from ..report import evaluation, some_rows
     from . import show
-    from .prepare import reopen
-    from .rows import load_test
 
     setup = reopen(folder, data)
     name, test = load_test(setup.config, setup.rows)
@@ -391,7 +391,7 @@ def info(
 @app.command("report")
 def report_command(folder: Folder, data: OtherData = None) -> None:
     """Write report.html, one self-contained page about the run."""
-    from .prepare import reopen
+    from ..recipe.setup import reopen
 
     print(_write_report(reopen(folder, data), folder))
 

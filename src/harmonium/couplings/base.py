@@ -26,6 +26,8 @@ class Coupling(nn.Module):
     registry: ClassVar[dict[str, type[Coupling]]] = {}
 
     weight: nn.Parameter
+    #: whether :meth:`correlate` is the plain outer product, so that a sum of it is a product of matrices
+    outer_product: ClassVar[bool] = False
     #: the dimensions of ``weight`` that run over the lower layer, for norms of what comes into an upper unit
     incoming_dims: ClassVar[tuple[int, ...]] = (0,)
 
@@ -59,8 +61,10 @@ class Coupling(nn.Module):
         """W y, the field on the lower layer: (batch, *upper) -> (batch, *lower)."""
         raise NotImplementedError
 
-    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False) -> Tensor:
-        """The gradient of Σ_b x_b·W·y_b with respect to ``weight``: the shape of ``weight``.
+    def correlate(
+        self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False, scale: float = 1.0
+    ) -> Tensor:
+        """The gradient of Σ_b x_b·W·y_b with respect to ``weight``, times ``scale``: the shape of ``weight``.
 
         It is written into ``out``, or added to it (``add=True``).
         """

@@ -67,8 +67,10 @@ class Conv2d(Coupling):
             y, self.weight, stride=self.stride, padding=self.padding, output_padding=self._lost
         )
 
-    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False) -> Tensor:
-        value = conv2d_weight(x, self.weight.shape, y.contiguous(), self.stride, self.padding)
+    def correlate(
+        self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False, scale: float = 1.0
+    ) -> Tensor:
+        value = conv2d_weight(x, self.weight.shape, y.contiguous(), self.stride, self.padding).mul_(scale)
         if out is None:
             return value
         return out.add_(value) if add else out.copy_(value)

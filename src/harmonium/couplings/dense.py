@@ -16,6 +16,8 @@ class Dense(Coupling):
     [[3.0, 3.0]]
     """
 
+    outer_product = True
+
     def __init__(
         self, lower: int | tuple[int, ...], upper: int | tuple[int, ...], weight: Tensor | None = None
     ) -> None:
@@ -28,9 +30,14 @@ class Dense(Coupling):
     def down(self, y: Tensor) -> Tensor:
         return (y.flatten(1) @ self.weight.T).reshape(-1, *self.lower)
 
-    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False) -> Tensor:
+    def correlate(
+        self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False, scale: float = 1.0
+    ) -> Tensor:
         x, y = x.flatten(1), y.flatten(1)
-        return out.addmm_(x.T, y) if add and out is not None else torch.mm(x.T, y, out=out)
+        if add and out is not None:
+            return out.addmm_(x.T, y, alpha=scale)
+        product = torch.mm(x.T, y, out=out)
+        return product if scale == 1.0 else product.mul_(scale)
 
     def matrix(self) -> Tensor:
         return self.weight

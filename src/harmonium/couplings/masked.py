@@ -18,6 +18,7 @@ class Masked(Dense):
     tensor([2., 2., 2.])
     """
 
+    outer_product = False
     mask: Tensor
 
     def __init__(
@@ -46,8 +47,10 @@ class Masked(Dense):
     def down(self, y: Tensor) -> Tensor:
         return (y.flatten(1) @ self.matrix().T).reshape(-1, *self.lower)
 
-    def correlate(self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False) -> Tensor:
-        return super().correlate(x, y, out, add=add).mul_(self.mask)  # what is added to is masked already
+    def correlate(
+        self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False, scale: float = 1.0
+    ) -> Tensor:
+        return super().correlate(x, y, out, add=add, scale=scale).mul_(self.mask)  # what is added to is masked already
 
     def matrix(self) -> Tensor:
         return self.weight * self.mask

@@ -18,6 +18,7 @@ from ..machines import RBM
 from ..plots import style
 from ..plots.curves import drawn
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
+from ..recipe import reopen, rows
 from ..training import Run
 from ..training.batches import Source
 from ..training.state import stream
@@ -83,9 +84,7 @@ def some_rows(rows: Source, machine: RBM, most: int = _ROWS, *, seed: int = 0) -
 
 def _recorded(folder: Path) -> tuple[Tensor, Tensor | None, str, Any, str | None]:
     """The rows that the run's own configuration names."""
-    from ..cli import prepare, rows  # the configuration is the command line's
-
-    setup = prepare.reopen(folder)
+    setup = reopen(folder)
     name, test = rows.load_test(setup.config, setup.rows)
     held = None if test is None else some_rows(test, setup.machine)
     return some_rows(setup.rows.train, setup.machine), held, name, setup.rows.image, setup.rows.letters

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from ..machines import BoltzmannMachine
 from .negative import NegativePhase
 
@@ -47,4 +49,5 @@ class Metric(Callback):
 
     def on_epoch(self, progress: Progress) -> None:
         if progress.epoch % self.every == 0 or progress.epoch == progress.epochs:
-            progress.metrics[self.name] = float(self.function(progress.machine))
+            with torch.no_grad():
+                progress.metrics[self.name] = float(self.function(progress.machine))

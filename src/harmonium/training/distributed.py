@@ -61,7 +61,8 @@ def of_first(item: Any) -> Any:
 
 def average_gradients(machine: BoltzmannMachine) -> None:
     """The mean gradient over the processes, in every one of them."""
-    average_([p.grad for p in machine.parameters() if p.grad is not None])
+    if world()[1] > 1:
+        average_([p.grad for p in machine.parameters() if p.grad is not None])
 
 
 def share_parameters(machine: BoltzmannMachine) -> None:

@@ -116,6 +116,14 @@ def default_learning_rate(machine: BoltzmannMachine) -> float:
     return 0.05 if bounded else 0.005
 
 
+def plain_groups(optimizer: Optimizer) -> dict[int, dict[str, Any]]:
+    """The groups of parameters (by their ``id``) for which a step is W ← W - lr·g and nothing else."""
+    if type(optimizer) is not torch.optim.SGD:
+        return {}
+    groups = [g for g in optimizer.param_groups if not (g["momentum"] or g["weight_decay"] or g["maximize"])]
+    return {id(parameter): group for group in groups for parameter in group["params"]}
+
+
 class Training:
     """One call of :func:`fit` as an object, for whoever wants to go epoch by epoch; the same arguments."""
 
@@ -169,6 +177,7 @@ class Training:
             self._initialise(initialise)
             distributed.share_parameters(machine)
         self.optimizer = self._optimizer(optimizer)
+        self._couplings = machine.links
         self.transforms = [Centred()] if transforms is None else list(transforms)
         self.generator = stream(seed, _CHAINS, self.rank, device=machine.device)
         self._begin_phases()
@@ -176,7 +185,8 @@ class Training:
         self.epoch, self.seconds = 0, 0.0  # epochs done, and the time they took
         if resume:
             self._load()
-        elif self.run is not None:
+        self._plain = plain_groups(self.optimizer)  # after loading, which makes the groups anew
+        if self.run is not None and not resume:
             self.run.write_config(config if config is not None else self._config())
             self.run.write_snapshot(machine, 0)
 
@@ -292,14 +302,21 @@ class Training:
         if setting.k is not None:
             self.negative.k = setting.k
         self.source.take(index, self.negative.data_slot)
-        self.negative.gradient(self.machine, self.generator)
-        distributed.average_gradients(self.machine)
+        self.negative.evaluate(self.machine, self.generator)
+        if self.world > 1:
+            for link in self.negative.links.values():
+                link.dense()
+            distributed.average_gradients(self.machine)
         for transform in self.transforms:
             transform.gradient(self.machine, self.negative)
         for group in self.optimizer.param_groups:
             group["lr"] = group["initial_lr"] * setting.rate
+        for link in self.negative.links.values():
+            plain = self._plain.get(id(link.coupling.weight))
+            if plain is None or not link.descend(plain["lr"]):
+                link.dense()
         self.optimizer.step()
-        for coupling in self.machine.links:
+        for coupling in self._couplings:
             coupling.project()
         for transform in self.transforms:
             transform.parameters(self.machine, clock)

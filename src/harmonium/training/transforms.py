@@ -74,25 +74,12 @@ class Centred(Transform):
         distributed.average_(means)  # the same offsets, and so the same step, in every process
         for offset, mean in zip(self._offsets[1:], means, strict=True):
             offset.lerp_(mean, self.rate)
-        plain = [_bias_gradient(unit) for unit in machine.units]
-        shift = [torch.zeros_like(g) for g in plain]
-        for k, coupling in enumerate(machine.links):
-            if coupling.weight.grad is None:
-                continue
-            centred = self._centre(coupling, k, plain)
-            here = coupling.with_weight(centred)
-            shift[k] += here.down(self._offsets[k + 1].unsqueeze(0))[0]
-            shift[k + 1] += here.up(self._offsets[k].unsqueeze(0))[0]
-        for unit, change in zip(machine.units, shift, strict=True):
-            _subtract_from_bias_gradient(unit, change)
-
-    def _centre(self, coupling: Coupling, k: int, plain: list[Tensor]) -> Tensor:
-        """gW - μ gcᵀ - gb λᵀ: a rank-two change, in place."""
-        gradient = coupling.weight.grad
-        assert gradient is not None
-        lower = torch.stack([self._offsets[k], plain[k]]).neg_()
-        upper = torch.stack([plain[k + 1], self._offsets[k + 1]])
-        return coupling.correlate(lower, upper, out=gradient, add=True)
+        units, offsets = machine.units, self._offsets
+        plain = [_bias_gradient(unit) for unit in units]
+        for k, link in phase.links.items():
+            link.subtract((offsets[k], plain[k + 1]), (plain[k], offsets[k + 1]))
+            _subtract_from_bias_gradient(units[k], link.down(offsets[k + 1]))
+            _subtract_from_bias_gradient(units[k + 1], link.up(offsets[k]))
 
     def state_dict(self) -> dict[str, Any]:
         return {"offsets": list(self._offsets)}
@@ -114,9 +101,8 @@ class Penalty(Transform):
         return sum(self._value(coupling).item() for coupling in machine.links)
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for coupling in machine.links:
-            if coupling.weight.grad is not None:
-                self._add_gradient(coupling, coupling.weight.detach(), coupling.weight.grad)
+        for link in phase.links.values():
+            self._add_gradient(link.coupling, link.coupling.weight.detach(), link.dense())
 
     def _value(self, coupling: Coupling) -> Tensor:
         raise NotImplementedError
@@ -168,6 +154,8 @@ class Clip(Transform):
         self.max_norm = max_norm
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        for link in phase.links.values():
+            link.dense()
         torch.nn.utils.clip_grad_norm_(machine.parameters(), self.max_norm)
 
 
@@ -244,9 +232,9 @@ class Average(Transform):
 
 
 def _bias_gradient(unit: Unit) -> Tensor:
-    """The gradient of a layer's bias: (*shape)."""
-    gradients = [bias.grad.flatten() for bias in unit.biases() if bias.grad is not None]
-    return torch.cat(gradients).view(unit.shape)
+    """A copy of the gradient of a layer's bias: (*shape)."""
+    gradients = [bias.grad for bias in unit.biases() if bias.grad is not None]
+    return gradients[0].clone() if len(gradients) == 1 else torch.cat([g.flatten() for g in gradients]).view(unit.shape)
 
 
 def _subtract_from_bias_gradient(unit: Unit, change: Tensor) -> None:

@@ -75,6 +75,8 @@ class Unit(nn.Module):
     event_dims: ClassVar[int] = 0
     #: whether a unit is a one-hot vector, so that a constant added to its fields changes nothing
     one_hot: ClassVar[bool] = False
+    #: whether :meth:`sample_` needs nothing but the mean where that is given
+    samples_from_mean: ClassVar[bool] = False
     #: the natural parameters of the unit, by the name of its constructor's keyword
     naturals: ClassVar[tuple[str, ...]] = ("bias",)
 

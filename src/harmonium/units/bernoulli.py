@@ -20,6 +20,7 @@ class Bernoulli(Unit):
     """
 
     support = boolean
+    samples_from_mean = True
 
     def log_weight(self, x: Tensor) -> Tensor:
         return self.bias * x

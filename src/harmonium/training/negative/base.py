@@ -9,19 +9,22 @@ from torch import Generator, Tensor
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
+from ..gradient import LinkGradient
 
 
 class NegativePhase:
     """Computes the gradient of ⟨F⟩_data - F_model for one batch.
 
     ``begin`` is called once with the number of rows of a batch; then, for every step, the loop writes the batch into
-    ``data_slot`` and calls ``gradient``, which leaves the result in ``.grad`` of the machine's parameters and the
-    batch's mean hidden states in ``hidden_means``.
+    ``data_slot`` and calls ``evaluate``, which leaves the gradient of the units in ``.grad`` of their parameters, that
+    of the couplings in ``links``, and the batch's mean hidden states in ``hidden_means``.
     """
 
     #: Gibbs sweeps a step; schedules may change it. Phases that do not sample ignore it.
     k: int = 1
     data_slot: Tensor
+    #: the gradient of every coupling whose weights are learnt, by the number of the coupling
+    links: dict[int, LinkGradient]
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         """Prepare for batches of ``batch_size`` rows; ``start`` (n, *visible) are some rows of the data."""
@@ -31,9 +34,15 @@ class NegativePhase:
         """Go on with batches of another size, keeping the chains."""
         raise NotImplementedError
 
-    def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        """Write the gradient for the batch in ``data_slot``."""
+    def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
+        """Compute the gradient for the batch in ``data_slot``."""
         raise NotImplementedError
+
+    def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
+        """Compute the gradient for the batch in ``data_slot``, all of it into ``.grad``."""
+        self.evaluate(machine, generator)
+        for link in self.links.values():
+            link.dense()
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
         """The mean state of every hidden layer over the batch of the last step."""
@@ -51,19 +60,16 @@ class NegativePhase:
         return {"method": type(self).__name__.lower(), **{k: v for k, v in vars(self).items() if k in ("k", "chains")}}
 
 
+def learnt_links(machine: BoltzmannMachine) -> dict[int, LinkGradient]:
+    """Where the gradients of the couplings go; none for weights that are held fixed."""
+    return {k: LinkGradient(coupling) for k, coupling in enumerate(machine.links) if coupling.weight.requires_grad}
+
+
 def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
     """The machine, which has to have two layers."""
     if not isinstance(machine, RBM):
         raise InvalidOption(f"{what} expects an RBM (two layers), found {type(machine).__name__}")
     return machine
-
-
-def write_gradient(parameter: Tensor, value: Tensor) -> None:
-    """Put ``value`` into ``.grad``, in place where there is one already."""
-    if parameter.grad is None:
-        parameter.grad = value.clone().reshape(parameter.shape)
-    else:
-        parameter.grad.copy_(value.reshape(parameter.shape))
 
 
 def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:

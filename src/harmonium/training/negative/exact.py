@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from ...machines import BoltzmannMachine, enumeration
-from .base import NegativePhase, as_rbm, write_gradient, write_unit_gradient
+from .base import NegativePhase, as_rbm, learnt_links, write_unit_gradient
 
 
 class Exact(NegativePhase):
@@ -22,9 +22,10 @@ class Exact(NegativePhase):
         self.resize(machine, batch_size)
 
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
+        self.links = learnt_links(machine)
         self.data_slot = torch.zeros(batch_size, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
 
-    def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
+    def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         rbm = as_rbm(machine, "Exact")
         layers, links = enumeration.moments(rbm)
         field = rbm.coupling.up(self.data_slot)
@@ -32,9 +33,8 @@ class Exact(NegativePhase):
         data = (rbm.visible.statistics(self.data_slot), rbm.hidden.moments(field, mean=self._hidden))
         for unit, model, batch in zip(rbm.units, layers, data, strict=True):
             write_unit_gradient(unit, {name: model[name] - value.mean(0) for name, value in batch.items()})
-        if rbm.coupling.weight.requires_grad:
-            correlation = rbm.coupling.correlate(self.data_slot, self._hidden / len(self._hidden))
-            write_gradient(rbm.coupling.weight, links[0] - correlation)
+        for k, link in self.links.items():
+            link.set_dense(links[k] - rbm.coupling.correlate(self.data_slot, self._hidden, scale=1 / len(self._hidden)))
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
         return [self._hidden.mean(0)]

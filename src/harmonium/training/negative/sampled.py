@@ -10,7 +10,10 @@ from torch import Generator, Tensor
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
-from .base import NegativePhase, as_rbm, only_bias, write_gradient, write_unit_gradient
+from ..gradient import write_gradient
+from .base import NegativePhase, as_rbm, learnt_links, only_bias, write_unit_gradient
+
+_SPARE = 2  # rows that a change of the gradient of low rank may add
 
 
 class Sampled(NegativePhase):
@@ -47,38 +50,38 @@ class Sampled(NegativePhase):
             return torch.zeros(n, *unit.shape, dtype=rbm.dtype, device=rbm.device)
 
         n = batch + chains
-        self._n_batch, self._n_chains = batch, chains
-        self._v, self._field, self._mean, self._signed = (
-            buffer(n, rbm.visible),
-            buffer(n, rbm.hidden),
-            buffer(n, rbm.hidden),
-            buffer(n, rbm.hidden),
-        )
+        self._n_batch, self._n_chains, self._n = batch, chains, n
+        self._lower, self._upper = buffer(n + _SPARE, rbm.visible), buffer(n + _SPARE, rbm.hidden)
+        self._v, self._signed = self._lower[:n], self._upper[:n]
+        self._shortcut = {id(unit): only_bias(unit) for unit in rbm.units}
+        self._field = buffer(n, rbm.hidden)
+        # where the mean is all that is needed it takes the place of the field: less memory to go through
+        alone = rbm.hidden.samples_from_mean and self._shortcut[id(rbm.hidden)]
+        self._mean = self._field if alone else buffer(n, rbm.hidden)
         self._visible_field, self._h = buffer(chains, rbm.visible), buffer(chains, rbm.hidden)
         self.data_slot, self._chain_v = self._v[:batch], self._v[batch:]
         self._chain_field, self._chain_mean = self._field[batch:], self._mean[batch:]
         self._signs = self._v.new_full((n,), 1.0 / chains)
         self._signs[:batch] = -1.0 / batch
-        self._shortcut = {id(unit): only_bias(unit) for unit in rbm.units}
+        self._parts = rbm.visible, rbm.hidden, rbm.coupling
+        self.links = learnt_links(rbm)
 
-    def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
+    def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         rbm = as_rbm(machine, type(self).__name__)
         self.advance(rbm, generator)
-        visible, hidden, coupling = rbm.visible, rbm.hidden, rbm.coupling
+        visible, hidden, _ = self._parts
         self._write(visible, self._v, lambda: visible.statistics(self._v))
         self._write(hidden, self._mean, lambda: hidden.moments(self._field, mean=self._mean))
         torch.mul(self._mean, self._signs.view(-1, *(1 for _ in hidden.shape)), out=self._signed)
-        if coupling.weight.requires_grad:
-            if coupling.weight.grad is None:
-                coupling.weight.grad = torch.zeros_like(coupling.weight)
-            coupling.correlate(self._v, self._signed, out=coupling.weight.grad)
+        for link in self.links.values():
+            link.set_factors(self._lower, self._upper, self._n)
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         """Move the chains; afterwards ``_v``, ``_field`` and ``_mean`` hold batch and chains."""
         raise NotImplementedError
 
     def _visible_given_hidden(self, rbm: RBM, generator: Generator | None) -> None:
-        self._bound.sample_(rbm.coupling.down_(self._h, self._visible_field), self._chain_v, generator)
+        self._bound.sample_(self._parts[2].down_(self._h, self._visible_field), self._chain_v, generator)
 
     def _write(self, unit: Unit, bias_statistic: Tensor, others: Any) -> None:
         if self._shortcut[id(unit)]:
@@ -117,8 +120,8 @@ class CD(Sampled):
         return {"method": "cd", "k": self.k}
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
-        coupling, hidden, batch = rbm.coupling, rbm.hidden, self._n_batch
-        self._bound = rbm.visible.bind(self.data_slot)
+        (_, hidden, coupling), batch = self._parts, self._n_batch
+        self._bound = self._parts[0].bind(self.data_slot)
         field, mean = self._field[:batch], self._mean[:batch]
         coupling.up_(self.data_slot, field)
         hidden.mean_(field, mean)
@@ -144,7 +147,7 @@ class PCD(Sampled):
         return {"method": "pcd", "k": self.k, **({} if self.chains is None else {"chains": self.chains})}
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
-        coupling, hidden = rbm.coupling, rbm.hidden
+        _, hidden, coupling = self._parts
         for _ in range(self.k - 1):
             self._visible_given_hidden(rbm, generator)
             hidden.sample_(coupling.up_(self._chain_v, self._chain_field), self._h, generator)

@@ -1,0 +1,90 @@
+"""The gradient of a coupling, kept as the rows it is a product of for as long as nobody needs all of it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..couplings import Coupling
+
+
+class LinkGradient:
+    """g = Σ_b x_b y_bᵀ, as factors x (rows, *lower) and y (rows, *upper), or in ``.grad`` of the weights.
+
+    A change of low rank, such as centring, adds rows; a plain gradient step adds the product to the weights without
+    ever writing it down. :meth:`dense` puts it into ``.grad``, for everything else. Couplings whose gradient is not
+    the plain outer product (masks, convolutions) are dense from the start.
+    """
+
+    def __init__(self, coupling: Coupling) -> None:
+        self.coupling = coupling
+        self._x: Tensor | None = None
+        self._y: Tensor | None = None
+        self._rows = 0
+
+    def set_factors(self, x: Tensor, y: Tensor, rows: int) -> None:
+        """Take the first ``rows`` rows of two buffers; what the buffers hold beyond is room for more."""
+        self._x, self._y, self._rows = x, y, rows
+        if not self.coupling.outer_product:
+            self.dense()
+
+    def set_dense(self, value: Tensor) -> None:
+        """Take a gradient that is known as a whole."""
+        write_gradient(self.coupling.weight, value)
+        self._x = self._y = None
+
+    def dense(self) -> Tensor:
+        """The gradient in ``.grad`` of the weights."""
+        weight = self.coupling.weight
+        if self._x is not None and self._y is not None:
+            if weight.grad is None:
+                weight.grad = torch.empty_like(weight)
+            self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=weight.grad)
+            self._x = self._y = None
+        assert weight.grad is not None
+        return weight.grad
+
+    def subtract(self, *pairs: tuple[Tensor, Tensor]) -> None:
+        """g ← g - Σ x yᵀ over pairs of a state of the lower and one of the upper layer."""
+        rows = self._rows
+        if self._x is None or self._y is None or rows + len(pairs) > len(self._x):
+            x, y = (torch.stack(states) for states in zip(*pairs, strict=True))
+            self.coupling.correlate(x, y, out=self.dense(), add=True, scale=-1.0)
+            return
+        for k, (x, y) in enumerate(pairs):
+            torch.neg(x, out=self._x[rows + k])
+            self._y[rows + k].copy_(y)
+        self._rows += len(pairs)
+
+    def down(self, y: Tensor) -> Tensor:
+        """g y for one state of the upper layer: (*upper) -> (*lower)."""
+        if self._x is None or self._y is None:
+            return self.coupling.with_weight(self.dense()).down(y.unsqueeze(0))[0]
+        return self._contract(self._y, y, self._x)
+
+    def up(self, x: Tensor) -> Tensor:
+        """gᵀx for one state of the lower layer: (*lower) -> (*upper)."""
+        if self._x is None or self._y is None:
+            return self.coupling.with_weight(self.dense()).up(x.unsqueeze(0))[0]
+        return self._contract(self._x, x, self._y)
+
+    def descend(self, rate: float) -> bool:
+        """Take the step W ← W - rate·g without writing g down, if it is still in factors; whether it was."""
+        if self._x is None or self._y is None:
+            return False
+        weight = self.coupling.weight
+        weight.grad = None  # an optimiser then leaves the weights alone
+        self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=weight, add=True, scale=-rate)
+        return True
+
+    def _contract(self, inner: Tensor, state: Tensor, outer: Tensor) -> Tensor:
+        shares = torch.mv(inner[: self._rows].flatten(1), state.flatten())
+        return torch.mv(outer[: self._rows].flatten(1).T, shares).view(outer.shape[1:])
+
+
+def write_gradient(parameter: Tensor, value: Tensor) -> None:
+    """Put ``value`` into ``.grad``, in place where there is one already."""
+    if parameter.grad is None:
+        parameter.grad = value.clone().reshape(parameter.shape)
+    else:
+        parameter.grad.copy_(value.reshape(parameter.shape))
