@@ -135,7 +135,9 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
                 raise CheckpointError(
                     f"{path}: format {metadata['version']} of a newer harmonium; this one reads up to {FORMAT_VERSION}"
                 )
-            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
+            # cloned to memory that torch has aligned: products round differently on other memory, and a resumed run
+            # has to go on to the bit
+            return {name: file.get_tensor(name).clone() for name in file.keys()}, metadata  # noqa: SIM118
     except (SafetensorError, ValueError) as error:
         if isinstance(error, CheckpointError):
             raise
