@@ -1,6 +1,6 @@
 """How fast is a training epoch? Ours against the bare matrix products, the textbook, and other libraries.
 
-    python benchmarks/training.py            # everything (about 25 minutes)
+    python benchmarks/training.py            # everything (about a quarter of an hour)
     python benchmarks/training.py --quick    # the main shape only, fewer chunks
 
 Two measurements, each interleaved so that the machine's drift meets all candidates alike:
@@ -30,7 +30,6 @@ from common import binary_data, interleaved, ratios, show, write
 from harmonium.training.loop import Training
 from peers import python_of
 
-STEPS = 20  # per chunk
 SHAPES = [
     # visible, hidden, batch, k
     (784, 500, 100, 1),
@@ -41,15 +40,21 @@ SHAPES = [
 ]
 
 
+def steps_of(visible: int, hidden: int, batch: int, k: int) -> int:
+    """Steps in a chunk: about as long for every shape."""
+    return max(4, round(20 * (784 * 500 * 100 * 5) / (visible * hidden * batch * (3 + 2 * k))))
+
+
 def floor(visible: int, hidden: int, batch: int, k: int, method: str) -> Callable[[], None]:
     """The products of a step and nothing else."""
     W = torch.randn(visible, hidden) * 0.01
     v, h = binary_data(2 * batch, visible), (torch.rand(2 * batch, hidden) < 0.5).float()
     field_v, field_h, both = torch.empty(batch, visible), torch.empty(batch, hidden), torch.empty(2 * batch, hidden)
     gradient = torch.empty(visible, hidden)
+    chunk = steps_of(visible, hidden, batch, k)
 
     def pcd() -> None:
-        for _ in range(STEPS):
+        for _ in range(chunk):
             for _ in range(k - 1):
                 torch.mm(h[:batch], W.T, out=field_v)
                 torch.mm(v[batch:], W, out=field_h)
@@ -58,7 +63,7 @@ def floor(visible: int, hidden: int, batch: int, k: int, method: str) -> Callabl
             torch.mm(v.T, h, out=gradient)
 
     def cd() -> None:
-        for _ in range(STEPS):
+        for _ in range(chunk):
             torch.mm(v[:batch], W, out=field_h)
             for _ in range(k):
                 torch.mm(h[:batch], W.T, out=field_v)
@@ -73,7 +78,7 @@ def ours(visible: int, hidden: int, batch: int, k: int, method: str, centred: bo
     rbm = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden))
     training = Training(
         rbm,
-        binary_data(STEPS * batch, visible),
+        binary_data(steps_of(visible, hidden, batch, k) * batch, visible),
         negative=(hm.PCD if method == "pcd" else hm.CD)(k),
         batch_size=batch,
         transforms=[hm.Centred()] if centred else [],
@@ -85,12 +90,13 @@ def textbook(visible: int, hidden: int, batch: int, k: int, method: str) -> Call
     """Plain torch as a tutorial writes it."""
     W = torch.randn(visible, hidden) * 0.01
     b, c = torch.zeros(visible), torch.zeros(hidden)
-    data = binary_data(STEPS * batch, visible)
+    chunk = steps_of(visible, hidden, batch, k)
+    data = binary_data(chunk * batch, visible)
     chain = [data[:batch].clone()]
 
     def run() -> None:
         order = torch.randperm(len(data))
-        for step in range(STEPS):
+        for step in range(chunk):
             v0 = data[order[step * batch : (step + 1) * batch]]
             v = v0 if method == "cd" else chain[0]
             for _ in range(k):
@@ -157,7 +163,7 @@ def main() -> None:
     if args.only != "epochs":
         write("training_steps", {"ratios": steps(SHAPES[:1] if args.quick else SHAPES, 15 if args.quick else 31)})
     if args.only != "steps":
-        write("training_epochs", {"ratios": epochs(3 if args.quick else 7)})
+        write("training_epochs", {"ratios": epochs(3 if args.quick else 5)})
 
 
 if __name__ == "__main__":

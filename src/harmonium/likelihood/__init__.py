@@ -1,11 +1,12 @@
 """Likelihoods: every estimate is an object with a value, an interval, and whether to trust it."""
 
-from .ais import Estimate, ais, reverse_ais
+from .ais import Adaptive, Estimate, ais, reverse_ais
 from .estimate import TwoSided, estimate
 from .exact import ExactLikelihood, exact
 from .pseudo import pseudo_log_likelihood
 
 __all__ = [
+    "Adaptive",
     "Estimate",
     "ExactLikelihood",
     "TwoSided",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -17,7 +18,19 @@ from ..machines import RBM, BoltzmannMachine
 from ..sampling.path import Path, free, independent, uncoupled_log_partition
 from ..units import Unit
 
-Temperatures = int | Sequence[float] | Tensor
+
+@dataclass(frozen=True)
+class Adaptive:
+    """``steps`` of β with the same spread of weights in each, as far as a pilot run of ``pilot`` equal steps can tell.
+
+    The pilot has random numbers of its own, so that the estimate stays unbiased.
+    """
+
+    steps: int = 10_000
+    pilot: int = 500
+
+
+Temperatures = int | Sequence[float] | Tensor | Adaptive
 
 
 @dataclass(frozen=True)
@@ -107,7 +120,8 @@ def ais(
     """ln Z by annealing ``runs`` independent states from a base machine to this one.
 
     Args:
-        temperatures: the number of equal steps of β from 0 to 1, or the values themselves.
+        temperatures: the number of equal steps of β from 0 to 1, the values themselves, or :class:`Adaptive`,
+            which takes small steps where the distribution changes quickly.
         base: where to start: data (n, *visible), whose single-site statistics the base takes; another machine on the
             same units, such as an earlier checkpoint, with its ``base_log_partition``; by default nothing is coupled.
         remove_outliers: leave out runs further than 3 scaled median absolute deviations from the median log-weight.
@@ -125,7 +139,7 @@ def ais(
     start, log_z = _base(machine, base, base_log_partition)
     path = Path(machine, start)
     state = _base_state(path, runs, generator)
-    weights, _ = anneal(path, state, betas(temperatures), generator)
+    weights, _ = anneal(path, state, _schedule(path, state, temperatures, generator), generator)
     outliers = outlying(weights)
     if remove_outliers:
         weights = weights[~outliers]
@@ -153,11 +167,11 @@ def reverse_ais(
     path = Path(machine, end).reversed()
     state = machine.initial_state(machine.as_states(start), generator)
     state = _settle_even(machine, state, generator)
-    weights, _ = anneal(path, state, betas(temperatures), generator)
+    weights, _ = anneal(path, state, _schedule(path, state, temperatures, generator), generator)
     return Estimate(machine, weights, log_z, "reverse", outlying(weights))
 
 
-def betas(temperatures: Temperatures) -> list[float]:
+def betas(temperatures: int | Sequence[float] | Tensor) -> list[float]:
     """The inverse temperatures from 0 to 1, both included.
 
     >>> betas(4)
@@ -171,6 +185,29 @@ def betas(temperatures: Temperatures) -> list[float]:
     if len(values) < 2 or values[0] != 0 or values[-1] != 1 or any(b <= a for a, b in pairwise(values)):
         raise InvalidOption("temperatures: expected increasing values from 0 to 1")
     return values
+
+
+def _schedule(path: Path, state: list[Tensor], temperatures: Temperatures, generator: Generator | None) -> list[float]:
+    if not isinstance(temperatures, Adaptive):
+        return betas(temperatures)
+    pilot = betas(temperatures.pilot)
+    spreads: list[Tensor] = []
+    _anneal(path, state, pilot, generator, fast=False, spreads=spreads)
+    return equal_spread(pilot, torch.stack(spreads), temperatures.steps)
+
+
+def equal_spread(schedule: Sequence[float], spreads: Tensor, steps: int) -> list[float]:
+    """β at which the accumulated spread of the log-weights has grown by equal parts; ``spreads`` (len(schedule) - 1,).
+
+    >>> [round(beta, 2) for beta in equal_spread([0.0, 0.5, 1.0], torch.tensor([3.0, 1.0]), 4)]
+    [0.0, 0.17, 0.33, 0.5, 1.0]
+    """
+    floor = 1e-3 * spreads.double().mean() + 1e-12  # where nothing seems to happen the steps stay finite
+    length = torch.cat([torch.zeros(1, dtype=torch.float64), (spreads.double().cpu() + floor.cpu()).cumsum(0)])
+    at = torch.linspace(0, 1, steps + 1, dtype=torch.float64) * length[-1]
+    values = np.interp(at.numpy(), length.numpy(), np.asarray(schedule))
+    values[0], values[-1] = 0.0, 1.0
+    return [float(value) for value in values]
 
 
 def anneal(
@@ -187,7 +224,12 @@ def anneal(
 
 
 def _anneal(
-    path: Path, state: list[Tensor], schedule: Sequence[float], generator: Generator | None, fast: bool
+    path: Path,
+    state: list[Tensor],
+    schedule: Sequence[float],
+    generator: Generator | None,
+    fast: bool,
+    spreads: list[Tensor] | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     state = [x.clone() for x in state]
     weights = torch.zeros(len(state[0]), dtype=torch.float64, device=state[0].device)
@@ -209,6 +251,8 @@ def _anneal(
                 unit.sample_(field_now, state[layer], generator, mean=mean)
             before[layer] = unit
         weights += gain
+        if spreads is not None:
+            spreads.append(gain.std())
         if k < last:
             for layer in path.even:
                 field_now = path.field(path.responses(layer, state), beta, last=True)

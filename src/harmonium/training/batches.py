@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import InvalidData
 from ..machines import BoltzmannMachine
 
-_CHECK_ELEMENTS = 2**25
+_CHECK_ELEMENTS = 2**20  # at a time: what fits into the cache is looked at quickest
 _PLAIN = (list, tuple, str, bytes, np.ndarray, Tensor)
 
 
@@ -38,11 +38,18 @@ class Source:
         """All rows in order, in chunks that fit into memory."""
         size = max(1, _CHECK_ELEMENTS // max(1, int(np.prod(self.shape))))
         for start in range(0, len(self), size):
-            yield self.rows(torch.arange(start, min(start + size, len(self))), machine)
+            yield self.span(start, min(start + size, len(self)), machine)
+
+    def span(self, start: int, stop: int, machine: BoltzmannMachine) -> Tensor:
+        """Rows next to each other as visible states of the machine."""
+        return self.rows(torch.arange(start, stop), machine)
 
 
 class TensorSource(Source):
     """Rows of a tensor in memory."""
+
+    def span(self, start: int, stop: int, machine: BoltzmannMachine) -> Tensor:
+        return self._rows[start:stop].to(device=machine.device, dtype=machine.dtype)
 
     def take(self, index: Tensor, out: Tensor) -> Tensor:
         index = index.to(self._rows.device)

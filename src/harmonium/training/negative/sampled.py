@@ -52,12 +52,11 @@ class Sampled(NegativePhase):
         n = batch + chains
         self._n_batch, self._n_chains, self._n = batch, chains, n
         self._lower, self._upper = buffer(n + _SPARE, rbm.visible), buffer(n + _SPARE, rbm.hidden)
-        self._v, self._signed = self._lower[:n], self._upper[:n]
+        self._v, self._mean = self._lower[:n], self._upper[:n]
         self._shortcut = {id(unit): only_bias(unit) for unit in rbm.units}
-        self._field = buffer(n, rbm.hidden)
         # where the mean is all that is needed it takes the place of the field: less memory to go through
         alone = rbm.hidden.samples_from_mean and self._shortcut[id(rbm.hidden)]
-        self._mean = self._field if alone else buffer(n, rbm.hidden)
+        self._field = self._mean if alone else buffer(n, rbm.hidden)
         self._visible_field, self._h = buffer(chains, rbm.visible), buffer(chains, rbm.hidden)
         self.data_slot, self._chain_v = self._v[:batch], self._v[batch:]
         self._chain_field, self._chain_mean = self._field[batch:], self._mean[batch:]
@@ -72,7 +71,7 @@ class Sampled(NegativePhase):
         visible, hidden, _ = self._parts
         self._write(visible, self._v, lambda: visible.statistics(self._v))
         self._write(hidden, self._mean, lambda: hidden.moments(self._field, mean=self._mean))
-        torch.mul(self._mean, self._signs.view(-1, *(1 for _ in hidden.shape)), out=self._signed)
+        self._mean.mul_(self._signs.view(-1, *(1 for _ in hidden.shape)))
         for link in self.links.values():
             link.set_factors(self._lower, self._upper, self._n)
 
@@ -95,7 +94,7 @@ class Sampled(NegativePhase):
         return torch.mv(flat.T, self._signs).view(statistic.shape[1:])
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
-        return [self._mean[: self._n_batch].mean(0)]
+        return [self._mean[: self._n_batch].sum(0).neg_()]  # the rows carry their sign and 1/B already
 
     def state_dict(self) -> dict[str, Any]:
         return {"v": self._chain_v.clone(), "h": self._h.clone()}
