@@ -354,7 +354,13 @@ def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
 
 
 @app.command()
-def evaluate(folder: Folder, data: OtherData = None) -> None:
+def evaluate(
+    folder: Folder,
+    data: OtherData = None,
+    temperatures: Annotated[
+        int, typer.Option(min=0, help="Steps of annealed importance sampling, each way; 0 leaves it out.")
+    ] = 5000,
+) -> None:
     """Measure a trained machine on the training rows and on rows it has not seen."""
     from ..recipe.rows import load_test
     from ..recipe.setup import reopen
@@ -365,7 +371,8 @@ def evaluate(folder: Folder, data: OtherData = None) -> None:
     name, test = load_test(setup.config, setup.rows)
     train_rows = some_rows(setup.rows.train, setup.machine, 20_000)
     test_rows = None if test is None else some_rows(test, setup.machine, 20_000)
-    rows = evaluation.evaluate(evaluation.Subject(setup.machine, train_rows, test_rows))
+    subject = evaluation.Subject(setup.machine, train_rows, test_rows, temperatures=temperatures)
+    rows = evaluation.evaluate(subject)
     seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
     show.table(
         f"{folder}: {setup.rows.title}, {seen}",

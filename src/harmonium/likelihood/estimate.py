@@ -38,6 +38,11 @@ class TwoSided:
         return (self.from_forward + self.from_reverse) / 2
 
     @property
+    def log_partition(self) -> float:
+        """ln Z, for the likelihood of other data."""
+        return -self.mean_free_energy - self.value
+
+    @property
     def from_forward(self) -> float:
         """With the forward estimate of ln Z: in the mean too good."""
         return -self.mean_free_energy - self.forward.value

@@ -23,6 +23,7 @@ class Subject:
     train: Tensor
     test: Tensor | None = None
     most_states: int = enumeration.MAX_STATES
+    temperatures: int = 0  # of annealed importance sampling, which is left out where there are none
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,24 @@ def exact(subject: Subject) -> list[Row]:
     ]
 
 
+def annealed(subject: Subject) -> list[Row]:
+    """⟨ln p(v)⟩ with ln Z by annealing in both directions, and whether they agree."""
+    if not subject.temperatures:
+        return []
+    name, unit = "log-likelihood, annealed", "nats per row"
+    try:
+        result = likelihood.estimate(subject.machine, subject.train, temperatures=subject.temperatures)
+    except HarmoniumError as error:
+        return [Row(name, unit, note=str(error))]
+    low, high = result.interval if result.exact is None else sorted((result.from_reverse, result.from_forward))
+    verdict = "trustworthy" if result.trustworthy else f"not to be trusted: {'; '.join(result.problems)}"
+    test = (
+        None if subject.test is None else -(_free_energy(subject.machine, subject.test) or 0.0) - result.log_partition
+    )
+    note = f"train between {low:.2f} and {high:.2f}, gap {result.gap:.2f}: {verdict}"
+    return [Row(name, unit, result.value, test, note)]
+
+
 def pseudo_likelihood(subject: Subject) -> list[Row]:
     """⟨Σ_i ln p(v_i | v_-i)⟩: as a sum, and per unit so that machines of different size can be compared."""
     name = "pseudo-log-likelihood"
@@ -109,7 +128,7 @@ def free_energy(subject: Subject) -> list[Row]:
     ]
 
 
-MEASURES: list[Measure] = [exact, pseudo_likelihood, reconstruction, free_energy]
+MEASURES: list[Measure] = [exact, annealed, pseudo_likelihood, reconstruction, free_energy]
 
 
 @torch.no_grad()
