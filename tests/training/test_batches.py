@@ -237,3 +237,35 @@ def test_machines_without_a_partition_function_are_refused() -> None:
     machine.coupling.weight.data.fill_(1.0)
     with pytest.raises(hm.errors.NotNormalisable, match="no finite partition function"):
         hm.fit(machine, ROWS.float(), batch_size=10)
+
+
+# -- grey values drawn anew ---------------------------------------------------------------------------------------
+
+
+def test_grey_rows_are_drawn_anew_each_time(tmp_path) -> None:
+    grey = torch.rand(60, 8, generator=torch.Generator().manual_seed(0))
+    source = hm.Redrawn(grey)
+    stream = torch.Generator().manual_seed(1)
+    draws = torch.stack([source.take(torch.arange(60), torch.empty(60, 8), stream) for _ in range(2000)])
+    assert set(draws.unique().tolist()) == {0.0, 1.0}
+    error = (grey * (1 - grey) / 2000).sqrt()
+    assert ((draws.mean(0) - grey).abs() < 5 * error + 1e-6).all()
+
+    def train(stop: int | None, resume: bool, folder: str) -> torch.Tensor:
+        class Stop(hm.Callback):
+            def on_epoch(self, progress) -> None:
+                progress.stop = progress.epoch == stop
+
+        machine = hm.RBM(hm.units.Bernoulli(8), hm.units.Bernoulli(3))
+        hm.fit(machine, source, epochs=6, batch_size=20, run=tmp_path / folder, resume=resume, callbacks=[Stop()])
+        return machine.coupling.weight.detach()
+
+    whole = train(None, False, "whole")
+    train(2, False, "broken")
+    assert torch.equal(train(None, True, "broken"), whole)
+
+
+@pytest.mark.parametrize("bad", [torch.full((3, 4), 255.0), torch.zeros(3, 4, dtype=torch.uint8), torch.zeros(4)])
+def test_grey_rows_have_to_be_probabilities(bad) -> None:
+    with pytest.raises(InvalidData, match="grey values"):
+        hm.Redrawn(bad)

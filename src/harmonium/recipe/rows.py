@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from .. import data
 from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
@@ -45,8 +45,8 @@ class Part(Source):
         super().__init__(index, whole.shape)
         self._whole, self._index = whole, index
 
-    def take(self, index: Tensor, out: Tensor) -> Tensor:
-        return self._whole.take(self._index[index.to(self._index.device)], out)
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        return self._whole.take(self._index[index.to(self._index.device)], out, generator)
 
 
 def load(config: schema.Config) -> Rows:

@@ -1,5 +1,6 @@
 """Training: one loop, one principle; methods differ in the negative phase."""
 
+from .batches import Redrawn
 from .callbacks import Callback, Metric, Progress
 from .loop import Result, fit
 from .losses import contrastive
@@ -27,6 +28,7 @@ __all__ = [
     "NegativePhase",
     "ParallelTempering",
     "Progress",
+    "Redrawn",
     "Result",
     "Run",
     "Schedule",

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
+from .. import noise
 from ..errors import InvalidData
 from ..machines import BoltzmannMachine
+from ..units.support import Interval
 
 _CHECK_ELEMENTS = 2**20  # at a time: what fits into the cache is looked at quickest
 _PLAIN = (list, tuple, str, bytes, np.ndarray, Tensor)
@@ -25,8 +27,8 @@ class Source:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self, index: Tensor, out: Tensor) -> Tensor:
-        """Write the rows numbered ``index`` into ``out`` (len(index), *shape)."""
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        """Write the rows numbered ``index`` into ``out`` (len(index), *shape); drawn rows use ``generator``."""
         raise NotImplementedError
 
     def rows(self, index: Tensor, machine: BoltzmannMachine) -> Tensor:
@@ -51,17 +53,44 @@ class TensorSource(Source):
     def span(self, start: int, stop: int, machine: BoltzmannMachine) -> Tensor:
         return self._rows[start:stop].to(device=machine.device, dtype=machine.dtype)
 
-    def take(self, index: Tensor, out: Tensor) -> Tensor:
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         index = index.to(self._rows.device)
         if self._rows.dtype == out.dtype and self._rows.device == out.device:
             return torch.index_select(self._rows, 0, index, out=out)
         return out.copy_(torch.index_select(self._rows, 0, index))
 
 
+class Redrawn(TensorSource):
+    """Grey values in [0, 1] as probabilities of binary rows, drawn anew each time a row is taken.
+
+    The stochastic binarisation of the published MNIST likelihoods. In training the draws come from the run's own
+    stream, so that it resumes to the bit; elsewhere (starting values, metrics) the same rows are drawn alike.
+
+    >>> grey = Redrawn(torch.full((1000, 4), 0.25))
+    >>> rows = grey.take(torch.arange(1000), torch.empty(1000, 4))
+    >>> rows.unique().tolist(), bool((rows.mean() - 0.25).abs() < 0.03)
+    ([0.0, 1.0], True)
+    """
+
+    def __init__(self, probabilities: Any) -> None:
+        tensor = torch.as_tensor(probabilities)
+        if tensor.ndim < 2 or not tensor.is_floating_point():
+            raise InvalidData(f"expected rows of grey values in [0, 1], found {tuple(tensor.shape)} of {tensor.dtype}")
+        Interval("grey values between 0 and 1", 0.0, 1.0).check(tensor)
+        super().__init__(tensor.detach().contiguous(), tensor.shape[1:])
+
+    def span(self, start: int, stop: int, machine: BoltzmannMachine) -> Tensor:
+        return self.rows(torch.arange(start, stop), machine)
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        super().take(index, out)
+        return noise.bernoulli_(out, out, noise.generator(0, out.device) if generator is None else generator)
+
+
 class ArraySource(Source):
     """Rows of a numpy array that may live on disk: only the rows asked for are read."""
 
-    def take(self, index: Tensor, out: Tensor) -> Tensor:
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         order = torch.argsort(index)  # in the order of the file
         rows = np.asarray(self._rows[index[order].cpu().numpy()])
         out[order.to(out.device)] = _tensor(rows).to(out)
@@ -71,7 +100,7 @@ class ArraySource(Source):
 class DatasetSource(Source):
     """Rows of a torch data set; of a (features, label) pair the features count."""
 
-    def take(self, index: Tensor, out: Tensor) -> Tensor:
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         for row, number in zip(out, index.tolist(), strict=True):
             features = _features(self._rows[number])
             if features.shape != self.shape:

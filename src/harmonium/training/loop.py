@@ -302,7 +302,7 @@ class Training:
         setting = self.schedule(clock)
         if setting.k is not None:
             self.negative.k = setting.k
-        self.source.take(index, self.negative.data_slot)
+        self.source.take(index, self.negative.data_slot, self.generator)
         self.negative.evaluate(self.machine, self.generator)
         if self.world > 1:
             for link in self.negative.links.values():
