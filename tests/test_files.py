@@ -41,9 +41,10 @@ def rewrite(path: Path, *, tensors: dict[str, torch.Tensor | None] | None = None
     """Change tensors and metadata of a file; ``None`` takes one away."""
     with safe_open(path, framework="pt") as file:
         old = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        header = file.metadata()
+        header = json.loads(file.metadata()["harmonium"])
     kept = {name: value for name, value in {**old, **(tensors or {})}.items() if value is not None}
-    save_file(kept, path, {key: value for key, value in {**header, **metadata}.items() if value is not None})
+    entries = {key: value for key, value in {**header, **metadata}.items() if value is not None}
+    save_file(kept, path, {"harmonium": json.dumps(entries)})
 
 
 # -- writing ----------------------------------------------------------------------------------------------------
@@ -52,12 +53,19 @@ def rewrite(path: Path, *, tensors: dict[str, torch.Tensor | None] | None = None
 def test_format(path):
     hm.save(machine(), path)
     with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
+        metadata = json.loads(file.metadata()["harmonium"])
         names = sorted(file.keys())
-    assert metadata["format"] == "harmonium"
     assert metadata["version"] == str(files.FORMAT_VERSION)
     assert json.loads(metadata["config"]) == machine().config()
     assert names == sorted(f"machine/{name}" for name in machine().state_dict())
+
+
+def test_equal_machines_make_equal_files(path):
+    contents = set()
+    for _ in range(5):
+        hm.save(machine(), path)
+        contents.add(path.read_bytes())
+    assert len(contents) == 1
 
 
 def test_folders_are_made(tmp_path):
@@ -73,11 +81,8 @@ def test_a_string_is_a_path(path):
 def test_every_header_length_is_read_back(path):
     """The first bytes are the header's length, which may look like the first bytes of a pickle or an archive."""
     hm.save(machine(), path)
-    start = int.from_bytes(path.read_bytes()[:8], "little")
     seen = set()
-    for padding in range(1200):
-        if (start + padding) % 256 != 0x80 and padding % 256 != 0:
-            continue
+    for padding in range(0, 1200, 8):
         files.write_tensors(path, {}, {"note": "x" * padding}, machine())
         seen.add(path.read_bytes()[:2])
         hm.load(path)

@@ -1,9 +1,9 @@
 """Files: machines in safetensors, every write atomic, nothing ever unpickled.
 
-A file is a safetensors file whose metadata say ``format: harmonium``, a format ``version``, and the machine's
-``config`` as JSON; tensors named ``machine/…`` are its ``state_dict``. A reader ignores tensors and metadata that it
-does not know, so that files may grow; the version goes up only when an old reader would misread a new file, and a
-reader refuses versions above its own.
+A file is a safetensors file with one entry of metadata, ``harmonium``, which holds as JSON the ``version`` of the
+format and the machine's ``config``; tensors named ``machine/…`` are its ``state_dict``. A reader ignores tensors and
+entries that it does not know, so that files may grow; the version goes up only when an old reader would misread a new
+file, and a reader refuses versions above its own. Equal machines make equal files.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from .units import Unit
 
 FORMAT_VERSION = 1
+_METADATA = "harmonium"
 _MACHINE = "machine/"
 _PICKLES = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _KINDS = {"BoltzmannMachine": BoltzmannMachine, "DeepBoltzmannMachine": DeepBoltzmannMachine}
@@ -103,14 +104,10 @@ def write_tensors(
     """Write a machine with further tensors and metadata beside it, atomically."""
     state = {_MACHINE + name: value for name, value in machine.state_dict().items()}
     everything = {name: t.detach().cpu().contiguous() for name, t in {**state, **tensors}.items()}
-    header = {
-        "format": "harmonium",
-        "version": str(FORMAT_VERSION),
-        "config": json.dumps(machine.config()),
-        **metadata,
-    }
+    header = {"version": str(FORMAT_VERSION), "config": json.dumps(machine.config()), **metadata}
+    # one entry, because safetensors writes several in no particular order, and equal machines should make equal files
     with atomic(path) as temporary:
-        temporary.write_bytes(to_safetensors(everything, header))
+        temporary.write_bytes(to_safetensors(everything, {_METADATA: json.dumps(header)}))
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -128,9 +125,10 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
         raise CheckpointError(f"{path}: refused: a pickle or torch archive can run code; expected a safetensors file")
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != "harmonium":
+            entries = file.metadata() or {}
+            if _METADATA not in entries:
                 raise CheckpointError(f"{path}: a safetensors file, but not one of harmonium")
+            metadata: dict[str, str] = json.loads(entries[_METADATA])
             if int(metadata.get("version", "0")) > FORMAT_VERSION:
                 raise CheckpointError(
                     f"{path}: format {metadata['version']} of a newer harmonium; this one reads up to {FORMAT_VERSION}"

@@ -5,18 +5,42 @@ All functions draw from a ``torch.Generator`` (or torch's default one), so the s
 
 from __future__ import annotations
 
+import operator
 import threading
 
 import torch
 from torch import Generator, Tensor
+
+from .errors import InvalidOption
 
 # The low 16 bits are squeezed a little, so that rounding can never reach the ends: p = 0 never fires, p = 1 always.
 _LOW_BITS = 2.0**-16 * (1 - 2.0**-7)
 
 
 def generator(seed: int | None, device: torch.device | str = "cpu") -> Generator | None:
-    """A generator on ``device``, or ``None`` (torch's default one) when ``seed`` is ``None``."""
-    return None if seed is None else Generator(device=device).manual_seed(seed)
+    """A generator on ``device``, or ``None`` (torch's default one) when ``seed`` is ``None``.
+
+    >>> generator(7).initial_seed()
+    7
+    """
+    return None if seed is None else Generator(device=device).manual_seed(check_seed(seed))
+
+
+def check_seed(seed: int) -> int:
+    """The seed as a plain int; anything but a whole number from 0 to 2⁶³ - 1 is refused.
+
+    >>> check_seed(-1)
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidOption: seed: expected a whole number from 0 to 2⁶³ - 1, found -1
+    """
+    try:
+        value = operator.index(seed)  # numpy's integers too
+    except TypeError:
+        value = -1
+    if not 0 <= value < 2**63:
+        raise InvalidOption(f"seed: expected a whole number from 0 to 2⁶³ - 1, found {seed!r}")
+    return value
 
 
 def bernoulli_(p: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
@@ -30,6 +54,8 @@ def bernoulli_(p: Tensor, out: Tensor, generator: Generator | None = None) -> Te
     >>> bernoulli_(p, torch.empty(3), torch.Generator().manual_seed(0))
     tensor([0., 1., 1.])
     """
+    if p.dtype.itemsize < 4:  # a narrower type cannot hold the draw: its marginal would be coarse, or out of range
+        p = p.float()
     if p.device.type != "cpu":
         return torch.lt(torch.rand(p.shape, dtype=p.dtype, device=p.device, generator=generator), p, out=out)
     scratch = _scratch(p)

@@ -345,3 +345,18 @@ def test_ctrl_c_says_how_to_go_on(command, binary, tmp_path, monkeypatch):
     assert outcome.status == 130 and f"harmonium resume {run}" in outcome.err and calls == [3]
     monkeypatch.undo()
     assert command("resume", run, "--no-report").status == 0
+
+
+def test_samples_of_a_file_are_written_beside_it(trained, command, tmp_path):
+    file = tmp_path / "rbm.safetensors"
+    file.write_bytes(Run(trained).last.read_bytes())
+    assert command("sample", file, "-n", 3, "--steps", 1).status == 0
+    assert np.load(tmp_path / "samples.npy").shape == (3, 6)
+
+
+def test_help_names_every_negative_phase_and_what_sample_reads(command):
+    from harmonium.recipe import specs
+
+    text = command("train", "--help").out
+    assert all(name in "".join(text.split()) for name in specs._NEGATIVES)
+    assert "A run folder or a .safetensors file." in command("sample", "--help").out

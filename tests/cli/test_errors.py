@@ -15,6 +15,8 @@ import pytest
 import torch
 
 import harmonium as hm
+from harmonium.cli import main
+from harmonium.recipe import specs
 from harmonium.training import Run
 
 
@@ -137,7 +139,29 @@ def test_batch_larger_than_the_data(train):
         (("--hidden", "bernoulli:x"), ("expected sizes",)),
         (("--hidden", "bernoulli:0"), ("expected sizes",)),
         (("--negative", "pdc:1"), ("unknown negative phase 'pdc'", "did you mean 'pcd'")),
-        (("--negative", "cd:many"), ("expected a number after the colon",)),
+        (("--negative", "cd:many"), ("expected a whole number after the colon",)),
+        (("--negative", "cd:1.5"), ("expected a whole number after the colon", "'1.5'")),
+        (("--negative", "pcd:1,chains=x"), ("chains: expected a whole number", "'x'")),
+        (("--negative", "parallel-tempering:1,rungs=2.5"), ("rungs: expected a whole number", "2.5")),
+        (("--negative", "trajectory-tempering:1,acceptance=high"), ("acceptance: expected a number", "'high'")),
+        (("--negative", "pcd:1,k=2"), ("k is given twice",)),
+        (("--schedule", "growing,every=1.5"), ("every: expected a whole number", "1.5")),
+        (("--hidden", "binomial:3,trials=2.5"), ("trials: expected a whole number", "2.5")),
+        (("--hidden", "binomial:3,trials=true"), ("trials: expected a whole number", "True")),
+        (("--hidden", "gaussian:3,precision=abc"), ("precision: expected a number, found 'abc'",)),
+        (("--hidden", "bernoulli:3,bias=abc"), ("bias: expected a number, found 'abc'",)),
+        (("--hidden", "bernoulli:3,bias=1e999"), ("bias: expected a number, found inf",)),
+        (("--hidden", "multinary:3,levels=2,activation=3"), ("activation: expected a word, found 3",)),
+        (("--hidden", "multinary:3,levels=2,offsets=3"), ("offsets is no option",)),
+        (("--hidden", "bernoulli:3,learn=b"), ("parameter of bernoulli to learn 'b'", "did you mean 'bias'")),
+        (("--hidden", "bernoulli:3,learn=3"), ("parameter of bernoulli to learn '3'", "bias")),
+        (("--hidden", "bernoulli:99999999999"), ("too large", "2,147,483,648")),
+        (("--hidden", "bernoulli:99999x99999"), ("too large",)),
+        (("--visible", "bernoulli:99999999999"), ("too large",)),
+        (("--scale", "nan"), ("scale: expected a finite number of at least 0", "nan")),
+        (("--scale", "-1"), ("scale: expected a finite number of at least 0", "-1")),
+        (("--seed", "99999999999999999999"), ("seed: expected a whole number", "99999999999999999999")),
+        (("--threads", "0"), ("threads: expected at least 1", "found 0")),
         (("--negative", "exact", "--chains", 3), ("no options",)),
         (("--optimizer", "adan"), ("unknown optimizer 'adan'", "did you mean 'adam'")),
         (("--optimizer", "adam", "--momentum", 0.5), ("no momentum",)),
@@ -161,6 +185,33 @@ def test_batch_larger_than_the_data(train):
 )
 def test_options_that_have_no_meaning(train, options, words):
     train(BINARY, *options, words=words)
+
+
+@pytest.mark.parametrize(
+    "options", [("--epochs", 0), ("--batch-size", 0), ("--batch-size", 21), ("--metrics-every", 0), ("--zero-sum",)]
+)
+def test_mistakes_are_found_before_the_plan_is_printed(command, tmp_path, options):
+    np.save(tmp_path / "rows.npy", BINARY)
+    outcome = command("train", tmp_path / "rows.npy", "--batch-size", 5, "--run", tmp_path / "run", *options)
+    assert outcome.status == 2 and outcome.out == "" and "expect" in outcome.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_more_than_memory_holds(train):
+    train(BINARY, "--chains", 10**15, words=("not enough memory",))  # petabytes: no computer has them
+
+
+def test_other_errors_of_torch_are_not_taken_for_a_lack_of_memory(monkeypatch, tmp_path):
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("a mistake in the library")
+
+    monkeypatch.setattr("harmonium.recipe.setup.RBM", broken)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        main(["train", "digits", "--run", str(tmp_path / "run")])
+
+
+def test_learnt_parameter_in_quotes():
+    assert specs.UnitSpec.parse('bernoulli:3,learn="bias"').options == {"learn": ("bias",)}
 
 
 def test_unknown_command(fails):
@@ -202,6 +253,28 @@ def test_truncated_checkpoint(fails, trained, reader):
     last = Run(trained).last
     last.write_bytes(last.read_bytes()[:-100])
     fails(*on(reader, trained), words=("last.safetensors", "corrupt or truncated"))
+
+
+@pytest.mark.parametrize("content", ["", "\0garbage", "epoch,seconds\n", "epoch,seconds\n1,0.1\n2\n"])
+def test_damaged_metrics(fails, trained, content):
+    Run(trained).metrics_path.write_text(content)
+    before = Run(trained).config_path.read_bytes()
+    for reader in (("resume", "--epochs", "9"), ("info",)):
+        fails(*on(reader, trained), words=("metrics.csv: damaged",))
+    assert Run(trained).config_path.read_bytes() == before
+
+
+def test_sample_of_nothing(fails, tmp_path):
+    fails("sample", tmp_path / "nope", words=("nope: no such file or folder", "run folder"))
+
+
+@pytest.mark.parametrize("seed", ["-1", "9223372036854775808", "99999999999999999999"])
+def test_sample_with_a_seed_out_of_range(fails, trained, seed):
+    fails("sample", trained, "--seed", seed, words=("seed: expected a whole number from 0", seed))
+
+
+def test_start_from_data_that_a_file_does_not_know(fails, trained):
+    fails("sample", Run(trained).last, "--start", "data", words=("--start data needs a run folder",))
 
 
 class Trap:

@@ -73,6 +73,7 @@ def test_killed_runs_end_where_the_whole_one_ends(tmp_path: Path, command) -> No
     assert expected.keys() == found.keys()
     for name in expected:
         assert torch.equal(expected[name], found[name]), name
+    assert whole.last.read_bytes() == run.last.read_bytes()
     assert watched(whole) == watched(run) and len(watched(run)) == EPOCHS
     assert [epoch for epoch, _ in whole.trajectory()] == [epoch for epoch, _ in run.trajectory()]
     assert not list(run.folder.rglob("*.tmp"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -295,3 +296,73 @@ def test_refusals(make, message):
 
 def test_whole_numbers_become_floats():
     assert Dense(2, 1, torch.tensor([[1], [2]])).weight.dtype == torch.get_default_dtype()
+
+
+# -- settings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["normal", "sign"])
+@pytest.mark.parametrize("scale", [float("nan"), float("inf"), -1.0, -1e-9, "big", None])
+def test_scale_that_is_refused(kind: str, scale: object) -> None:
+    coupling = Dense(3, 2, random(3, 2))
+    with pytest.raises(InvalidOption, match="scale: expected a finite number of at least 0"):
+        coupling.initialise(scale, kind)  # type: ignore[arg-type]
+    assert torch.equal(coupling.weight, random(3, 2))
+
+
+def test_scale_of_zero_is_allowed() -> None:
+    coupling = Dense(3, 2, random(3, 2))
+    coupling.initialise(0.0)
+    assert not coupling.weight.any()
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "padding" not in name])
+def test_fan_in_counts_the_connections(name: str) -> None:
+    """The mean number of lower entries that are coupled to an upper one (a kernel may also reach into padding)."""
+    coupling = CASES[name]()
+    coupling.initialise(1.0, "sign", Generator().manual_seed(0))
+    connections = (coupling.matrix() != 0).sum().item()
+    assert coupling.fan_in == connections / coupling.upper.numel()
+
+
+def test_fan_in_of_a_padded_kernel_and_of_an_empty_mask() -> None:
+    assert conv((2, 5, 4), 2, 3, 2, 1).fan_in == 2 * 3 * 3
+    assert Masked(4, 3, mask=torch.zeros(4, 3)).fan_in == 1
+
+
+def test_sizes_of_numpy() -> None:
+    assert Dense(np.int64(2), 3).lower == (2,)
+    assert Masked(4, np.int32(3), degree=np.int64(2), seed=np.int64(1)).fan_in == 2
+    three = np.int64(3)
+    coupling = Conv2d((np.int64(1), 5, 5), (2, three, 3), kernel=three, stride=np.int8(1))
+    assert json.loads(json.dumps(coupling.config()))["kernel"] == 3
+    assert Conv2d.output_shape((1, 5, 5), channels=2, kernel=three) == (2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Dense(2.0, 3),
+        lambda: Dense((2, 1.5), 3),
+        lambda: Dense("2", 3),
+        lambda: Masked(4, 3, degree=1.5),
+        lambda: Conv2d((1, 5, 5), (2, 3, 3), kernel=3.0),
+        lambda: Conv2d((1, 5, 5), (2, 3, 3), kernel=3, stride=1.0),
+        lambda: Conv2d((1, 5.0, 5), (2, 3, 3), kernel=3),
+        lambda: Conv2d.output_shape((1, 5, 5), channels=2, kernel=3.0),
+    ],
+)
+def test_sizes_that_are_no_whole_numbers(build) -> None:
+    with pytest.raises(InvalidOption, match="expected a whole number, found"):
+        build()
+
+
+@pytest.mark.parametrize("shape", [0, -1, (), (2, 0)])
+def test_sizes_that_are_not_positive(shape) -> None:
+    with pytest.raises(InvalidOption, match="positive sizes"):
+        Dense(shape, 3)
+
+
+def test_seed_of_a_mask_is_checked() -> None:
+    with pytest.raises(InvalidOption, match="seed"):
+        Masked(4, 3, degree=2, seed=-1)

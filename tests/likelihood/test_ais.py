@@ -1,5 +1,6 @@
 """Annealed importance sampling against exact partition functions, from both sides."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium.likelihood import Estimate, ais, reverse_ais
+from harmonium.likelihood import Adaptive, Estimate, TwoSided, ais, estimate, reverse_ais
 from harmonium.likelihood.ais import betas, outlying
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
@@ -25,14 +26,14 @@ def exact_draws(case, machine, n, source):
 
 def assert_brackets(machine, log_z, start, source, temperatures=60):
     """Both intervals hold the truth at ±3σ, give or take what is left between a quadrature and its machine."""
-    for estimate in (
+    for found in (
         ais(machine, runs=400, temperatures=temperatures, generator=source),
         reverse_ais(machine, start, temperatures=temperatures, generator=source),
     ):
-        error = max(estimate.standard_error, 1e-6)
-        assert abs(estimate.value - log_z) < 4.5 * error, estimate.direction
-        assert estimate.effective_sample_size > 100
-        assert estimate.trustworthy
+        error = max(found.standard_error, 1e-6)
+        assert abs(found.value - log_z) < 4.5 * error, found.direction
+        assert found.effective_sample_size > 100
+        assert found.trustworthy
 
 
 @pytest.mark.parametrize("pair", SOME, ids=id_of)
@@ -128,19 +129,147 @@ def test_estimate_agrees_with_enumeration_and_says_so():
 
 
 def test_two_wells_are_not_trusted():
-    machine = hm.RBM(hm.units.Bernoulli(40), hm.units.Bernoulli(30))
-    with torch.no_grad():  # two deep wells, and no way between them
-        machine.coupling.weight.fill_(2.0)
-        machine.visible.bias.fill_(-30.0)
-        machine.hidden.bias.fill_(-39.8)
+    machine = two_wells(-39.8)
     wells = torch.cat([torch.zeros(50, 40), torch.ones(50, 40)])
     result = hm.likelihood.estimate(machine, wells, temperatures=20, samples=wells, seed=0)
     assert result.problems
     assert not result.trustworthy
 
 
+def two_wells(hidden_bias):
+    """All off, of weight about 1, or all on, of weight e^{30(40 + hidden_bias)}: nothing crosses between them."""
+    machine = hm.RBM(hm.units.Bernoulli(40), hm.units.Bernoulli(30))
+    with torch.no_grad():
+        machine.coupling.weight.fill_(2.0)
+        machine.visible.bias.fill_(-30.0)
+        machine.hidden.bias.fill_(hidden_bias)
+    return machine
+
+
+@pytest.mark.parametrize("temperatures", [500, Adaptive(500, 100), torch.linspace(0, 1, 501).tolist()])
+def test_a_well_that_data_and_samples_miss_is_found(temperatures):
+    off = torch.zeros(100, 40)
+    missed = estimate(two_wells(-39.8), off, temperatures=temperatures, samples=off, seed=0)
+    assert abs(missed.gap) < 0.1  # the two directions agree on a number that is wrong by six nats
+    assert [("misses states" in problem) for problem in missed.problems] == [True]
+    assert not missed.trustworthy
+    seen = estimate(two_wells(-40.2), off, temperatures=temperatures, samples=off, seed=0)
+    assert seen.problems == ()  # here the other well weighs nothing
+
+
+def test_no_seed():
+    data = torch.zeros(5, 10)
+    result = estimate(strong(), data, runs=20, temperatures=50, sampling_steps=5, seed=None)
+    assert math.isfinite(result.annealed)
+
+
+def test_annealed_is_not_the_exact_number():
+    weights = torch.zeros(10, dtype=torch.float64)
+    sides = Estimate(strong(), weights, 3.0), Estimate(strong(), weights, 5.0, "reverse")
+    result = TwoSided(*sides, mean_free_energy=1.0, rows=1, exact=-2.0, problems=("apart",))
+    assert (result.value, result.annealed) == (-2.0, -5.0)
+    assert result.annealed_interval == (-6.0, -4.0) and result.interval == (-2.0, -2.0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_not_trusted(bad):
+    weights = torch.zeros(50, dtype=torch.float64)
+    assert Estimate(strong(), weights, 0.0).trustworthy
+    weights[7] = bad
+    found = Estimate(strong(), weights, 0.0)
+    assert "1 of 50 runs are not finite" in found.problems[0]
+    assert not found.trustworthy
+    assert found.interval == (-math.inf, math.inf)
+
+
+@pytest.mark.parametrize("temperatures", [20, Adaptive(20, 10)])
+def test_one_run_has_no_error_bar(temperatures):
+    start = torch.zeros(1, 10)
+    for found in (
+        ais(strong(), runs=1, temperatures=temperatures),
+        reverse_ais(strong(), start, temperatures=temperatures),
+    ):
+        assert math.isfinite(found.value)
+        assert found.interval == (-math.inf, math.inf)
+        assert found.problems == ("one run has no error bar: use more runs",)
+
+
+VECTORS = {
+    "visible": lambda: hm.RBM(hm.units.Multinomial(3, total=4), hm.units.Bernoulli(3)),
+    "hidden": lambda: hm.RBM(hm.units.Bernoulli(4), hm.units.Multinomial(3, total=4)),
+    "both": lambda: hm.RBM(hm.units.Multinomial(3, total=4), hm.units.Multinomial(3, total=2)),
+    "mixed": lambda: hm.RBM(hm.units.Mixed(hm.units.Multinomial(3, total=2)), hm.units.Gaussian(1)),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_layer_of_one_vector_unit(name):
+    machine = VECTORS[name]().double()
+    machine.initialise(scale=0.6, seed=1)
+    for unit in machine.units:
+        unit.shift_bias(torch.linspace(-0.5, 0.5, unit.size, dtype=torch.float64).view(unit.shape))
+    states, log_p = machine.distribution()
+    source = generator("vector", name)
+    start = states[torch.multinomial(log_p.exp(), 400, replacement=True, generator=source)]
+    assert_brackets(machine, machine.log_partition(), start, source)
+
+
+def test_the_pilot_has_states_of_its_own(monkeypatch):
+    module = sys.modules["harmonium.likelihood.ais"]
+    began, anneal = [], module._anneal
+
+    def watched(path, state, *arguments, **options):
+        began.append(state[0].clone())
+        return anneal(path, state, *arguments, **options)
+
+    monkeypatch.setattr(module, "_anneal", watched)
+    machine = strong()
+    low, high = ais(machine, runs=200, temperatures=Adaptive(200, 50), seed=0).interval
+    assert low < machine.log_partition() < high
+    pilot, main = began
+    assert not torch.equal(pilot, main)
+
+
+BAD_ROWS = [
+    (torch.full((2, 10), 255.0), "expected binary values"),
+    (torch.full((2, 10), torch.nan), "expected finite"),
+    (torch.zeros(0, 10), "at least one row"),
+    (torch.zeros(2, 9), "expected shape"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), BAD_ROWS)
+def test_data_that_are_refused(rows, message):
+    machine = strong()
+    with pytest.raises(hm.errors.InvalidData, match=message):
+        ais(machine, runs=5, temperatures=5).log_likelihood(rows)
+    with pytest.raises(hm.errors.InvalidData, match=message):
+        estimate(machine, rows, runs=5, temperatures=5, sampling_steps=2)
+
+
+def test_states_to_start_from_that_are_refused():
+    with pytest.raises(hm.errors.InvalidData, match="start: expected binary"):
+        reverse_ais(strong(), torch.full((2, 10), 0.5), temperatures=5)
+    with pytest.raises(hm.errors.InvalidData, match="start: expected at least one"):
+        reverse_ais(strong(), torch.zeros(0, 10), temperatures=5)
+    with pytest.raises(hm.errors.InvalidData, match="base: expected at least one"):
+        ais(strong(), base=torch.zeros(0, 10), temperatures=5)
+
+
+def test_deep_machines_have_no_likelihood():
+    deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(2), hm.units.Bernoulli(2), hm.units.Bernoulli(2)])
+    with pytest.raises(hm.errors.InvalidOption, match="expects an RBM"):
+        ais(deep, runs=5, temperatures=5).log_likelihood(torch.zeros(1, 2))
+    with pytest.raises(hm.errors.InvalidOption, match="expects an RBM"):
+        estimate(deep, torch.zeros(1, 2))
+
+
 def test_bad_options():
     machine = strong()
+    with pytest.raises(hm.errors.InvalidOption, match="runs: expected at least one"):
+        ais(machine, runs=0)
+    with pytest.raises(hm.errors.InvalidOption, match="at least one step"):
+        Adaptive(steps=0)
     with pytest.raises(hm.errors.InvalidOption, match="increasing"):
         ais(machine, temperatures=[0.0, 0.7, 0.6, 1.0])
     with pytest.raises(hm.errors.InvalidOption, match="at least one"):

@@ -44,9 +44,14 @@ def binary(n: int, size: int, seed: int) -> Tensor:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: hm.RBM(784, 500), "expected units such as"),
+        (lambda: hm.BoltzmannMachine([units.Bernoulli(2)] * 2), "an object of its own"),
         (lambda: hm.BoltzmannMachine([units.Bernoulli(2)]), "two or more layers, found 1"),
-        (lambda: hm.DeepBoltzmannMachine([units.Bernoulli(2)] * 2), "three or more layers, found 2"),
-        (lambda: hm.BoltzmannMachine([units.Bernoulli(2)] * 3, [Dense(2, 2)]), "3 layers need 2 couplings, found 1"),
+        (lambda: hm.DeepBoltzmannMachine([units.Bernoulli(2), units.Bernoulli(2)]), "three or more layers, found 2"),
+        (
+            lambda: hm.BoltzmannMachine([units.Bernoulli(2) for _ in range(3)], [Dense(2, 2)]),
+            "3 layers need 2 couplings, found 1",
+        ),
         (
             lambda: hm.RBM(units.Bernoulli(2), units.Bernoulli(3), Dense(3, 2)),
             r"coupling 0: expected shapes \(\(2,\), \(3,\)\), found \(\(3,\), \(2,\)\)",
@@ -249,7 +254,7 @@ def test_what_cannot_be_enumerated():
     with pytest.raises(NotEnumerable, match="finitely many"):
         hm.RBM(units.Gaussian(2), units.Bernoulli(3)).distribution()
     with pytest.raises(NotEnumerable, match="two layers"):
-        enumeration.distribution(hm.DeepBoltzmannMachine([units.Bernoulli(2)] * 3))
+        enumeration.distribution(hm.DeepBoltzmannMachine([units.Bernoulli(2) for _ in range(3)]))
     with pytest.raises(NotEnumerable, match="infinitely many"):
         units.Gaussian(2).enumerate()
 

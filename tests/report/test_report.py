@@ -193,3 +193,17 @@ def test_what_cannot_be_measured_says_why():
     square = hm.RBM(hm.units.Bernoulli(12), hm.units.Bernoulli(12))
     large = evaluation.exact(evaluation.Subject(square, torch.zeros(1, 12), most_states=100))
     assert large[0].train is None and "4096" in large[0].note
+
+
+def test_the_annealed_row_is_the_annealed_number(monkeypatch):
+    """Where a machine can be enumerated the row still shows what annealing found, and its own verdict."""
+    rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3))
+    weights = torch.zeros(10, dtype=torch.float64)
+    sides = (hm.likelihood.Estimate(rbm, weights, log_z, side) for log_z, side in ((3.0, "forward"), (5.0, "reverse")))
+    found = hm.likelihood.TwoSided(*sides, mean_free_energy=1.0, rows=1, exact=-2.0, problems=("two nats apart",))
+    monkeypatch.setattr(hm.likelihood, "estimate", lambda *_, **__: found)
+    rows = torch.zeros(3, 4)
+    (row,) = evaluation.annealed(evaluation.Subject(rbm, rows, rows, temperatures=10))
+    assert row.train == -5.0
+    assert row.test == pytest.approx(-rbm.free_energy(rows).mean().item() - 4.0)
+    assert "not to be trusted: two nats apart" in row.note and "between -6.00 and -4.00" in row.note

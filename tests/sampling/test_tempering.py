@@ -75,6 +75,54 @@ def test_chains_that_stay_apart_never_settle():
     assert integrated_autocorrelation_time(wells + noise) == math.inf
 
 
+@pytest.mark.parametrize("side", ["visible", "hidden"])
+@pytest.mark.parametrize("kind", ["path", "machines"])
+def test_a_layer_of_one_vector_unit(side, kind):
+    vector, other = hm.units.Multinomial(3, total=4), hm.units.Bernoulli(3)
+    machine = hm.RBM(*((vector, other) if side == "visible" else (other, vector))).double()
+    machine.initialise(scale=0.8, seed=0)
+    states, log_p = machine.distribution()
+    if kind == "path":
+        result = hm.sampling.parallel_tempering(machine, 4000, steps=20, betas=[0.0, 0.5, 1.0], seed=1)
+    else:
+        rungs = [Path(machine).machine(beta) for beta in (0.0, 0.5, 1.0)]
+        result = hm.sampling.trajectory_tempering(rungs, 4000, steps=20, seed=1)
+    p = log_p.exp()
+    mean = p @ states
+    error = (p @ (states - mean).square()).sqrt() / math.sqrt(4000)
+    assert ((result.samples.mean(0) - mean).abs() < 4.5 * error).all()
+
+
+def test_starting_states_are_cycled():
+    machine = two_wells()
+    start = torch.zeros(7, 12)
+    start[3] = 1.0  # one in seven begins in the other well, which no sweep leaves
+    run = hm.sampling.parallel_tempering(machine, 50, steps=0, betas=3, start_at=start, seed=0)
+    assert torch.equal(run.samples, start.double()[torch.arange(50) % 7])
+    run = hm.sampling.parallel_tempering(machine, steps=0, betas=3, start_at=start.numpy(), seed=0)
+    assert run.samples.shape == (7, 12)
+
+
+def test_base_as_an_array():
+    data = two_wells().sample(20, steps=5, seed=0)
+    first, second = (
+        hm.sampling.parallel_tempering(two_wells(), 5, steps=3, betas=3, base=base, seed=0).samples
+        for base in (data, data.numpy())
+    )
+    assert torch.equal(first, second)
+
+
+def test_bad_starts_are_refused():
+    machine = two_wells()
+    for bad, message in ((torch.full((2, 12), 0.5), "start_at: expected binary"), (torch.zeros(0, 12), "at least one")):
+        with pytest.raises(hm.errors.InvalidData, match=message):
+            hm.sampling.parallel_tempering(machine, 5, steps=1, betas=3, start_at=bad)
+    with pytest.raises(hm.errors.InvalidOption, match="n ≥ 1"):
+        hm.sampling.parallel_tempering(machine, 0, steps=1, betas=3)
+    with pytest.raises(hm.errors.InvalidOption, match="two or more machines"):
+        hm.sampling.trajectory_tempering([])
+
+
 def test_bad_ladders_are_refused():
     machine = two_wells()
     with pytest.raises(hm.errors.InvalidOption, match="increasing"):

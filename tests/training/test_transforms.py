@@ -382,9 +382,9 @@ def test_average_is_the_plain_mean(last: float, every: int) -> None:
     for _ in range(2):  # the second run begins afresh
         recorder.seen.clear()
         hm.fit(machine, draw(binary(5, 3, 1), 100), epochs=10, batch_size=20, transforms=[recorder, average], seed=1)
-        window = [values for fraction, values in recorder.seen if fraction >= 1 - last][every - 1 :: every]
+        window = [values for fraction, values in recorder.seen if fraction >= 1 - last][::every]
         assert len(recorder.seen) == 50
-        assert len(window) == round(50 * last) // every
+        assert len(window) == -(-round(50 * last) // every)
         for name, value in parameters(machine).items():
             mean = torch.stack([values[name] for values in window]).mean(0)
             torch.testing.assert_close(value, mean, rtol=1e-12, atol=1e-14)

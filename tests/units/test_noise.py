@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from scipy.stats import binomtest, kstest
 
 from harmonium import noise
+from harmonium.errors import InvalidOption
 
 N = 2**24
 
@@ -25,6 +27,20 @@ def test_marginal(p: float, dtype: torch.dtype) -> None:
         assert ones == n * p
     else:
         assert binomtest(ones, n, stored).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("p", [0.0, 1e-3, 0.1, 0.7, 0.99, 1.0])
+def test_marginal_of_narrow_types(p: float, dtype: torch.dtype) -> None:
+    """The draw is not rounded to the type: the number of ones is that of p as the type holds it."""
+    value = torch.full((N // 4,), p, dtype=dtype)
+    x = noise.bernoulli(value, torch.Generator().manual_seed(6))
+    assert x.dtype == dtype
+    ones, stored = int(x.sum(dtype=torch.float64)), value[0].double().item()
+    if p in (0.0, 1.0):
+        assert ones == len(value) * p
+    else:
+        assert binomtest(ones, len(value), stored).pvalue > 1e-4
 
 
 def test_types_and_shapes() -> None:
@@ -75,3 +91,15 @@ def test_generator() -> None:
     assert noise.generator(None) is None
     one, two = (torch.rand(3, generator=noise.generator(7)) for _ in range(2))
     assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 - 1, np.int64(5), np.uint8(7)])
+def test_seeds(seed: int) -> None:
+    made = noise.generator(seed)
+    assert made is not None and made.initial_seed() == int(seed)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 10**20, 1.0, "1", np.float64(2.0)])
+def test_seeds_that_are_refused(seed: object) -> None:
+    with pytest.raises(InvalidOption, match="seed: expected a whole number from 0"):
+        noise.generator(seed)  # type: ignore[arg-type]

@@ -30,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:  # typer's own errors have no common public base class in all its versions
         if type(error).__name__ == "Abort":
             _stop("stopped", INTERRUPTED)
+        if _out_of_memory(error):
+            _stop("not enough memory; expected a machine, chains or batches that fit into it", USAGE_ERROR)
         if not hasattr(error, "format_message"):
             raise
         _stop(_usage(error), USAGE_ERROR)
@@ -41,6 +43,14 @@ def _words(error: HarmoniumError | OSError) -> str:
     if isinstance(error, HarmoniumError):
         return str(error)
     return f"{error.filename or 'files'}: {error.strerror or error}"
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether there was no memory for an array; torch has only a RuntimeError with words for it on the processor."""
+    words = ("can't allocate memory", "not enough memory", "out of memory")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    )
 
 
 def _usage(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,7 @@ from . import Interrupted
 if TYPE_CHECKING:
     from ..recipe.config import Config
     from ..recipe.setup import Setup
+    from ..training import Callback
 
 app = typer.Typer(
     name="harmonium",
@@ -30,6 +31,7 @@ data_app = typer.Typer(help="The data sets that are known by name.", no_args_is_
 app.add_typer(data_app, name="data")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")]
+FolderOrFile = Annotated[Path, typer.Argument(metavar="DIR|FILE", help="A run folder or a .safetensors file.")]
 OtherData = Annotated[
     str | None,
     typer.Option("--data", metavar="FILE", help="The run's data file, where it has moved.", show_default=False),
@@ -104,7 +106,11 @@ def train(
         str | None, typer.Option(metavar="UNIT:N", help="Hidden units, such as bernoulli:500. [bernoulli:100]")
     ] = None,
     negative: Annotated[
-        str | None, typer.Option(metavar="METHOD:K", help="cd:K, pcd:K, parallel-tempering:K,rungs=N or exact. [pcd:1]")
+        str | None,
+        typer.Option(
+            metavar="METHOD:K",
+            help="cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K or exact. [pcd:1]",
+        ),
     ] = None,
     chains: Annotated[int | None, typer.Option(help="Persistent chains. [as many as rows in a batch]")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data. [10]")] = None,
@@ -177,12 +183,10 @@ def _train(config: Config, run: Path, *, quiet: bool, report: bool) -> None:
 
     run = new_folder(run)
     setup = prepare(config)
-    if not quiet:
-        _plan(setup, run)
     made = not run.exists()
     with _interruptible(run):
         try:
-            _fit(setup, run, quiet=quiet)
+            _fit(setup, run, quiet=quiet, announce=lambda: _plan(setup, run))
         except Exception:
             if made and not (run / "checkpoints" / "last.safetensors").exists():
                 shutil.rmtree(run, ignore_errors=True)  # nothing to go on from: leave nothing
@@ -218,6 +222,8 @@ def resume(
         return
     if data is not None:
         config.data.source = data
+    if done:
+        Run(folder).read_metrics()  # a damaged table is found before anything is changed
     setup = prepare(config)
     if not quiet:
         begin = f"goes on after epoch {done}" if done else "no checkpoint yet: begins again"
@@ -229,12 +235,18 @@ def resume(
         _finish(setup, folder, quiet=quiet, report=report)
 
 
-def _fit(setup: Setup, run: Path, *, quiet: bool, resume: bool = False) -> None:
+def _fit(
+    setup: Setup, run: Path, *, quiet: bool, resume: bool = False, announce: Callable[[], None] | None = None
+) -> None:
     from ..recipe.setup import train as begin
     from . import show
 
-    plain = not quiet and not sys.stderr.isatty()
-    begin(setup, run, resume=resume, progress=not quiet, callbacks=[show.PlainLines()] if plain else [])
+    callbacks: list[Callback] = []
+    if announce is not None and not quiet:
+        callbacks.append(show.Announcement(announce))
+    if not quiet and not sys.stderr.isatty():
+        callbacks.append(show.PlainLines())
+    begin(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
 
 
 def _finish(setup: Setup, run: Path, *, quiet: bool, report: bool) -> None:
@@ -312,34 +324,46 @@ def _interruptible(run: Path) -> Iterator[None]:
 
 @app.command()
 def sample(
-    folder: Folder,
+    folder: FolderOrFile,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of samples.")] = 64,
     steps: Annotated[int, typer.Option(min=0, help="Gibbs sweeps of each chain.")] = 1000,
     start: Annotated[str, typer.Option(metavar="random|data", help="Where chains start.")] = "random",
     seed: Annotated[int, typer.Option(help="Of the chains.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A .npy, .npz, .csv or .png file; by default samples.npy in DIR."),
+        typer.Option(
+            metavar="FILE", help="A .npy, .npz, .csv or .png file; by default samples.npy in DIR or beside FILE."
+        ),
     ] = None,
     data: OtherData = None,
 ) -> None:
     """Draw samples from a trained machine."""
-    from ..errors import unknown
+    from ..errors import InvalidOption, unknown
     from . import output
 
     if start not in ("random", "data"):
         raise unknown("start", start, ("random", "data"))
-    path = folder / "samples.npy" if out is None else out
+    _exists(folder)
+    path = (folder if folder.is_dir() else folder.parent) / "samples.npy" if out is None else out
     output.check(path)
     machine, rows = _open(folder, data, need_rows=start == "data" or path.suffix == ".png")
     begin = None
-    if start == "data" and rows is not None:
+    if start == "data":
+        if rows is None:
+            raise InvalidOption(f"{folder}: --start data needs a run folder, which knows its data; found a file")
         from ..report import some_rows
 
         begin = some_rows(rows.train, machine, n, seed=seed)
     samples = machine.sample(n, steps=steps, start=begin, seed=seed)
     output.write(path, samples, machine, None if rows is None else rows.image)
     print(f"{n} samples after {steps} sweeps: {path}")
+
+
+def _exists(path: Path) -> None:
+    from ..errors import RunError
+
+    if not path.exists():
+        raise RunError(f"{path}: no such file or folder; expected a run folder or a .safetensors file")
 
 
 def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
@@ -383,15 +407,11 @@ def evaluate(
 
 
 @app.command()
-def info(
-    path: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="A run folder or a .safetensors file.")],
-) -> None:
+def info(path: FolderOrFile) -> None:
     """Say what is in a run folder or a file: machine, training, last metrics, files."""
-    from ..errors import RunError
     from .about import describe
 
-    if not path.exists():
-        raise RunError(f"{path}: no such file or folder; expected a run folder or a .safetensors file")
+    _exists(path)
     describe(path)
 
 

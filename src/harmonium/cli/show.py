@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -64,6 +64,16 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+class Announcement(Callback):
+    """Says something when all is ready and training begins: what is wrong has been found by then."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self.say = say
+
+    def on_start(self, progress: Progress) -> None:
+        self.say()
 
 
 class PlainLines(Callback):

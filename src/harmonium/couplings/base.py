@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -13,8 +15,40 @@ from ..errors import InvalidOption, unknown
 
 
 def as_shape(shape: int | Iterable[int]) -> tuple[int, ...]:
-    """A layer's shape, from a number of units or a tuple."""
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+    """A layer's shape, from a number of units or a tuple.
+
+    >>> as_shape(3), as_shape([2, 3])
+    ((3,), (2, 3))
+    """
+    sizes = shape if isinstance(shape, Iterable) else (shape,)
+    found = tuple(whole("size of a layer", size) for size in sizes)
+    if not found or min(found) < 1:
+        raise InvalidOption(f"expected a layer shape of positive sizes, found {found}")
+    return found
+
+
+def whole(name: str, value: int) -> int:
+    """The value as a plain int (numpy's integers too); anything that is no whole number is refused.
+
+    >>> whole("kernel", 3.0)
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidOption: kernel: expected a whole number, found 3.0
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidOption(f"{name}: expected a whole number, found {value!r}") from None
+
+
+def check_scale(scale: float) -> None:
+    """Refuse a scale of starting weights that is negative or not finite."""
+    try:
+        valid = math.isfinite(scale) and scale >= 0
+    except TypeError:
+        valid = False
+    if not valid:
+        raise InvalidOption(f"scale: expected a finite number of at least 0, found {scale!r}")
 
 
 class Coupling(nn.Module):
@@ -41,6 +75,11 @@ class Coupling(nn.Module):
         super().__init__()
         self.lower, self.upper = torch.Size(lower), torch.Size(upper)
         self.options = dict(options or {})
+
+    @property
+    def fan_in(self) -> float:
+        """How many lower entries an upper one is coupled to, on average."""
+        return self.lower.numel()
 
     def _parameter(self, weight: Tensor | None, shape: tuple[int, ...]) -> nn.Parameter:
         """The weights as given, or zeros."""
@@ -88,6 +127,7 @@ class Coupling(nn.Module):
 
     def initialise(self, scale: float, kind: str = "normal", generator: Generator | None = None) -> None:
         """Random weights: N(0, scale²), or ±scale with a random sign (``kind="sign"``)."""
+        check_scale(scale)
         with torch.no_grad():
             if kind == "normal":
                 self.weight.normal_(0.0, scale, generator=generator)

@@ -7,7 +7,7 @@ from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
 from ..errors import InvalidOption
-from .base import Coupling
+from .base import Coupling, as_shape, whole
 
 
 class Conv2d(Coupling):
@@ -26,14 +26,16 @@ class Conv2d(Coupling):
 
     def __init__(
         self,
-        lower: tuple[int, int, int],
-        upper: tuple[int, int, int],
+        lower: tuple[int, ...],
+        upper: tuple[int, ...],
         *,
         kernel: int,
         stride: int = 1,
         padding: int = 0,
         weight: Tensor | None = None,
     ) -> None:
+        lower, upper = as_shape(lower), as_shape(upper)
+        kernel, stride, padding = _whole(kernel=kernel, stride=stride, padding=padding)
         super().__init__(lower, upper, {"kernel": kernel, "stride": stride, "padding": padding})
         if len(upper) != 3:
             raise InvalidOption(f"conv2d: expected an upper layer (channels, height, width), found {tuple(upper)}")
@@ -46,9 +48,11 @@ class Conv2d(Coupling):
 
     @staticmethod
     def output_shape(
-        lower: tuple[int, int, int], channels: int, kernel: int, stride: int = 1, padding: int = 0
+        lower: tuple[int, ...], channels: int, kernel: int, stride: int = 1, padding: int = 0
     ) -> tuple[int, int, int]:
         """The upper layer's shape that fits a lower layer and these settings."""
+        lower = as_shape(lower)
+        channels, kernel, stride, padding = _whole(channels=channels, kernel=kernel, stride=stride, padding=padding)
         if len(lower) != 3 or min(*lower, channels, kernel, stride) < 1 or padding < 0:
             raise InvalidOption(
                 "conv2d: expected a lower layer (channels, height, width), positive channels, kernel and stride, "
@@ -58,6 +62,10 @@ class Conv2d(Coupling):
         if min(height, width) < 1:
             raise InvalidOption(f"conv2d: a kernel of {kernel} does not fit into {tuple(lower)}")
         return channels, height, width
+
+    @property
+    def fan_in(self) -> float:
+        return self.weight.shape[1:].numel()
 
     def up(self, x: Tensor) -> Tensor:
         return functional.conv2d(x, self.weight, stride=self.stride, padding=self.padding)
@@ -74,3 +82,7 @@ class Conv2d(Coupling):
         if out is None:
             return value
         return out.add_(value) if add else out.copy_(value)
+
+
+def _whole(**settings: int) -> tuple[int, ...]:
+    return tuple(whole(f"conv2d: {name}", value) for name, value in settings.items())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from .. import noise
 from ..errors import InvalidOption
+from .base import whole
 from .dense import Dense
 
 
@@ -41,6 +43,10 @@ class Masked(Dense):
         self.register_buffer("mask", (mask != 0).to(self.weight.dtype))
         self.project()
 
+    @property
+    def fan_in(self) -> float:
+        return max(1.0, self.mask.sum().item() / self.upper.numel())
+
     def up(self, x: Tensor) -> Tensor:
         return (x.flatten(1) @ self.matrix()).reshape(-1, *self.upper)
 
@@ -60,7 +66,8 @@ class Masked(Dense):
 
 
 def _random_mask(lower: int, upper: int, degree: int, seed: int) -> Tensor:
+    degree = whole("degree", degree)
     if not 1 <= degree <= lower:
         raise InvalidOption(f"degree: expected 1 to {lower} lower units for each upper unit, found {degree}")
-    scores = torch.rand(lower, upper, generator=Generator().manual_seed(seed))
+    scores = torch.rand(lower, upper, generator=noise.generator(seed))
     return torch.zeros(lower, upper).scatter_(0, scores.topk(degree, 0).indices, 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -13,21 +13,28 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..errors import InvalidOption
-from ..machines import RBM, BoltzmannMachine
+from ..errors import InvalidData, InvalidOption
+from ..machines import BoltzmannMachine
+from ..machines.chain import _per_row
 from ..sampling.path import Path, free, independent, uncoupled_log_partition
 from ..units import Unit
+from .data import mean_free_energy
 
 
 @dataclass(frozen=True)
 class Adaptive:
     """``steps`` of β with the same spread of weights in each, as far as a pilot run of ``pilot`` equal steps can tell.
 
-    The pilot has random numbers of its own, so that the estimate stays unbiased.
+    The pilot has random numbers of its own, and forwards also starting states of its own, so that the estimate stays
+    unbiased. Backwards, where draws of the model are dear, the pilot leaves from the same states.
     """
 
     steps: int = 10_000
     pilot: int = 500
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.pilot < 1:
+            raise InvalidOption(f"temperatures: expected at least one step and one of the pilot, found {self}")
 
 
 Temperatures = int | Sequence[float] | Tensor | Adaptive
@@ -46,7 +53,6 @@ class Estimate:
     base_log_partition: float
     direction: str = "forward"
     outliers: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    warnings: tuple[str, ...] = ()
 
     @property
     def _sign(self) -> float:
@@ -69,7 +75,12 @@ class Estimate:
 
     @property
     def standard_error(self) -> float:
-        """The standard error of the mean weight relative to it, which is that of ln Z to first order."""
+        """The standard error of the mean weight relative to it, which is that of ln Z to first order.
+
+        Infinite where the runs cannot tell: one of them alone, or weights that are not finite.
+        """
+        if len(self.log_weights) < 2 or self._not_finite:
+            return math.inf
         w = (self.log_weights - self.log_weights.max()).exp()
         return (w.std() / w.mean()).item() / math.sqrt(len(w))
 
@@ -77,6 +88,8 @@ class Estimate:
     def interval(self) -> tuple[float, float]:
         """ln of the mean weight ± 3 standard errors; infinite on the side where that is not positive."""
         spread = 3 * self.standard_error
+        if not math.isfinite(spread):
+            return -math.inf, math.inf
         below = math.log1p(-spread) if spread < 1 else -math.inf
         low, high = sorted((self._sign * below, self._sign * math.log1p(spread)))
         return self.value + low, self.value + high
@@ -84,25 +97,29 @@ class Estimate:
     @property
     def problems(self) -> tuple[str, ...]:
         """Reasons not to believe the number."""
-        found = list(self.warnings)
         runs, ess = len(self.log_weights), self.effective_sample_size
-        if ess < max(5.0, 0.1 * runs):
-            found.append(f"only {ess:.1f} of {runs} runs carry the estimate: use more temperatures")
-        return tuple(found)
+        if self._not_finite:
+            return (f"the weights of {self._not_finite} of {runs} runs are not finite numbers",)
+        if runs == 1:
+            return ("one run has no error bar: use more runs",)
+        if not ess >= max(5.0, 0.1 * runs):
+            return (
+                f"only {ess:.1f} of {runs} runs carry the estimate: use more {'runs' if runs < 5 else 'temperatures'}",
+            )
+        return ()
+
+    @property
+    def _not_finite(self) -> int:
+        return int((~torch.isfinite(self.log_weights)).sum())
 
     @property
     def trustworthy(self) -> bool:
         """Whether nothing speaks against the number. One direction alone can be wrong without a sign of it."""
         return not self.problems
 
-    @torch.no_grad()
     def log_likelihood(self, data: Tensor) -> float:
         """The mean of ln p(v) over the rows of ``data``, in nats, with this ln Z."""
-        assert isinstance(self.machine, RBM)
-        total = 0.0
-        for chunk in torch.as_tensor(data).split(4096):
-            total -= self.machine.free_energy(chunk).double().sum().item()
-        return total / len(data) - self.value
+        return -mean_free_energy(self.machine, data) - self.value
 
 
 @torch.no_grad()
@@ -134,12 +151,15 @@ def ais(
     >>> low < rbm.log_partition() < high
     True
     """
+    if runs < 1:
+        raise InvalidOption(f"runs: expected at least one, found {runs}")
     machine.check_normalisable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
     start, log_z = _base(machine, base, base_log_partition)
     path = Path(machine, start)
     state = _base_state(path, runs, generator)
-    weights, _ = anneal(path, state, _schedule(path, state, temperatures, generator), generator)
+    schedule = _schedule(path, lambda: _base_state(path, runs, generator), temperatures, generator)
+    weights, _ = anneal(path, state, schedule, generator)
     outliers = outlying(weights)
     if remove_outliers:
         weights = weights[~outliers]
@@ -165,9 +185,12 @@ def reverse_ais(
     generator = noise.generator(seed, machine.device) if generator is None else generator
     end, log_z = _base(machine, base, base_log_partition)
     path = Path(machine, end).reversed()
-    state = machine.initial_state(machine.as_states(start), generator)
-    state = _settle_even(machine, state, generator)
-    weights, _ = anneal(path, state, _schedule(path, state, temperatures, generator), generator)
+    visible = machine.as_states(start)
+    if len(visible) == 0:
+        raise InvalidData("start: expected at least one state, found none")
+    machine.visible.check(visible, "start")
+    state = _settle_even(machine, machine.initial_state(visible, generator), generator)
+    weights, _ = anneal(path, state, _schedule(path, lambda: state, temperatures, generator), generator)
     return Estimate(machine, weights, log_z, "reverse", outlying(weights))
 
 
@@ -187,12 +210,15 @@ def betas(temperatures: int | Sequence[float] | Tensor) -> list[float]:
     return values
 
 
-def _schedule(path: Path, state: list[Tensor], temperatures: Temperatures, generator: Generator | None) -> list[float]:
+def _schedule(
+    path: Path, start: Callable[[], list[Tensor]], temperatures: Temperatures, generator: Generator | None
+) -> list[float]:
+    """The values of β; ``start`` gives the states at which a pilot run begins, where one is needed."""
     if not isinstance(temperatures, Adaptive):
         return betas(temperatures)
     pilot = betas(temperatures.pilot)
     spreads: list[Tensor] = []
-    _anneal(path, state, pilot, generator, fast=False, spreads=spreads)
+    _anneal(path, start(), pilot, generator, fast=False, spreads=spreads)
     return equal_spread(pilot, torch.stack(spreads), temperatures.steps)
 
 
@@ -246,13 +272,13 @@ def _anneal(
             mean = unit.mean_(field_now, means[layer])
             gain_of = unit.log_partition_gain if fast else partial(Unit.log_partition_gain, unit)
             change = gain_of(field_now, before[layer], field_before, mean)
-            gain = gain + change.flatten(1).sum(1)
+            gain = gain + _per_row(change)
             if k < last:
                 unit.sample_(field_now, state[layer], generator, mean=mean)
             before[layer] = unit
         weights += gain
         if spreads is not None:
-            spreads.append(gain.std())
+            spreads.append(gain.std(correction=0))  # zero for a single run: equal steps
         if k < last:
             for layer in path.even:
                 field_now = path.field(path.responses(layer, state), beta, last=True)

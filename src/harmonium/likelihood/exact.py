@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from ..errors import InvalidData, InvalidOption
-from ..machines import RBM, BoltzmannMachine
+from ..machines import BoltzmannMachine
+from .data import mean_free_energy
 
 
 @dataclass(frozen=True)
@@ -24,17 +23,9 @@ class ExactLikelihood:
         """The value twice: there is no error."""
         return self.value, self.value
 
-    @torch.no_grad()
     def log_likelihood(self, data: Tensor) -> float:
         """The mean of ln p(v) over the rows of ``data``, in nats."""
-        if not isinstance(self.machine, RBM):
-            raise InvalidOption(f"log_likelihood expects an RBM (two layers), found {type(self.machine).__name__}")
-        data = self.machine.as_states(data)
-        if len(data) == 0:
-            raise InvalidData("data: expected at least one row, found none")
-        self.machine.visible.check(data)
-        total = sum(-self.machine.free_energy(chunk).double().sum().item() for chunk in data.split(4096))
-        return total / len(data) - self.value
+        return -mean_free_energy(self.machine, data) - self.value
 
 
 def exact(machine: BoltzmannMachine) -> ExactLikelihood:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Generator, Tensor
 
 from ..errors import NotEnumerable
 from ..machines import RBM
+from ..units import Unit
+from .data import checked
+
+MOST_STATES = 4096  # of a site, each of which costs a free energy
 
 
 @torch.no_grad()
@@ -22,20 +28,37 @@ def pseudo_log_likelihood(rbm: RBM, v: Tensor, *, exact: bool = True, generator:
     >>> pseudo_log_likelihood(rbm, torch.zeros(1, 4)) / torch.tensor(0.5).log()
     tensor([4.])
     """
-    v = rbm.as_states(v)
-    states = rbm.visible.support.states()
-    if states is None:
-        raise NotEnumerable(
-            f"pseudo-likelihood expects visible units with finitely many states, not {rbm.visible.name()}"
-        )
-    rbm.visible.check(v)
-    states = states.to(v)
+    rbm, v = checked(rbm, v)
+    states = _states(rbm.visible).to(v)
     sites = rbm.visible.sites
     if exact:
         columns = [_conditional(rbm, v, states, torch.full((len(v),), i, device=v.device)) for i in range(sites)]
         return torch.stack(columns).sum(0)
     site = torch.randint(sites, (len(v),), generator=generator, device=v.device)
     return sites * _conditional(rbm, v, states, site)
+
+
+def _states(unit: Unit) -> Tensor:
+    """Every state of a site, (states,) or (states, size), unless they are too many to visit."""
+    number = unit.cardinality  # of the layer, and known without a list of the states
+    if number is None:
+        raise NotEnumerable(
+            "pseudo-likelihood expects visible units with finitely many states, "
+            f"not {unit.name()} ({unit.support.description})"
+        )
+    digits = math.log10(number) / unit.sites
+    if digits > math.log10(MOST_STATES) + 1e-9:
+        raise NotEnumerable(
+            f"pseudo-likelihood expects at most {MOST_STATES} states a unit, "
+            f"found about 10^{digits:.1f} ({unit.name()})"
+        )
+    states = unit.support.states()
+    if states is None:
+        raise NotEnumerable(
+            "pseudo-likelihood expects a visible layer of one kind of unit, "
+            f"not {unit.name()} ({unit.support.description})"
+        )
+    return states
 
 
 def _conditional(rbm: RBM, v: Tensor, states: Tensor, site: Tensor) -> Tensor:

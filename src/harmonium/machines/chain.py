@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -37,6 +37,12 @@ class BoltzmannMachine(nn.Module):
         super().__init__()
         if len(layers) < 2:
             raise InvalidOption(f"a machine needs two or more layers, found {len(layers)}")
+        for layer in layers:
+            if not isinstance(layer, Unit):
+                raise InvalidOption(f"expected units such as harmonium.units.Bernoulli(784), found {layer!r}")
+        parts = [*layers, *(couplings or ())]
+        if len({id(part) for part in parts}) < len(parts):
+            raise InvalidOption("each layer and coupling needs an object of its own, found one in two places")
         if couplings is None:
             couplings = [Dense(tuple(a.shape), tuple(b.shape)) for a, b in pairwise(layers)]
         if len(couplings) != len(layers) - 1:
@@ -220,12 +226,12 @@ class BoltzmannMachine(nn.Module):
         """Starting values: random weights, visible parameters that reproduce the data's single-site statistics.
 
         ``weights="normal"``: N(0, scale²), by default scale 0.01. ``weights="sign"``: ±scale with a random sign, by
-        default scale √(0.1/N), N the size of the lower layer, with hidden biases -Wᵀ⟨v⟩ so that the input to each
-        hidden unit is centred at zero, as in the interaction-models paper.
+        default scale √(0.1/N), N the number of lower units that an upper one sees, with hidden biases -Wᵀ⟨v⟩ so that
+        the input to each hidden unit is centred at zero, as in the interaction-models paper.
         """
         generator = noise.generator(seed, self.device) if generator is None else generator
         for coupling in self.links:
-            default = 0.01 if weights == "normal" else (0.1 / coupling.lower.numel()) ** 0.5
+            default = 0.01 if weights == "normal" else (0.1 / coupling.fan_in) ** 0.5
             coupling.initialise(default if scale is None else scale, weights, generator)
         if data is None:
             return
@@ -240,8 +246,3 @@ class BoltzmannMachine(nn.Module):
 def _per_row(x: Tensor) -> Tensor:
     """The sum over all but the first dimension."""
     return x.flatten(1).sum(1) if x.ndim > 1 else x  # a layer of one vector unit has one value a row
-
-
-def layers_of_parity(machine: BoltzmannMachine, parity: int) -> Iterable[int]:
-    """The numbers of the even (0) or odd (1) layers."""
-    return range(parity, len(machine.layers), 2)

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from .. import __version__, files, training
+from .. import __version__, files, noise, training
+from ..couplings.base import check_scale
 from ..errors import InvalidOption, RunError, unknown
 from ..machines import RBM
 from ..training import Callback, Result, Run, Transform
@@ -30,16 +31,20 @@ class Setup:
 def prepare(config: schema.Config) -> Setup:
     """Load the data, build the machine and fill in what the configuration leaves open."""
     chosen = config.training
-    threads = chosen.threads or torch.get_num_threads()
+    threads = torch.get_num_threads() if chosen.threads is None else chosen.threads
     if threads < 1:
         raise InvalidOption(f"threads: expected at least 1, found {threads}")
     torch.set_num_threads(threads)
     if config.machine.initialise not in ("normal", "sign"):
         raise unknown("weight initialisation", config.machine.initialise, ("normal", "sign"))
+    noise.check_seed(chosen.seed)
+    if config.machine.scale is not None:
+        check_scale(config.machine.scale)
     hidden = specs.parse_layer(config.machine.hidden)
     _ingredients(config, 1.0)  # what is wrong with the options is said before the data are read
+    upper = specs.layer(hidden)
     loaded = rows.load(config)
-    machine = RBM(specs.layer(loaded.visible), specs.layer(hidden))
+    machine = RBM(specs.layer(loaded.visible), upper)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     rate = chosen.learning_rate or specs.default_rate(chosen.optimizer) or default_learning_rate(machine)
     resolved = schema.Config(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +35,8 @@ _OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # 
     "adamw": (torch.optim.AdamW, 1e-3),
     "rmsprop": (torch.optim.RMSprop, 1e-3),
 }
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+_LARGEST = 2**31  # entries of a layer
 
 
 @dataclass(frozen=True)
@@ -58,14 +62,16 @@ class UnitSpec:
         if name not in known:
             raise unknown("unit", name, known)
         shape = None if argument is None else parse_shape(argument, text)
+        if shape is not None and math.prod(shape) > _LARGEST:
+            raise InvalidOption(f"'{text}': the layer is too large; expected at most {_LARGEST:,} units")
         learn = options.pop("learn", None)
-        allowed = [
-            k for k in inspect.signature(known[name].__init__).parameters if k not in ("self", "shape", "options")
-        ]
-        for option in options:
+        parameters = inspect.signature(known[name], eval_str=True).parameters
+        allowed = {key: p for key, p in parameters.items() if key not in ("shape", "options")}
+        for option, value in options.items():
             if option not in allowed:
                 raise unknown(f"option of {name} units", option, allowed)
-        for required, parameter in inspect.signature(known[name].__init__).parameters.items():
+            _check_type(text, option, value, allowed[option].annotation)
+        for required, parameter in allowed.items():
             needed = parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
             if needed and required not in options:
                 raise InvalidOption(f"{name} units need the option {required}, as in '{name}:100,{required}=…'")
@@ -187,26 +193,44 @@ def _call(
     name: str,
     known: Mapping[str, Callable[..., Any]],
     argument: str | None,
-    number: Callable[[str], Any],
+    number: type[int] | type[float],
     options: dict[str, Any],
 ) -> Any:
     if name not in known:
         raise unknown(kind, name, known)
-    allowed = inspect.signature(known[name]).parameters
-    for option in options:
+    allowed = inspect.signature(known[name], eval_str=True).parameters
+    for option, value in options.items():
         if option not in allowed:
             if not allowed:
                 raise InvalidOption(f"{kind} '{name}' has no options, found {option}")
             raise unknown(f"option of {name}", option, allowed)
+        _check_type(text, option, value, allowed[option].annotation)
     values = []
     if argument is not None:
         if not allowed:
             raise InvalidOption(f"{kind} '{text}': {name} takes no number")
+        first = next(iter(allowed))
+        if first in options:
+            raise InvalidOption(f"{kind} '{text}': {first} is given twice, after the colon and as an option")
         try:
             values = [number(argument)]
         except ValueError:
-            raise InvalidOption(f"{kind} '{text}': expected a number after the colon, found '{argument}'") from None
+            raise InvalidOption(
+                f"{kind} '{text}': expected {_WORDS[number]} after the colon, found '{argument}'"
+            ) from None
     return known[name](*values, **options)
+
+
+def _check_type(text: str, option: str, value: Any, annotation: Any) -> None:
+    """Refuse a value that is none of the plain types in a parameter's annotation; a whole number is a number too."""
+    if annotation is inspect.Parameter.empty:
+        return
+    kinds = [kind for kind in (typing.get_args(annotation) or (annotation,)) if kind in _WORDS]
+    if not kinds:
+        raise InvalidOption(f"'{text}': {option} is no option of such a string")
+    finite = not isinstance(value, float) or math.isfinite(value)
+    if not finite or not any(type(value) is kind or (kind is float and type(value) is int) for kind in kinds):
+        raise InvalidOption(f"'{text}': {option}: expected {' or '.join(_WORDS[k] for k in kinds)}, found {value!r}")
 
 
 def _split(text: str) -> tuple[str, str | None, dict[str, Any]]:
@@ -227,7 +251,7 @@ def _literal(text: str) -> Any:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return {"true": True, "false": False}.get(text.lower(), text)
-    return value if isinstance(value, (int, float, bool)) else text
+    return value if isinstance(value, (int, float, bool, str)) else text
 
 
 def _written(value: Any) -> str:

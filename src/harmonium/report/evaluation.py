@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .. import likelihood
 from ..errors import HarmoniumError, NotEnumerable
+from ..likelihood.data import mean_free_energy
 from ..machines import RBM, enumeration
 
 MOST_ROWS = 1000  # rows that the pseudo-likelihood, which visits every unit of each, looks at
@@ -84,13 +85,14 @@ def annealed(subject: Subject) -> list[Row]:
         result = likelihood.estimate(subject.machine, subject.train, temperatures=subject.temperatures)
     except HarmoniumError as error:
         return [Row(name, unit, note=str(error))]
-    low, high = result.interval if result.exact is None else sorted((result.from_reverse, result.from_forward))
-    verdict = "trustworthy" if result.trustworthy else f"not to be trusted: {'; '.join(result.problems)}"
-    test = (
-        None if subject.test is None else -(_free_energy(subject.machine, subject.test) or 0.0) - result.log_partition
-    )
+    low, high = result.annealed_interval
+    verdict = "trustworthy" if not result.problems else f"not to be trusted: {'; '.join(result.problems)}"
+    # by its own ln Z, also where the exact one is known: a row of the table stands for one method
+    log_z = -result.mean_free_energy - result.annealed
+    unseen = _free_energy(subject.machine, subject.test)
+    test = None if unseen is None else -unseen - log_z
     note = f"train between {low:.2f} and {high:.2f}, gap {result.gap:.2f}: {verdict}"
-    return [Row(name, unit, result.value, test, note)]
+    return [Row(name, unit, result.annealed, test, note)]
 
 
 def pseudo_likelihood(subject: Subject) -> list[Row]:
@@ -146,11 +148,8 @@ def _reconstruction(machine: RBM, rows: Tensor | None) -> float | None:
     return sum(parts) / rows.numel()
 
 
-@torch.no_grad()
 def _free_energy(machine: RBM, rows: Tensor | None) -> float | None:
-    if rows is None:
-        return None
-    return sum(machine.free_energy(part).double().sum().item() for part in rows.split(4096)) / len(rows)
+    return None if rows is None else mean_free_energy(machine, rows)
 
 
 def _divided(value: float | None, by: int) -> float | None:

@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
+from ..machines.chain import _per_row
 from ..units import Unit
 from .path import Path
 
@@ -185,11 +186,16 @@ def log_weights(ladder: Ladder, layers: list[Tensor], shifts: Sequence[int]) -> 
     for layer, x in enumerate(layers):
         if layer % 2 == 0:
             for total, shift in zip(totals, shifts, strict=True):
-                total += ladder.unit(layer, _clamp(rungs + shift)).log_weight(x).flatten(2).sum(2)
+                total += _per_chain(ladder.unit(layer, _clamp(rungs + shift)).log_weight(x))
         else:
             for total, shift, field in zip(totals, shifts, ladder.fields(layer, layers, shifts), strict=True):
-                total += ladder.unit(layer, _clamp(rungs + shift)).log_partition(field).flatten(2).sum(2)
+                total += _per_chain(ladder.unit(layer, _clamp(rungs + shift)).log_partition(field))
     return totals
+
+
+def _per_chain(x: Tensor) -> Tensor:
+    """The sum over all but the rungs and the chains."""
+    return _per_row(x.flatten(0, 1)).view(x.shape[:2])
 
 
 def _take(x: Tensor, order: Tensor) -> Tensor:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..errors import InvalidOption
+from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
+from ..machines.chain import ArrayLike, _per_row
 from ..units import Unit
 
 
@@ -75,7 +76,7 @@ class Path:
                 part = x.flatten(1) @ (end["bias"] - start["bias"]).flatten()
             else:
                 a, b = self.base.units[layer], self.target.units[layer]
-                part = (b.log_weight(x) - a.log_weight(x)).flatten(1).sum(1)
+                part = _per_row(b.log_weight(x) - a.log_weight(x))
             total = part if total is None else total + part
         first = state[0]
         assert first is not None
@@ -111,10 +112,13 @@ def free(machine: BoltzmannMachine) -> BoltzmannMachine:
     return empty
 
 
-def independent(machine: BoltzmannMachine, data: Tensor) -> BoltzmannMachine:
+def independent(machine: BoltzmannMachine, data: ArrayLike) -> BoltzmannMachine:
     """An uncoupled copy whose visible units have the single-site statistics of ``data`` (n, *visible)."""
     apart = uncoupled(machine)
-    apart.visible.initialise_from(machine.as_states(data))
+    rows = machine.as_states(data)
+    if len(rows) == 0:
+        raise InvalidData("base: expected at least one row of data, found none")
+    apart.visible.initialise_from(rows)
     return apart
 
 

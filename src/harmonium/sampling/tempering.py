@@ -9,8 +9,9 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..errors import InvalidOption
+from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
+from ..machines.chain import ArrayLike
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder, exchange, start, sweep
 from .path import Path, independent
 
@@ -33,20 +34,22 @@ class Tempered:
 @torch.no_grad()
 def parallel_tempering(
     machine: BoltzmannMachine,
-    n: int = 100,
+    n: int | None = None,
     *,
     steps: int = 1000,
     betas: Sequence[float] | int | None = None,
-    base: BoltzmannMachine | Tensor | None = None,
-    start_at: Tensor | None = None,
+    base: BoltzmannMachine | ArrayLike | None = None,
+    start_at: ArrayLike | None = None,
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Tempered:
     """``n`` samples (n, *visible) after ``steps`` sweeps and exchanges on a ladder from ``base`` to the machine.
 
     Args:
+        n: how many; by default as many as ``start_at`` has, or 100.
         betas: the rungs' inverse temperatures, their number, or ``None`` to choose both from trial runs.
         base: data whose single-site statistics the bottom rung takes, another machine, or by default nothing coupled.
+        start_at: visible states (m, *visible) at which all rungs begin, cycled when they are fewer than ``n``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
@@ -55,7 +58,8 @@ def parallel_tempering(
     """
     machine.check_normalisable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
-    path = Path(machine, independent(machine, base) if isinstance(base, Tensor) else base)
+    apart = base is None or isinstance(base, BoltzmannMachine)
+    path = Path(machine, base if apart else independent(machine, base))
     if betas is None or isinstance(betas, int):
         betas = choose_betas(path, rungs=betas, generator=generator)
     return _run(PathLadder(path, betas), n, steps, start_at, generator, tuple(betas))
@@ -64,30 +68,36 @@ def parallel_tempering(
 @torch.no_grad()
 def trajectory_tempering(
     machines: Sequence[BoltzmannMachine],
-    n: int = 100,
+    n: int | None = None,
     *,
     steps: int = 1000,
-    start_at: Tensor | None = None,
+    start_at: ArrayLike | None = None,
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Tempered:
     """``n`` samples of the last of ``machines``: checkpoints of one run, early to late, that exchange states."""
+    rungs = MachineLadder(machines)
     for machine in machines:
         machine.check_normalisable()
     generator = noise.generator(seed, machines[-1].device) if generator is None else generator
-    return _run(MachineLadder(machines), n, steps, start_at, generator, None)
+    return _run(rungs, n, steps, start_at, generator, None)
 
 
 def _run(
     ladder: Ladder,
-    n: int,
+    n: int | None,
     steps: int,
-    start_at: Tensor | None,
+    start_at: ArrayLike | None,
     generator: Generator | None,
     betas: tuple[float, ...] | None,
 ) -> Tempered:
-    visible = ladder.top.independent(n * ladder.size, generator).view(ladder.size, n, *ladder.top.visible.shape)
-    state = start(ladder, visible if start_at is None else ladder.top.as_states(start_at), generator)
+    if steps < 0 or (n is not None and n < 1):
+        raise InvalidOption(f"expected steps ≥ 0 and n ≥ 1, found steps={steps}, n={n}")
+    if start_at is None:
+        visible = _anywhere(ladder, 100 if n is None else n, generator)
+    else:
+        visible = _cycled(ladder.top, start_at, n)
+    state = start(ladder, visible, generator)
     trips = RoundTrips(state)
     total, count = torch.zeros(ladder.size - 1, dtype=torch.float64), torch.zeros(ladder.size - 1)
     for _ in range(steps):
@@ -97,6 +107,20 @@ def _run(
         count += info.tried.cpu()
         trips.update(state)
     return Tempered(state.layers[0][-1], total / count.clamp_min(1), trips.count, betas, state)
+
+
+def _anywhere(ladder: Ladder, chains: int, generator: Generator | None) -> Tensor:
+    """Visible states of every rung as if nothing were coupled: (rungs, chains, *visible)."""
+    visible = ladder.top.independent(chains * ladder.size, generator)
+    return visible.view(ladder.size, chains, *visible.shape[1:])
+
+
+def _cycled(machine: BoltzmannMachine, start_at: ArrayLike, n: int | None) -> Tensor:
+    visible = machine.as_states(start_at)
+    if len(visible) == 0:
+        raise InvalidData("start_at: expected at least one state, found none")
+    machine.visible.check(visible, "start_at")
+    return visible if n is None else visible[torch.arange(n, device=visible.device) % len(visible)]
 
 
 class RoundTrips:
@@ -140,8 +164,7 @@ def choose_betas(
     betas = torch.linspace(0, 1, number, dtype=torch.float64)
     for _ in range(rounds):
         ladder = PathLadder(path, betas.tolist())
-        visible = ladder.top.independent(chains * number, generator).view(number, chains, *ladder.top.visible.shape)
-        state = start(ladder, visible, generator)
+        state = start(ladder, _anywhere(ladder, chains, generator), generator)
         rejection = torch.zeros(number - 1, dtype=torch.float64)
         for step in range(steps):
             state = sweep(ladder, state, generator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import Diverged, InvalidData, InvalidOption, RunError
+from ..errors import Diverged, InvalidData, InvalidOption, NotNormalisable, RunError
 from ..machines import BoltzmannMachine
 from . import distributed
 from .batches import Source, as_source
@@ -26,6 +27,7 @@ from .transforms import Centred, Transform
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
+_HUGE = 1e10  # a parameter beyond this has diverged, even if it is still a number
 _CHECK_EVERY = 100  # steps between looks at whether the parameters are finite
 # purposes of random streams, so that none disturbs another
 _ORDER, _INITIALISE, _CHAINS, _METRICS = range(4)
@@ -116,6 +118,20 @@ def default_learning_rate(machine: BoltzmannMachine) -> float:
     return 0.05 if bounded else 0.005
 
 
+def _check_types(negative: Any, optimizer: Any, transforms: Any) -> None:
+    """Say what was expected where a name or a class is given for an object."""
+    if negative is not None and not isinstance(negative, NegativePhase):
+        raise InvalidOption(f"negative: expected a phase such as harmonium.PCD(1), found {negative!r}")
+    if optimizer is not None and not isinstance(optimizer, Optimizer) and not callable(optimizer):
+        raise InvalidOption(
+            f"optimizer: expected a torch.optim optimiser or a function that makes one, found {optimizer!r}"
+        )
+    if transforms is not None and (
+        isinstance(transforms, Transform) or not all(isinstance(transform, Transform) for transform in transforms)
+    ):
+        raise InvalidOption(f"transforms: expected a sequence such as [harmonium.Centred()], found {transforms!r}")
+
+
 def plain_groups(optimizer: Optimizer) -> dict[int, dict[str, Any]]:
     """The groups of parameters (by their ``id``) for which a step is W ← W - lr·g and nothing else."""
     if type(optimizer) is not torch.optim.SGD:
@@ -147,6 +163,11 @@ class Training:
         resume: bool = False,
         config: dict[str, Any] | None = None,
     ) -> None:
+        _check_types(negative, optimizer, transforms)
+        try:
+            epochs, batch_size, metrics_every, seed = map(operator.index, (epochs, batch_size, metrics_every, seed))
+        except TypeError as error:
+            raise InvalidOption(f"epochs, batch_size, metrics_every and seed: expected integers ({error})") from None
         if epochs < 1 or batch_size < 1 or metrics_every < 1:
             raise InvalidOption(
                 "expected epochs, batch_size and metrics_every of at least 1, "
@@ -161,7 +182,6 @@ class Training:
         self.share = len(self.source) // self.world  # rows that every process has: all take the same number of steps
         self._check_batch(batch_size)
         self.batch_size = batch_size
-        machine.check_normalisable()
         if resume and run is None:
             raise InvalidOption("resume=True expects run=…, the folder of the run to go on with")
         self.keep = run is not None
@@ -176,6 +196,8 @@ class Training:
         if not resume:
             self._initialise(initialise)
             distributed.share_parameters(machine)
+            machine.check_normalisable()
+        self._own_k = self.negative.k
         self.optimizer = self._optimizer(optimizer)
         self._couplings = machine.links
         self.transforms = [Centred()] if transforms is None else list(transforms)
@@ -216,6 +238,9 @@ class Training:
             optimizer = torch.optim.SGD(parameters, lr=default_learning_rate(self.machine))
         elif not isinstance(optimizer, Optimizer):
             optimizer = optimizer(parameters)
+        given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if not given <= {id(parameter) for parameter in self.machine.parameters()}:
+            raise InvalidOption("the optimiser holds parameters of something else than the machine that is trained")
         for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
         return optimizer
@@ -263,6 +288,7 @@ class Training:
                     for transform in self.transforms:
                         transform.end(self.machine)
                 self._check_finite(self.epoch)
+                self._check_normalisable()
                 state.epoch, state.metrics = self.epoch, self._metrics(time.perf_counter() - began)
                 for callback in self.callbacks:
                     callback.on_epoch(state)
@@ -272,6 +298,10 @@ class Training:
                 )
                 bar.update(self.epoch, state.metrics)
                 self._save(self.epoch in kept or state.stop)
+                if state.stop and not last:  # what is kept can go on; what is given back is the finished machine
+                    for transform in self.transforms:
+                        transform.end(self.machine)
+        self.negative.k = self._own_k
         for callback in self.callbacks:
             callback.on_end(state)
         return Result(self.machine, self.history)
@@ -334,8 +364,17 @@ class Training:
 
     def _check_finite(self, epoch: int) -> None:
         for name, parameter in self.machine.named_parameters():
-            if not bool(torch.isfinite(parameter).all()):
-                raise self._diverged(epoch, f"{name} is no longer finite")
+            if not bool(parameter.abs().max() < _HUGE):
+                size = parameter.abs().max().item()
+                raise self._diverged(
+                    epoch, f"{name} is no longer finite" if size != size else f"{name} reaches {size:.3g}"
+                )
+
+    def _check_normalisable(self) -> None:
+        try:
+            self.machine.check_normalisable()
+        except NotNormalisable as error:
+            raise self._diverged(self.epoch, str(error)) from error
 
     def _diverged(self, epoch: int, what: str) -> Diverged:
         kept = f"; the last good checkpoint is {self.run.last}" if self.run and self.run.last.exists() else ""
@@ -370,7 +409,7 @@ class Training:
             self.machine,
             {
                 "epoch": self.epoch,
-                "seconds": self.seconds,
+                "of": self._fingerprint(),
                 "batch_size": self.batch_size,
                 "k": self.negative.k,
                 "optimizer": self.optimizer.state_dict(),
@@ -387,7 +426,10 @@ class Training:
             raise RunError(f"the run was made by {found} processes; resume it with as many, not with {self.world}")
         if len(state["transforms"]) != len(self.transforms):
             raise RunError(f"the run has {len(state['transforms'])} transforms; found {len(self.transforms)}")
-        self.epoch, self.seconds = state["epoch"], state["seconds"]
+        for name, value in self._fingerprint().items():
+            if state["of"].get(name) != value:
+                raise RunError(f"the run was made with {name} {state['of'].get(name)}; found {value}")
+        self.epoch = state["epoch"]
         self.batch_size, self.negative.k = state["batch_size"], state["k"]
         self.negative.resize(self.machine, self.batch_size)
         load_optimizer(self.optimizer, state["optimizer"])
@@ -397,6 +439,17 @@ class Training:
             transform.load_state_dict(kept)
         self.generator.set_state(own["generator"])
         self.history.extend(row for row in rows if row["epoch"] <= self.epoch)
+        self.seconds = self.history[-1].get("seconds", 0.0) if self.history else 0.0
+
+    def _fingerprint(self) -> dict[str, Any]:
+        """What a resumed run has to share with the one it goes on from (no times: equal runs make equal files)."""
+        return {
+            "seed": self.seed,
+            "rows": len(self.source),
+            "negative phase": type(self.negative).__name__,
+            "optimiser": type(self.optimizer).__name__,
+            "transforms": [type(transform).__name__ for transform in self.transforms],
+        }
 
     def _read(self) -> tuple[dict[str, Any], list[dict[str, float]]]:
         """The kept state and metrics, read by the first process for all; the parameters go into the machine."""

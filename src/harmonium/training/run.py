@@ -70,12 +70,17 @@ class Run:
         files.write_text(self.metrics_path, text.getvalue())
 
     def read_metrics(self) -> list[dict[str, float]]:
-        """The table as written, without the empty cells."""
+        """The table as written, without the empty cells; no file is no rows, but a damaged one is an error."""
         if not self.metrics_path.exists():
             return []
-        with self.metrics_path.open(newline="", encoding="utf-8") as file:
-            rows = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(file)]
-        return [{**row, "epoch": int(row["epoch"])} for row in rows]
+        try:
+            with self.metrics_path.open(newline="", encoding="utf-8") as file:
+                history = [_metrics(row) for row in csv.DictReader(file)]
+        except (KeyError, OverflowError, TypeError, ValueError, csv.Error):
+            history = []
+        if not history:
+            raise RunError(f"{self.metrics_path}: damaged; expected a table of numbers with a row for each epoch")
+        return history
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
@@ -112,6 +117,12 @@ class Run:
         for pattern in (".config.toml.*.tmp", ".metrics.csv.*.tmp", "checkpoints/.*.safetensors.*.tmp"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
+
+
+def _metrics(row: dict[str, str]) -> dict[str, float]:
+    """The numbers of a line; one that is cut short has ``None`` in it, which is no number."""
+    values = {key: float(cell) for key, cell in row.items() if cell != ""}
+    return {**values, "epoch": int(values["epoch"])}
 
 
 def log_spaced(epochs: int, per_decade: int = 8) -> set[int]:

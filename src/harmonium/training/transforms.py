@@ -210,7 +210,7 @@ class Average(Transform):
         if clock.fraction < 1 - self.last:
             return
         self._seen += 1
-        if self._seen % self.every:
+        if (self._seen - 1) % self.every:
             return
         self._count += 1
         if not self._mean:

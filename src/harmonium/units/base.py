@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +17,20 @@ from ..errors import InvalidData, InvalidOption, NotEnumerable, unknown
 from .support import Support
 
 Value = float | Tensor
+
+
+def as_shape(shape: int | Iterable[int], what: str = "layer") -> tuple[int, ...]:
+    """A layer's shape, from a number of units or a tuple.
+
+    >>> as_shape(784), as_shape((3, 32, 32))
+    ((784,), (3, 32, 32))
+    """
+    try:
+        if isinstance(shape, Iterable):
+            return tuple(operator.index(n) for n in shape)
+        return (operator.index(shape),)
+    except TypeError:
+        raise InvalidOption(f"{what}: expected a number of units or a tuple of sizes, found {shape!r}") from None
 
 
 @dataclass(frozen=True)
@@ -84,6 +99,10 @@ class Unit(nn.Module):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        known = Unit.registry.get(cls.name())
+        ours = __name__.partition(".")[0]
+        if known is not None and known.__module__.startswith(f"{ours}.") and not cls.__module__.startswith(f"{ours}."):
+            raise InvalidOption(f"a unit named {cls.name()} comes with {ours}: choose another name for {cls.__name__}")
         Unit.registry[cls.name()] = cls
 
     def __init__(
@@ -95,7 +114,7 @@ class Unit(nn.Module):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self.shape = torch.Size((shape,) if isinstance(shape, int) else tuple(shape))
+        self.shape = torch.Size(as_shape(shape, self.name()))
         if not self.shape or min(self.shape) < 1 or len(self.shape) < self.event_dims:
             raise InvalidOption(f"{self.name()}: expected a layer shape of positive sizes, found {tuple(self.shape)}")
         self.learn = tuple(learn)
@@ -144,8 +163,15 @@ class Unit(nn.Module):
         return f"{tuple(self.shape)}{options}"
 
     def tail(self) -> Tail:
-        """How the weight falls at infinity; bounded unless a unit says otherwise."""
+        """How the weight falls at infinity; a unit on an unbounded support has to say."""
+        if not self.support.bounded:
+            raise InvalidOption(f"{self.name()}: the support is unbounded: override tail() to say how the weight falls")
         return Tail.bounded(self.size)
+
+    @property
+    def conserves(self) -> bool:
+        """Whether :meth:`bind` fixes something that no move of a chain changes."""
+        return False
 
     def bind(self, x: Tensor) -> Unit:
         """The layer as a chain through the states ``x`` sees it: what no move changes is fixed."""
@@ -185,11 +211,19 @@ class Unit(nn.Module):
     def cumulant(self, n: int) -> Tensor:
         """The n-th cumulant of the free unit (B = 0), n from 1 to 6: (*shape)."""
         zero = torch.zeros(self.shape, dtype=self.bias.dtype, device=self.bias.device, requires_grad=True)
-        with torch.enable_grad():
-            value = self.mean(zero)
+
+        def derivative(pick: Callable[[Tensor], Tensor]) -> Tensor:
+            value = pick(self.mean(zero))
             for _ in range(n - 1):
-                (value,) = torch.autograd.grad(value.sum(), zero, create_graph=True)
-        return value.detach()
+                (slope,) = torch.autograd.grad(value.sum(), zero, create_graph=True)
+                value = pick(slope)
+            return value.detach()
+
+        with torch.enable_grad():
+            if self.event_dims == 0:
+                return derivative(lambda x: x)
+            components = range(self.shape[-1])  # of a vector unit depend on each other's field
+            return torch.stack([derivative(lambda x, k=k: x[..., k]) for k in components], -1)  # type: ignore[misc]
 
     # -- sufficient statistics ------------------------------------------------------------------------------
 
@@ -240,8 +274,24 @@ class Unit(nn.Module):
             bias.add_(piece.view(bias.shape))
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """Set the parameters so that the free unit has the single-site statistics of ``data`` (n, *shape)."""
-        raise NotImplementedError(f"{self.name()} units cannot be initialised from data")
+        """Set the parameters so that the free unit has the single-site statistics of ``data`` (n, *shape).
+
+        Unless a unit knows better: the bias at which the mean is that of the data, by bisection.
+        """
+        if self.event_dims:
+            raise NotImplementedError(f"{self.name()}: a vector unit needs an initialise_from of its own")
+        self._match_mean(data.to(torch.float64).mean(0))
+
+    @torch.no_grad()
+    def _match_mean(self, mean: Tensor, reach: float = 1e3) -> None:
+        """Set the bias, between -reach and reach, at which the free unit has this mean, which grows with it."""
+        low, high = torch.full_like(mean, -reach), torch.full_like(mean, reach)
+        current = self.bias.detach().double()
+        for _ in range(80):
+            middle = (low + high) / 2
+            below = self.mean((middle - current).to(self.bias.dtype)).double() < mean
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        self.bias.copy_((low + high) / 2)
 
     def log_partition_gain(self, B: Tensor, before: Unit, B_before: Tensor, mean: Tensor | None = None) -> Tensor:
         """ln Z(B) - ln Z_before(B_before), the step of an annealing; ``mean`` at B where it is known already."""

@@ -75,6 +75,10 @@ class Mixed(Unit):
     def tail(self) -> Tail:
         return Tail.join(unit.tail() for unit in self.parts)
 
+    @property
+    def conserves(self) -> bool:
+        return any(unit.conserves for unit in self.parts)
+
     def bind(self, x: Tensor) -> Unit:
         bound = [unit.bind(part) for unit, part in zip(self.parts, _split(self.parts, x), strict=True)]
         return self if all(a is b for a, b in zip(bound, self.parts, strict=True)) else Mixed(*bound)

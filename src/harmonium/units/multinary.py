@@ -128,13 +128,7 @@ class Multinary(Unit):
         """The bias at which the free unit has the data's mean (with ``pseudocount``, default 1, of each end added)."""
         extra = 1.0 if pseudocount is None else pseudocount
         mean = (data.to(torch.float64).sum(0) + extra * self.levels) / (len(data) + 2 * extra)
-        low, high = torch.full_like(mean, -1e3), torch.full_like(mean, 1e3)
-        current = self.bias.detach().double()
-        for _ in range(80):  # bisection: the mean increases with the bias
-            middle = (low + high) / 2
-            below = self.mean(middle - current).detach() < mean
-            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        self.bias.data.copy_((low + high) / 2)
+        self._match_mean(mean)
 
     def _closed_form(self, B: Tensor, function: Callable[[Tensor], Tensor], weight: float) -> Tensor:
         """Σ_n function(B - o_n), or N·weight·function(kB) in the integral form."""

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import InvalidOption
-from .base import Unit, Value
+from .base import Unit, Value, as_shape
 from .support import OneHot
 
 
@@ -25,7 +25,7 @@ class Potts(Unit):
     samples_from_mean = True
 
     def __init__(self, shape: int | Iterable[int], *, bias: Value = 0.0, learn: Iterable[str] = ("bias",)) -> None:
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = as_shape(shape, self.name())
         if len(shape) < 2 or shape[-1] < 2:
             raise InvalidOption(f"potts: expected a shape (sites, states) with two or more states, found {shape}")
         super().__init__(shape, bias=bias, learn=learn)

@@ -18,6 +18,11 @@ class Support:
 
     description: str
 
+    @property
+    def bounded(self) -> bool:
+        """Whether no value lies further than some number from zero."""
+        return True
+
     def contains(self, x: Tensor) -> Tensor:
         """A boolean mask of the entries (or vectors) of ``x`` that belong to the support."""
         raise NotImplementedError
@@ -86,6 +91,10 @@ class Interval(Support):
     low: float = -math.inf
     high: float = math.inf
 
+    @property
+    def bounded(self) -> bool:
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
     def contains(self, x: Tensor) -> Tensor:
         return (x >= self.low) & (x <= self.high)
 
@@ -95,6 +104,10 @@ class Integers(Support):
     """The integers 0, 1, 2, … up to ``high`` (or without end)."""
 
     high: int | None = None
+
+    @property
+    def bounded(self) -> bool:
+        return self.high is not None
 
     def contains(self, x: Tensor) -> Tensor:
         inside = (x >= 0) & (x == x.floor())

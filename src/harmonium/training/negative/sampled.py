@@ -147,6 +147,9 @@ class PCD(Sampled):
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         _, hidden, coupling = self._parts
+        if self._parts[0].conserves:  # the chains take the lengths of the batch, or the model's would not be the data's
+            rows = torch.arange(self._n_chains, device=rbm.device) % self._n_batch
+            self._bound = self._parts[0].bind(self.data_slot[rows])
         for _ in range(self.k - 1):
             self._visible_given_hidden(rbm, generator)
             hidden.sample_(coupling.up_(self._chain_v, self._chain_field), self._h, generator)

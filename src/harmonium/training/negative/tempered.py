@@ -94,7 +94,9 @@ class ParallelTempering(Exchanged):
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         super().begin(machine, batch_size, start, generator)
         assert isinstance(machine, RBM)
-        self._path = Path(machine, independent(machine, start))
+        base = independent(machine, start)
+        base.units[1].shift_bias(-base.units[1].bias)  # so that it depends on the data alone, also in a resumed run
+        self._path = Path(machine, base)
         self._start(machine, generator)
 
     def ladder(self, rbm: RBM) -> Ladder:
