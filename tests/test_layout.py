@@ -18,7 +18,19 @@ ROOT = Path(harmonium.__file__).parent
 
 #: a module imports only from the left of itself (and from its own package)
 ORDER = [
-    *("__version__", "errors", "noise", "units", "couplings", "machines", "files", "data", "sampling", "meanfield"),
+    *(
+        "__version__",
+        "errors",
+        "checks",
+        "noise",
+        "units",
+        "couplings",
+        "machines",
+        "files",
+        "data",
+        "sampling",
+        "meanfield",
+    ),
     *("likelihood", "training", "recipe", "analysis", "tasks", "plots", "report", "sklearn", "cli"),
 ]
 RANK = {name: rank for rank, name in enumerate(ORDER)}

@@ -27,8 +27,8 @@ def binary() -> hm.RBM:
         ({"negative": hm.PCD}, "negative: expected a phase"),
         ({"optimizer": "adam"}, "optimizer: expected a torch.optim"),
         ({"transforms": hm.L2(0.1)}, "transforms: expected a sequence"),
-        ({"epochs": 1.5}, "expected integers"),
-        ({"seed": None}, "expected integers"),
+        ({"epochs": 1.5}, "epochs: expected a whole number"),
+        ({"seed": None}, "seed: expected a whole number"),
         ({"optimizer": torch.optim.SGD(binary().parameters(), lr=0.1)}, "parameters of something else"),
     ],
 )

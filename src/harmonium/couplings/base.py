@@ -4,41 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
-import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
 
 from ..errors import InvalidOption, unknown
-
-
-def as_shape(shape: int | Iterable[int]) -> tuple[int, ...]:
-    """A layer's shape, from a number of units or a tuple.
-
-    >>> as_shape(3), as_shape([2, 3])
-    ((3,), (2, 3))
-    """
-    sizes = shape if isinstance(shape, Iterable) else (shape,)
-    found = tuple(whole("size of a layer", size) for size in sizes)
-    if not found or min(found) < 1:
-        raise InvalidOption(f"expected a layer shape of positive sizes, found {found}")
-    return found
-
-
-def whole(name: str, value: int) -> int:
-    """The value as a plain int (numpy's integers too); anything that is no whole number is refused.
-
-    >>> whole("kernel", 3.0)
-    Traceback (most recent call last):
-    ...
-    harmonium.errors.InvalidOption: kernel: expected a whole number, found 3.0
-    """
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InvalidOption(f"{name}: expected a whole number, found {value!r}") from None
 
 
 def check_scale(scale: float) -> None:

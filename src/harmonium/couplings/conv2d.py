@@ -6,8 +6,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
+from ..checks import as_shape, whole
 from ..errors import InvalidOption
-from .base import Coupling, as_shape, whole
+from .base import Coupling
 
 
 class Conv2d(Coupling):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .base import Coupling, as_shape
+from ..checks import as_shape
+from .base import Coupling
 
 
 class Dense(Coupling):

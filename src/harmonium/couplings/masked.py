@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from .. import noise
+from ..checks import whole
 from ..errors import InvalidOption
-from .base import whole
 from .dense import Dense
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..checks import whole
 from ..errors import Diverged, InvalidData, InvalidOption, NotNormalisable, RunError
 from ..machines import BoltzmannMachine
 from . import distributed
@@ -164,10 +164,8 @@ class Training:
         config: dict[str, Any] | None = None,
     ) -> None:
         _check_types(negative, optimizer, transforms)
-        try:
-            epochs, batch_size, metrics_every, seed = map(operator.index, (epochs, batch_size, metrics_every, seed))
-        except TypeError as error:
-            raise InvalidOption(f"epochs, batch_size, metrics_every and seed: expected integers ({error})") from None
+        epochs, batch_size = whole("epochs", epochs), whole("batch_size", batch_size)
+        metrics_every, seed = whole("metrics_every", metrics_every), whole("seed", seed)
         if epochs < 1 or batch_size < 1 or metrics_every < 1:
             raise InvalidOption(
                 "expected epochs, batch_size and metrics_every of at least 1, "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,24 +12,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
+from ..checks import as_shape
 from ..errors import InvalidData, InvalidOption, NotEnumerable, unknown
 from .support import Support
 
 Value = float | Tensor
-
-
-def as_shape(shape: int | Iterable[int], what: str = "layer") -> tuple[int, ...]:
-    """A layer's shape, from a number of units or a tuple.
-
-    >>> as_shape(784), as_shape((3, 32, 32))
-    ((784,), (3, 32, 32))
-    """
-    try:
-        if isinstance(shape, Iterable):
-            return tuple(operator.index(n) for n in shape)
-        return (operator.index(shape),)
-    except TypeError:
-        raise InvalidOption(f"{what}: expected a number of units or a tuple of sizes, found {shape!r}") from None
 
 
 @dataclass(frozen=True)

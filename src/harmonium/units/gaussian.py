@@ -12,10 +12,11 @@ from .. import noise
 from ..errors import NotNormalisable
 from .base import Tail, Unit, Value
 from .positive import log_of_positive
+from .quadratic import Quadratic
 from .support import real
 
 
-class Gaussian(Unit):
+class Gaussian(Quadratic, Unit):
     """x ∈ ℝ, -U(x) = b x - γ x²/2. The linear activation; TAP paper (C10)-(C18) without bounds.
 
     >>> Gaussian(1, precision=4.0).variance(torch.zeros(1, 1))
@@ -73,16 +74,6 @@ class Gaussian(Unit):
         if n == 1:
             return self.bias.detach() / precision
         return precision.reciprocal() if n == 2 else torch.zeros_like(precision)
-
-    def natural(self) -> dict[str, Tensor]:
-        return {"bias": self.bias, "precision": self.precision}
-
-    def statistics(self, x: Tensor) -> dict[str, Tensor]:
-        return {"bias": x, "precision": -x.square() / 2}
-
-    def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
-        mean = self.mean(B, A) if mean is None else mean
-        return {"bias": mean, "precision": -(mean.square() + self.variance(B, A)) / 2}
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """The data's mean, and its variance where the precision is learnt."""

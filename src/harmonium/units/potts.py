@@ -8,8 +8,9 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..checks import as_shape
 from ..errors import InvalidOption
-from .base import Unit, Value, as_shape
+from .base import Unit, Value
 from .support import OneHot
 
 

@@ -10,13 +10,14 @@ from torch import Generator, Tensor
 from ..errors import NotNormalisable
 from .base import Tail, Unit, Value
 from .positive import log_of_positive
+from .quadratic import Quadratic
 from .special import HalfLine, expectation, smoothed, solve_moments
 from .support import nonnegative
 
 _half_line = HalfLine()
 
 
-class ReLU(Unit):
+class ReLU(Quadratic, Unit):
     """x ∈ [0, ∞), -U(x) = b x - γ x²/2. The activation function is max(0, (b + B)/γ).
 
     >>> unit = ReLU(1, bias=-1e3)
@@ -68,16 +69,6 @@ class ReLU(Unit):
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         h, p = torch.broadcast_tensors(*self._natural(B, A))
         return _half_line.draw(h.detach(), p.detach(), generator)
-
-    def natural(self) -> dict[str, Tensor]:
-        return {"bias": self.bias, "precision": self.precision}
-
-    def statistics(self, x: Tensor) -> dict[str, Tensor]:
-        return {"bias": x, "precision": -x.square() / 2}
-
-    def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
-        mean = self.mean(B, A) if mean is None else mean
-        return {"bias": mean, "precision": -(mean.square() + self.variance(B, A)) / 2}
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """The data's mean, and its variance where the precision is learnt, with ``pseudocount`` (default 1)

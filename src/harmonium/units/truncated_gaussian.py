@@ -9,11 +9,12 @@ from torch import Generator, Tensor
 
 from ..errors import InvalidOption
 from .base import Unit, Value
+from .quadratic import Quadratic
 from .special import Segment, expectation, smoothed, solve_moments
 from .support import Interval
 
 
-class TruncatedGaussian(Unit):
+class TruncatedGaussian(Quadratic, Unit):
     """x ∈ [low, high], -U(x) = b x - V x²/2 with any real V. TAP paper (C3)-(C18), by quadrature: its
     closed forms lose all digits where V + A is small or the field is large.
 
@@ -57,16 +58,6 @@ class TruncatedGaussian(Unit):
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         h, p = torch.broadcast_tensors(*self._natural(B, A))
         return self.segment.draw(h.detach(), p.detach(), generator)
-
-    def natural(self) -> dict[str, Tensor]:
-        return {"bias": self.bias, "precision": self.precision}
-
-    def statistics(self, x: Tensor) -> dict[str, Tensor]:
-        return {"bias": x, "precision": -x.square() / 2}
-
-    def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
-        mean = self.mean(B, A) if mean is None else mean
-        return {"bias": mean, "precision": -(mean.square() + self.variance(B, A)) / 2}
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """The data's mean, and its variance where the precision is learnt, with ``pseudocount`` (default 1) draws

@@ -1,0 +1,37 @@
+"""Checks of plain arguments, shared by all that take them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+
+from .errors import InvalidOption
+
+
+def whole(name: str, value: int) -> int:
+    """The value as a plain int (numpy's integers too); anything that is no whole number is refused.
+
+    >>> whole("kernel", 3.0)
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidOption: kernel: expected a whole number, found 3.0
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidOption(f"{name}: expected a whole number, found {value!r}") from None
+
+
+def as_shape(shape: int | Iterable[int], what: str = "layer") -> tuple[int, ...]:
+    """A layer's shape, from a number of units or a tuple.
+
+    >>> as_shape(784), as_shape((3, 32, 32))
+    ((784,), (3, 32, 32))
+    """
+    try:
+        sizes = tuple(map(operator.index, shape)) if isinstance(shape, Iterable) else (operator.index(shape),)
+    except TypeError:
+        raise InvalidOption(f"{what}: expected a number of units or a tuple of sizes, found {shape!r}") from None
+    if not sizes or min(sizes) < 1:
+        raise InvalidOption(f"{what}: expected a layer shape of positive sizes, found {sizes}")
+    return sizes

@@ -1,0 +1,24 @@
+"""Units with -U(x) = b x - γ x²/2 on some support share their sufficient statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+
+class Quadratic:
+    """Natural parameters ``bias`` and ``precision``, with the statistics x and -x²/2; mixed into a unit."""
+
+    def natural(self: Any) -> dict[str, Tensor]:
+        """b and γ."""
+        return {"bias": self.bias, "precision": self.precision}
+
+    def statistics(self, x: Tensor) -> dict[str, Tensor]:
+        """x and -x²/2."""
+        return {"bias": x, "precision": -x.square() / 2}
+
+    def moments(self: Any, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
+        """⟨x⟩ and -⟨x²⟩/2 in the field B."""
+        mean = self.mean(B, A) if mean is None else mean
+        return {"bias": mean, "precision": -(mean.square() + self.variance(B, A)) / 2}
