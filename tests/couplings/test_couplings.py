@@ -353,7 +353,7 @@ def test_sizes_of_numpy() -> None:
     ],
 )
 def test_sizes_that_are_no_whole_numbers(build) -> None:
-    with pytest.raises(InvalidOption, match="expected a (whole number|number of units or a tuple of sizes), found"):
+    with pytest.raises(InvalidOption, match=r"expected a (whole number|number of units or a tuple of sizes), found"):
         build()
 
 
