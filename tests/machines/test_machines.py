@@ -385,7 +385,8 @@ def test_initialise():
     assert pair.coupling.weight.std().item() == pytest.approx(0.01, rel=0.1)
     smoothed = (data.sum(0) + 1) / (len(data) + 2)
     torch.testing.assert_close(pair.visible.mean(torch.zeros(1, 5, dtype=F64))[0], smoothed)
-    assert not pair.hidden.bias.any()
+    inputs = pair.coupling.up(data.mean(0, keepdim=True))[0] + pair.hidden.bias
+    torch.testing.assert_close(inputs, torch.zeros(400, dtype=F64), rtol=0, atol=1e-14)
 
 
 def test_initialise_with_signs():

@@ -226,8 +226,9 @@ class BoltzmannMachine(nn.Module):
         """Starting values: random weights, visible parameters that reproduce the data's single-site statistics.
 
         ``weights="normal"``: N(0, scale²), by default scale 0.01. ``weights="sign"``: ±scale with a random sign, by
-        default scale √(0.1/N), N the number of lower units that an upper one sees, with hidden biases -Wᵀ⟨v⟩ so that
-        the input to each hidden unit is centred at zero, as in the interaction-models paper.
+        default scale √(0.1/N), N the number of lower units that an upper one sees, as in the interaction-models paper.
+        With data, the hidden biases are -Wᵀ⟨v⟩, so that the input to each hidden unit is centred at zero and nothing
+        depends on which of two values is called 1.
         """
         generator = noise.generator(seed, self.device) if generator is None else generator
         for coupling in self.links:
@@ -238,9 +239,8 @@ class BoltzmannMachine(nn.Module):
         with torch.no_grad():
             data = self.as_states(data)
             self.visible.initialise_from(data, pseudocount)
-            if weights == "sign":
-                mean = data.mean(0, keepdim=True)
-                self.units[1].shift_bias(-self.links[0].up(mean)[0] - self.units[1].bias)
+            mean = data.mean(0, keepdim=True)
+            self.units[1].shift_bias(-self.links[0].up(mean)[0] - self.units[1].bias)
 
 
 def _per_row(x: Tensor) -> Tensor:
