@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable
 
 from .errors import InvalidOption
+
+
+def kebab(name: str) -> str:
+    """The name of a class as it is written on the command line and in files.
+
+    >>> kebab("TruncatedGaussian"), kebab("DoubleReLU"), kebab("PCD")
+    ('truncated-gaussian', 'double-relu', 'pcd')
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name.replace("ReLU", "Relu")).lower()
 
 
 def whole(name: str, value: int) -> int:

@@ -126,9 +126,9 @@ class BoltzmannMachine(nn.Module):
         x = [self.as_states(state, k) for k, state in enumerate(states)]
         if len({len(part) for part in x} - {1}) > 1:
             raise InvalidData(f"energy: expected as many states of every layer, found {[len(part) for part in x]}")
-        value = -sum(_per_row(unit.log_weight(part)) for unit, part in zip(self.units, x, strict=True))
+        value = -sum(per_row(unit.log_weight(part)) for unit, part in zip(self.units, x, strict=True))
         for coupling, lower, upper in zip(self.links, x, x[1:], strict=False):
-            value = value - _per_row(coupling.up(lower) * upper)
+            value = value - per_row(coupling.up(lower) * upper)
         return torch.as_tensor(value)
 
     def field(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
@@ -243,6 +243,6 @@ class BoltzmannMachine(nn.Module):
             self.units[1].shift_bias(-self.links[0].up(mean)[0] - self.units[1].bias)
 
 
-def _per_row(x: Tensor) -> Tensor:
+def per_row(x: Tensor) -> Tensor:
     """The sum over all but the first dimension."""
     return x.flatten(1).sum(1) if x.ndim > 1 else x  # a layer of one vector unit has one value a row

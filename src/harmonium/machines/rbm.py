@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from ..couplings import Coupling
 from ..units import Unit
 from . import enumeration
-from .chain import ArrayLike, BoltzmannMachine, _per_row
+from .chain import ArrayLike, BoltzmannMachine, per_row
 
 
 class RBM(BoltzmannMachine):
@@ -41,12 +41,12 @@ class RBM(BoltzmannMachine):
     def free_energy(self, v: ArrayLike) -> Tensor:
         """F(v) = U(v) - Σ_j ln Z_j((Wᵀv)_j), so that p(v) = e^{-F(v)}/Z: (batch, *visible) -> (batch,)."""
         v = self.as_states(v)
-        return -_per_row(self.visible.log_weight(v)) - _per_row(self.hidden.log_partition(self.coupling.up(v)))
+        return -per_row(self.visible.log_weight(v)) - per_row(self.hidden.log_partition(self.coupling.up(v)))
 
     def hidden_free_energy(self, h: ArrayLike) -> Tensor:
         """F(h), the visible layer summed out: (batch, *hidden) -> (batch,)."""
         h = self.as_states(h, 1)
-        return -_per_row(self.hidden.log_weight(h)) - _per_row(self.visible.log_partition(self.coupling.down(h)))
+        return -per_row(self.hidden.log_weight(h)) - per_row(self.visible.log_partition(self.coupling.down(h)))
 
     def hidden_mean(self, v: ArrayLike) -> Tensor:
         """⟨h⟩ given v: (batch, *hidden)."""

@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
-from ..machines.chain import _per_row
+from ..machines.chain import per_row
 from ..units import Unit
 from .path import Path
 
@@ -195,7 +195,7 @@ def log_weights(ladder: Ladder, layers: list[Tensor], shifts: Sequence[int]) -> 
 
 def _per_chain(x: Tensor) -> Tensor:
     """The sum over all but the rungs and the chains."""
-    return _per_row(x.flatten(0, 1)).view(x.shape[:2])
+    return per_row(x.flatten(0, 1)).view(x.shape[:2])
 
 
 def _take(x: Tensor, order: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
-from ..machines.chain import ArrayLike, _per_row
+from ..machines.chain import ArrayLike, per_row
 from ..units import Unit
 
 
@@ -76,7 +76,7 @@ class Path:
                 part = x.flatten(1) @ (end["bias"] - start["bias"]).flatten()
             else:
                 a, b = self.base.units[layer], self.target.units[layer]
-                part = _per_row(b.log_weight(x) - a.log_weight(x))
+                part = per_row(b.log_weight(x) - a.log_weight(x))
             total = part if total is None else total + part
         first = state[0]
         assert first is not None

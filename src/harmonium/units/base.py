@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from ..checks import as_shape
+from ..checks import as_shape, kebab
 from ..errors import InvalidData, InvalidOption, NotEnumerable, unknown
 from .support import Support
 
@@ -115,8 +114,7 @@ class Unit(nn.Module):
     @classmethod
     def name(cls) -> str:
         """The unit's name on the command line and in files: ``TruncatedGaussian`` is ``truncated-gaussian``."""
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__.replace("ReLU", "Relu"))
-        return words.lower()
+        return kebab(cls.__name__)
 
     @property
     def size(self) -> int:

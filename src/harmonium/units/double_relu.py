@@ -45,10 +45,6 @@ class DoubleReLU(Unit):
         self.log_precision_plus = self._parameter(plus, log_of_positive(plus, precision_plus))
         self.log_precision_minus = self._parameter(minus, log_of_positive(minus, precision_minus))
 
-    @classmethod
-    def name(cls) -> str:
-        return "double-relu"
-
     @property
     def precision_plus(self) -> Tensor:
         """γ₊ > 0, stored as its logarithm: (*shape)."""

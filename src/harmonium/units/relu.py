@@ -39,10 +39,6 @@ class ReLU(Quadratic, Unit):
         super().__init__(shape, bias=bias, learn=learn)
         self.log_precision = self._parameter("precision", log_of_positive("precision", precision))
 
-    @classmethod
-    def name(cls) -> str:
-        return "relu"
-
     @property
     def precision(self) -> Tensor:
         """γ > 0, stored as its logarithm: (*shape)."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Generator, Tensor
 
+from ...checks import kebab
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
@@ -57,7 +58,7 @@ class NegativePhase:
 
     def config(self) -> dict[str, Any]:
         """The phase in plain words, for the run's configuration."""
-        return {"method": type(self).__name__.lower(), **{k: v for k, v in vars(self).items() if k in ("k", "chains")}}
+        return {"method": kebab(type(self).__name__)}
 
 
 def learnt_links(machine: BoltzmannMachine) -> dict[int, LinkGradient]:

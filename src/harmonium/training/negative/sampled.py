@@ -28,6 +28,14 @@ class Sampled(NegativePhase):
             raise InvalidOption(f"expected k ≥ 1 and chains ≥ 1, found k={k}, chains={chains}")
         self.k, self.chains = k, chains
 
+    def options(self) -> dict[str, Any]:
+        """What a phase has beside k and chains, for :meth:`config`."""
+        return {}
+
+    def config(self) -> dict[str, Any]:
+        chains = {} if self.chains is None else {"chains": self.chains}
+        return {**super().config(), "k": self.k, **self.options(), **chains}
+
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         rbm = as_rbm(machine, type(self).__name__)
         self._allocate(rbm, batch_size, batch_size if self.chains is None else self.chains)
@@ -79,7 +87,7 @@ class Sampled(NegativePhase):
         """Move the chains; afterwards ``_v``, ``_field`` and ``_mean`` hold batch and chains."""
         raise NotImplementedError
 
-    def _visible_given_hidden(self, rbm: RBM, generator: Generator | None) -> None:
+    def _visible_given_hidden(self, generator: Generator | None) -> None:
         self._bound.sample_(self._parts[2].down_(self._h, self._visible_field), self._chain_v, generator)
 
     def _write(self, unit: Unit, bias_statistic: Tensor, others: Any) -> None:
@@ -115,9 +123,6 @@ class CD(Sampled):
     def __init__(self, k: int = 1) -> None:
         super().__init__(k)
 
-    def config(self) -> dict[str, Any]:
-        return {"method": "cd", "k": self.k}
-
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         (_, hidden, coupling), batch = self._parts, self._n_batch
         self._bound = self._parts[0].bind(self.data_slot)
@@ -126,7 +131,7 @@ class CD(Sampled):
         hidden.mean_(field, mean)
         hidden.sample_(field, self._h, generator, mean=mean)
         for step in range(self.k):
-            self._visible_given_hidden(rbm, generator)
+            self._visible_given_hidden(generator)
             coupling.up_(self._chain_v, self._chain_field)
             if step < self.k - 1:
                 hidden.sample_(self._chain_field, self._h, generator)
@@ -142,18 +147,15 @@ class PCD(Sampled):
     {'method': 'pcd', 'k': 1, 'chains': 500}
     """
 
-    def config(self) -> dict[str, Any]:
-        return {"method": "pcd", "k": self.k, **({} if self.chains is None else {"chains": self.chains})}
-
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         _, hidden, coupling = self._parts
         if self._parts[0].conserves:  # the chains take the lengths of the batch, or the model's would not be the data's
             rows = torch.arange(self._n_chains, device=rbm.device) % self._n_batch
             self._bound = self._parts[0].bind(self.data_slot[rows])
         for _ in range(self.k - 1):
-            self._visible_given_hidden(rbm, generator)
+            self._visible_given_hidden(generator)
             hidden.sample_(coupling.up_(self._chain_v, self._chain_field), self._h, generator)
-        self._visible_given_hidden(rbm, generator)
+        self._visible_given_hidden(generator)
         coupling.up_(self._v, self._field)
         hidden.mean_(self._field, self._mean)
         hidden.sample_(self._chain_field, self._h, generator, mean=self._chain_mean)

@@ -87,9 +87,8 @@ class ParallelTempering(Exchanged):
             raise InvalidOption(f"rungs: expected two or more, found {rungs}")
         self.rungs = rungs
 
-    def config(self) -> dict[str, Any]:
-        chains = {} if self.chains is None else {"chains": self.chains}
-        return {"method": "parallel-tempering", "k": self.k, "rungs": self.rungs, **chains}
+    def options(self) -> dict[str, Any]:
+        return {"rungs": self.rungs}
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         super().begin(machine, batch_size, start, generator)
@@ -121,15 +120,8 @@ class TrajectoryTempering(Exchanged):
         self.least, self.rungs = acceptance, rungs
         self._copies: list[BoltzmannMachine] = []
 
-    def config(self) -> dict[str, Any]:
-        chains = {} if self.chains is None else {"chains": self.chains}
-        return {
-            "method": "trajectory-tempering",
-            "k": self.k,
-            "acceptance": self.least,
-            "rungs": self.rungs,
-            **chains,
-        }
+    def options(self) -> dict[str, Any]:
+        return {"acceptance": self.least, "rungs": self.rungs}
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         super().begin(machine, batch_size, start, generator)
