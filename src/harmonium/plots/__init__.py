@@ -7,20 +7,49 @@
 """
 
 from .activity import hidden_activity, weight_histogram
-from .curves import METRICS, learning_curve, learning_curves
+from .curves import METRICS, learning_curve, learning_curves, likelihood_curve
+from .interactions import (
+    coupling_map,
+    exact_against_small,
+    interaction_network,
+    interaction_scatter,
+    interaction_strength,
+)
 from .machine import receptive_fields, reconstructions, samples
 from .mosaic import diverging, mosaic, tiles
+from .quality import (
+    axis_histogram,
+    correlation_scatter,
+    neighbour_accuracy,
+    principal_clouds,
+    principal_overlay,
+    quality,
+    spectra,
+)
 
 __all__ = [
     "METRICS",
+    "axis_histogram",
+    "correlation_scatter",
+    "coupling_map",
     "diverging",
+    "exact_against_small",
     "hidden_activity",
+    "interaction_network",
+    "interaction_scatter",
+    "interaction_strength",
     "learning_curve",
     "learning_curves",
+    "likelihood_curve",
     "mosaic",
+    "neighbour_accuracy",
+    "principal_clouds",
+    "principal_overlay",
+    "quality",
     "receptive_fields",
     "reconstructions",
     "samples",
+    "spectra",
     "tiles",
     "weight_histogram",
 ]

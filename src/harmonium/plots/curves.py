@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,29 @@ def learning_curves(history: Sequence[dict[str, float]], *, figure: Figure | Non
             learning_curve(history, name, ax=ax)
         for ax in grid[len(names) :]:
             ax.set_visible(False)
+    return figure
+
+
+def likelihood_curve(
+    minutes: Sequence[float], values: Sequence[float], *, references: Mapping[str, float], title: str = ""
+) -> Figure:
+    """Log-likelihood against the time of training, with lines at ``references`` to compare with."""
+    if not len(minutes) or len(minutes) != len(values):
+        raise InvalidData(f"likelihood curve: expected as many minutes as values, found {len(minutes)}, {len(values)}")
+    with style.look():
+        ax = style.axes(None, (6.4, 3.6))
+        for words, value in references.items():
+            ax.axhline(value, color=style.FAINT, linewidth=0.8, zorder=0)
+            ax.annotate(f"{value:.2f}  {words}", (0.99, value), xycoords=("axes fraction", "data"), ha="right",
+                        va="bottom", fontsize=7, color=style.FAINT)  # fmt: skip
+        ax.plot(minutes, values, color=style.ACCENT, marker="o", markersize=3.5, linewidth=1.6)
+        ax.annotate(f"{values[-1]:.2f}", (minutes[-1], values[-1]), textcoords="offset points", xytext=(0, 6),
+                    ha="right", fontsize=8, color=style.ACCENT)  # fmt: skip
+        ax.set_xlabel("minutes of training")
+        ax.set_ylabel("log-likelihood, nats")
+        ax.set_title(title, loc="left")
+    figure = ax.figure
+    assert isinstance(figure, Figure)
     return figure
 
 

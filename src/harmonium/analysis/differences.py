@@ -1,0 +1,207 @@
+"""Finite differences of ln Z: the s-fold one, Δ_{d₁}…Δ_{d_s} ln Z(B), is an interaction of order s (eq. 14)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+#: ln Z of independent units in their fields: (..., units) -> (..., units)
+LogPartition = Callable[[Tensor], Tensor]
+
+_CHUNK_ELEMENTS = 2**19  # of float64, small enough for the cache of a processor
+_COEFFICIENTS = 2**23  # that are held at a time
+_DEGREES = (8, 12, 16, 24, 32, 48, 64)
+_NOISE = 32 * torch.finfo(torch.float64).eps  # what is left of ln Z when its rounding errors are interpolated
+
+
+def chunks(rows: int, width: int, chunk: int | None = None) -> Iterator[slice]:
+    """Slices of ``rows`` rows of ``width`` numbers, ``chunk`` rows at a time or as many as suit the cache."""
+    size = max(1, _CHUNK_ELEMENTS // max(1, width)) if chunk is None else chunk
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+def difference(log_partition: LogPartition, base: Tensor, steps: Tensor) -> Tensor:
+    """Σ_{T ⊆ S} (-1)^{s-|T|} ln Z(base + Σ_{k ∈ T} d_k), unit by unit.
+
+    Shapes: base (units,), steps (n, s, units) -> (n, units).
+
+    >>> second = difference(lambda B: B.square() / 2, torch.zeros(1), torch.tensor([[[2.0], [3.0]]]))
+    >>> second.item()
+    6.0
+    """
+    return _difference(log_partition, base, steps)[0]
+
+
+def summed(log_partition: LogPartition, base: Tensor, steps: Tensor) -> Tensor:
+    """The differences summed over the units: steps (n, s, units) -> (n,). What eq. (14) says, a chunk at a time.
+
+    A sum that is no larger than its rounding error is zero: Gaussian units have no interactions of order 3.
+    """
+    parts = [steps.new_zeros(0)]
+    for rows in chunks(len(steps), steps.shape[1] * steps.shape[2]):
+        values, sizes = _difference(log_partition, base, steps[rows])
+        total = values.sum(1)
+        rounding = 4 * 2 ** (steps.shape[1] / 2) * torch.finfo(total.dtype).eps * sizes.norm(dim=1)
+        parts.append(torch.where(total.abs() > rounding, total, torch.zeros_like(total)))
+    return torch.cat(parts)
+
+
+@torch.no_grad()
+def _difference(log_partition: LogPartition, base: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
+    """The alternating sum and the largest of its terms, both (n, units)."""
+    order = steps.shape[1]
+    value = log_partition(base.expand(len(steps), -1))
+    total, size = value * (-1) ** order, value.abs()
+    for subset in range(1, 2**order):
+        chosen = [k for k in range(order) if subset >> k & 1]
+        value = log_partition(base + steps[:, chosen].sum(1))
+        total.add_(value, alpha=(-1) ** (order - len(chosen)))
+        torch.maximum(size, value.abs(), out=size)
+    return total, size
+
+
+# -- all pairs at once ------------------------------------------------------------------------------------------
+
+
+def pairs(log_partition: LogPartition, base: Tensor, steps: Tensor) -> Tensor:
+    """Σ_units Δ_a Δ_b ln Z(base) for all pairs of rows: steps (rows, units) -> (rows, rows).
+
+    ln Z is analytic, so that the second difference of a unit, as a function of (a, b) on the square of its weights,
+    is a short polynomial in each; as a matrix it has a few eigenvalues above rounding error (one for Gaussian and
+    Poisson units, a handful for others), and what was a function of each pair and unit becomes a product of matrices.
+    Degrees are doubled until the last coefficients vanish; units for which they never do are summed directly.
+    """
+    rows = len(steps)
+    total = steps.new_zeros(rows, rows)
+    low, high = steps.amin(0).clamp_max(0.0), steps.amax(0).clamp_min(0.0)
+    pending = torch.nonzero(high > low).flatten()
+    for degree in _DEGREES:
+        if degree >= rows or not len(pending):
+            break
+        left = []
+        for units in pending.split(max(1, _COEFFICIENTS // degree**2)):
+            coefficients, noise = _coefficients(log_partition, base, low, high, degree, units)
+            done = coefficients[:, -2:].abs().amax((1, 2)) <= noise
+            for part in chunks(int(done.sum()), rows * degree):
+                unit = units[done][part]
+                values = _chebyshev(steps[:, unit], low[unit], high[unit], degree)
+                _add_products(total, values, coefficients[done][part], noise[done][part])
+            left.append(units[~done])
+        pending = torch.cat(left)
+    if len(pending):
+        total += _direct_pairs(log_partition, base, steps, pending)
+    return (total + total.T) / 2
+
+
+def _add_products(total: Tensor, values: Tensor, coefficients: Tensor, noise: Tensor) -> None:
+    """Add Σ_units Tᵀ C T for the polynomials T (units, degree, rows), by the eigenvalues of C above the noise."""
+    scale, shape = torch.linalg.eigh(coefficients)
+    order = scale.abs().argsort(1, descending=True)
+    scale, shape = scale.gather(1, order), shape.gather(2, order.unsqueeze(1).expand_as(shape))
+    kept = scale.abs() > noise.unsqueeze(1) / 8
+    most = int(kept.sum(1).max())
+    scale, kept = scale[:, :most], kept[:, :most]
+    factors = (shape[:, :, :most].transpose(1, 2) @ values)[kept]  # (kept, rows)
+    total.addmm_((factors * scale[kept].unsqueeze(1)).T, factors)
+
+
+def _coefficients(
+    log_partition: LogPartition, base: Tensor, low: Tensor, high: Tensor, degree: int, units: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Chebyshev coefficients (units, degree, degree) of Δ_a Δ_b ln Z on the square [low, high]², and their noise."""
+    nodes, transform = _transform(degree)
+    nodes, transform = nodes.to(base), transform.to(base)
+    points = (low + high) / 2 + (high - low) / 2 * nodes.unsqueeze(1)
+    single = log_partition(base + points)
+    zero = log_partition(base)
+    scale = single.abs().amax(0)
+    lines = []
+    for k in range(degree):
+        both = log_partition(base + points[k] + points)
+        scale = torch.maximum(scale, both.abs().amax(0))
+        lines.append((both - single - single[k] + zero)[:, units])
+    values = torch.stack(lines).permute(2, 0, 1)
+    return transform @ values @ transform.T, _NOISE * scale[units]
+
+
+def _chebyshev(steps: Tensor, low: Tensor, high: Tensor, degree: int) -> Tensor:
+    """T_k at the rows' steps: (rows, units) -> (units, degree, rows)."""
+    x = ((steps - (low + high) / 2) / ((high - low) / 2)).T.clamp(-1, 1)
+    terms = torch.empty(x.shape[0], degree, x.shape[1], dtype=x.dtype, device=x.device)
+    terms[:, 0], terms[:, 1] = 1.0, x
+    double = 2 * x
+    for k in range(2, degree):
+        torch.mul(double, terms[:, k - 1], out=terms[:, k]).sub_(terms[:, k - 2])
+    return terms
+
+
+@cache
+def _transform(degree: int) -> tuple[Tensor, Tensor]:
+    """The Chebyshev nodes (degree,) and the matrix that takes values there to coefficients (degree, degree)."""
+    angles = math.pi * (torch.arange(degree, dtype=torch.float64) + 0.5) / degree
+    matrix = torch.cos(torch.arange(degree, dtype=torch.float64).unsqueeze(1) * angles) * (2 / degree)
+    matrix[0] /= 2
+    return angles.cos(), matrix
+
+
+def _direct_pairs(log_partition: LogPartition, base: Tensor, steps: Tensor, units: Tensor) -> Tensor:
+    rows = len(steps)
+    mine = torch.zeros_like(base)
+    mine[units] = 1.0
+    steps = steps * mine  # other units do not move, and contribute nothing
+    first, second = torch.triu_indices(rows, rows, device=steps.device)
+    values = torch.cat(
+        [
+            summed(log_partition, base, torch.stack([steps[first[part]], steps[second[part]]], 1))
+            for part in chunks(len(first), steps.shape[1])
+        ]
+    )
+    total = steps.new_zeros(rows, rows)
+    total[first, second] = values
+    total[second, first] = values
+    return total
+
+
+# -- bounds -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bound:
+    """|Δ_{d₁}…Δ_{d_s} ln Z| ≤ largest · |d₁|…|d_s| for each unit, by the mean value theorem.
+
+    ``largest`` (units,) bounds |∂ˢ ln Z| on all fields that s of the steps can add up to: the sum of the magnitudes
+    of the Chebyshev coefficients of that derivative. It is infinite for a unit whose ln Z is not resolved.
+    """
+
+    largest: Tensor
+    order: int
+
+    @staticmethod
+    def of(log_partition: LogPartition, base: Tensor, steps: Tensor, order: int) -> Bound:
+        """The bound for ``order`` different rows of the steps (rows, units)."""
+        ordered = steps.sort(0).values
+        low = ordered[:order].clamp_max(0.0).sum(0)
+        high = ordered[-order:].clamp_min(0.0).sum(0)
+        half = (high - low) / 2
+        largest = torch.full_like(base, math.inf)
+        largest[half == 0] = 0.0
+        for degree in _DEGREES:
+            nodes, transform = _transform(degree)
+            points = base + (low + high) / 2 + half * nodes.to(base).unsqueeze(1)
+            values = log_partition(points)
+            coefficients = transform.to(base) @ values
+            noise = _NOISE * values.abs().amax(0)
+            resolved = (coefficients[-2:].abs().amax(0) <= noise) & torch.isinf(largest)
+            clean = torch.where(coefficients.abs() > noise / 8, coefficients, torch.zeros_like(coefficients))
+            # the first coefficients that the derivative keeps may be lost in rounding: then they are at most the noise
+            clean[order : order + 2] = torch.maximum(clean[order : order + 2].abs(), noise)
+            derivative = np.polynomial.chebyshev.chebder(clean.cpu().numpy(), order)
+            size = torch.as_tensor(np.abs(derivative).sum(0)).to(base) / half**order
+            largest = torch.where(resolved, size, largest)
+        return Bound(largest, order)

@@ -1,0 +1,94 @@
+"""Which units interact: tuples of increasing indices, all of them, some at random, or those asked for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..checks import whole
+from ..errors import InvalidOption, NotEnumerable
+
+MAX_TUPLES = 2**27
+
+
+def check_order(order: int, n: int) -> int:
+    """The order of an interaction between ``n`` units, as a plain int from 1 to n."""
+    order = whole("order", order)
+    if not 1 <= order <= n:
+        raise InvalidOption(f"order: expected 1 to {n}, the number of visible units, found {order}")
+    return order
+
+
+def all_tuples(n: int, order: int) -> Tensor:
+    """Every tuple of ``order`` different indices below ``n``, increasing, in dictionary order: (n over order, order).
+
+    >>> all_tuples(3, 2)
+    tensor([[0, 1],
+            [0, 2],
+            [1, 2]])
+    """
+    order = check_order(order, n)
+    if math.comb(n, order) > MAX_TUPLES:
+        raise NotEnumerable(
+            f"{math.comb(n, order):,} interactions of order {order} between {n} units are too many to list: "
+            "give indices, such as random_tuples(…)"
+        )
+    found = torch.arange(n).unsqueeze(1)
+    for _ in range(order - 1):  # each tuple is extended by every larger index
+        last = found[:, -1]
+        more = n - 1 - last
+        rows = torch.arange(len(found)).repeat_interleave(more)
+        start = (more.cumsum(0) - more).repeat_interleave(more)
+        following = last[rows] + 1 + torch.arange(len(rows)) - start
+        found = torch.cat([found[rows], following.unsqueeze(1)], 1)
+    return found
+
+
+def random_tuples(
+    n: int, order: int, count: int, *, seed: int | None = 0, generator: Generator | None = None
+) -> Tensor:
+    """``count`` different tuples of ``order`` indices below ``n``, each equally likely: (count, order), sorted.
+
+    All of them where there are no more than ``count``.
+
+    >>> random_tuples(784, 3, 1000, seed=0).shape
+    torch.Size([1000, 3])
+    """
+    order, count = check_order(order, n), whole("count", count)
+    if count < 1:
+        raise InvalidOption(f"count: expected at least one tuple, found {count}")
+    if math.comb(n, order) <= 2 * count:
+        every = all_tuples(n, order)
+        generator = noise.generator(seed) if generator is None else generator
+        chosen = torch.randperm(len(every), generator=generator)[:count]
+        return every[chosen.sort().values]
+    generator = noise.generator(seed) if generator is None else generator
+    found = torch.empty(0, order, dtype=torch.int64)
+    while len(found) < count:
+        drawn = torch.randint(n, (2 * count, order), generator=generator).sort(1).values
+        drawn = drawn[(drawn[:, 1:] > drawn[:, :-1]).all(1)]
+        found = torch.cat([found, drawn]).unique(dim=0)
+    chosen = torch.randperm(len(found), generator=generator)[:count]
+    return found[chosen.sort().values]
+
+
+def check_tuples(indices: Any, n: int, order: int) -> Tensor:
+    """``indices`` as an int64 tensor (count, order) of different units below ``n``; the order within a row is free."""
+    tuples = torch.as_tensor(indices)
+    if tuples.is_floating_point() or tuples.is_complex() or tuples.dtype == torch.bool:
+        raise InvalidOption(f"indices: expected whole numbers, found {tuples.dtype}")
+    if tuples.ndim != 2 or tuples.shape[1] != order:
+        raise InvalidOption(f"indices: expected shape (n, {order}) for order {order}, found {tuple(tuples.shape)}")
+    tuples = tuples.to(device="cpu", dtype=torch.int64)
+    outside = (tuples < 0) | (tuples >= n)
+    if bool(outside.any()):
+        raise InvalidOption(f"indices: expected 0 to {n - 1}, found {tuples[outside][0].item()}")
+    ordered = tuples.sort(1).values
+    repeated = (ordered[:, 1:] == ordered[:, :-1]).any(1)
+    if bool(repeated.any()):
+        raise InvalidOption(f"indices: expected different units in a row, found {tuples[repeated][0].tolist()}")
+    return tuples
