@@ -29,9 +29,10 @@ ORDER = [
         "files",
         "data",
         "sampling",
+        "evaluation",
         "meanfield",
     ),
-    *("likelihood", "training", "recipe", "analysis", "tasks", "plots", "report", "sklearn", "cli"),
+    *("likelihood", "training", "recipe", "analysis", "tasks", "plots", "report", "sklearn", "experiments", "cli"),
 ]
 RANK = {name: rank for rank, name in enumerate(ORDER)}
 TOP = {"__init__", "__main__"}  # the face of the package sees all of it
