@@ -42,6 +42,10 @@ class DataNotFound(HarmoniumError, FileNotFoundError):
     """A data set whose files are not at hand."""
 
 
+class NotMixed(UserWarning):
+    """Samples of chains that were too short for what they had to cross."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InvalidOption:
     """The error for an unknown name, with the nearest valid one.
 

@@ -15,7 +15,6 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
-from ..machines.chain import per_row
 from ..sampling.path import Path, free, independent, uncoupled_log_partition
 from ..units import Unit
 from .data import mean_free_energy
@@ -271,8 +270,7 @@ def _anneal(
             field_now = path.field(responses, beta, last=True)
             mean = unit.mean_(field_now, means[layer])
             gain_of = unit.log_partition_gain if fast else partial(Unit.log_partition_gain, unit)
-            change = gain_of(field_now, before[layer], field_before, mean)
-            gain = gain + per_row(change)
+            gain = gain + gain_of(field_now, before[layer], field_before, mean)
             if k < last:
                 unit.sample_(field_now, state[layer], generator, mean=mean)
             before[layer] = unit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import pairwise
@@ -13,9 +14,10 @@ from torch import Generator, Tensor, nn
 
 from .. import noise
 from ..couplings import Coupling, Dense
-from ..errors import InvalidData, InvalidOption
+from ..errors import InvalidData, InvalidOption, NotMixed
 from ..units import Unit
-from . import enumeration, normalisable
+from ..units.base import per_row
+from . import enumeration, mixing, normalisable
 
 State = list[Tensor]
 ArrayLike = Any
@@ -173,11 +175,13 @@ class BoltzmannMachine(nn.Module):
         seed: int | None = None,
         generator: Generator | None = None,
         callback: Callable[[int, State], None] | None = None,
+        check_mixing: bool = True,
     ) -> Tensor:
         """Visible states after ``steps`` Gibbs sweeps of independent chains: (n, *shape).
 
         Chains start at ``start`` (cycled when there are fewer than ``n``), or at draws of the uncoupled visible layer.
-        ``callback(step, state)`` sees every sweep.
+        ``callback(step, state)`` sees every sweep. A :class:`NotMixed` warning says when ``steps`` were too few for
+        the chains to mix, as far as they can tell, unless ``check_mixing`` is false.
         """
         if steps < 0 or (n is not None and n < 1):
             raise InvalidOption(f"expected steps ≥ 0 and n ≥ 1, found steps={steps}, n={n}")
@@ -192,12 +196,9 @@ class BoltzmannMachine(nn.Module):
             self.visible.check(visible, "start")
             if n is not None:
                 visible = visible[torch.arange(n, device=self.device) % len(visible)]
-        machine = self.bind(visible)
-        state = machine.initial_state(visible, generator)
-        for step in range(steps):
-            state = machine.sweep(state, generator)
-            if callback is not None:
-                callback(step, state)
+        monitor, state = mixing.watch(self, visible, steps, generator, callback)
+        if check_mixing and monitor.problems:
+            warnings.warn(f"the chains have not mixed: {'; '.join(monitor.problems)}", NotMixed, stacklevel=3)
         return state[0]
 
     # -- exact, for small machines ----------------------------------------------------------------------------
@@ -241,8 +242,3 @@ class BoltzmannMachine(nn.Module):
             self.visible.initialise_from(data, pseudocount)
             mean = data.mean(0, keepdim=True)
             self.units[1].shift_bias(-self.links[0].up(mean)[0] - self.units[1].bias)
-
-
-def per_row(x: Tensor) -> Tensor:
-    """The sum over all but the first dimension."""
-    return x.flatten(1).sum(1) if x.ndim > 1 else x  # a layer of one vector unit has one value a row

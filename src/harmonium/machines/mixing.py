@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
+
+if TYPE_CHECKING:
+    from .chain import BoltzmannMachine
 
 
 def autocorrelation(series: Tensor, lags: int | None = None) -> Tensor:
@@ -38,3 +45,96 @@ def integrated_autocorrelation_time(series: Tensor, window: float = 6.0) -> floa
     if len(settled) == 0 or settled[0].item() > len(rho) // 2:
         return float("inf")
     return max(0.5, tau[int(settled[0].item())].item())
+
+
+class Monitor:
+    """Watches a run of ``steps`` sweeps of independent chains and says whether they have mixed.
+
+    What it follows are ``projections`` of the states on random directions, which are the same for every run, of the
+    first ``chains`` chains. Chains that all start in the same valley and stay there look mixed: no sampler can tell
+    from within.
+    """
+
+    def __init__(self, steps: int, *, chains: int = 256, projections: int = 8, records: int = 400) -> None:
+        self.steps, self.chains, self.projections = steps, chains, projections
+        self.every = max(1, steps // records)
+        self._records: list[Tensor] = []
+        self._directions: Tensor | None = None
+
+    def start(self, x: Tensor) -> None:
+        """See the states (n, *shape) from which the chains start."""
+        flat = x[: self.chains].flatten(1)
+        direction = torch.randn(
+            flat.shape[1], self.projections, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+        )
+        self._directions = (direction / direction.norm(dim=0)).to(flat)
+        self._records = [flat @ self._directions]
+
+    def observe(self, step: int, x: Tensor) -> None:
+        """See the states after sweep number ``step``, which counts from 1."""
+        if step % self.every == 0:
+            assert self._directions is not None, "start was not called"
+            self._records.append(x[: self.chains].flatten(1) @ self._directions)
+
+    @property
+    def time(self) -> float:
+        """The integrated autocorrelation time in sweeps of the slowest projection, over the second half of the run."""
+        series = torch.stack(self._records[len(self._records) // 2 :])
+        return self.every * max(integrated_autocorrelation_time(series[..., k]) for k in range(self.projections))
+
+    @property
+    def memory(self) -> float:
+        """The correlation over the chains between where they started and where they are, averaged over projections."""
+        first, last = (x - x.mean(0) for x in (self._records[0].double(), self._records[-1].double()))
+        scale = (first.square().sum(0) * last.square().sum(0)).sqrt()
+        return torch.where(scale > 0, (first * last).sum(0) / scale.clamp(min=1e-300), 0.0).mean().item()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Reasons to think that the chains have not mixed; none where there is too little to tell."""
+        n, count = len(self._records[0]), len(self._records)
+        found = []
+        if count > 1 and n >= 16 and self.memory > 0.1 + 4 / math.sqrt(n * self.projections):
+            found.append(f"states are still correlated with those they started from ({self.memory:.2f})")
+        if count >= 10 and n * count >= 1000:
+            drift, time = self.drift(), self.time
+            if drift > 5:
+                found.append(
+                    f"the mean over the chains still moves (by {drift:.0f} standard errors in the second half)"
+                )
+            if math.isinf(time):
+                found.append(f"states have not forgotten each other within {self.steps} sweeps")
+            elif 20 * time > self.steps:
+                found.append(f"independent states are about {2 * time:.0f} sweeps apart, {self.steps} were made")
+        return tuple(found)
+
+    def drift(self, since: float = 0.5) -> float:
+        """How far the mean over the chains moved from the share ``since`` of the run to its end, in standard errors.
+
+        The largest of all projections; 0 is where the chains start.
+        """
+        then, last = self._records[int(since * len(self._records))].double(), self._records[-1].double()
+        error = ((then.var(0) + last.var(0)) / len(last)).sqrt()
+        moved = (last.mean(0) - then.mean(0)).abs()
+        return torch.where(error > 0, moved / error.clamp(min=1e-300), 0.0).max().item()
+
+
+@torch.no_grad()
+def watch(
+    machine: BoltzmannMachine,
+    start: Tensor,
+    steps: int,
+    generator: Generator | None = None,
+    callback: Callable[[int, list[Tensor]], None] | None = None,
+) -> tuple[Monitor, list[Tensor]]:
+    """Run Gibbs chains from the visible states ``start`` (n, *visible); what was seen, and the last state."""
+    monitor = Monitor(steps)
+    monitor.start(start)
+    machine = machine.bind(start)
+    state = machine.initial_state(start, generator)
+    for step in range(steps):
+        state = machine.sweep(state, generator)
+        monitor.observe(step + 1, state[0])
+        if callback is not None:
+            callback(step, state)
+    return monitor, state

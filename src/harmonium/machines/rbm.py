@@ -9,8 +9,9 @@ from torch import Generator, Tensor
 
 from ..couplings import Coupling
 from ..units import Unit
+from ..units.base import per_row
 from . import enumeration
-from .chain import ArrayLike, BoltzmannMachine, per_row
+from .chain import ArrayLike, BoltzmannMachine
 
 
 class RBM(BoltzmannMachine):

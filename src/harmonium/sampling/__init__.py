@@ -1,20 +1,25 @@
 """Samplers, the paths and ladders they walk on, and how well they mix."""
 
-from .diagnostics import autocorrelation, integrated_autocorrelation_time
+from ..machines.mixing import Monitor, autocorrelation, integrated_autocorrelation_time
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder
 from .path import Path
+from .population import Population, annealed, population_annealing
 from .tempering import Tempered, choose_betas, parallel_tempering, trajectory_tempering
 
 __all__ = [
     "Ladder",
     "LadderState",
     "MachineLadder",
+    "Monitor",
     "Path",
     "PathLadder",
+    "Population",
     "Tempered",
+    "annealed",
     "autocorrelation",
     "choose_betas",
     "integrated_autocorrelation_time",
     "parallel_tempering",
+    "population_annealing",
     "trajectory_tempering",
 ]

@@ -16,8 +16,8 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
-from ..machines.chain import per_row
 from ..units import Unit
+from ..units.base import per_row
 from .path import Path
 
 

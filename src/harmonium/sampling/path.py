@@ -10,8 +10,9 @@ from torch import Tensor
 
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
-from ..machines.chain import ArrayLike, per_row
+from ..machines.chain import ArrayLike
 from ..units import Unit
+from ..units.base import per_row
 
 
 class Path:

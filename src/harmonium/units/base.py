@@ -75,6 +75,8 @@ class Unit(nn.Module):
     event_dims: ClassVar[int] = 0
     #: whether a unit is a one-hot vector, so that a constant added to its fields changes nothing
     one_hot: ClassVar[bool] = False
+    #: whether a vector unit is a sum of one-hot vectors, all in the same field, as a Potts unit (one of them) is
+    tied_softmax: ClassVar[bool] = False
     #: whether :meth:`sample_` needs nothing but the mean where that is given
     samples_from_mean: ClassVar[bool] = False
     #: the natural parameters of the unit, by the name of its constructor's keyword
@@ -278,14 +280,22 @@ class Unit(nn.Module):
         self.bias.copy_((low + high) / 2)
 
     def log_partition_gain(self, B: Tensor, before: Unit, B_before: Tensor, mean: Tensor | None = None) -> Tensor:
-        """ln Z(B) - ln Z_before(B_before), the step of an annealing; ``mean`` at B where it is known already."""
-        return self.log_partition(B) - before.log_partition(B_before)
+        """Σ ln Z(B) - ln Z_before(B_before) over the units, the step of an annealing: (batch,).
+
+        ``mean`` is that at B where it is known already.
+        """
+        return per_row(self.log_partition(B) - before.log_partition(B_before))
 
     # -- in-place forms for the hot loop: a unit overrides them only for speed -------------------------------
 
     def mean_(self, B: Tensor, out: Tensor) -> Tensor:
         """Write the mean in the field B into ``out``."""
         return out.copy_(self.mean(B))
+
+    def mean_and_variance_(self, B: Tensor, A: Tensor | None, mean: Tensor, variance: Tensor) -> None:
+        """Write f_a(B, A) into ``mean`` and f_c(B, A) into ``variance``, which share most of their work."""
+        mean.copy_(self.mean(B, A))
+        variance.copy_(self.variance(B, A))
 
     def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
         """Write a draw in the field B into ``out``; ``mean`` where it is known already, else B may be overwritten."""
@@ -360,3 +370,8 @@ def _derivative(function: Any, B: Tensor, diagonal_dims: int = 0) -> Tensor:
                 parts.append(slope[..., k])
             slope = torch.stack(parts, -1)
     return slope if tracked else slope.detach()
+
+
+def per_row(x: Tensor) -> Tensor:
+    """The sum over all but the first dimension."""
+    return x.flatten(1).sum(1) if x.ndim > 1 else x  # a layer of one vector unit has one value a row

@@ -42,14 +42,23 @@ class Bernoulli(Unit):
         return noise.bernoulli(self.mean(B, A).detach(), generator)
 
     def log_partition_gain(self, B: Tensor, before: Unit, B_before: Tensor, mean: Tensor | None = None) -> Tensor:
-        # softplus(y) - softplus(x) = -log1p(σ(y) expm1(x - y)): no cancellation of large numbers, and σ is known.
-        # Where x - y > 88 it overflows in float32, to an infinity that is seen; annealing then does without.
-        fall = (B_before + before.bias).sub_(B).sub_(self.bias)
+        # softplus(y) - softplus(x) = -ln(1 + σ(y)(e^{x-y} - 1)): no cancellation of large numbers, σ is known, and one
+        # logarithm serves the product over all units. Steps so large that it overflows give an infinity that is seen;
+        # annealing then does without.
+        fall = torch.add(B_before, before.bias - self.bias).sub_(B)
         mean = self.mean(B) if mean is None else mean
-        return fall.expm1_().mul_(mean).log1p_().neg_()
+        ratios = fall.exp_().sub_(1.0).mul_(mean).add_(1.0)
+        return ratios.flatten(1).prod(1, dtype=torch.float64).log_().neg_()
 
     def mean_(self, B: Tensor, out: Tensor) -> Tensor:
         return torch.add(B, self.bias, out=out).sigmoid_()
+
+    def mean_and_variance_(self, B: Tensor, A: Tensor | None, mean: Tensor, variance: Tensor) -> None:
+        torch.add(B, self.bias, out=mean)
+        if A is not None:
+            mean.sub_(A, alpha=0.5)
+        mean.sigmoid_()
+        torch.addcmul(mean, mean, mean, value=-1.0, out=variance)
 
     def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
         return noise.bernoulli_(self.mean_(B, B) if mean is None else mean, out, generator)

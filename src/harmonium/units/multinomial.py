@@ -30,6 +30,7 @@ class Multinomial(Unit):
     """
 
     event_dims = 1
+    tied_softmax = True
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ class Potts(Unit):
 
     event_dims = 1
     one_hot = True
+    tied_softmax = True
     samples_from_mean = True
 
     def __init__(self, shape: int | Iterable[int], *, bias: Value = 0.0, learn: Iterable[str] = ("bias",)) -> None:

@@ -45,6 +45,10 @@ class Spin(Unit):
     def mean_(self, B: Tensor, out: Tensor) -> Tensor:
         return torch.add(B, self.bias, out=out).tanh_()
 
+    def mean_and_variance_(self, B: Tensor, A: Tensor | None, mean: Tensor, variance: Tensor) -> None:
+        self.mean_(B, mean)
+        torch.mul(mean, mean, out=variance).neg_().add_(1.0)
+
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = atanh⟨x⟩, with ``pseudocount`` counts (default 1) of each value added."""
         extra = 1.0 if pseudocount is None else pseudocount

@@ -81,6 +81,13 @@ class TruncatedGaussBernoulli(Unit):
         between = torch.sigmoid(-odds) * expectation(self.segment, 1, *natural).square()
         return torch.sigmoid(odds) * (expectation(self.segment, 2, *natural) + between)
 
+    def mean_and_variance_(self, B: Tensor, A: Tensor | None, mean: Tensor, variance: Tensor) -> None:
+        slab, one, two = self.segment.moments(*torch.broadcast_tensors(*self._natural(B, A)))
+        odds = self.log_odds + slab
+        on = torch.sigmoid(odds)
+        torch.mul(on, one, out=mean)
+        torch.mul(on, two.add_(torch.sigmoid(-odds).mul_(one.square_())), out=variance)
+
     def mode(self, B: Tensor) -> Tensor:
         """The more probable of the spike and the slab's peak, as densities with respect to δ₀ + Lebesgue."""
         h, p = self._natural(B, None)

@@ -52,6 +52,11 @@ class TruncatedGaussian(Quadratic, Unit):
     def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
         return expectation(self.segment, 2, *self._natural(B, A))
 
+    def mean_and_variance_(self, B: Tensor, A: Tensor | None, mean: Tensor, variance: Tensor) -> None:
+        _, one, two = self.segment.moments(*torch.broadcast_tensors(*self._natural(B, A)))
+        mean.copy_(one)
+        variance.copy_(two)
+
     def mode(self, B: Tensor) -> Tensor:
         return self.segment.peak(*self._natural(B, None)).detach()
 

@@ -1,0 +1,102 @@
+"""Whether chains have mixed: what is said of chains that have, of chains that have not, and of too few to tell."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium.errors import NotMixed
+from harmonium.machines.mixing import Monitor, integrated_autocorrelation_time
+
+
+def coupled(scale: float) -> hm.RBM:
+    rbm = hm.RBM(hm.units.Bernoulli(20), hm.units.Bernoulli(10))
+    rbm.initialise(weights="normal", scale=scale, seed=0)
+    return rbm
+
+
+def two_wells(depth: float = 0.9) -> hm.RBM:
+    """All spins up or all down: 20 of them on one hidden spin."""
+    rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(1))
+    torch.nn.init.constant_(rbm.coupling.weight, depth)
+    return rbm
+
+
+def warned(machine: hm.BoltzmannMachine, n: int, steps: int, seed: int = 0, **options: object) -> list[str]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        machine.sample(n, steps=steps, seed=seed, **options)
+    assert all(issubclass(warning.category, NotMixed) for warning in found)
+    return [str(warning.message) for warning in found]
+
+
+def test_chains_that_mix_give_no_warning():
+    alarms = sum(bool(warned(coupled(0.3), 100, 30, seed)) for seed in range(100))
+    assert alarms <= 1
+
+
+def test_wells_that_are_never_left_are_seen():
+    (message,) = warned(two_wells(), 100, 500)
+    assert "have not mixed" in message
+
+
+def test_the_distance_between_independent_states_is_said():
+    machine = two_wells(0.5)
+    (message,) = warned(machine, 200, 60)
+    assert "sweeps apart" in message or "forgotten" in message
+    assert not warned(machine, 200, 4000)
+
+
+def test_too_few_sweeps_from_given_states():
+    start = torch.ones(100, 20)
+    start[::2] = -1
+    (message,) = warned(two_wells(), 100, 2, start=start)
+    assert "they started from" in message
+
+
+def test_it_can_be_silenced():
+    assert not warned(two_wells(), 100, 500, check_mixing=False)
+
+
+def test_few_chains_and_sweeps_give_no_verdict():
+    assert not warned(two_wells(), 3, 20)
+
+
+def test_chains_that_drift_together_are_seen():
+    monitor = Monitor(100)
+    generator = torch.Generator().manual_seed(0)
+    monitor.start(torch.randn(100, 5, generator=generator))
+    for step in range(1, 101):
+        monitor.observe(step, torch.randn(100, 5, generator=generator) + step / 20)
+    assert any("still moves" in problem for problem in monitor.problems)
+    assert monitor.drift(0) > monitor.drift(0.5) > 5
+
+
+def test_the_time_is_that_of_the_slowest_direction():
+    """A first-order autoregressive process with coefficient a has τ = (1 + a)/(2(1 - a))."""
+    generator = torch.Generator().manual_seed(0)
+    a, steps = torch.tensor([0.0, 0.0, 0.0, 0.8]), 4000
+    monitor = Monitor(steps, records=steps)
+    x = torch.randn(64, 4, generator=generator)
+    monitor.start(x)
+    for step in range(1, steps + 1):
+        x = a * x + (1 - a**2).sqrt() * torch.randn(64, 4, generator=generator)
+        monitor.observe(step, x)
+    assert monitor.time < 4.5 * 1.1  # of the slow direction alone: 4.5; a projection also sees fast ones
+    assert monitor.time > 2
+
+
+def test_records_are_thinned_but_times_stay_in_sweeps():
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(64, 3, generator=generator)
+    monitor = Monitor(40_000, records=400)
+    monitor.start(x)
+    for step in range(1, 40_001):
+        x = 0.995 * x + math.sqrt(1 - 0.995**2) * torch.randn(64, 3, generator=generator)
+        monitor.observe(step, x)
+    assert monitor.time == pytest.approx(1.995 / (2 * 0.005), rel=0.2)
+    assert math.isfinite(integrated_autocorrelation_time(torch.randn(100, 10, generator=generator)))

@@ -1,0 +1,226 @@
+"""Population annealing: Z without bias, expectations, families; and what tells that they have collapsed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from cases import MACHINES, UNITS, generator, id_of, rbm
+from oracle import joint
+
+import harmonium as hm
+from harmonium.sampling import annealed, population, population_annealing
+from harmonium.sampling.path import uncoupled
+from harmonium.sampling.population import effective, resample
+
+CASES = {
+    **{id_of(pair): rbm(*pair) for name in UNITS for pair in ((name, "bernoulli"), ("bernoulli", name))},
+    **MACHINES,
+}
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+def strong(scale=1.5, shape=(8, 5)):
+    machine = hm.RBM(*(hm.units.Bernoulli(size) for size in shape)).double()
+    machine.initialise(scale=scale, seed=3)
+    return machine
+
+
+def two_wells():
+    """All units off or, with three quarters of the mass, all on."""
+    machine = hm.RBM(hm.units.Bernoulli(12), hm.units.Bernoulli(3)).double()
+    with torch.no_grad():
+        machine.coupling.weight.fill_(3.0)
+        machine.visible.bias.fill_(-4.5)
+        machine.hidden.bias.fill_(-17.6)
+    return machine
+
+
+# -- ln Z and expectations --------------------------------------------------------------------------------------
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_every_machine(name, dtype):
+    case = CASES[name]
+    machine = case.build()
+    exact = joint(machine, case.nodes(machine))
+    machine = machine.to(dtype)
+    found = population_annealing(machine, 4000, temperatures=8, generator=generator("population", name))
+    assert found.samples.dtype == dtype
+    assert abs(found.log_partition - exact.log_partition) < 4.5 * found.standard_error
+    assert found.standard_error < 0.05
+    p, x = exact.marginal(0), exact.points[0].flatten(1)
+    mean = p @ x
+    error = (p @ (x - mean).square()).sqrt() * math.sqrt(found.mean_square_family_size / 4000)
+    assert ((found.mean(found.samples.double()).flatten() - mean).abs() < 4.5 * error).all()
+    assert found.trustworthy
+
+
+def small_populations(threshold, runs=600):
+    """Ẑ/Z of many populations of four states and three temperatures, where ln Ẑ is far from normal."""
+    machine = strong(2.0, (5, 4))
+    log_z = machine.log_partition()
+    source = torch.Generator().manual_seed(0)
+    run = annealed if threshold is None else lambda *a, **k: population_annealing(*a, threshold=threshold, **k)
+    return torch.tensor(
+        [math.exp(run(machine, 4, temperatures=3, generator=source).log_partition - log_z) for _ in range(runs)]
+    )
+
+
+@pytest.mark.parametrize("threshold", [None, 0.0, 0.5, 1.0])
+def test_z_is_unbiased(threshold):
+    ratios = small_populations(threshold)
+    error = ratios.std().item() / math.sqrt(len(ratios))
+    assert error < 0.05
+    assert abs(ratios.mean().item() - 1) < 4 * error
+    assert ratios.log().mean().item() < -4 * error  # ln Ẑ has a bias, so that the test can tell
+
+
+def test_wrong_weights_are_found(monkeypatch):
+    right = population._gain
+    monkeypatch.setattr(
+        population, "_gain", lambda path, state, before: lambda beta: 0.9 * right(path, state, before)(beta)
+    )
+    ratios = small_populations(0.5)
+    assert abs(ratios.mean().item() - 1) > 4 * ratios.std().item() / math.sqrt(len(ratios))
+
+
+@pytest.mark.parametrize("run", [annealed, population_annealing])
+def test_the_error_is_that_of_repeated_runs(run):
+    machine = strong()
+    log_z = machine.log_partition()
+    source = torch.Generator().manual_seed(1)
+    found = [run(machine, 200, temperatures=15, generator=source) for _ in range(100)]
+    spread = torch.tensor([one.log_partition - log_z for one in found]).square().mean().sqrt().item()
+    stated = sum(one.standard_error for one in found) / len(found)
+    assert spread < 1.2 * stated < 3 * spread  # selection may state too much, never too little
+
+
+def test_both_wells_in_the_right_proportion():
+    machine = two_wells()
+    states, log_p = machine.distribution()
+    exact = log_p.exp()[states.mean(1) > 0.5].sum().item()
+    assert 0.6 < exact < 0.9
+    for run in (annealed, population_annealing):
+        found = run(machine, 5000, seed=1)
+        share = found.mean((found.samples.mean(1) > 0.5).double()).item()
+        assert abs(share - exact) < 4.5 * math.sqrt(exact * (1 - exact) / found.effective_families)
+        assert found.trustworthy
+
+
+def test_from_data_and_from_an_uncoupled_machine():
+    machine = strong()
+    log_z = machine.log_partition()
+    data = machine.sample(500, steps=100, seed=0, check_mixing=False)
+    for base in (data, data.numpy(), uncoupled(machine)):
+        found = population_annealing(machine, 1000, base=base, seed=0)
+        assert abs(found.log_partition - log_z) < 4 * found.standard_error
+
+
+# -- temperatures -----------------------------------------------------------------------------------------------
+
+
+def test_chosen_temperatures():
+    found = population_annealing(strong(), 1000, seed=0)
+    assert found.betas[0] == 0.0 and found.betas[-1] == 1.0
+    assert all(a < b for a, b in zip(found.betas, found.betas[1:], strict=False))
+    weak, hot = (len(population_annealing(strong(scale), 1000, seed=0).betas) for scale in (0.5, 3.0))
+    assert weak < len(found.betas) < hot  # more where more happens
+    again = population_annealing(strong(), 1000, seed=0, temperatures=found.betas)
+    assert again.betas == found.betas
+
+
+def test_the_threshold_says_how_often():
+    machine = strong(4.0)
+    counts = [population_annealing(machine, 500, temperatures=20, threshold=t, seed=0).resampled for t in (0, 0.5, 1)]
+    assert counts[0] == 1 < counts[1] < counts[2] == 20
+    assert annealed(machine, 500, temperatures=20, seed=0).resampled == 0
+
+
+# -- families ---------------------------------------------------------------------------------------------------
+
+
+def test_families():
+    found = population_annealing(strong(), 400, temperatures=20, threshold=1.0, seed=0)
+    assert found.shares.sum().item() == pytest.approx(1)
+    assert 1 < found.mean_square_family_size < 400
+    assert found.effective_families == pytest.approx(400 / found.mean_square_family_size)
+    assert len(found.families.unique()) <= found.surviving_families < 400
+    assert (found.shares[found.families] > 0).all()
+    assert torch.equal(found.log_weights, torch.zeros(400, dtype=torch.float64))
+
+
+def test_without_selection_every_state_is_a_family():
+    found = annealed(strong(), 400, temperatures=20, seed=0)
+    assert torch.equal(found.families, torch.arange(400)) and found.surviving_families == 400
+    assert found.effective_families == pytest.approx(effective(found.log_weights))
+    w = found.log_weights.exp()
+    assert found.standard_error == pytest.approx((w.std() / w.mean() / 20).item())
+
+
+def test_collapse_is_flagged():
+    found = population_annealing(strong(6.0, (40, 30)), 200, temperatures=3, seed=0)
+    assert found.collapsed and not found.trustworthy
+    assert "families carry the population" in found.problems[0]
+    assert annealed(strong(), 1, temperatures=5, seed=0).standard_error == math.inf
+
+
+# -- selection --------------------------------------------------------------------------------------------------
+
+
+def test_copies_are_systematic():
+    source = torch.Generator().manual_seed(0)
+    n, total = 50, torch.zeros(50)
+    log_w = 2 * torch.randn(n, generator=source, dtype=torch.float64)
+    asked = n * torch.softmax(log_w, 0)
+    for _ in range(4000):
+        copies = torch.bincount(resample(log_w, source), minlength=n)
+        assert ((copies >= asked.floor()) & (copies <= asked.ceil())).all()
+        total += copies
+    part = asked - asked.floor()
+    error = (part * (1 - part) / 4000).sqrt()
+    assert ((total / 4000 - asked).abs() <= 4.5 * error + 1e-12).all()
+
+
+def test_equal_weights_keep_everyone():
+    assert torch.equal(resample(torch.zeros(777, dtype=torch.float64)), torch.arange(777))
+
+
+def test_extreme_weights():
+    log_w = torch.full((100,), -1e4, dtype=torch.float64)
+    log_w[99] = 0.0
+    assert torch.equal(resample(log_w), torch.full((100,), 99))
+
+
+# -- options ----------------------------------------------------------------------------------------------------
+
+
+def test_same_seed_same_population():
+    first, second = (population_annealing(strong(), 50, seed=4) for _ in range(2))
+    assert torch.equal(first.samples, second.samples) and first.log_partition == second.log_partition
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 0}, "n ≥ 1"),
+        ({"steps": 0}, "steps ≥ 1"),
+        ({"temperatures": 0}, "at least one step"),
+        ({"temperatures": [0.0, 0.6, 0.5, 1.0]}, "increasing"),
+        ({"temperatures": [0.0, 0.5]}, "from 0 to 1"),
+        ({"threshold": 1.5}, "between 0 and 1"),
+        ({"base": strong()}, "without couplings"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(hm.errors.InvalidOption, match=message):
+        population_annealing(strong(), **options)
+
+
+def test_machines_without_a_partition_function_are_refused():
+    machine = hm.RBM(hm.units.Poisson(1), hm.units.Poisson(1))
+    torch.nn.init.constant_(machine.coupling.weight, 0.1)
+    with pytest.raises(hm.errors.NotNormalisable):
+        population_annealing(machine, 10)
