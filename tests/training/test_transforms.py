@@ -404,3 +404,28 @@ def test_an_average_over_nothing_changes_nothing() -> None:
 def test_impossible_averages_are_refused(last: float, every: int) -> None:
     with pytest.raises(InvalidOption, match="expected a share"):
         hm.Average(last, every)
+
+
+@pytest.mark.parametrize("read_between", [False, True], ids=["in factors", "written down"])
+def test_a_decay_kept_as_a_number_is_the_gradient_of_the_penalty(read_between):
+    from harmonium.couplings import Dense
+    from harmonium.training.gradient import LinkGradient
+
+    generator = torch.Generator().manual_seed(0)
+    x, y, weight = (torch.randn(*shape, generator=generator).double() for shape in ((5, 4), (5, 3), (4, 3)))
+    coupling = Dense((4,), (3,)).double()
+    with torch.no_grad():
+        coupling.weight.copy_(weight)
+        link = LinkGradient(coupling)
+        link.set_factors(x, y, 5)
+        link.add_weights(0.7)
+        gradient = x.T @ y + 0.7 * weight
+        if read_between:
+            assert torch.allclose(link.down(torch.ones(3).double()), gradient.sum(1))
+            assert torch.allclose(link.dense(), gradient)
+            assert not link.descend(0.1)
+        else:
+            assert link.descend(0.1)
+            assert torch.allclose(coupling.weight, weight - 0.1 * gradient)
+        link.set_factors(x, y, 5)  # the decay is that of one step
+        assert torch.allclose(link.dense(), x.T @ y)

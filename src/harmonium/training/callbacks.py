@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from .. import noise
+from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
+from ..machines.mixing import watch
 from .negative import NegativePhase
 
 
@@ -51,3 +55,50 @@ class Metric(Callback):
         if progress.epoch % self.every == 0 or progress.epoch == progress.epochs:
             with torch.no_grad():
                 progress.metrics[self.name] = float(self.function(progress.machine))
+
+
+class MixingTime(Callback):
+    """How long the machine takes to forget, against the k sweeps of a training step; is learning in equilibrium?
+
+    Every ``every`` epochs the chains of the negative phase are copied (those of the batch, where it has none) and run
+    on for ``sweeps`` with the parameters held. Recorded are ``mixing_time``, the sweeps 2τ between independent states
+    (infinite when longer than the run can tell), and ``chain_drift``, how far their mean moved, in standard errors:
+    chains that represented the machine do not move. The :attr:`verdict` says the last of it in words.
+
+    >>> import harmonium as hm
+    >>> watched = MixingTime(sweeps=200)
+    >>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
+    >>> data = hm.data.load("digits", binarise="threshold")
+    >>> result = hm.fit(rbm, data, epochs=1, callbacks=[watched], seed=0, progress=False)
+    >>> watched.verdict.split(":")[0]
+    'in equilibrium'
+    """
+
+    def __init__(self, every: int = 1, sweeps: int = 1000, seed: int = 0) -> None:
+        if every < 1 or sweeps < 20:
+            raise InvalidOption(f"expected every ≥ 1 and sweeps ≥ 20, found {every} and {sweeps}")
+        self.every, self.sweeps, self.seed = every, sweeps, noise.check_seed(seed)
+        self.verdict = ""
+
+    def on_epoch(self, progress: Progress) -> None:
+        if progress.epoch % self.every and progress.epoch != progress.epochs:
+            return
+        machine, phase = progress.machine, progress.negative
+        chains = phase.chain_states()
+        start = (phase.data_slot if chains is None else chains).detach().clone()
+        monitor, _ = watch(machine, start, self.sweeps, noise.generator(self.seed, machine.device))
+        time, drift = 2 * monitor.time, monitor.drift(since=0)
+        progress.metrics |= {"mixing_time": time, "chain_drift": drift}
+        self.verdict = self._words(phase.k, time, drift, chains is not None)
+
+    def _words(self, k: int, time: float, drift: float, chains: bool) -> str:
+        if math.isinf(time):
+            return f"out of equilibrium: {self.sweeps} sweeps are too few to forget, and a training step makes {k}"
+        facts = f"independent states are {time:.0f} sweeps apart, a training step makes {k}"
+        if chains and drift > 5:
+            return f"out of equilibrium: left alone, the chains move by {drift:.0f} standard errors; {facts}"
+        if k >= round(time):
+            return f"in equilibrium: {facts}"
+        if chains:
+            return f"in equilibrium so far: left alone, the chains stay where they are; {facts}"
+        return f"unknown: this negative phase has no chains; {facts}"

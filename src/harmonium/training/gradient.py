@@ -9,11 +9,11 @@ from ..couplings import Coupling
 
 
 class LinkGradient:
-    """g = Σ_b x_b y_bᵀ, as factors x (rows, *lower) and y (rows, *upper), or in ``.grad`` of the weights.
+    """g = Σ_b x_b y_bᵀ + s W, as factors x (rows, *lower), y (rows, *upper) and s, or in ``.grad`` of the weights.
 
-    A change of low rank, such as centring, adds rows; a plain gradient step adds the product to the weights without
-    ever writing it down. :meth:`dense` puts it into ``.grad``, for everything else. Couplings whose gradient is not
-    the plain outer product (masks, convolutions) are dense from the start.
+    A change of low rank, such as centring, adds rows; a decay of the weights is the number s; a plain gradient step
+    adds the product to the weights without ever writing it down. :meth:`dense` puts it into ``.grad``, for everything
+    else. Couplings whose gradient is not the plain outer product (masks, convolutions) are dense from the start.
     """
 
     def __init__(self, coupling: Coupling) -> None:
@@ -21,10 +21,11 @@ class LinkGradient:
         self._x: Tensor | None = None
         self._y: Tensor | None = None
         self._rows = 0
+        self._decay = 0.0
 
     def set_factors(self, x: Tensor, y: Tensor, rows: int) -> None:
         """Take the first ``rows`` rows of two buffers; what the buffers hold beyond is room for more."""
-        self._x, self._y, self._rows = x, y, rows
+        self._x, self._y, self._rows, self._decay = x, y, rows, 0.0
         if not self.coupling.outer_product:
             self.dense()
 
@@ -32,6 +33,7 @@ class LinkGradient:
         """Take a gradient that is known as a whole."""
         write_gradient(self.coupling.weight, value)
         self._x = self._y = None
+        self._decay = 0.0
 
     def dense(self) -> Tensor:
         """The gradient in ``.grad`` of the weights."""
@@ -40,6 +42,8 @@ class LinkGradient:
             if weight.grad is None:
                 weight.grad = torch.empty_like(weight)
             self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=weight.grad)
+            if self._decay:
+                weight.grad.add_(weight.detach(), alpha=self._decay)
             self._x = self._y = None
         assert weight.grad is not None
         return weight.grad
@@ -56,15 +60,22 @@ class LinkGradient:
             self._y[rows + k].copy_(y)
         self._rows += len(pairs)
 
+    def add_weights(self, scale: float) -> None:
+        """g ← g + scale·W."""
+        if self._x is None:
+            self.dense().add_(self.coupling.weight.detach(), alpha=scale)
+        else:
+            self._decay += scale
+
     def down(self, y: Tensor) -> Tensor:
         """g y for one state of the upper layer: (*upper) -> (*lower)."""
-        if self._x is None or self._y is None:
+        if self._x is None or self._y is None or self._decay:
             return self.coupling.with_weight(self.dense()).down(y.unsqueeze(0))[0]
         return self._contract(self._y, y, self._x)
 
     def up(self, x: Tensor) -> Tensor:
         """gᵀx for one state of the lower layer: (*lower) -> (*upper)."""
-        if self._x is None or self._y is None:
+        if self._x is None or self._y is None or self._decay:
             return self.coupling.with_weight(self.dense()).up(x.unsqueeze(0))[0]
         return self._contract(self._x, x, self._y)
 
@@ -74,6 +85,8 @@ class LinkGradient:
             return False
         weight = self.coupling.weight
         weight.grad = None  # an optimiser then leaves the weights alone
+        if self._decay:
+            weight.mul_(1 - rate * self._decay)
         self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=weight, add=True, scale=-rate)
         return True
 

@@ -127,8 +127,9 @@ class L2(Penalty):
     def _value(self, coupling: Coupling) -> Tensor:
         return self.strength / 2 * coupling.weight.detach().square().sum()
 
-    def _add_gradient(self, coupling: Coupling, weight: Tensor, gradient: Tensor) -> None:
-        gradient.add_(weight, alpha=self.strength)
+    def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        for link in phase.links.values():
+            link.add_weights(self.strength)
 
 
 class L1Squared(Penalty):

@@ -49,6 +49,10 @@ class NegativePhase:
         """The mean state of every hidden layer over the batch of the last step."""
         raise NotImplementedError
 
+    def chain_states(self) -> Tensor | None:
+        """The visible states (chains, *visible) that stand for the model, where the phase has such."""
+        return None
+
     def state_dict(self) -> dict[str, Any]:
         """What has to be kept for the run to go on as if it had never stopped."""
         return {}

@@ -104,6 +104,9 @@ class Sampled(NegativePhase):
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
         return [self._mean[: self._n_batch].sum(0).neg_()]  # the rows carry their sign and 1/B already
 
+    def chain_states(self) -> Tensor | None:
+        return self._chain_v
+
     def state_dict(self) -> dict[str, Any]:
         return {"v": self._chain_v.clone(), "h": self._h.clone()}
 
