@@ -360,3 +360,52 @@ def test_help_names_every_negative_phase_and_what_sample_reads(command):
     text = command("train", "--help").out
     assert all(name in "".join(text.split()) for name in specs._NEGATIVES)
     assert "A run folder or a .safetensors file." in command("sample", "--help").out
+
+
+def test_grey_values_can_be_redrawn_in_every_epoch(command, tmp_path):
+    grey = np.tile(np.array([0, 51, 255], dtype=np.uint8), (200, 1))
+    path, run, again = tmp_path / "grey.npy", tmp_path / "run", tmp_path / "again"
+    np.save(path, grey)
+    options = ("train", path, "--binarise", "redraw", "--hidden", "bernoulli:2", "--no-report")
+    outcome = command(*options, "--epochs", 40, "--run", run)
+    assert outcome.status == 0
+    assert "a new draw each epoch" in outcome.out
+    mean = hm.load(run).sample(4000, steps=50, seed=0).mean(0)
+    assert torch.allclose(mean, torch.tensor([0.0, 0.2, 1.0]), atol=0.05)
+    command(*options, "--epochs", 20, "--run", again)
+    command("resume", again, "--epochs", 40, "--no-report")
+    assert same(run, again)
+
+
+def test_a_data_set_by_name_is_redrawn_in_training_and_drawn_once_elsewhere():
+    from harmonium.recipe import config as schema
+    from harmonium.recipe import rows
+
+    config = schema.merge(schema.Config(), {"data": {"source": "digits", "binarise": "redraw"}})
+    loaded = rows.load(config)
+    assert isinstance(loaded.train, hm.Redrawn)
+    index, out = torch.arange(100), torch.empty(100, 64)
+    generator = torch.Generator().manual_seed(0)
+    draws = [loaded.train.take(index, out, generator).clone() for _ in range(2)]
+    assert not torch.equal(*draws)
+    _, test = rows.load_test(config, loaded)
+    assert torch.equal(test.take(index, out, generator).clone(), test.take(index, out, generator))
+    assert set(out.unique().tolist()) == {0.0, 1.0}
+
+
+def test_samples_of_chains_that_did_not_mix_come_with_a_warning(command, tmp_path):
+    rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(1))
+    torch.nn.init.constant_(rbm.coupling.weight, 2.0)
+    hm.save(rbm, tmp_path / "wells.safetensors")
+    outcome = command("sample", tmp_path / "wells.safetensors", "-n", 100, "--steps", 100)
+    assert outcome.status == 0
+    assert outcome.err.startswith("warning: the chains have not mixed")
+
+
+def test_evaluate_compares_samples_with_the_data(command, tmp_path):
+    run = tmp_path / "run"
+    command("train", "digits", "--hidden", "bernoulli:8", "--epochs", 1, "--run", run, "--no-report")
+    outcome = command("evaluate", run, "--temperatures", 0, "--samples", 100, "--steps", 20)
+    assert outcome.status == 0
+    assert "nearest-neighbour accuracy" in outcome.out
+    assert (run / "quality.png").read_bytes().startswith(b"\x89PNG")

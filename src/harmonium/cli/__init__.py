@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from ..errors import HarmoniumError
 
@@ -22,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = app(args=arguments or ["--help"], prog_name="harmonium", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            status = app(args=arguments or ["--help"], prog_name="harmonium", standalone_mode=False)
     except (HarmoniumError, OSError) as error:
         _stop(_words(error), USAGE_ERROR)
     except Interrupted as stop:
@@ -37,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _stop(_usage(error), USAGE_ERROR)
     else:
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def _words(error: HarmoniumError | OSError) -> str:

@@ -122,8 +122,12 @@ def train(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Options from a TOML file; those given here win.")
     ] = None,
+    preset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Settings found by measuring: plain or best; those given win.")
+    ] = None,
     binarise: Annotated[
-        str | None, typer.Option(metavar="HOW", help="threshold, sample or none. [threshold: images, bernoulli]")
+        str | None,
+        typer.Option(metavar="HOW", help="threshold, sample, redraw (each epoch) or none. [threshold: images]"),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Split of a named data set. [train]")] = None,
     validation: Annotated[
@@ -166,6 +170,7 @@ def train(
     from dataclasses import fields
 
     from ..recipe import config as schema
+    from ..recipe import presets
     from ..recipe.setup import free_folder
 
     given = {**locals(), "source": data}
@@ -173,7 +178,10 @@ def train(
         table: {field.name: given[field.name] for field in fields(kind) if field.name in given}
         for table, kind in (("data", schema.Data), ("machine", schema.Machine), ("training", schema.Training))
     }
-    chosen = schema.merge(schema.Config() if config is None else schema.read(config), options)
+    begin = schema.Config() if config is None else schema.read(config)
+    if preset is not None:
+        begin = schema.merge(begin, {"training": presets.find(preset)})
+    chosen = schema.merge(begin, options)
     folder = free_folder(Path("runs") / (Path(chosen.data.source).stem or "run")) if run is None else run
     _train(chosen, folder, quiet=quiet, report=report)
 
@@ -285,7 +293,9 @@ def _plan(setup: Setup, run: Path) -> None:
 
     config, rows = setup.config, setup.rows
     chosen, held = config.training, rows.held_out
-    binarised = "" if config.data.binarise in (None, "none") else f", binarised by {config.data.binarise}"
+    words = {"threshold": "by threshold", "sample": "by a draw", "redraw": "by a new draw each epoch"}
+    how = words.get(config.data.binarise or "")
+    binarised = f", binarised {how}" if how else ""
     parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
     extras = [
         f"{name.replace('_', '-')} {value if value is not True else ''}".strip()
@@ -384,6 +394,10 @@ def evaluate(
     temperatures: Annotated[
         int, typer.Option(min=0, help="Steps of annealed importance sampling, each way; 0 leaves it out.")
     ] = 5000,
+    samples: Annotated[
+        int, typer.Option(min=0, help="Also draw so many samples and compare them with the data; 0 leaves it out.")
+    ] = 0,
+    steps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps of the samples, from training rows.")] = 1000,
 ) -> None:
     """Measure a trained machine on the training rows and on rows it has not seen."""
     from ..recipe.rows import load_test
@@ -404,6 +418,28 @@ def evaluate(
         [[r.name, r.unit, show.number(r.train, 5), show.number(r.test, 5), r.better, r.note] for r in rows],
         numbers=(2, 3),
     )
+    if samples:
+        _compare(folder, setup.machine, train_rows, test_rows, samples, steps)
+
+
+def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, steps: int) -> None:
+    """Compare samples with unseen rows where there are some, else with the training rows; table and picture."""
+    from .. import evaluation, files, plots
+    from . import show
+
+    drawn = machine.sample(n, steps=steps, start=train, seed=0)
+    found = evaluation.compare(drawn, train if test is None else test, train=None if test is None else train, seed=0)
+    show.table(
+        f"{n:,} samples after {steps} sweeps from training rows",
+        ["samples against data", "value", "error", "ideal"],
+        [[r.name, show.number(r.value, 4), show.number(r.error, 2), show.number(r.ideal, 4)] for r in found.table()],
+        numbers=(1, 2, 3),
+    )
+    print(found.verdict)
+    path = folder / "quality.png"
+    with files.atomic(path) as temporary:
+        plots.quality(found).savefig(temporary, format="png", dpi=150)
+    print(path)
 
 
 @app.command()
@@ -421,6 +457,52 @@ def report_command(folder: Folder, data: OtherData = None) -> None:
     from ..recipe.setup import reopen
 
     print(_write_report(reopen(folder, data), folder))
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Such as mnist/500; without it, the list of them.")
+    ] = None,
+    scale: Annotated[str, typer.Option(metavar="quick|full", help="Minutes, or as it was published.")] = "quick",
+    run: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder, new. [runs/NAME, or runs/NAME-2, …]")] = None,
+    preset: Annotated[str | None, typer.Option(metavar="NAME", help="Settings of training: plain or best.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the experiment's own.")
+    ] = None,
+) -> None:
+    """Make a published result again: figures, numbers, and a verdict on every claim."""
+    from .. import experiments
+    from ..recipe.setup import free_folder
+    from . import show
+
+    if name is None:
+        show.table("experiments", ["name", "about"], [[n, experiments.describe(n)] for n in experiments.EXPERIMENTS])
+        return
+    options = {**({} if preset is None else {"preset": preset}), **dict(map(_option, option or ()))}
+    folder = free_folder(Path("runs") / name.replace("/", "-")) if run is None else run
+    record = experiments.reproduce(name, scale, folder, **options)
+    words = {True: "holds", False: "does not hold", None: "undecided"}
+    show.table(
+        f"{name}, {scale}: {folder}",
+        ["claim", "measured", "verdict"],
+        [[claim.claimed, claim.measured, words[claim.holds]] for claim in record.claims],
+    )
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """KEY=VALUE, the value as a number where it is one."""
+    from ..errors import InvalidOption
+
+    key, sign, value = text.partition("=")
+    if not sign:
+        raise InvalidOption(f"option: expected KEY=VALUE, found '{text}'")
+    for kind in (int, float):
+        try:
+            return key, kind(value)
+        except ValueError:
+            continue
+    return key, value
 
 
 # -- data sets ------------------------------------------------------------------------------------------------

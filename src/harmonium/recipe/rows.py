@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 
 from .. import data
 from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
-from ..training.batches import ArraySource, Source, TensorSource
+from ..training.batches import ArraySource, Redrawn, Source, TensorSource
 from ..training.state import stream
 from . import config as schema
 from . import specs
@@ -78,7 +78,7 @@ def _by_name(config: schema.Config) -> Rows:
     binarise = _how(chosen.binarise)
     if chosen.binarise is None and binary and info.kind == "image":
         binarise = "threshold"
-    train = _named_rows(config, split, binarise)
+    train = _named_rows(config, split, binarise, training=True)
     held_out: Source | None = None
     validation = chosen.validation
     if validation is None:
@@ -96,11 +96,15 @@ def _by_name(config: schema.Config) -> Rows:
     return Rows(train, held_out, _shaped(visible, train), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
 
 
-def _named_rows(config: schema.Config, split: str, binarise: str | None) -> Source:
+def _named_rows(config: schema.Config, split: str, binarise: str | None, *, training: bool = False) -> Source:
+    """The rows of a split; those that are redrawn in training are drawn once everywhere else."""
     kind = specs.dtype(config.machine.dtype)
     how: Any = _how(binarise)
+    redrawn = how == "redraw" and training
+    if how == "redraw":
+        how = None if training else "sample"
     values = data.load(config.data.source, split=split, binarise=how, seed=config.training.seed, dtype=kind)
-    return TensorSource(values.contiguous(), tuple(values.shape[1:]))
+    return Redrawn(values) if redrawn else TensorSource(values.contiguous(), tuple(values.shape[1:]))
 
 
 def _how(binarise: str | None) -> str | None:
@@ -129,10 +133,14 @@ def _from_file(config: schema.Config) -> Rows:
     binarise = _how(chosen.binarise)
     if binarise is not None:
         array = _binarised(array, binarise, config.training.seed, path)
-    visible = specs.parse_layer(config.machine.visible) if config.machine.visible else _inferred(array, path)
+    redrawn = binarise == "redraw"
+    if config.machine.visible or redrawn:
+        visible = specs.parse_layer(config.machine.visible or "bernoulli")
+    else:
+        visible = _inferred(array, path)
     row = tuple(array.shape[1:])
     picture = _picture(row, chosen.image)
-    whole = _fitted(array, visible, path)
+    whole = Redrawn(array) if redrawn else _fitted(array, visible, path)
     train: Source = whole
     held_out = None
     validation = "none" if chosen.validation is None else chosen.validation
@@ -207,12 +215,17 @@ def _inferred(array: Tensor | np.ndarray, path: Path) -> list[UnitSpec]:
 
 
 def _binarised(array: Tensor | np.ndarray, how: str, seed: int, path: Path) -> Tensor:
-    """1 above half of the file's largest value; or drawn with the value, as a share of the largest, as probability."""
+    """1 above half of the file's largest value; or drawn with the value, as a share of the largest, as probability.
+
+    Where they are to be redrawn, the probabilities.
+    """
     low, high = float(array.min()), float(array.max())
     if low < 0 or high <= 0:
         raise InvalidData(f"{path}: expected grey values from 0 up to binarise, found values from {low:g} to {high:g}")
-    if how not in ("threshold", "sample"):
-        raise unknown("way to binarise", how, ["threshold", "sample", "none"])
+    if how not in ("threshold", "sample", "redraw"):
+        raise unknown("way to binarise", how, ["threshold", "sample", "redraw", "none"])
+    if how == "redraw":
+        return _tensor(np.asarray(array)).float() / high
     generator = stream(seed, _BINARISE)
     out = torch.empty(tuple(array.shape), dtype=torch.uint8)
     start = 0

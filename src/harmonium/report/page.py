@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import files, plots
-from ..errors import HarmoniumError, RunError
+from ..errors import HarmoniumError, NotMixed, RunError
 from ..machines import RBM
 from ..plots import style
 from ..plots.curves import drawn
@@ -165,10 +166,13 @@ def _samples(subject: _Subject) -> list[str]:
         bad = "wrong contrast, scrambled or all alike: look at how they are read in."
         parts.append(_states(subject, subject.data[:_TILES], "data", "Data", shows, good, bad))
     try:
-        drawn_states = _draw(subject)
+        with warnings.catch_warnings(record=True, category=NotMixed) as found:
+            warnings.simplefilter("always", NotMixed)
+            drawn_states = _draw(subject)
     except HarmoniumError as error:
         return [*parts, f"<p>No samples: {escape(error)}.</p>"]
     shows = f"Drawn from the machine: {_TILES} independent chains after {_sweeps(subject.machine)} Gibbs sweeps each."
+    shows += "".join(f" Beware: {warning.message}." for warning in found)
     good = "as varied as the data, and as sharp."
     bad = "all alike, noise, or fewer kinds than in the data: more epochs, sweeps or chains."
     parts.append(_states(subject, drawn_states, "samples", "Samples", shows, good, bad))

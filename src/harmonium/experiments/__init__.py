@@ -1,0 +1,56 @@
+"""Published results, made again: one module for each figure, table or number.
+
+``harmonium reproduce NAME`` runs one. It leaves a folder with its figures, its numbers as CSV, and ``verdict.json``:
+what was claimed, what was measured here, and whether the claim holds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import unknown
+from .record import Claim, Record
+
+__all__ = ["EXPERIMENTS", "SCALES", "Claim", "Record", "describe", "reproduce"]
+
+#: name: module in this package; its first line of documentation says what it is about
+EXPERIMENTS = {
+    "mnist/500": "mnist_500",
+}
+SCALES = ("quick", "full")
+
+
+def describe(name: str) -> str:
+    """What an experiment is about, in a line."""
+    return (inspect.getdoc(_module(name)) or "").splitlines()[0]
+
+
+def reproduce(name: str, scale: str, folder: str | Path, **options: Any) -> Record:
+    """Run an experiment into ``folder``; ``options`` are its own, beside the scale.
+
+    >>> reproduce("mnist/5000", "quick", "runs/never")
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidOption: unknown experiment 'mnist/5000': did you mean 'mnist/500'? (known: mnist/500)
+    """
+    run = _module(name).run
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    known = [key for key in inspect.signature(run).parameters if key not in ("record", "scale")]
+    for key in options:
+        if key not in known:
+            raise unknown(f"option of {name}", key, known)
+    record = Record(name, scale, Path(folder))
+    run(record, scale, **options)
+    record.close()
+    return record
+
+
+def _module(name: str) -> ModuleType:
+    if name not in EXPERIMENTS:
+        raise unknown("experiment", name, EXPERIMENTS)
+    return importlib.import_module(f".{EXPERIMENTS[name]}", __name__)

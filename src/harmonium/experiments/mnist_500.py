@@ -1,0 +1,126 @@
+"""A binary machine of 784×500 units on MNIST: the test log-likelihood, from both sides.
+
+Two binarisations are in use, and their numbers must not be compared: *stochastic*, grey values as probabilities, drawn
+anew each epoch (that of the published numbers), and *threshold*, 1 where the grey value is above 127.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import likelihood, plots
+from ..errors import unknown
+from ..machines import BoltzmannMachine
+from ..recipe import config as schema
+from ..recipe import presets, rows, setup
+from ..training import Metric
+from .record import Record
+
+#: epochs that take about two minutes, and about a quarter of an hour, on two cores
+EPOCHS = {"quick": 40, "full": 400}
+BINARISATIONS = {"stochastic": "redraw", "threshold": "threshold"}
+#: test log-likelihoods in nats that were published, or measured with other programs, by binarisation
+REFERENCES = {
+    "stochastic": {
+        "contrastive divergence, k = 25 (Salakhutdinov & Murray 2008)": -86.34,
+        "deep Boltzmann machine, 500-1000 (Salakhutdinov & Hinton 2009), a bound": -84.62,
+    },
+    "threshold": {},
+}
+GOALS = {"stochastic": -84.0, "threshold": -66.5}
+LARGEST_GAP = 0.5
+_POINTS = 10  # of the curve
+_FEW = 1000  # temperatures for a point of it
+
+
+def run(
+    record: Record,
+    scale: str,
+    preset: str = "best",
+    binarise: str = "both",
+    epochs: int = 0,
+    temperatures: int = 20_000,
+    seed: int = 0,
+) -> None:
+    """Train and measure, for one binarisation or both; ``epochs`` takes the place of the scale's where it is given."""
+    if binarise not in (*BINARISATIONS, "both"):
+        raise unknown("binarisation", binarise, [*BINARISATIONS, "both"])
+    settings = presets.find(preset)
+    for name in BINARISATIONS if binarise == "both" else [binarise]:
+        _one(record, name, settings, epochs or EPOCHS[scale], temperatures, scale, seed)
+
+
+def _one(
+    record: Record, name: str, settings: dict[str, Any], epochs: int, temperatures: int, scale: str, seed: int
+) -> None:
+    options: dict[str, dict[str, Any]] = {
+        "data": {"source": "mnist", "binarise": BINARISATIONS[name]},
+        "machine": {"hidden": "bernoulli:500"},
+        "training": {**settings, "epochs": epochs, "seed": seed, "metrics_every": max(1, epochs // 20)},
+    }
+    ready = setup.prepare(schema.merge(schema.Config(), options))
+    _, source = rows.load_test(ready.config, ready.rows)
+    assert source is not None
+    test = source.rows(torch.arange(len(source)), ready.machine)
+    some = ready.rows.train.rows(torch.arange(10_000), ready.machine)
+    record.say(f"{name}: {epochs} epochs")
+    measure = Metric("test_log_likelihood", _forward(test, some), every=max(1, epochs // _POINTS))
+    result = setup.train(ready, record.folder / name, callbacks=[measure])
+    found = likelihood.estimate(ready.machine, test, temperatures=temperatures, seed=seed)
+    train = -likelihood.data.mean_free_energy(ready.machine, some) - found.log_partition
+    minutes = result.history[-1]["seconds"] / 60
+    _write(record, name, result.history)
+    record.numbers[name] = {
+        "minutes": minutes,
+        "epochs": epochs,
+        "threads": ready.config.training.threads,
+        "test": found.value,
+        "test_forward": found.from_forward,
+        "test_reverse": found.from_reverse,
+        "gap": found.gap,
+        "interval": found.interval,
+        "effective_sample_size": [found.forward.effective_sample_size, found.reverse.effective_sample_size],
+        "problems": found.problems,
+        "train": train,
+    }
+    sides = f"{found.from_forward:.2f} forward, {found.from_reverse:.2f} reverse"
+    measured = f"{sides}, after {minutes:.1f} minutes of training ({train:.2f} on training rows)"
+    record.say(f"{name}: {measured}")
+    worse = min(found.from_forward, found.from_reverse)
+    for words, value in REFERENCES[name].items():
+        record.claim(f"{name}: above {value} nats, {words}", measured, worse >= value)
+    if scale == "full":
+        record.claim(f"{name}: at least {GOALS[name]} nats from both sides", measured, worse >= GOALS[name])
+    record.claim(
+        f"{name}: forward and reverse agree within {LARGEST_GAP} nats",
+        f"a gap of {found.gap:.2f} nats" + "".join(f"; {problem}" for problem in found.problems),
+        abs(found.gap) <= LARGEST_GAP and found.trustworthy,
+    )
+
+
+def _forward(test: Tensor, base: Tensor) -> Any:
+    def value(machine: BoltzmannMachine) -> float:
+        return likelihood.ais(machine, temperatures=_FEW, base=base).log_likelihood(test)
+
+    return value
+
+
+def _write(record: Record, name: str, history: list[dict[str, float]]) -> None:
+    curve = [
+        {"minutes": row["seconds"] / 60, "epoch": row["epoch"], "test_log_likelihood": row["test_log_likelihood"]}
+        for row in history
+        if "test_log_likelihood" in row
+    ]
+    record.table(f"{name}_curve", curve)
+    record.figure(
+        f"{name}_curve",
+        plots.likelihood_curve(
+            [row["minutes"] for row in curve],
+            [row["test_log_likelihood"] for row in curve],
+            references=REFERENCES[name],
+            title=f"MNIST, {name}: 784×500 binary units",
+        ),
+    )

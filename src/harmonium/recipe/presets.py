@@ -1,0 +1,38 @@
+"""Named settings of training, found by measuring (see the experiment mnist/500)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import unknown
+
+#: name: options of the table [training]
+PRESETS: dict[str, dict[str, Any]] = {
+    # persistent chains, centring, a rate that falls to zero and an average over the end of the run
+    "plain": {
+        "negative": "pcd:1",
+        "batch_size": 100,
+        "learning_rate": 0.05,
+        "schedule": "linear:0.3",
+        "average": 0.3,
+    },
+    # the same with twice the steps in an epoch: what counts is the number of steps that the time allows
+    "best": {
+        "negative": "pcd:1",
+        "batch_size": 50,
+        "learning_rate": 0.05,
+        "schedule": "linear:0.3",
+        "average": 0.3,
+    },
+}
+
+
+def find(name: str) -> dict[str, Any]:
+    """The options of a preset.
+
+    >>> find("plain")["negative"]
+    'pcd:1'
+    """
+    if name not in PRESETS:
+        raise unknown("preset", name, PRESETS)
+    return PRESETS[name]

@@ -1,0 +1,94 @@
+"""Experiments leave figures, tables and a verdict; wrong names and options are told."""
+
+from __future__ import annotations
+
+import csv
+import json
+import types
+
+import pytest
+from matplotlib.figure import Figure
+
+import harmonium as hm
+from harmonium import experiments
+from harmonium.cli import main
+from harmonium.recipe import config as schema
+from harmonium.recipe import presets
+
+
+def small(record: experiments.Record, scale: str, size: int = 3, preset: str = "none") -> None:
+    record.table("numbers", [{"n": k, "square": k * k} for k in range(size)])
+    figure = Figure(figsize=(2, 2))
+    figure.subplots().plot([0, 1])
+    record.figure("line", figure)
+    record.claim("squares grow", f"{(size - 1) ** 2} at the end", size > 1)
+    record.claim("preset", preset, None)
+    record.numbers["size"] = size
+
+
+@pytest.fixture
+def known(monkeypatch):
+    module = types.ModuleType("small", "An experiment in no time.")
+    module.run = small
+    monkeypatch.setattr(experiments, "EXPERIMENTS", {"paper/fig1": "small"})
+    monkeypatch.setattr(experiments, "_module", lambda name: module)
+
+
+def test_what_is_left_behind(known, tmp_path):
+    record = experiments.reproduce("paper/fig1", "quick", tmp_path / "out", size=4)
+    with (tmp_path / "out" / "numbers.csv").open() as file:
+        assert list(csv.DictReader(file))[-1] == {"n": "3", "square": "9"}
+    assert (tmp_path / "out" / "line.png").read_bytes().startswith(b"\x89PNG")
+    verdict = json.loads((tmp_path / "out" / "verdict.json").read_text(encoding="utf-8"))
+    assert (verdict["experiment"], verdict["scale"]) == ("paper/fig1", "quick")
+    assert verdict["claims"][0] == {"claimed": "squares grow", "measured": "9 at the end", "holds": True}
+    assert [claim.holds for claim in record.claims] == [True, None]
+    assert verdict["numbers"] == {"size": 4}
+
+
+def test_a_finished_experiment_is_not_written_over(known, tmp_path):
+    experiments.reproduce("paper/fig1", "quick", tmp_path)
+    with pytest.raises(hm.errors.RunError, match="finished experiment"):
+        experiments.reproduce("paper/fig1", "quick", tmp_path)
+
+
+def test_wrong_options(known, tmp_path):
+    with pytest.raises(hm.errors.InvalidOption, match="did you mean 'size'"):
+        experiments.reproduce("paper/fig1", "quick", tmp_path, sizes=4)
+    with pytest.raises(hm.errors.InvalidOption, match="scale"):
+        experiments.reproduce("paper/fig1", "huge", tmp_path)
+
+
+def test_the_command(known, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "paper/fig1", "--run", str(tmp_path / "a"), "-o", "size=1", "--preset", "best"])
+    assert not stop.value.code
+    shown = capsys.readouterr().out
+    assert "does not hold" in shown
+    assert "undecided" in shown
+    assert json.loads((tmp_path / "a" / "verdict.json").read_text())["claims"][1]["measured"] == "best"
+
+
+def test_the_list(known, capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce"])
+    assert "An experiment in no time" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("text", "words"), [("size", "KEY=VALUE"), ("siez=3", "did you mean 'size'")])
+def test_wrong_options_of_the_command(known, tmp_path, capsys, text, words):
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "paper/fig1", "--run", str(tmp_path / "a"), "-o", text])
+    assert stop.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", experiments.EXPERIMENTS)
+def test_every_experiment_says_what_it_is_about(name):
+    assert experiments.describe(name)
+
+
+@pytest.mark.parametrize("name", presets.PRESETS)
+def test_every_preset_is_a_configuration(name):
+    chosen = schema.merge(schema.Config(), {"training": presets.find(name)}).training
+    assert chosen.schedule.startswith("linear")
