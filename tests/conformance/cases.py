@@ -18,9 +18,17 @@ import torch
 from torch import Generator, Tensor
 
 import harmonium as hm
-from harmonium import units
+from harmonium import meanfield, units
 from harmonium.couplings import Conv2d, Coupling, Dense, Masked
-from harmonium.training.negative import CD, PCD, Exact, NegativePhase, ParallelTempering, TrajectoryTempering
+from harmonium.training.negative import (
+    CD,
+    PCD,
+    Exact,
+    MeanField,
+    NegativePhase,
+    ParallelTempering,
+    TrajectoryTempering,
+)
 
 F64 = torch.float64
 State = list[Tensor]
@@ -305,6 +313,11 @@ def _exact_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
     return machine.free_energy(data).mean() + log_z
 
 
+def _mean_field_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    assert isinstance(phase, MeanField)
+    return machine.free_energy(data).mean() - meanfield.free_energy(machine, phase.solutions(machine)).mean()
+
+
 @dataclass(frozen=True)
 class PhaseCase:
     """A negative phase and the loss ⟨F⟩_data - F_model, as torch differentiates it, that its gradient belongs to."""
@@ -313,12 +326,16 @@ class PhaseCase:
     loss: Callable[[hm.RBM, NegativePhase, Tensor], Tensor]
     enumerates: bool = False  # whether one of the two layers has to be finite
     slow: bool = False  # each unit above and below one other kind instead of every pair
+    without: tuple[str, ...] = ()  # units for which the phase is not defined
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of units on which the phase is tried."""
         chosen = [pair for pair in PAIRS if not self.enumerates or set(pair) & set(FINITE)]
+        chosen = [pair for pair in chosen if not set(pair) & set(self.without)]
         return [pair for pair in chosen if pair[0] == "spin" or pair[1] == "binomial"] if self.slow else chosen
 
+
+SOFTMAX = ("potts", "multinomial", "mixed")  # units with components that vary together
 
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),
@@ -326,4 +343,18 @@ PHASES: dict[str, PhaseCase] = {
     "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss, slow=True),
     "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss, slow=True),
     "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
+    "naive": PhaseCase(lambda: MeanField(3, method="naive", starts=5), _mean_field_loss, slow=True),
+    "tap": PhaseCase(lambda: MeanField(3, starts=5), _mean_field_loss, without=("poisson",)),
+    "adatap": PhaseCase(
+        lambda: MeanField(3, method="adatap", starts=5), _mean_field_loss, slow=True, without=("poisson", *SOFTMAX)
+    ),
+    "bp": PhaseCase(
+        lambda: MeanField(3, method="bp", starts=5), _mean_field_loss, slow=True, without=("poisson", *SOFTMAX)
+    ),
+    "bp-exact": PhaseCase(
+        lambda: MeanField(3, method="bp-exact", starts=5),
+        _mean_field_loss,
+        slow=True,
+        without=("mixed", *(name for name in UNITS if name not in FINITE)),
+    ),
 }

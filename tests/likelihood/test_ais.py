@@ -10,7 +10,8 @@ import torch
 
 import harmonium as hm
 from harmonium.likelihood import Adaptive, Estimate, TwoSided, ais, estimate, reverse_ais
-from harmonium.likelihood.ais import betas, outlying
+from harmonium.likelihood.ais import outlying
+from harmonium.sampling.path import betas
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 from cases import MACHINES, PAIRS, generator, id_of, rbm

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -15,9 +14,12 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
-from ..sampling.path import Path, free, independent, uncoupled_log_partition
+from ..sampling.path import Path, betas, draws, free, independent, uncoupled_log_partition
 from ..units import Unit
 from .data import mean_free_energy
+
+_CARRIED = 0.2  # the share of the runs that has to carry an estimate; with fewer, intervals miss too often
+_MARKOV = math.log(370)
 
 
 @dataclass(frozen=True)
@@ -85,23 +87,55 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """ln of the mean weight ± 3 standard errors; infinite on the side where that is not positive."""
-        spread = 3 * self.standard_error
-        if not math.isfinite(spread):
+        """Where ln Z lies, at the level of three standard errors; infinite where the runs cannot tell.
+
+        A mean of weights errs because large ones are rare. Towards these the interval reaches as far as three standard
+        errors corrected for the skewness of the weights (Johnson), or as a law with the first three cumulants of their
+        logarithms would ask for, ln⟨w⟩ = κ₁ + κ₂/2 + κ₃/6 with its error, whichever is further; where fewer than one
+        run in five carries the mean it has no end. The other way, where P(ŵ > c⟨w⟩) ≤ 1/c (Markov), it is at most
+        ln 370, which has the level of three standard errors.
+        """
+        if not math.isfinite(self.standard_error):
             return -math.inf, math.inf
-        below = math.log1p(-spread) if spread < 1 else -math.inf
-        low, high = sorted((self._sign * below, self._sign * math.log1p(spread)))
-        return self.value + low, self.value + high
+        up, down = self._unseen, self._excess
+        if self.direction == "forward":
+            return self.value - down, self.value + up
+        return self.value - up, self.value + down
+
+    @property
+    def _excess(self) -> float:
+        """By how much the logarithm of the mean weight may be too large."""
+        spread = 3 * self.standard_error
+        return min(_MARKOV, -math.log1p(-spread) if spread < 1 else math.inf)
+
+    @property
+    def _unseen(self) -> float:
+        """By how much it may be too small, for want of large weights."""
+        w, n, error = self.log_weights, len(self.log_weights), self.standard_error
+        if self.effective_sample_size < _CARRIED * n:
+            return math.inf
+        if error == 0:
+            return 0.0
+        scaled = (w - w.max()).exp()
+        skewness = ((scaled - scaled.mean()) / scaled.std(correction=0)).pow(3).mean().item()
+        skewed = math.log1p(error * max(0.0, 3 + 19 / 6 * skewness / math.sqrt(n)))
+        variance, third = w.var().item(), max((w - w.mean()).pow(3).mean().item(), 0.0)
+        spread = 3 * math.sqrt(variance / n * (1 + variance / 2 + variance**2 / 6))
+        return max(skewed, w.mean().item() + variance / 2 + third / 6 + spread - self._log_ratio)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Reasons not to believe the number."""
+        return self.problems_at(_CARRIED)
+
+    def problems_at(self, share: float) -> tuple[str, ...]:
+        """Reasons not to believe the number, where ``share`` of the runs have to carry it."""
         runs, ess = len(self.log_weights), self.effective_sample_size
         if self._not_finite:
             return (f"the weights of {self._not_finite} of {runs} runs are not finite numbers",)
         if runs == 1:
             return ("one run has no error bar: use more runs",)
-        if not ess >= max(5.0, 0.1 * runs):
+        if not ess >= max(5.0, share * runs):
             return (
                 f"only {ess:.1f} of {runs} runs carry the estimate: use more {'runs' if runs < 5 else 'temperatures'}",
             )
@@ -191,22 +225,6 @@ def reverse_ais(
     state = _settle_even(machine, machine.initial_state(visible, generator), generator)
     weights, _ = anneal(path, state, _schedule(path, lambda: state, temperatures, generator), generator)
     return Estimate(machine, weights, log_z, "reverse", outlying(weights))
-
-
-def betas(temperatures: int | Sequence[float] | Tensor) -> list[float]:
-    """The inverse temperatures from 0 to 1, both included.
-
-    >>> betas(4)
-    [0.0, 0.25, 0.5, 0.75, 1.0]
-    """
-    if isinstance(temperatures, int):
-        if temperatures < 1:
-            raise InvalidOption(f"temperatures: expected at least one step, found {temperatures}")
-        return [k / temperatures for k in range(temperatures + 1)]
-    values = [float(beta) for beta in temperatures]
-    if len(values) < 2 or values[0] != 0 or values[-1] != 1 or any(b <= a for a, b in pairwise(values)):
-        raise InvalidOption("temperatures: expected increasing values from 0 to 1")
-    return values
 
 
 def _schedule(
@@ -307,10 +325,7 @@ def _base(
 def _base_state(path: Path, runs: int, generator: Generator | None) -> list[Tensor]:
     """Exact draws of the base: of an uncoupled one directly, of a coupled one by the machine's own sampler."""
     base = path.base
-    state = []
-    for unit in base.units:
-        zero = torch.zeros(runs, *unit.shape, dtype=base.dtype, device=base.device)
-        state.append(unit.sample(zero, generator=generator))
+    state = draws(base, runs, generator)
     if any(bool(c.weight.any()) for c in base.links):
         for _ in range(1000):
             state = base.sweep(state, generator)

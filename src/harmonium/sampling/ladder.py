@@ -69,11 +69,11 @@ class PathLadder:
     def fields(self, layer: int, state: list[Tensor], shifts: Sequence[int]) -> list[Tensor]:
         """The fields on a layer when the states of rung k are seen by rung k + shift (clamped to the ladder)."""
         flat = [x.flatten(0, 1) for x in state]
-        low, high = self.path.responses(layer, flat)
-        shape = (*state[0].shape[:2], *high.shape[1:])
-        responses = (None if low is None else low.view(shape), high.view(shape))
-        rungs = torch.arange(self.size, device=high.device)
-        ones = (1,) * (high.ndim - 1)
+        found = self.path.responses(layer, flat)
+        shape = (*state[0].shape[:2], *found.shape[1:])
+        responses = found.map(lambda x: x.view(shape))
+        rungs = torch.arange(self.size, device=self.betas.device)
+        ones = (1,) * (len(found.shape) - 1)
         return [self.path.field(responses, self.betas[_clamp(rungs + shift)].view(-1, 1, *ones)) for shift in shifts]
 
 

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..units import Unit
 from ..units.base import per_row
+
+
+@dataclass(frozen=True)
+class Responses:
+    """The fields (batch, *shape) on a layer from its neighbours at the two ends; ``None`` where nothing is coupled."""
+
+    low: Tensor | None
+    high: Tensor | None
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Responses:
+        """The same with ``function`` of each."""
+        return Responses(*(None if x is None else function(x) for x in (self.low, self.high)))
+
+    @property
+    def shape(self) -> torch.Size:
+        """Of either."""
+        known = self.high if self.low is None else self.low
+        assert known is not None
+        return known.shape
 
 
 class Path:
@@ -30,6 +51,7 @@ class Path:
         self.even = range(0, len(target.units), 2)
         self.odd = range(1, len(target.units), 2)
         self._flat = [not bool(c.weight.any()) for c in self.base.links]
+        self._flat_target = [False for _ in target.links]  # may change while it learns, so it is taken as coupled
         self.refresh()
 
     def refresh(self) -> None:
@@ -42,7 +64,9 @@ class Path:
 
     def reversed(self) -> Path:
         """The same path from the target back to the base."""
-        return Path(self.base, self.target)
+        back = Path(self.base, self.target)
+        back._flat_target = self._flat
+        return back
 
     def unit(self, layer: int, beta: float | Tensor) -> Unit:
         """The units of a layer at β; a tensor β of shape (K, 1, …) gives parameters with that leading shape."""
@@ -52,17 +76,21 @@ class Path:
             return unit
         return unit.with_natural({name: _mix(start[name], end[name], _beside(beta, start[name])) for name in start})
 
-    def responses(self, layer: int, state: Sequence[Tensor | None]) -> tuple[Tensor | None, Tensor]:
+    def responses(self, layer: int, state: Sequence[Tensor | None]) -> Responses:
         """The fields on a layer at the two ends of the path: what :meth:`field` mixes."""
-        low = None if all(self._flat[max(layer - 1, 0) : layer + 1]) else self.base.field(layer, state)
-        return low, self.target.field(layer, state)
+        near = slice(max(layer - 1, 0), layer + 1)
+        low = None if all(self._flat[near]) else self.base.field(layer, state)
+        flat = low is not None and all(self._flat_target[near])
+        return Responses(low, None if flat else self.target.field(layer, state))
 
-    def field(self, responses: tuple[Tensor | None, Tensor], beta: float | Tensor, *, last: bool = False) -> Tensor:
+    def field(self, responses: Responses, beta: float | Tensor, *, last: bool = False) -> Tensor:
         """The field at β from the responses at the ends; ``last`` when they are not needed any more."""
-        low, high = responses
-        if low is not None:
+        low, high = responses.low, responses.high
+        if low is not None and high is not None:
             return _mix(low, high, beta)
-        return high.mul_(beta) if last else high * beta
+        part, share = (high, beta) if low is None else (low, 1 - beta)
+        assert part is not None
+        return part.mul_(share) if last else part * share
 
     def tilt(self, state: Sequence[Tensor | None]) -> Tensor:
         """∂_β of the kept layers' log-weight, which is linear in β: (batch,)."""
@@ -94,6 +122,28 @@ class Path:
             for coupling, low, high in zip(machine.links, self.base.links, self.target.links, strict=True):
                 coupling.weight.copy_(torch.lerp(low.weight, high.weight, beta))
         return machine
+
+
+def betas(temperatures: int | Sequence[float] | Tensor) -> list[float]:
+    """The inverse temperatures from 0 to 1, both included.
+
+    >>> betas(4)
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    if isinstance(temperatures, int):
+        if temperatures < 1:
+            raise InvalidOption(f"temperatures: expected at least one step, found {temperatures}")
+        return [k / temperatures for k in range(temperatures + 1)]
+    values = [float(beta) for beta in temperatures]
+    if len(values) < 2 or values[0] != 0 or values[-1] != 1 or any(b <= a for a, b in pairwise(values)):
+        raise InvalidOption("temperatures: expected increasing values from 0 to 1")
+    return values
+
+
+def draws(machine: BoltzmannMachine, n: int, generator: Generator | None = None) -> list[Tensor]:
+    """Exact draws (n, *shape) of every layer of a machine without couplings."""
+    fields = [torch.zeros(n, *unit.shape, dtype=machine.dtype, device=machine.device) for unit in machine.units]
+    return [unit.sample(field, generator=generator) for unit, field in zip(machine.units, fields, strict=True)]
 
 
 def uncoupled(machine: BoltzmannMachine) -> BoltzmannMachine:

@@ -19,7 +19,7 @@ from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..units.base import per_row
-from .path import Path, free, independent, uncoupled_log_partition
+from .path import Path, betas, draws, free, independent, uncoupled_log_partition
 
 _OVERLAP = 0.9  # the effective share of a population after one step of a chosen schedule
 _PILOT = 500  # states at most that choose a schedule
@@ -179,14 +179,14 @@ def _run(
     machine.check_normalisable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
     path = Path(machine, _base(machine, base))
-    schedule = _choose(path, min(n, _PILOT), steps, generator) if temperatures is None else _schedule(temperatures)
+    schedule = _choose(path, min(n, _PILOT), steps, generator) if temperatures is None else betas(temperatures)
     return _anneal(path, schedule, n, steps, threshold, generator)
 
 
 def _anneal(
     path: Path, schedule: Sequence[float], n: int, steps: int, threshold: float | None, generator: Generator | None
 ) -> Population:
-    state = _first(path, n, generator)
+    state = draws(path.base, n, generator)
     log_z = uncoupled_log_partition(path.base)
     log_w = torch.zeros(n, dtype=torch.float64, device=path.target.device)
     families = torch.arange(n, device=log_w.device)
@@ -231,7 +231,7 @@ def _log_mean(log_weights: Tensor) -> float:
 def _gain(path: Path, state: list[Tensor], before: float) -> Callable[[float], Tensor]:
     """ln w_β - ln w_before of the kept layers as a function of β: (n,) in float64; fields are computed once."""
     tilt = path.tilt(state).double()
-    seen = {layer: _double(path.responses(layer, state)) for layer in path.odd}
+    seen = {layer: path.responses(layer, state).map(Tensor.double) for layer in path.odd}
 
     def total(beta: float) -> Tensor:
         value = tilt * beta
@@ -241,11 +241,6 @@ def _gain(path: Path, state: list[Tensor], before: float) -> Callable[[float], T
 
     start = total(before)
     return lambda beta: total(beta) - start
-
-
-def _double(responses: tuple[Tensor | None, Tensor]) -> tuple[Tensor | None, Tensor]:
-    low, high = responses
-    return None if low is None else low.double(), high.double()
 
 
 def _sweeps(path: Path, state: list[Tensor], beta: float, steps: int, generator: Generator | None) -> list[Tensor]:
@@ -259,16 +254,9 @@ def _sweeps(path: Path, state: list[Tensor], beta: float, steps: int, generator:
     return state
 
 
-def _first(path: Path, n: int, generator: Generator | None) -> list[Tensor]:
-    """Draws of the uncoupled base, all layers."""
-    base = path.base
-    fields = [torch.zeros(n, *unit.shape, dtype=base.dtype, device=base.device) for unit in base.units]
-    return [unit.sample(field, generator=generator) for unit, field in zip(base.units, fields, strict=True)]
-
-
 def _choose(path: Path, n: int, steps: int, generator: Generator | None) -> list[float]:
     """β such that each step leaves a share of a trial population effective."""
-    state, schedule = _first(path, n, generator), [0.0]
+    state, schedule = draws(path.base, n, generator), [0.0]
     while schedule[-1] < 1:
         before = schedule[-1]
         gain = _gain(path, state, before)
@@ -294,17 +282,6 @@ def _largest(allowed: Callable[[float], bool], before: float) -> float:
         if high - low < 0.01 * (high - before):
             break
     return high
-
-
-def _schedule(temperatures: int | Sequence[float]) -> list[float]:
-    values = (
-        [k / max(temperatures, 1) for k in range(temperatures + 1)]
-        if isinstance(temperatures, int)
-        else [float(beta) for beta in temperatures]
-    )
-    if len(values) < 2 or values[0] != 0 or values[-1] != 1 or any(b <= a for a, b in pairwise(values)):
-        raise InvalidOption("temperatures: expected at least one step, or increasing values from 0 to 1")
-    return values
 
 
 def _base(machine: BoltzmannMachine, base: BoltzmannMachine | ArrayLike | None) -> BoltzmannMachine:

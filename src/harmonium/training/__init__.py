@@ -1,10 +1,10 @@
 """Training: one loop, one principle; methods differ in the negative phase."""
 
 from .batches import Redrawn
-from .callbacks import Callback, Metric, Progress
+from .callbacks import Callback, Metric, MixingTime, Progress
 from .loop import Result, fit
 from .losses import contrastive
-from .negative import CD, PCD, Exact, NegativePhase, ParallelTempering, TrajectoryTempering
+from .negative import CD, PCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
 from .transforms import L1, L2, Average, Centred, Clip, L1Squared, Transform, ZeroSum
@@ -24,7 +24,9 @@ __all__ = [
     "GrowingSteps",
     "L1Squared",
     "LinearDecay",
+    "MeanField",
     "Metric",
+    "MixingTime",
     "NegativePhase",
     "ParallelTempering",
     "Progress",

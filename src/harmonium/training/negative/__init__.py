@@ -2,7 +2,8 @@
 
 from .base import NegativePhase
 from .exact import Exact
+from .meanfield import MeanField
 from .sampled import CD, PCD, Sampled
 from .tempered import ParallelTempering, TrajectoryTempering
 
-__all__ = ["CD", "PCD", "Exact", "NegativePhase", "ParallelTempering", "Sampled", "TrajectoryTempering"]
+__all__ = ["CD", "PCD", "Exact", "MeanField", "NegativePhase", "ParallelTempering", "Sampled", "TrajectoryTempering"]

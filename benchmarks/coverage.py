@@ -1,0 +1,162 @@
+"""Do the intervals of annealed importance sampling hold the truth? 100 seeds of each machine whose ln Z is known.
+
+    python benchmarks/coverage.py            # all small machines, and the digits machine
+    python benchmarks/coverage.py --small    # without the digits machine (which takes minutes)
+
+Every machine of the conformance suite, some with strong weights, and a machine of 784 x 15 units trained on handwritten
+digits. The weights of 100 x ``RUNS`` independent chains are split into 100 groups, each an estimate of its own: chains
+do not see each other, so that groups of one batch are as independent as runs with 100 seeds, and much cheaper. (The
+schedule is given, not chosen by a pilot: that would be shared.)
+
+The reverse direction starts at exact draws: of the enumerated states, or of the hidden ones and then the visible.
+Results: ``results/coverage.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+import harmonium as hm
+from common import write
+from harmonium.likelihood import Estimate, ais, reverse_ais
+from harmonium.machines import enumeration
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(TESTS / "conformance"), str(TESTS / "machines")]
+from cases import MACHINES, PAIRS, generator, id_of, rbm  # noqa: E402
+from golden_machines import BINARY, BINARY_IDS, binary, digits  # noqa: E402
+from oracle import joint  # noqa: E402
+
+SEEDS, RUNS = 100, 100
+BATCH = 1000  # chains of a large machine at a time, so that they stay in the cache
+
+
+def split(estimate: Estimate) -> list[Estimate]:
+    """The estimates of groups of runs."""
+    return [
+        Estimate(estimate.machine, weights, estimate.base_log_partition, estimate.direction)
+        for weights in estimate.log_weights.view(-1, RUNS)
+    ]
+
+
+def summary(groups: list[Estimate], log_z: float) -> dict[str, Any]:
+    """How often the intervals of the groups hold ln Z, and where their mean lies."""
+    errors = torch.tensor([group.value - log_z for group in groups], dtype=torch.float64)
+    ends = [group.interval for group in groups]
+    return {
+        "inside": sum(low <= log_z <= high for low, high in ends),
+        "open": sum(not math.isfinite(high - low) for low, high in ends),
+        "trustworthy": sum(group.trustworthy for group in groups),
+        "mean_error": errors.mean().item(),
+        "error_of_mean": (errors.std() / math.sqrt(len(errors))).item(),
+        "standard_error": sum(group.standard_error for group in groups) / len(groups),
+        "effective_runs": sum(group.effective_sample_size for group in groups) / len(groups),
+    }
+
+
+def both(
+    machine: hm.BoltzmannMachine, log_z: float, start: Tensor, seed: int, base: Tensor | None, temperatures: int
+) -> dict[str, Any]:
+    """Forward and reverse, and whether their means lie on their own sides of the truth (within 3 errors)."""
+    began = time.perf_counter()
+    source = Generator().manual_seed(seed)
+    options: dict[str, Any] = {"temperatures": temperatures, "base": base, "generator": source}
+    forward, reverse = [], []
+    for part in start.split(BATCH if start[0].numel() > 100 else len(start)):
+        forward += split(ais(machine, runs=len(part), **options))
+        reverse += split(reverse_ais(machine, part, **options))
+    table: dict[str, Any] = {"forward": summary(forward, log_z), "reverse": summary(reverse, log_z)}
+    low, high = table["forward"], table["reverse"]
+    table["ordered"] = (
+        low["mean_error"] <= 3 * low["error_of_mean"] and high["mean_error"] >= -3 * high["error_of_mean"]
+    )
+    table["seconds"] = time.perf_counter() - began
+    return table
+
+
+def small() -> Iterator[tuple[str, hm.BoltzmannMachine, float, Tensor, int]]:
+    """(name, machine, ln Z, exact draws, temperatures) of all that can be enumerated."""
+    n = SEEDS * RUNS
+    cases = {**{id_of(pair): rbm(*pair) for pair in PAIRS}, **MACHINES}
+    for name, case in cases.items():
+        machine = case.build()
+        exact = joint(machine, case.nodes(machine))
+        if len(machine.units) == 2:  # backwards, a deep machine's hidden layers would have to settle first
+            yield name, machine, exact.log_partition, exact.draw(n, generator("coverage", name))[0], 30
+    for name, golden in zip(BINARY_IDS, BINARY, strict=True):
+        yield name, *_enumerated(binary(golden), n, name), 60
+    for scale in (1.0, 2.0, 3.0):
+        machine = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
+        machine.initialise(scale=scale, seed=3)
+        for temperatures in (15, 60, 240):
+            name = f"strong-{scale:g}-{temperatures}"
+            yield name, *_enumerated(machine, n, name), temperatures
+
+
+def _enumerated(machine: hm.RBM, n: int, name: str) -> tuple[hm.RBM, float, Tensor]:
+    states, log_p = machine.distribution()
+    chosen = torch.multinomial(log_p.exp(), n, replacement=True, generator=generator("coverage", name))
+    return machine, machine.log_partition(), states[chosen]
+
+
+def draws_by_hidden_states(machine: hm.RBM, n: int, source: Generator) -> Tensor:
+    """Exact visible states (n, *visible) of a machine whose hidden states can be enumerated."""
+    parts = list(enumeration.chunks(machine, 1))
+    hidden = torch.cat([state[1] for state, _ in parts if state[1] is not None])
+    log_p = torch.cat([log_p for _, log_p in parts])
+    chosen = torch.multinomial((log_p - log_p.max()).exp(), n, replacement=True, generator=source)
+    return torch.cat([machine.sample_visible(h, generator=source) for h in hidden[chosen].split(1000)])
+
+
+def show(name: str, table: dict[str, Any]) -> None:
+    """One line of the table."""
+    parts = [
+        f"{side[:3]} {row['inside']:3d} (open {row['open']:3d}) "
+        f"mean {row['mean_error']:+.4f} ± {row['error_of_mean']:.4f} effective {row['effective_runs']:5.1f}"
+        for side, row in table.items()
+        if isinstance(row, dict)
+    ]
+    print(
+        f"{name:34s} {'  |  '.join(parts)}  {'' if table['ordered'] else 'NOT ORDERED'} {table['seconds']:.1f} s",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Run and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--small", action="store_true", help="without the digits machine")
+    parser.add_argument("--digits", action="store_true", help="the digits machine alone")
+    parser.add_argument("--temperatures", type=int, default=1000, help="of the digits machine")
+    options = parser.parse_args()
+    tables = {}
+    if not options.digits:
+        for k, (name, machine, log_z, start, temperatures) in enumerate(small()):
+            tables[name] = both(machine, log_z, start, k, None, temperatures)
+            show(name, tables[name])
+        write("coverage", {"seeds": SEEDS, "runs": RUNS, "machines": tables})
+    if not options.small:
+        machine, log_z = digits()
+        machine, source = machine.float(), Generator().manual_seed(0)
+        with torch.no_grad():
+            base = draws_by_hidden_states(machine, 1000, source)
+            start = draws_by_hidden_states(machine, SEEDS * RUNS, source)
+        table = both(machine, log_z, start, 1, base, options.temperatures)
+        show("digits-784x15", table)
+        write(
+            "coverage_digits",
+            {"seeds": SEEDS, "runs": RUNS, "temperatures": options.temperatures, "base": "draws", "digits": table},
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,9 @@
+"""Mean field: fixed points of approximate free energies, each from many starts at once."""
+
+from .adaptive import adatap
+from .chain import naive, tap
+from .messages import bp
+from .solutions import Solutions
+from .value import free_energy
+
+__all__ = ["Solutions", "adatap", "bp", "free_energy", "naive", "tap"]

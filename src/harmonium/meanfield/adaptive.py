@@ -1,0 +1,217 @@
+"""Adaptive TAP by vector approximate message passing: Alg. 3 of the TAP paper, for every scalar unit.
+
+Two descriptions of the machine are made to agree on the mean a and the variance c of each unit: independent units in
+the fields (B1, A1), and a Gaussian with the true couplings, precision diag(A2) - J and field B2. At the fixed point
+A1 + A2 = 1/c and B1 + B2 = a/c, and the estimate of ln Z is the value of
+
+    Σ [ln Z(B1, A1) - B1 a + A1 a²/2] + Σ a W a' - ½ [ln det(diag(1/c - A1) - J) + Σ ln c],
+
+which is stationary in a, c, A1 and B1: the three terms of expectation consistency with all that cancels left out. The
+couplings join even layers to odd ones, so that J has two blocks, and the Gaussian costs an inverse of the size of
+the smaller one for each start. All of it is computed in float64: 1/c is large where a unit hardly fluctuates.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ..errors import InvalidOption, NotNormalisable
+from ..machines import BoltzmannMachine
+from ..units.base import per_row
+from .chain import solve, undefined_rows
+from .iteration import Rule, iterate
+from .layers import Layer
+from .solutions import Solutions
+from .starts import Starts, check
+
+_LEAST_VARIANCE = 1e-10
+_CHUNK_ELEMENTS = 2**24
+
+
+@torch.no_grad()
+def adatap(
+    machine: BoltzmannMachine,
+    starts: Starts = None,
+    *,
+    damping: float = 0.5,
+    tolerance: float = 1e-8,
+    max_iterations: int = 1000,
+    steps: int | None = None,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Solutions:
+    """Adaptive TAP: the reaction of each unit from the whole Gaussian response of the machine, not from W² alone.
+
+    The arguments are those of :func:`tap`; ``A`` and ``B`` of the result are A1 and B1. An iteration inverts a
+    matrix for each start, so that it costs far more than one of :func:`tap`.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
+    >>> round(adatap(rbm).free_energy.item(), 6)  # nothing is coupled: -5 ln 2
+    -3.465736
+    """
+    rule = Rule(damping, tolerance, max_iterations, steps)
+    double = copy.deepcopy(machine).double()
+    check(double, True, False)
+    if not all(Layer(unit).diagonal for unit in double.units):
+        raise InvalidOption("adatap expects scalar units, found softmax units: use tap, which takes their covariance")
+    begin = starts if isinstance(starts, Solutions) else _first_fields(double, starts, seed, generator)
+    sides = Sides(double)
+    rows = max(1, _CHUNK_ELEMENTS // sides.weight.numel())
+    parts = []
+    for start in range(0, len(begin), rows):
+        some = begin.select(slice(start, start + rows))
+        outcome = iterate(_Scheme(double, sides, some, rule.damping), rule)
+        depth = len(double.units)
+        a, c, B, A = (outcome.state[k * depth : (k + 1) * depth] for k in range(4))
+        for unit, field, quadratic in zip(double.units, B, A, strict=True):  # the last step has renewed them
+            lost = undefined_rows(unit, field, quadratic)
+            field[lost], quadratic[lost] = 0.0, 0.0
+            outcome.failed |= lost
+            outcome.converged &= ~lost
+        a, c = outcome.blank(a), outcome.blank(c)
+        value = free_energy(double, a, c, B, A)
+        wanted = (~outcome.failed if rule.steps is not None else outcome.converged) & torch.isfinite(value)
+        value = torch.where(wanted, value, torch.nan)
+        converged = outcome.converged & torch.isfinite(value)
+        parts.append(Solutions("adatap", a, c, B, A, value, outcome.iterations, converged))
+    return Solutions.join(parts)
+
+
+def _first_fields(machine: BoltzmannMachine, starts: Any, seed: int | None, generator: Generator | None) -> Solutions:
+    """A and B after one undamped iteration of TAP."""
+    rule = Rule(damping=0.0, steps=1)
+    return solve(machine, starts, rule, clamped=None, second_order=True, seed=seed, generator=generator)
+
+
+def free_energy(
+    machine: BoltzmannMachine,
+    a: Sequence[Tensor],
+    c: Sequence[Tensor],
+    B: Sequence[Tensor],
+    A: Sequence[Tensor],
+) -> Tensor:
+    """-ln Z at a state: (rows,), differentiable in the parameters; NaN where the Gaussian is not normalisable."""
+    value = torch.zeros(len(a[0]), dtype=a[0].dtype, device=a[0].device)
+    for k, unit in enumerate(machine.units):
+        value = value + per_row(unit.log_partition(B[k], A[k]))
+        value = value + per_row(a[k] * (A[k] * a[k] / 2 - B[k])) - per_row(_variance(c[k]).log()) / 2
+    for k, coupling in enumerate(machine.links):
+        value = value + per_row((a[k].flatten(1) @ coupling.matrix().to(a[k])) * a[k + 1].flatten(1))
+    sides = Sides(machine)
+    precision = [sides.gather([1 / _variance(x) - y for x, y in zip(c, A, strict=True)], side) for side in (0, 1)]
+    return -(value - sides.log_determinant(*precision) / 2)
+
+
+def _variance(c: Tensor) -> Tensor:
+    return c.clamp_min(_LEAST_VARIANCE)
+
+
+class Sides:
+    """The machine as two groups of units, those of one parity and those of the other; the second is the smaller one.
+
+    ``weight`` (large side, small side) holds all couplings, in float64 and differentiable.
+    """
+
+    def __init__(self, machine: BoltzmannMachine) -> None:
+        sizes = [unit.size for unit in machine.units]
+        parity = 0 if sum(sizes[0::2]) >= sum(sizes[1::2]) else 1
+        self.members = [range(parity, len(sizes), 2), range(1 - parity, len(sizes), 2)]
+        self.sizes = sizes
+        zero = machine.links[0].weight.new_zeros((), dtype=torch.float64)
+        blocks = []
+        for large in self.members[0]:
+            row = []
+            for small in self.members[1]:
+                if small == large + 1:
+                    row.append(machine.links[large].matrix().double())
+                elif small == large - 1:
+                    row.append(machine.links[small].matrix().double().T)
+                else:
+                    row.append(zero.expand(sizes[large], sizes[small]))
+            blocks.append(torch.cat(row, 1))
+        self.weight = torch.cat(blocks, 0)
+
+    def gather(self, layers: Sequence[Tensor], side: int) -> Tensor:
+        """The layers of one side next to each other: (rows, size of the side)."""
+        return torch.cat([layers[k].flatten(1) for k in self.members[side]], 1)
+
+    def scatter(self, large: Tensor, small: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+        """The inverse of :meth:`gather`, for both sides."""
+        pieces: dict[int, Tensor] = {}
+        for x, members in ((large, self.members[0]), (small, self.members[1])):
+            for k, piece in zip(members, x.split([self.sizes[k] for k in members], 1), strict=True):
+                pieces[k] = piece.reshape(like[k].shape)
+        return [pieces[k] for k in range(len(like))]
+
+    def schur(self, large: Tensor, small: Tensor) -> Tensor:
+        """diag(small) - Wᵀ diag(1/large) W: (rows, small side, small side)."""
+        return torch.diag_embed(small) - self.weight.T @ (self.weight / large.unsqueeze(-1))
+
+    def log_determinant(self, large: Tensor, small: Tensor) -> Tensor:
+        """ln det of the precision with this diagonal: (rows,), NaN where it is not positive definite."""
+        root, info = torch.linalg.cholesky_ex(self.schur(large, small))
+        positive = (info == 0) & (large > 0).all(1)
+        value = large.abs().log().sum(1) + 2 * root.diagonal(dim1=1, dim2=2).abs().log().sum(1)
+        return torch.where(positive, value, torch.nan)
+
+    def response(self, large: Tensor, small: Tensor, fields: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+        """Mean and variance of every variable of the Gaussian: of the large side, then of the small one."""
+        inverse = torch.linalg.inv_ex(self.schur(large, small)).inverse
+        b, d = fields
+        mean = (inverse @ (d + (b / large) @ self.weight).unsqueeze(-1)).squeeze(-1)
+        cross = self.weight @ inverse  # (rows, large, small)
+        variance = 1 / large + torch.einsum("bij,ij->bi", cross, self.weight) / large.square()
+        return (b + mean @ self.weight.T) / large, variance, mean, inverse.diagonal(dim1=1, dim2=2)
+
+
+class _Scheme:
+    """One iteration: the units in (B1, A1), the Gaussian in (B2, A2), and back, damped."""
+
+    def __init__(self, machine: BoltzmannMachine, sides: Sides, start: Solutions, damping: float) -> None:
+        self.units, self.sides, self.damping = machine.units, sides, damping
+        self.B, self.A = ([x.clone() for x in part] for part in (start.B, start.A))
+        self.a, self.c = ([x.clone() for x in part] for part in (start.magnetisations, start.variances))
+        self.lost = torch.zeros(len(start), dtype=torch.bool, device=self.a[0].device)
+
+    def state(self) -> list[Tensor]:
+        return [*self.a, *self.c, *self.B, *self.A]
+
+    def keep(self, rows: Tensor) -> None:
+        self.a, self.c, self.B, self.A = ([x[rows] for x in part] for part in (self.a, self.c, self.B, self.A))
+        self.lost = self.lost[rows]
+
+    def step(self, measure: bool = True) -> Tensor:
+        """The change is that of the magnetisations, or the distance between the two descriptions if that is larger."""
+        before = self.a
+        self.a, self.c = [], []
+        for k, unit in enumerate(self.units):
+            mean, variance = torch.empty_like(before[k]), torch.empty_like(before[k])
+            try:
+                unit.mean_and_variance_(self.B[k], self.A[k], mean, variance)
+            except NotNormalisable:
+                lost = undefined_rows(unit, self.B[k], self.A[k])
+                self.lost |= lost
+                self.B[k][lost], self.A[k][lost] = 0.0, 0.0
+                unit.mean_and_variance_(self.B[k], self.A[k], mean, variance)
+            self.a.append(mean)
+            self.c.append(variance)
+        share = 1 - self.damping
+        A2 = [1 / _variance(c) - A for c, A in zip(self.c, self.A, strict=True)]
+        B2 = [a / _variance(c) - B for a, c, B in zip(self.a, self.c, self.B, strict=True)]
+        large, small, b, d = (self.sides.gather(x, side) for x in (A2, B2) for side in (0, 1))
+        mean, variance, other, other_variance = self.sides.response(large, small, (b, d))
+        means = self.sides.scatter(mean, other, self.a)
+        variances = self.sides.scatter(variance, other_variance, self.a)
+        total, apart = torch.zeros(2, len(self.lost), dtype=torch.float64, device=self.lost.device)
+        for k, (m, v) in enumerate(zip(means, variances, strict=True)):
+            self.A[k].lerp_(1 / v - A2[k], share)
+            self.B[k].lerp_(m / v - B2[k], share)
+            total += per_row((self.a[k] - before[k]).square())
+            apart += per_row((self.a[k] - m).square())
+        return (torch.maximum(total, apart) / sum(self.sides.sizes)).masked_fill_(self.lost, torch.nan)

@@ -1,0 +1,286 @@
+"""Naive and TAP mean field: eqs. (32)-(35) and Alg. 1 of the TAP paper, on a chain of any number of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ..errors import NotNormalisable
+from ..machines import BoltzmannMachine
+from ..units import Unit
+from ..units.base import per_row
+from .iteration import Rule, iterate
+from .layers import Layer, link
+from .solutions import Solutions
+from .starts import Starts, prepare
+
+
+def naive(
+    machine: BoltzmannMachine,
+    starts: Starts = None,
+    *,
+    clamped: Any = None,
+    damping: float = 0.5,
+    tolerance: float = 1e-8,
+    max_iterations: int = 1000,
+    steps: int | None = None,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Solutions:
+    """Naive mean field: every unit in the mean field of its neighbours. -F is a lower bound of ln Z.
+
+    The arguments are those of :func:`tap`. The error of ln Z is of second order in the weights.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
+    >>> naive(rbm).free_energy  # nothing is coupled: -5 ln 2
+    tensor([-3.4657])
+    """
+    rule = Rule(damping, tolerance, max_iterations, steps)
+    return solve(machine, starts, rule, clamped=clamped, second_order=False, seed=seed, generator=generator)
+
+
+def tap(
+    machine: BoltzmannMachine,
+    starts: Starts = None,
+    *,
+    clamped: Any = None,
+    damping: float = 0.5,
+    tolerance: float = 1e-8,
+    max_iterations: int = 1000,
+    steps: int | None = None,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Solutions:
+    """TAP mean field, the second-order expansion: Alg. 1 from each of many starts, all at once.
+
+    Args:
+        starts: visible states (n, *visible) from which to start, eqs. (36)-(37), in or between the values of the
+            units; a number of draws of the uncoupled visible layer; solutions to go on from; or nothing, for one start
+            at the uncoupled units.
+        clamped: visible states (n, *visible) that are held fixed; ``free_energy`` is then F(v), of which the hidden
+            layers are summed out (exactly in an RBM).
+        damping: the share of the old value that each update keeps.
+        tolerance: a start has converged when its magnetisations change by less, as a mean square over all units.
+        max_iterations: after as many, a start has not converged and its free energy is NaN.
+        steps: do exactly as many iterations instead, and give free energies whether converged or not.
+        seed: of the draws, if any; or give a ``generator``.
+
+    The error of ln Z is of third order in the weights, of either sign.
+
+    >>> import torch, harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
+    >>> found = tap(rbm, starts=torch.ones(4, 3))
+    >>> found.free_energy
+    tensor([-3.4657, -3.4657, -3.4657, -3.4657])
+    >>> bool(found.converged.all()), found.magnetisations[1].shape
+    (True, torch.Size([4, 2]))
+    """
+    rule = Rule(damping, tolerance, max_iterations, steps)
+    return solve(machine, starts, rule, clamped=clamped, second_order=True, seed=seed, generator=generator)
+
+
+@torch.no_grad()
+def solve(
+    machine: BoltzmannMachine,
+    starts: Starts,
+    rule: Rule,
+    *,
+    clamped: Any,
+    second_order: bool,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Solutions:
+    """Naive or TAP mean field by one rule of iteration."""
+    machine, layers, (a, c) = prepare(machine, starts, clamped, quadratic=second_order, seed=seed, generator=generator)
+    scheme = Chain(machine, layers, a, c, second_order=second_order, damping=rule.damping, clamped=clamped is not None)
+    outcome = iterate(scheme, rule)
+    depth = len(layers)
+    a, c, B, A = (outcome.state[k * depth : (k + 1) * depth] for k in range(4))
+    if not second_order:
+        c = [layer.unit.variance(field) for layer, field in zip(layers, B, strict=True)]
+        if clamped is not None:
+            c[0] = torch.zeros_like(a[0])
+    a, c = outcome.blank(a), outcome.blank(c)
+    value = free_energy(machine, a, c, B, A, second_order=second_order, clamped=clamped is not None)
+    wanted = ~outcome.failed if rule.steps is not None else outcome.converged
+    return Solutions(
+        "tap" if second_order else "naive",
+        a,
+        c,
+        B,
+        A,
+        torch.where(wanted, value, torch.nan),
+        outcome.iterations,
+        outcome.converged,
+        clamped is not None,
+    )
+
+
+def free_energy(
+    machine: BoltzmannMachine,
+    a: Sequence[Tensor],
+    c: Sequence[Tensor],
+    B: Sequence[Tensor],
+    A: Sequence[Tensor],
+    *,
+    second_order: bool,
+    clamped: bool,
+) -> Tensor:
+    """-ln Z of eq. (35) at a state: (rows,). It is stationary in all of a, c, B and A at a fixed point, so that its
+    derivative with respect to the parameters, at the state held fixed, is the whole one: eqs. (39)-(41)."""
+    value = torch.zeros(len(a[0]), dtype=a[0].dtype, device=a[0].device)
+    layers = [Layer(unit) for unit in machine.units]
+    for k, layer in enumerate(layers):
+        if clamped and k == 0:
+            value = value + per_row(layer.unit.log_weight(a[0]))
+            continue
+        if second_order:
+            seen, quadratic = layer.seen(B[k], A[k])
+            value = value + per_row(layer.unit.log_partition(seen, quadratic))
+            value = value + per_row(A[k] * layer.second_moment(a[k], c[k])) / 2
+        else:
+            value = value + per_row(layer.unit.log_partition(B[k]))
+        value = value - per_row(B[k] * a[k])
+    for k, coupling in enumerate(machine.links):
+        part = link(coupling, layers[k], layers[k + 1], second_order)
+        value = value + part.energy([a[k], a[k + 1]], [c[k], c[k + 1]] if second_order else None)
+    return -value
+
+
+class Chain:
+    """Alg. 1 on a batch of rows: even layers given the odd ones, then odd layers given the even ones, in place."""
+
+    def __init__(
+        self,
+        machine: BoltzmannMachine,
+        layers: Sequence[Layer],
+        a: Sequence[Tensor],
+        c: Sequence[Tensor],
+        *,
+        second_order: bool = True,
+        damping: float = 0.5,
+        clamped: bool = False,
+    ) -> None:
+        self.second_order, self.damping, self.clamped = second_order, damping, clamped
+        self.layers = list(layers)
+        self.units = [layer.unit for layer in layers]
+        self.links = [
+            link(coupling, layers[k], layers[k + 1], second_order) for k, coupling in enumerate(machine.links)
+        ]
+        self.a, self.c = list(a), list(c)
+        self.B, self.A = ([torch.zeros_like(x) for x in a] for _ in range(2))
+        self.lost = torch.zeros(len(a[0]), dtype=torch.bool, device=a[0].device)
+        self._size = sum(x[0].numel() for x in a[clamped:])
+        self._scratch = [(torch.empty_like(x), torch.empty_like(x)) for x in a]
+
+    def refresh(self) -> None:
+        """Take up a change of the weights."""
+        for part in self.links:
+            part.refresh()
+
+    def state(self) -> list[Tensor]:
+        """a, c, B and A of every layer."""
+        return [*self.a, *self.c, *self.B, *self.A]
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with some of the rows alone."""
+        self.a, self.c, self.B, self.A = ([x[rows] for x in part] for part in (self.a, self.c, self.B, self.A))
+        self.lost = self.lost[rows]
+        self._scratch = [(x[: len(rows)], y[: len(rows)]) for x, y in self._scratch]
+        self.units[0] = self.units[0].bind(self.a[0])
+
+    def restore(self, state: list[Tensor], lost: Tensor) -> None:
+        """Take up all rows again, where an iteration has left them."""
+        depth = len(self.layers)
+        self.a, self.c, self.B, self.A = (state[k * depth : (k + 1) * depth] for k in range(4))
+        self.lost = lost
+        self._scratch = [(torch.empty_like(x), torch.empty_like(x)) for x in self.a]
+        self.units[0] = self.units[0].bind(self.a[0])
+
+    def step(self, measure: bool = True) -> Tensor | None:
+        """One sweep over the layers; the mean squared change of the magnetisations of each row: (rows,)."""
+        total = torch.zeros(len(self.lost), dtype=self.a[0].dtype, device=self.lost.device) if measure else None
+        for parity in (0, 1):
+            for k in range(parity, len(self.a), 2):
+                if k > 0 or not self.clamped:
+                    change = self._update(k, measure)
+                    if total is not None and change is not None:
+                        total += change
+        return None if total is None else (total / self._size).masked_fill_(self.lost, torch.nan)
+
+    def _update(self, k: int, measure: bool) -> Tensor | None:
+        self._fields(k)
+        mean, variance = self._respond(k)
+        a, c = self.a[k], self.c[k]
+        share = 1 - self.damping
+        mean -= a
+        change = torch.linalg.vector_norm(mean.view(len(mean), -1), dim=1).mul_(share).square_() if measure else None
+        a.add_(mean, alpha=share)
+        if self.second_order:
+            c.lerp_(variance, share)
+        return change
+
+    def _fields(self, k: int) -> None:
+        """B and A of a layer from its neighbours: eqs. (33)-(34)."""
+        B, A, own = self.B[k], self.A[k], self.a[k]
+        extra_B, extra_A = self._scratch[k]
+        reactions: list[Tensor | None] = []
+        first = True
+        for neighbour, upward in ((k - 1, True), (k + 1, False)):
+            if not 0 <= neighbour < len(self.a):
+                continue
+            part = self.links[min(k, neighbour)]
+            field, quadratic = (B, A) if first else (extra_B, extra_A)
+            part.field_(upward, self.a[neighbour], field)
+            if self.second_order:
+                reactions.append(part.react_(upward, own, self.a[neighbour], self.c[neighbour], quadratic))
+            if not first:
+                B += extra_B
+                if self.second_order:
+                    A += extra_A
+            first = False
+        if not self.second_order:
+            return
+        if self.layers[k].diagonal:
+            B.addcmul_(A, own)
+        else:
+            for reaction in reactions:
+                assert reaction is not None
+                B += reaction
+
+    def _respond(self, k: int) -> tuple[Tensor, Tensor]:
+        """f_a and f_c in the layer's fields, in buffers; a row in which they do not exist is lost."""
+        unit, (mean, variance) = self.units[k], self._scratch[k]
+        if not self.second_order:
+            return unit.mean_(self.B[k], mean), variance
+        B, A = self.layers[k].seen(self.B[k], self.A[k])
+        try:
+            unit.mean_and_variance_(B, A, mean, variance)
+        except NotNormalisable:
+            lost = undefined_rows(unit, B, A)
+            self.lost |= lost
+            B[lost] = 0.0
+            if A is not None:
+                A[lost] = 0.0
+            unit.mean_and_variance_(B, A, mean, variance)
+        return mean, variance
+
+
+def undefined_rows(unit: Unit, B: Tensor, A: Tensor | None) -> Tensor:
+    """The rows in which a unit's weight has no finite integral: a mask (rows,)."""
+    lost = torch.zeros(len(B), dtype=torch.bool, device=B.device)
+    try:
+        unit.mean(B, A)
+        return lost
+    except NotNormalisable:
+        pass
+    for row in range(len(B)):
+        try:
+            unit.mean(B[row : row + 1], None if A is None else A[row : row + 1])
+        except NotNormalisable:
+            lost[row] = True
+    return lost

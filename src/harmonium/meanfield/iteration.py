@@ -1,0 +1,110 @@
+"""Many fixed points at once: every start runs until its own change is small enough, then costs nothing more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ..checks import whole
+from ..errors import InvalidOption
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How to iterate: x ← damping · x_old + (1 - damping) · x_new, until the mean squared change of the magnetisations
+    is at most ``tolerance``, or ``max_iterations`` are done; with ``steps``, exactly that many."""
+
+    damping: float = 0.5
+    tolerance: float = 1e-8
+    max_iterations: int = 1000
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.damping < 1:
+            raise InvalidOption(f"damping: expected a number from 0 to below 1, found {self.damping!r}")
+        if not (self.tolerance >= 0 and math.isfinite(self.tolerance)):
+            raise InvalidOption(f"tolerance: expected a finite number of at least 0, found {self.tolerance!r}")
+        for name, value in (("max_iterations", self.max_iterations), ("steps", self.steps)):
+            if value is not None and whole(name, value) < 1:
+                raise InvalidOption(f"{name}: expected at least 1, found {value}")
+
+    @property
+    def limit(self) -> int:
+        """The most iterations that will be done."""
+        return self.max_iterations if self.steps is None else self.steps
+
+
+class Scheme(Protocol):
+    """An iteration on a batch of rows, each of which goes its own way."""
+
+    def state(self) -> list[Tensor]:
+        """Every tensor that belongs to the result, with a row for each active start."""
+        ...
+
+    def step(self, measure: bool = True) -> Tensor | None:
+        """One iteration; the mean squared change of each row's magnetisations, not finite where the row is lost."""
+        ...
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with some of the rows alone."""
+        ...
+
+
+@dataclass
+class Outcome:
+    """The state of every start when it was done, after how many iterations, and how it ended."""
+
+    state: list[Tensor]
+    iterations: Tensor
+    converged: Tensor
+    failed: Tensor
+
+    def blank(self, tensors: list[Tensor]) -> list[Tensor]:
+        """The same with NaN in the rows that failed."""
+        if not bool(self.failed.any()):
+            return tensors
+        return [x.masked_fill(self.failed.view(-1, *(1 for _ in x.shape[1:])), torch.nan) for x in tensors]
+
+
+@torch.no_grad()
+def iterate(scheme: Scheme, rule: Rule) -> Outcome:
+    """Run every row until it has converged or failed, or the rule's limit is reached."""
+    first = scheme.state()[0]
+    n, device = len(first), first.device
+    iterations = torch.zeros(n, dtype=torch.int64, device=device)
+    converged, failed = (torch.zeros(n, dtype=torch.bool, device=device) for _ in range(2))
+    number = torch.arange(n, device=device)  # of the start that each active row belongs to
+    alive = torch.ones(n, dtype=torch.bool, device=device)  # a row that is done stays a while: fewer copies
+    result: list[Tensor] | None = None
+    for step in range(1, rule.limit + 1):
+        change = scheme.step(rule.steps is None or step == rule.limit)
+        if change is None:
+            continue
+        met, lost = change <= rule.tolerance, ~torch.isfinite(change)
+        done = alive & (lost | met) if step < rule.limit else alive
+        if not bool(done.any()):
+            continue
+        rows = torch.nonzero(done).flatten()
+        state, starts = scheme.state(), number[rows]
+        iterations[starts], converged[starts], failed[starts] = step, met[rows], lost[rows]
+        if len(rows) == n:
+            result = state
+        else:
+            if result is None:
+                result = [torch.empty(n, *x.shape[1:], dtype=x.dtype, device=device) for x in state]
+            for kept, x in zip(result, state, strict=True):
+                kept[starts] = x[rows]
+        alive = alive & ~done
+        left = int(alive.sum())
+        if left == 0:
+            break
+        if bool(lost.any()) or left < 0.8 * len(alive):
+            rows = torch.nonzero(alive).flatten()
+            scheme.keep(rows)
+            number, alive = number[rows], alive[rows]
+    assert result is not None
+    return Outcome(result, iterations, converged, failed)

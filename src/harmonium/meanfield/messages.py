@@ -1,0 +1,390 @@
+"""Belief propagation: relaxed, with two moments for a message (Appendix B of the TAP paper), or with exact messages.
+
+A link of the chain is its matrix W of shape (lower units, upper units); a message between each of the pairs goes either
+way. Relaxed BP is for scalar units of any kind. Exact messages are tables over the values of a unit, and need finitely
+many; the result is then exact on trees.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Generator, Tensor
+
+from ..errors import InvalidOption, NotEnumerable, NotNormalisable, unknown
+from ..machines import BoltzmannMachine
+from ..units import Unit
+from ..units.base import per_row
+from .chain import undefined_rows
+from .iteration import Rule, iterate
+from .solutions import Solutions
+from .starts import Starts, prepare
+
+_CHUNK_ELEMENTS = 2**23
+_KINDS = ("relaxed", "exact")
+_ADJOINT_STEPS, _ADJOINT_TOLERANCE = 100, 1e-10
+
+
+@torch.no_grad()
+def bp(
+    machine: BoltzmannMachine,
+    starts: Starts = None,
+    *,
+    messages: str = "relaxed",
+    damping: float = 0.5,
+    tolerance: float = 1e-8,
+    max_iterations: int = 1000,
+    steps: int | None = None,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Solutions:
+    """Belief propagation and its Bethe free energy.
+
+    ``messages="relaxed"``: each message by its mean and variance, eqs. (B4)-(B8) and (B13), for scalar units;
+    ``"exact"``: tables over the values of the units, eqs. (A3)-(A5), for units with finitely many. The other arguments
+    are those of :func:`tap`. A start costs memory for a message in each direction of every pair of coupled units.
+
+    >>> import torch, harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Spin(1), hm.units.Spin(1), hm.couplings.Dense(1, 1, torch.ones(1, 1)))
+    >>> found = bp(rbm, messages="exact")
+    >>> bool(torch.isclose(-found.free_energy[0], torch.tensor(rbm.log_partition())))  # a tree
+    True
+    """
+    if messages not in _KINDS:
+        raise unknown("kind of messages", messages, _KINDS)
+    rule = Rule(damping, tolerance, max_iterations, steps)
+    relaxed = messages == "relaxed"
+    bound, layers, (a, c) = prepare(machine, starts, quadratic=relaxed, seed=seed, generator=generator)
+    if relaxed and not all(layer.diagonal for layer in layers):
+        raise InvalidOption("relaxed BP expects scalar units, found softmax units: use tap, or messages='exact'")
+    graph: _Graph = _Relaxed(bound) if relaxed else _Exact(bound)
+    rows = max(1, _CHUNK_ELEMENTS // max(graph.width, 1))
+    given = starts.messages if isinstance(starts, Solutions) and starts.method == graph.method else None
+    parts = []
+    for first in range(0, len(a[0]), rows):
+        here = slice(first, first + rows)
+        begin = graph.begin([x[here] for x in a], [x[here] for x in c]) if given is None else [x[here] for x in given]
+        scheme = _Scheme(graph, [x.clone() for x in begin], rule.damping)
+        outcome = iterate(scheme, rule)
+        kept = _without(outcome.state, outcome.failed)
+        a_, c_, B, A = graph.beliefs(kept)
+        value = torch.where(outcome.failed, torch.nan, graph.free_energy(kept))
+        wanted = torch.isfinite(value) if rule.steps is not None else outcome.converged
+        found = Solutions(
+            graph.method,
+            outcome.blank(a_),
+            outcome.blank(c_),
+            B,
+            A,
+            torch.where(wanted, value, torch.nan),
+            outcome.iterations,
+            outcome.converged,
+            messages=kept,
+        )
+        parts.append(found)
+    return Solutions.join(parts)
+
+
+def free_energy(machine: BoltzmannMachine, solutions: Solutions) -> Tensor:
+    """-ln Z at given messages: (rows,), differentiable in the parameters."""
+    graph: _Graph = _Relaxed(machine) if solutions.method == _Relaxed.method else _Exact(machine)
+    lost = torch.isnan(solutions.magnetisations[0]).flatten(1).any(1)
+    return torch.where(lost, torch.nan, graph.free_energy(solutions.messages))
+
+
+def _without(state: list[Tensor], lost: Tensor) -> list[Tensor]:
+    """The messages, with zeros in the rows that are lost, whose values are not used."""
+    if not bool(lost.any()):
+        return state
+    return [torch.where(lost.view(-1, *(1 for _ in x.shape[1:])), 0.0, x) for x in state]
+
+
+class _Graph(Protocol):
+    """A kind of messages: tensors with a row for each start."""
+
+    method: str
+    width: int  # entries of all messages of one start
+
+    def begin(self, a: list[Tensor], c: list[Tensor]) -> list[Tensor]: ...
+
+    def outgoing(self, layer: int, messages: list[Tensor]) -> tuple[dict[int, Tensor], Tensor]:
+        """What the messages (by their number) that leave a layer should be, and the rows where that is undefined."""
+        ...
+
+    def beliefs(self, messages: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
+        """Means and variances of every layer, and B and A where there are such."""
+        ...
+
+    def means(self, messages: list[Tensor]) -> list[Tensor]: ...
+
+    def free_energy(self, messages: list[Tensor]) -> Tensor: ...
+
+    @property
+    def depth(self) -> int: ...
+
+
+class _Scheme:
+    """Messages out of the even layers, then out of the odd ones."""
+
+    def __init__(self, graph: _Graph, messages: list[Tensor], damping: float) -> None:
+        self.graph, self.messages, self.damping = graph, messages, damping
+        self.lost = torch.zeros(len(messages[0]), dtype=torch.bool, device=messages[0].device)
+        self._means = graph.means(messages)
+
+    def state(self) -> list[Tensor]:
+        return self.messages
+
+    def keep(self, rows: Tensor) -> None:
+        self.messages, self._means = [x[rows] for x in self.messages], [x[rows] for x in self._means]
+        self.lost = self.lost[rows]
+
+    def step(self, measure: bool = True) -> Tensor | None:
+        for parity in (0, 1):
+            for layer in range(parity, self.graph.depth, 2):
+                outgoing, lost = self.graph.outgoing(layer, self.messages)
+                self.lost |= lost
+                for k, value in outgoing.items():
+                    self.messages[k].lerp_(value, 1 - self.damping)
+        if not measure:
+            return None
+        before, self._means = self._means, self.graph.means(_without(self.messages, self.lost))
+        change = sum(per_row((x - y).square()) for x, y in zip(self._means, before, strict=True))
+        size = sum(x[0].numel() for x in before)
+        return (torch.as_tensor(change) / size).masked_fill_(self.lost, torch.nan)
+
+
+class _Relaxed:
+    """Messages by mean and variance. Of link k, number 4k and 4k + 1 are a and c upwards, (rows, upper, *lower), and
+    4k + 2 and 4k + 3 those downwards, (rows, lower, *upper)."""
+
+    method = "bp"
+
+    def __init__(self, machine: BoltzmannMachine) -> None:
+        self.units = machine.units
+        self.weights = [coupling.matrix() for coupling in machine.links]
+        self.depth = len(self.units)
+        self.width = 4 * sum(weight.numel() for weight in self.weights)
+
+    def begin(self, a: list[Tensor], c: list[Tensor]) -> list[Tensor]:
+        found = []
+        for k in range(self.depth - 1):
+            for source, target in ((k, k + 1), (k + 1, k)):
+                size = self.units[target].size
+                found += [x[source].unsqueeze(1).repeat_interleave(size, 1) for x in (a, c)]
+        return found
+
+    def _incoming(self, layer: int, messages: list[Tensor]) -> list[tuple[int, Tensor, Tensor]]:
+        """For each neighbour: the number of our messages to it, and W a and -W² c of its messages to us:
+        (rows, neighbour's units, *our shape)."""
+        found = []
+        shape = self.units[layer].shape
+        if layer > 0:
+            k, weight = layer - 1, self.weights[layer - 1]
+            a, c = (x.flatten(2) for x in messages[4 * k : 4 * k + 2])  # (rows, us, lower)
+            found.append((4 * k + 2, (a * weight.T).transpose(1, 2), -(c * weight.T.square()).transpose(1, 2)))
+        if layer < self.depth - 1:
+            k, weight = layer, self.weights[layer]
+            a, c = (x.flatten(2) for x in messages[4 * k + 2 : 4 * k + 4])  # (rows, us, upper)
+            found.append((4 * k, (a * weight).transpose(1, 2), -(c * weight.square()).transpose(1, 2)))
+        return [(number, b.unflatten(2, shape), q.unflatten(2, shape)) for number, b, q in found]
+
+    def _fields(self, layer: int, messages: list[Tensor]) -> tuple[Tensor, Tensor, list[tuple[int, Tensor, Tensor]]]:
+        incoming = self._incoming(layer, messages)
+        B = torch.stack([b.sum(1) for _, b, _ in incoming]).sum(0)
+        A = torch.stack([q.sum(1) for _, _, q in incoming]).sum(0)
+        cavities = [(number, B.unsqueeze(1) - b, A.unsqueeze(1) - q) for number, b, q in incoming]
+        return B, A, cavities
+
+    def outgoing(self, layer: int, messages: list[Tensor]) -> tuple[dict[int, Tensor], Tensor]:
+        unit = self.units[layer]
+        _, _, cavities = self._fields(layer, messages)
+        lost = torch.zeros(len(messages[0]), dtype=torch.bool, device=messages[0].device)
+        found: dict[int, Tensor] = {}
+        for number, B, A in cavities:
+            mean, variance = torch.empty_like(B), torch.empty_like(B)
+            try:
+                unit.mean_and_variance_(B, A, mean, variance)
+            except NotNormalisable:
+                undefined = undefined_rows(unit, B, A)
+                lost |= undefined
+                B[undefined], A[undefined] = 0.0, 0.0
+                unit.mean_and_variance_(B, A, mean, variance)
+            found |= {number: mean, number + 1: variance}
+        return found, lost
+
+    def means(self, messages: list[Tensor]) -> list[Tensor]:
+        found = []
+        for layer, unit in enumerate(self.units):
+            B, A, _ = self._fields(layer, messages)
+            found.append(_or_nan(unit, B, A))
+        return found
+
+    def beliefs(self, messages: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
+        fields = [self._fields(layer, messages)[:2] for layer in range(self.depth)]
+        means = [_or_nan(unit, B, A) for unit, (B, A) in zip(self.units, fields, strict=True)]
+        variances = []
+        for unit, mean, (B, A) in zip(self.units, means, fields, strict=True):
+            good = ~torch.isnan(mean)
+            variances.append(torch.where(good, unit.variance(B, torch.where(good, A, 0.0)), torch.nan))
+        return means, variances, [B for B, _ in fields], [A for _, A in fields]
+
+    def free_energy(self, messages: list[Tensor]) -> Tensor:
+        """Eq. (B13), with the sign of -ln Z.
+
+        It is not stationary in the messages, so that a derivative has to follow them: λ·(f(m) - m) is added, which is
+        zero at a fixed point m = f(m), with the λ for which its derivative is what the messages contribute.
+        """
+        value = self._bethe(messages)
+        if not value.requires_grad:
+            return -value
+        for pull, new, old in zip(self._adjoint(messages), self._renewed(messages), messages, strict=True):
+            value = value + per_row(pull * (new - old))
+        return -value
+
+    def _bethe(self, messages: list[Tensor]) -> Tensor:
+        value = torch.zeros(len(messages[0]), dtype=messages[0].dtype, device=messages[0].device)
+        for layer, unit in enumerate(self.units):
+            B, A, cavities = self._fields(layer, messages)
+            bad = torch.isnan(_or_nan(unit, B, A).detach().flatten(1)).any(1)
+            B, A = (torch.where(bad.view(-1, *(1 for _ in unit.shape)), 0.0, x) for x in (B, A))
+            whole = unit.log_partition(B, A)
+            value = torch.where(bad, torch.nan, value + per_row(whole))
+            for _, b, q in cavities:
+                value = value - per_row(whole.unsqueeze(1) - unit.log_partition(b, q)) / 2
+        return value
+
+    def _renewed(self, messages: list[Tensor]) -> list[Tensor]:
+        """f(m): all messages from all the others at once, differentiable."""
+        found: dict[int, Tensor] = {}
+        for layer, unit in enumerate(self.units):
+            for number, B, A in self._fields(layer, messages)[2]:
+                found |= {number: unit.mean(B, A), number + 1: unit.variance(B, A)}
+        return [found[number] for number in range(len(messages))]
+
+    def _adjoint(self, messages: list[Tensor]) -> list[Tensor]:
+        """λ = ∂G/∂m + (∂f/∂m)ᵀ λ, by damped iteration."""
+        leaves = [x.detach().requires_grad_() for x in messages]
+        with torch.enable_grad():
+            slope = torch.autograd.grad(self._bethe(leaves).sum(), leaves, materialize_grads=True)
+            renewed = self._renewed(leaves)
+        pull = [x.clone() for x in slope]
+        for _ in range(_ADJOINT_STEPS):
+            along = torch.autograd.grad(renewed, leaves, pull, retain_graph=True, materialize_grads=True)
+            change = 0.0
+            for x, y, z in zip(pull, slope, along, strict=True):
+                step = (y + z - x).div_(2)
+                x += step
+                change = max(change, step.abs().nan_to_num_().max().item())
+            if change < _ADJOINT_TOLERANCE:
+                break
+        return pull
+
+
+def _or_nan(unit: Unit, B: Tensor, A: Tensor) -> Tensor:
+    """The mean, NaN in the rows where it does not exist."""
+    try:
+        return unit.mean(B, A)
+    except NotNormalisable:
+        lost = undefined_rows(unit, B, A).view(-1, *(1 for _ in unit.shape))
+        return torch.where(lost, torch.nan, unit.mean(torch.where(lost, 0.0, B), torch.where(lost, 0.0, A)))
+
+
+class _Exact:
+    """Messages as log-probabilities. Of link k, number 2k is upwards, (rows, lower, upper, values of the lower), and
+    2k + 1 downwards, (rows, lower, upper, values of the upper), where lower and upper count units."""
+
+    method = "bp-exact"
+
+    def __init__(self, machine: BoltzmannMachine) -> None:
+        self._machine, self.units = machine, machine.units
+        self.depth = len(self.units)
+        self.values = [_values(unit) for unit in self.units]
+        self.own = [_log_weights(unit, values) for unit, values in zip(self.units, self.values, strict=True)]
+        self.bonds = []
+        for k, coupling in enumerate(machine.links):
+            lower, upper = self.units[k : k + 2]
+            x, y = (values.reshape(len(values), -1) for values in self.values[k : k + 2])
+            weight = coupling.matrix().reshape(lower.sites, x.shape[1], upper.sites, y.shape[1])
+            self.bonds.append(torch.einsum("xe,iejf,yf->ijxy", x, weight, y))  # x·W·y of every pair of values
+        self.width = sum(bond.shape[0] * bond.shape[1] * (bond.shape[2] + bond.shape[3]) for bond in self.bonds)
+
+    def begin(self, a: list[Tensor], c: list[Tensor]) -> list[Tensor]:
+        """Every unit in the mean field of its neighbours."""
+        found = []
+        for k, bond in enumerate(self.bonds):
+            for layer, along in ((k, 2), (k + 1, 1)):
+                values = self.values[layer].flatten(1) if self.values[layer].ndim > 1 else self.values[layer][:, None]
+                field = self._machine.field(layer, a).reshape(len(a[0]), self.units[layer].sites, -1)
+                log_p = torch.log_softmax(self.own[layer] + field @ values.T, -1)
+                found.append(log_p.unsqueeze(along).repeat_interleave(bond.shape[along - 1], along))
+        return found
+
+    def _incoming(self, layer: int, messages: list[Tensor]) -> list[tuple[int, int, Tensor]]:
+        """For each neighbour: the number of our message to it, the dimension that counts its units, and the logarithm
+        of what its messages say to each of our values, (rows, lower, upper, our values)."""
+        found = []
+        if layer > 0:
+            k = layer - 1
+            heard = torch.logsumexp(self.bonds[k] + messages[2 * k].unsqueeze(-1), -2)
+            found.append((2 * k + 1, 1, heard))
+        if layer < self.depth - 1:
+            k = layer
+            heard = torch.logsumexp(self.bonds[k] + messages[2 * k + 1].unsqueeze(-2), -1)
+            found.append((2 * k, 2, heard))
+        return found
+
+    def _totals(self, layer: int, messages: list[Tensor]) -> tuple[Tensor, list[tuple[int, int, Tensor]]]:
+        """The unnormalised log-belief of every value, (rows, units, values), and what it is a sum of."""
+        incoming = self._incoming(layer, messages)
+        return self.own[layer] + sum(heard.sum(along) for _, along, heard in incoming), incoming
+
+    def outgoing(self, layer: int, messages: list[Tensor]) -> tuple[dict[int, Tensor], Tensor]:
+        total, incoming = self._totals(layer, messages)
+        found = {number: torch.log_softmax(total.unsqueeze(along) - heard, -1) for number, along, heard in incoming}
+        return found, torch.zeros(len(total), dtype=torch.bool, device=total.device)
+
+    def means(self, messages: list[Tensor]) -> list[Tensor]:
+        return self._moments(messages)[0]
+
+    def beliefs(self, messages: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
+        means, variances = self._moments(messages)
+        return means, variances, [], []
+
+    def _moments(self, messages: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        means, variances = [], []
+        for layer, unit in enumerate(self.units):
+            p = torch.softmax(self._totals(layer, messages)[0], -1)
+            x = self.values[layer].reshape(len(self.values[layer]), -1)
+            mean = p @ x
+            spread = (p.unsqueeze(-1) * (x - mean.unsqueeze(2)).square()).sum(2)
+            means.append(mean.reshape(-1, *unit.shape))
+            variances.append(spread.reshape(-1, *unit.shape))
+        return means, variances
+
+    def free_energy(self, messages: list[Tensor]) -> Tensor:
+        """Eq. (A5), with the sign of -ln Z."""
+        value = torch.zeros(len(messages[0]), dtype=messages[0].dtype, device=messages[0].device)
+        for layer in range(self.depth):
+            total, incoming = self._totals(layer, messages)
+            value = value + per_row(torch.logsumexp(total, -1))
+            for number, along, heard in incoming:
+                if along == 2:  # each pair once, where its message upwards leaves
+                    value = value - per_row(torch.logsumexp(heard + messages[number], -1))
+        return -value
+
+
+def _values(unit: Unit) -> Tensor:
+    """The values of one unit: (values,) or (values, size)."""
+    values = unit.support.states()
+    if values is None or unit.cardinality is None:
+        raise NotEnumerable(
+            f"exact messages expect units with finitely many values of one kind, not {unit.name()} "
+            f"({unit.support.description})"
+        )
+    return values.to(unit.bias)
+
+
+def _log_weights(unit: Unit, values: Tensor) -> Tensor:
+    """ln of the base weight of every value of every unit, differentiable: (units, values)."""
+    return torch.stack([unit.log_weight(value.expand(unit.shape)).reshape(-1) for value in values], -1)

@@ -1,0 +1,101 @@
+"""Where the iterations begin."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..errors import InvalidData, InvalidOption, NotNormalisable
+from ..machines import BoltzmannMachine
+from .layers import Layer
+from .solutions import Solutions
+
+Starts = Any
+State = tuple[list[Tensor], list[Tensor]]
+
+
+def prepare(
+    machine: BoltzmannMachine,
+    starts: Starts,
+    clamped: Any = None,
+    *,
+    quadratic: bool = True,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> tuple[BoltzmannMachine, list[Layer], State]:
+    """The machine (bound to its starts), its layers, and the magnetisations and variances to begin with.
+
+    ``starts``: nothing, for the units as if uncoupled; a number of draws of the uncoupled visible layer; visible states
+    (n, *visible), which begin with no variance, eqs. (36)-(37); or solutions, which go on. ``clamped``: visible states
+    that stay. Hidden layers begin at their mean given the layer below.
+    """
+    visible = _visible(machine, starts, clamped, seed, generator)
+    if visible is not None:
+        machine = machine.bind(visible)
+    layers = [Layer(unit) for unit in machine.units]
+    check(machine, quadratic, clamped is not None)
+    if isinstance(starts, Solutions):
+        a, c = ([x.clone() for x in part] for part in (starts.magnetisations, starts.variances))
+        if visible is not None and clamped is not None:
+            a[0], c[0] = visible, torch.zeros_like(visible)
+        return machine, layers, (a, c)
+    zero = torch.zeros(1, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
+    if visible is None:
+        first = machine.visible.mean(zero), machine.visible.variance(zero)
+    else:
+        first = visible.clone(), torch.zeros_like(visible)
+    return machine, layers, upward(machine, *first)
+
+
+def _visible(
+    machine: BoltzmannMachine, starts: Starts, clamped: Any, seed: int | None, generator: Generator | None
+) -> Tensor | None:
+    """The visible magnetisations to begin with, where they are given."""
+    if clamped is not None:
+        if starts is not None and not isinstance(starts, Solutions):
+            raise InvalidOption("clamped: the visible layer is given, so that there is nothing to start from")
+        visible = machine.as_states(clamped)
+        machine.visible.check(visible, "clamped")
+    elif starts is None:
+        return None
+    elif isinstance(starts, Solutions):
+        return starts.magnetisations[0]
+    elif isinstance(starts, Integral):
+        if starts < 1:
+            raise InvalidOption(f"starts: expected at least 1, found {starts}")
+        generator = noise.generator(seed, machine.device) if generator is None else generator
+        return machine.independent(int(starts), generator)
+    else:
+        visible = machine.as_states(starts)
+    if len(visible) == 0 or not bool(torch.isfinite(visible).all()):
+        raise InvalidData(f"starts: expected finite states, at least one; found {len(visible)} rows")
+    return visible
+
+
+def upward(machine: BoltzmannMachine, a: Tensor, c: Tensor) -> State:
+    """Each hidden layer at its mean given the layer below."""
+    means, variances = [a.clone()], [c.expand(a.shape).clone()]
+    for unit, coupling in zip(machine.units[1:], machine.links, strict=True):
+        field = coupling.up(means[-1])
+        means.append(unit.mean(field).clone())
+        variances.append(unit.variance(field).clone())
+    return means, variances
+
+
+def check(machine: BoltzmannMachine, quadratic: bool, clamped: bool) -> None:
+    """Refuse a machine without a finite partition function, and units for which the method is not defined."""
+    free = machine.units[1:] if clamped else machine.units
+    if not clamped:
+        machine.check_normalisable()
+    if not quadratic:
+        return
+    for unit in free:
+        if bool(unit.tail().factorial.any()):
+            raise NotNormalisable(
+                f"{unit.name()}: this mean field gives a unit the weight e^(Bx - Ax²/2) with A < 0, which outgrows the "
+                "tail 1/x!, so that it is not defined for such units; expected naive mean field"
+            )

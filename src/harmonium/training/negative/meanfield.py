@@ -1,0 +1,294 @@
+"""The deterministic negative phase: F_model at the fixed points of a mean field, Alg. 2 of the TAP paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ... import meanfield
+from ...checks import whole
+from ...errors import Diverged, InvalidOption, unknown
+from ...machines import RBM, BoltzmannMachine
+from ...meanfield import Solutions
+from ...meanfield.chain import Chain, free_energy
+from ...meanfield.iteration import Rule, iterate
+from ...meanfield.layers import Layer
+from ...meanfield.starts import check, upward
+from .base import NegativePhase, learnt_links, write_unit_gradient
+
+_CHAINS = {"naive": False, "tap": True}  # whether of second order
+_OTHERS: dict[str, Callable[..., Solutions]] = {
+    "adatap": meanfield.adatap,
+    "bp": meanfield.bp,
+    "bp-exact": partial(meanfield.bp, messages="exact"),
+}
+
+
+class MeanField(NegativePhase):
+    """F_model = the mean free energy of fixed points, whose gradient is eqs. (39)-(41): no random numbers.
+
+    A step does ``k`` iterations from each of ``starts`` points (default: as many as the batch has rows), or fewer where
+    the magnetisations change by less than ``tolerance`` before. ``persistent=True`` goes on from the fixed points of
+    the step before; otherwise each step starts at the rows of its batch, eqs. (36)-(37). ``method`` is "tap", "naive",
+    "adatap", "bp" (relaxed) or "bp-exact" (for units with finitely many values). The hidden layers of a deep machine
+    are summed out over the batch by clamped mean field, eqs. (E5)-(E8), naive with "naive" and TAP otherwise.
+
+    >>> MeanField(3, starts=50).config()
+    {'method': 'mean-field', 'k': 3, 'approximation': 'tap', 'persistent': True, 'damping': 0.5, 'starts': 50}
+    """
+
+    _model: Chain
+    _solutions: Solutions | None
+    _hidden: list[Tensor]
+
+    def __init__(
+        self,
+        k: int = 10,
+        *,
+        method: str = "tap",
+        starts: int | None = None,
+        persistent: bool = True,
+        tolerance: float | None = None,
+        damping: float = 0.5,
+    ) -> None:
+        if method not in (*_CHAINS, *_OTHERS):
+            raise unknown("mean-field method", str(method), (*_CHAINS, *_OTHERS))
+        if whole("k", k) < 1 or (starts is not None and whole("starts", starts) < 1):
+            raise InvalidOption(f"expected k ≥ 1 and starts ≥ 1, found k={k}, starts={starts}")
+        self.k, self.method, self.starts, self.persistent = whole("k", k), method, starts, persistent
+        self.tolerance, self.damping = tolerance, damping
+        self._rule()
+
+    def config(self) -> dict[str, Any]:
+        chosen = {"starts": self.starts, "tolerance": self.tolerance}
+        return {
+            **super().config(),
+            "k": self.k,
+            "approximation": self.method,
+            "persistent": self.persistent,
+            "damping": self.damping,
+            **{name: value for name, value in chosen.items() if value is not None},
+        }
+
+    def _rule(self) -> Rule:
+        if self.tolerance is None:
+            return Rule(self.damping, steps=self.k)
+        return Rule(self.damping, self.tolerance, max_iterations=self.k)
+
+    # -- preparation ----------------------------------------------------------------------------------------
+
+    def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
+        if machine.visible.conserves:
+            raise InvalidOption(
+                f"MeanField expects one machine, not one for each document length: give total=… to the visible "
+                f"{machine.visible.name()} units"
+            )
+        check(machine, self.method not in ("naive", "bp-exact"), clamped=False)
+        self._solutions = None
+        self._allocate(machine, batch_size)
+        rows = torch.arange(self._n_starts(batch_size), device=machine.device) % len(start)
+        self._begin_at(machine, start[rows])
+
+    def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
+        before = self._model
+        self._allocate(machine, batch_size)
+        n = self._n_starts(batch_size)
+        if n != len(before.lost):
+            rows = torch.arange(n, device=machine.device) % len(before.lost)
+            self._model = self._chain(machine, [x[rows] for x in before.a], [x[rows] for x in before.c])
+            self._solutions = None if self._solutions is None else self._solutions.select(rows)
+
+    def _n_starts(self, batch_size: int) -> int:
+        return batch_size if self.starts is None else self.starts
+
+    def _allocate(self, machine: BoltzmannMachine, batch: int) -> None:
+        self.data_slot = torch.zeros(batch, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
+        self.links = learnt_links(machine)
+        self._change = {k: torch.zeros_like(link.coupling.weight) for k, link in self.links.items()}
+
+    def _chain(self, machine: BoltzmannMachine, a: list[Tensor], c: list[Tensor], *, clamped: bool = False) -> Chain:
+        layers = [Layer(unit) for unit in machine.units]
+        second_order = _CHAINS.get(self.method, True)
+        return Chain(machine, layers, a, c, second_order=second_order, damping=self.damping, clamped=clamped)
+
+    def _begin_at(self, machine: BoltzmannMachine, visible: Tensor) -> None:
+        self._model = self._chain(machine, *upward(machine, visible, torch.zeros_like(visible)))
+
+    def _restart(self, machine: BoltzmannMachine, rows: Tensor) -> None:
+        """Put the given starts back to rows of the batch."""
+        visible = self.data_slot[rows % len(self.data_slot)]
+        fresh = upward(machine, visible, torch.zeros_like(visible))
+        for state, values in zip((self._model.a, self._model.c), fresh, strict=True):
+            for x, y in zip(state, values, strict=True):
+                x[rows] = y
+        self._model.lost[rows] = False
+        self._solutions = None
+
+    # -- the two phases ---------------------------------------------------------------------------------------
+
+    def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
+        if not self.persistent:
+            self._restart(machine, torch.arange(len(self._model.lost), device=machine.device))
+        if self.method in _CHAINS:
+            self._by_moments(machine)
+        else:
+            self._by_differentiation(machine)
+
+    def _by_moments(self, machine: BoltzmannMachine) -> None:
+        """The gradient of naive and TAP mean field, written out."""
+        data, correlations = self._data(machine)
+        self._model.refresh()
+        self._run(self._model)
+        good = self._good(self._model.lost)
+        model = _Moments(self._model, good)
+        for k, unit in enumerate(machine.units):
+            values = model.statistics(k)
+            write_unit_gradient(unit, {name: values[name].mean(0) - value for name, value in data[k].items()})
+        for k, link in self.links.items():
+            change = self._change[k]
+            model.correlate(k, change)
+            correlations(k, change)
+            link.set_dense(change)
+        if not bool(good.all()):  # what is lost begins anew at the data
+            self._restart(machine, torch.nonzero(~good).flatten())
+
+    def _by_differentiation(self, machine: BoltzmannMachine) -> None:
+        """The gradient of any other free energy, by differentiation at its detached fixed points."""
+        rule = self._rule()
+        options: dict[str, Any] = {"damping": rule.damping, "max_iterations": rule.max_iterations}
+        options |= {"steps": rule.steps} if rule.steps is not None else {"tolerance": rule.tolerance}
+        start: Any = self._model.a[0] if self._solutions is None else self._solutions
+        self._solutions = _OTHERS[self.method](machine, start, **options)
+        for parameter in machine.parameters():
+            if parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.zero_()
+        with torch.enable_grad():
+            model = meanfield.free_energy(machine, self._solutions)
+            good = self._good(~torch.isfinite(model.detach()))
+            (self._data_free_energy(machine) - model[good].mean()).backward()
+        for link in self.links.values():
+            assert link.coupling.weight.grad is not None
+            link.set_dense(link.coupling.weight.grad)
+        if not bool(good.all()):
+            self._restart(machine, torch.arange(len(good), device=machine.device))
+
+    def _run(self, chain: Chain) -> None:
+        rule = self._rule()
+        if rule.steps is not None:
+            for _ in range(rule.steps):
+                chain.step(measure=False)
+            chain.lost |= ~torch.isfinite(chain.a[-1].flatten(1).sum(1))
+            return
+        outcome = iterate(chain, rule)
+        chain.restore(outcome.state, outcome.failed)
+
+    def _good(self, lost: Tensor) -> Tensor:
+        if bool(lost.all()):
+            raise Diverged(f"no start of the {self.method} mean field has a fixed point that exists")
+        return ~lost
+
+    def _data(self, machine: BoltzmannMachine) -> tuple[list[dict[str, Tensor]], Callable[[int, Tensor], Any]]:
+        """The mean statistics of every layer over the batch, and what subtracts the correlations of a coupling."""
+        batch = self.data_slot
+        if isinstance(machine, RBM):
+            field = machine.coupling.up(batch)
+            hidden = machine.hidden.mean(field)
+            values = [machine.visible.statistics(batch), machine.hidden.moments(field, mean=hidden)]
+            self._hidden = [hidden]
+
+            def subtract(k: int, out: Tensor) -> Tensor:
+                return machine.links[k].correlate(batch, hidden, out=out, add=True, scale=-1 / len(batch))
+
+        else:
+            moments = _Moments(self._clamped(machine))
+            values = [moments.statistics(k) for k in range(len(machine.units))]
+
+            def subtract(k: int, out: Tensor) -> Tensor:
+                return out.sub_(moments.correlate(k, torch.empty_like(out)))
+
+        return [{name: value.mean(0) for name, value in part.items()} for part in values], subtract
+
+    def _data_free_energy(self, machine: BoltzmannMachine) -> Tensor:
+        """⟨F⟩ over the batch, differentiable."""
+        if isinstance(machine, RBM):
+            self._hidden = [machine.hidden_mean(self.data_slot).detach()]
+            return machine.free_energy(self.data_slot).mean()
+        with torch.no_grad():
+            chain = self._clamped(machine)
+        return free_energy(machine, chain.a, chain.c, chain.B, chain.A, second_order=True, clamped=True).mean()
+
+    def _clamped(self, machine: BoltzmannMachine) -> Chain:
+        """The hidden layers of a deep machine in mean field, the visible layer held at the batch."""
+        batch = self.data_slot
+        chain = self._chain(machine, *upward(machine, batch, torch.zeros_like(batch)), clamped=True)
+        self._run(chain)
+        if bool(chain.lost.any()):
+            raise Diverged(f"{int(chain.lost.sum())} rows of the batch have no clamped mean field")
+        self._hidden = chain.a[1:]
+        return chain
+
+    def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
+        return [hidden.mean(0) for hidden in self._hidden]
+
+    # -- keeping --------------------------------------------------------------------------------------------
+
+    def solutions(self, machine: BoltzmannMachine) -> Solutions:
+        """The points at which the last gradient was taken."""
+        if self._solutions is not None:
+            return self._solutions
+        n = len(self._model.lost)
+        parts = self._model.a, self._model.c, self._model.B, self._model.A
+        a, c, B, A = ([x.clone() for x in part] for part in parts)
+        unknown_value = torch.full((n,), torch.nan, dtype=machine.dtype, device=machine.device)
+        done = torch.full((n,), self.k, device=machine.device)
+        converged = torch.zeros(n, dtype=torch.bool, device=machine.device)
+        return Solutions(self.method, a, c, B, A, unknown_value, done, converged)
+
+    def state_dict(self) -> dict[str, Any]:
+        kept: dict[str, Any] = {"a": list(self._model.a), "c": list(self._model.c)}
+        if self._solutions is not None:
+            s = self._solutions
+            kept["solutions"] = {
+                "lists": [s.magnetisations, s.variances, s.B, s.A, s.messages],
+                "tensors": [s.free_energy, s.iterations, s.converged],
+                "method": s.method,
+            }
+        return kept
+
+    def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
+        self._model = self._chain(machine, [x.clone() for x in state["a"]], [x.clone() for x in state["c"]])
+        kept = state.get("solutions")
+        self._solutions = None
+        if kept is not None:
+            a, c, B, A, messages = ([x.clone() for x in part] for part in kept["lists"])
+            value, iterations, converged = kept["tensors"]
+            self._solutions = Solutions(kept["method"], a, c, B, A, value, iterations, converged, messages=messages)
+
+
+class _Moments:
+    """Expected statistics and correlations at the state of a chain, over the rows that are ``good`` (default: all)."""
+
+    def __init__(self, chain: Chain, good: Tensor | None = None) -> None:
+        self._chain = chain
+        whole_batch = good is None or bool(good.all())
+        self._a, self._c, self._B, self._A = (
+            part if whole_batch else [x[good] for x in part] for part in (chain.a, chain.c, chain.B, chain.A)
+        )
+
+    def statistics(self, k: int) -> dict[str, Tensor]:
+        """Of layer k, each with a row for each solution: ∂ ln Z(B, A)/∂θ."""
+        unit = self._chain.units[k]
+        if self._chain.clamped and k == 0:
+            return unit.statistics(self._a[0])
+        if not self._chain.second_order:
+            return unit.moments(self._B[k])
+        return unit.moments(*self._chain.layers[k].seen(self._B[k], self._A[k]))
+
+    def correlate(self, k: int, out: Tensor) -> Tensor:
+        """Write the derivative with respect to the weights of coupling k, eq. (39), into ``out``."""
+        c = self._c[k : k + 2] if self._chain.second_order else None
+        return self._chain.links[k].gradient_(self._a[k : k + 2], c, out)

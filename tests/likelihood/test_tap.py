@@ -1,0 +1,123 @@
+"""The likelihood from TAP solutions: what the paper averages, what is nearer to the truth, and what is flagged."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+import harmonium as hm
+from harmonium import meanfield, units
+from harmonium.couplings import Dense
+from harmonium.errors import InvalidData, InvalidOption
+
+F64 = torch.float64
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def ferromagnet(weight: float = 0.4) -> hm.RBM:
+    """Spins without fields: two solutions, one of which is the other with all signs changed."""
+    return hm.RBM(units.Spin(8), units.Spin(7), Dense(8, 7, torch.full((8, 7), weight, dtype=F64)))
+
+
+def weak(seed: int = 0, kind: type[units.Unit] = units.Bernoulli) -> hm.RBM:
+    weight = 0.2 * torch.randn(8, 5, generator=generator(seed), dtype=F64)
+    return hm.RBM(kind(8), kind(5), Dense(8, 5, weight))
+
+
+def rows(machine: hm.BoltzmannMachine, n: int) -> Tensor:
+    return machine.independent(n, generator(1))
+
+
+def test_one_solution():
+    machine = weak()
+    data = rows(machine, 20)
+    found = hm.likelihood.tap(machine, data)
+    assert len(found.solutions) == 1
+    assert (found.starts, found.converged) == (20, 20)
+    assert found.trustworthy
+    assert found.value == pytest.approx(machine.log_partition(), abs=1e-3)
+    exact = hm.likelihood.exact(machine).log_likelihood(data)
+    assert found.log_likelihood(data) == pytest.approx(exact, abs=1e-3)
+    assert found.normalised(data) == pytest.approx(found.log_likelihood(data) / 13, rel=1e-12)
+    torch.testing.assert_close(
+        found.log_probability(data), machine.log_probability(data, found.value).detach(), rtol=0, atol=1e-12
+    )
+
+
+def test_two_solutions_are_two_states():
+    """The average over the two misses ln 2, their log-sum-exp does not."""
+    machine = ferromagnet()
+    exact = machine.log_partition()
+    data = torch.cat([torch.ones(5, 8, dtype=F64), -torch.ones(3, 8, dtype=F64)])
+    average = hm.likelihood.tap(machine, data)
+    together = hm.likelihood.tap(machine, data, combine="log-sum-exp")
+    assert len(average.solutions) == 2
+    assert average.log_sum_exp == together.value
+    assert together.value - average.value == pytest.approx(math.log(2), abs=1e-6)
+    assert abs(together.value - exact) < 0.1
+    assert exact - average.value > 0.5
+    assert average.interval == (average.value, together.value)
+
+
+def test_solutions_that_are_far_apart_in_free_energy():
+    """The average of eq. (38) gives every solution the same weight, however rare: not to be trusted."""
+    machine = ferromagnet(0.5)
+    with torch.no_grad():
+        machine.visible.bias.fill_(0.15)
+    data = torch.cat([torch.ones(1, 8, dtype=F64), -torch.ones(1, 8, dtype=F64)])
+    found = hm.likelihood.tap(machine, data)
+    assert len(found.solutions) == 2
+    assert not found.trustworthy
+    assert "nats apart" in found.problems[0]
+    assert abs(found.log_sum_exp - machine.log_partition()) < 0.1
+
+
+def test_what_has_not_converged_does_not_count():
+    machine = weak()
+    data = rows(machine, 6)
+    found = hm.likelihood.tap(machine, data, tolerance=1e-24, max_iterations=3)
+    assert found.converged == 0
+    assert math.isnan(found.value)
+    assert math.isnan(found.log_likelihood(data))
+    assert not found.trustworthy
+    assert found.problems == ("only 0 of 6 starts converged",)
+
+
+def test_deep():
+    source = generator(2)
+    links = [Dense(5, 4, 0.3 * torch.randn(5, 4, generator=source)), Dense(4, 3, 0.3 * torch.randn(4, 3))]
+    machine = hm.DeepBoltzmannMachine([units.Bernoulli(5), units.Spin(4), units.Bernoulli(3)], links).double()
+    data = rows(machine, 7)
+    found = hm.likelihood.tap(machine, data, tolerance=1e-20)
+    everything = machine.visible.enumerate()
+    assert found.log_probability(everything).exp().sum().item() == pytest.approx(1.0, abs=1e-2)
+    clamped = meanfield.tap(machine, clamped=data)
+    expected = -clamped.free_energy.mean().item() - found.value
+    assert found.log_likelihood(data) == pytest.approx(expected, abs=1e-12)
+
+
+def test_units_count_as_sites():
+    """A softmax unit of many states is one unit."""
+    machine = hm.RBM(units.Potts((3, 4)), units.Bernoulli(2))
+    data = rows(machine, 3)
+    found = hm.likelihood.tap(machine, data)
+    assert found.normalised(data) == pytest.approx(-3 * math.log(4) / 5, abs=1e-6)
+
+
+def test_bad_arguments():
+    machine = weak()
+    with pytest.raises(InvalidOption, match="did you mean 'average'"):
+        hm.likelihood.tap(machine, rows(machine, 2), combine="averag")
+    with pytest.raises(InvalidData, match="at least one row"):
+        hm.likelihood.tap(machine, rows(machine, 2)[:0])
+    with pytest.raises(InvalidData):
+        hm.likelihood.tap(machine, torch.full((2, 8), 0.5))
+    documents = hm.RBM(units.Multinomial(4), units.Bernoulli(2))
+    with pytest.raises(InvalidOption, match="total"):
+        hm.likelihood.tap(documents, torch.ones(2, 4))

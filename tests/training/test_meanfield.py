@@ -1,0 +1,329 @@
+"""Training by mean field: its gradient, that it learns, goes on where it stopped, and says when it fails."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from training_helpers import (
+    F64,
+    adam,
+    assert_close,
+    assert_same,
+    binary,
+    draw,
+    generator,
+    gradients,
+    log_likelihood,
+    parameters,
+    randomise,
+    rbm,
+    sgd,
+)
+
+import harmonium as hm
+from harmonium import meanfield, units
+from harmonium.couplings import Conv2d, Dense, Masked
+from harmonium.errors import Diverged, InvalidOption, NotNormalisable
+from harmonium.machines import BoltzmannMachine
+from harmonium.training import MeanField
+
+METHODS = ["naive", "tap", "adatap", "bp", "bp-exact"]
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def deep(seed: int = 0, weight: float = 0.4) -> hm.DeepBoltzmannMachine:
+    machine = hm.DeepBoltzmannMachine([units.Bernoulli(6), units.Bernoulli(4), units.Bernoulli(3)]).double()
+    randomise(machine, seed, weight)
+    return machine
+
+
+def one_gradient(machine: BoltzmannMachine, phase: MeanField, data: Tensor, start: Tensor | None = None) -> None:
+    with torch.no_grad():
+        phase.begin(machine, len(data), data if start is None else start, generator(0))
+        phase.data_slot.copy_(data)
+        phase.gradient(machine, generator(0))
+
+
+def mean_likelihood(machine: BoltzmannMachine, data: Tensor, log_z: Tensor) -> Tensor:
+    clamped = meanfield.tap(machine, clamped=data, tolerance=1e-28, max_iterations=3000)
+    return -meanfield.free_energy(machine, clamped).mean() - log_z
+
+
+# -- the gradient -------------------------------------------------------------------------------------------------
+
+
+def test_the_moments_of_the_paper():
+    """Eqs. (39)-(41), written out for a machine whose units have more than a bias."""
+    machine = rbm(units.Gaussian(4, precision=2.0, learn=("bias", "precision")), units.Bernoulli(3), weight=0.4, seed=1)
+    data = torch.randn(5, 4, generator=generator(2), dtype=F64)
+    phase = MeanField(400, tolerance=1e-30)
+    one_gradient(machine, phase, data)
+    a, c = (meanfield.tap(machine, data, tolerance=1e-28).__getattribute__(n) for n in ("magnetisations", "variances"))
+    hidden = machine.hidden_mean(data).detach()
+    W = machine.coupling.weight.detach()
+    model = (a[0].T @ a[1] + W * (c[0].T @ c[1])) / 5
+    torch.testing.assert_close(machine.coupling.weight.grad, model - data.T @ hidden / 5, rtol=0, atol=1e-9)
+    torch.testing.assert_close(machine.visible.bias.grad, (a[0] - data).mean(0), rtol=0, atol=1e-9)
+    torch.testing.assert_close(machine.hidden.bias.grad, (a[1] - hidden).mean(0), rtol=0, atol=1e-9)
+    second = -(a[0].square() + c[0] - data.square()).mean(0) / 2 * machine.visible.precision.detach()
+    torch.testing.assert_close(machine.visible.log_precision.grad, second, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["naive", "tap"])
+@pytest.mark.parametrize("clamped", ["deep", "deep-softmax"])
+def test_deep(method, clamped):
+    """The positive phase of a deep machine is clamped mean field of the same kind."""
+    machine = deep()
+    if clamped == "deep-softmax":
+        layers = [units.Potts((2, 3)), units.Bernoulli(4), units.Mixed(units.Bernoulli(2), units.Potts((1, 3)))]
+        machine = hm.DeepBoltzmannMachine(layers).double()
+        randomise(machine, 3, 0.4)
+    data = machine.independent(5, generator(1))
+    one_gradient(machine, MeanField(2000, method=method, tolerance=1e-30), data)
+    found = gradients(machine)
+    machine.zero_grad()
+    solve = getattr(meanfield, method)
+    strict = {"tolerance": 1e-28, "max_iterations": 3000}
+    held, free = solve(machine, clamped=data, **strict), solve(machine, data, **strict)
+    assert bool(held.converged.all()) and bool(free.converged.all())
+    loss = meanfield.free_energy(machine, held).mean() - meanfield.free_energy(machine, free).mean()
+    loss.backward()
+    assert_close(found, gradients(machine), 1e-8)
+
+
+@every_method
+@pytest.mark.parametrize("coupling", ["dense", "masked", "conv2d"])
+def test_couplings(method, coupling):
+    made = {
+        "dense": lambda: Dense((1, 3, 3), (2, 2, 2)),
+        "masked": lambda: Masked((1, 3, 3), (2, 2, 2), degree=4),
+        "conv2d": lambda: Conv2d((1, 3, 3), (2, 2, 2), kernel=2),
+    }[coupling]()
+    machine = rbm(units.Bernoulli((1, 3, 3)), units.Spin((2, 2, 2)), weight=0.3, coupling=made)
+    data = machine.independent(4, generator(1))
+    phase = MeanField(500, method=method, tolerance=1e-28)
+    one_gradient(machine, phase, data)
+    found = gradients(machine)
+    machine.zero_grad()
+    (machine.free_energy(data).mean() - meanfield.free_energy(machine, phase.solutions(machine)).mean()).backward()
+    assert_close(found, gradients(machine), 1e-9)
+
+
+def test_few_starts_are_enough_where_there_is_one_solution():
+    """K need not be the size of the batch."""
+    machine = binary(weight=0.3)
+    data = draw(machine, 12)
+    found = []
+    for starts in (None, 1, 30):
+        one_gradient(machine, MeanField(500, starts=starts, tolerance=1e-30), data)
+        found.append(gradients(machine))
+    assert_close(found[0], found[1], 1e-9)
+    assert_close(found[0], found[2], 1e-9)
+
+
+def test_persistent_or_from_the_data():
+    """Spins of a ferromagnet: from the data the solution of its sign is found, persistent ones stay where they are."""
+    machine = hm.RBM(units.Spin(6), units.Spin(5), Dense(6, 5, torch.full((6, 5), 0.5, dtype=F64)))
+    up, down = torch.ones(4, 6, dtype=F64), -torch.ones(4, 6, dtype=F64)
+    for persistent, sign in ((True, 1.0), (False, -1.0)):
+        phase = MeanField(50, persistent=persistent)
+        one_gradient(machine, phase, down, start=up)
+        assert bool((phase.solutions(machine).magnetisations[0] * sign > 0.5).all())
+
+
+def test_steps_and_tolerance():
+    machine = binary(weight=0.5)
+    data = draw(machine, 6)
+    exactly, until = MeanField(3), MeanField(300, tolerance=1e-24)
+    for phase in (exactly, until):
+        one_gradient(machine, phase, data)
+    three = meanfield.tap(machine, data, steps=3)
+    torch.testing.assert_close(
+        exactly.solutions(machine).magnetisations[0], three.magnetisations[0], rtol=0, atol=1e-12
+    )
+    fixed = meanfield.tap(machine, data, tolerance=1e-24)
+    torch.testing.assert_close(until.solutions(machine).magnetisations[0], fixed.magnetisations[0], rtol=0, atol=1e-10)
+    assert (three.magnetisations[0] - fixed.magnetisations[0]).abs().max() > 1e-4
+
+
+# -- learning -----------------------------------------------------------------------------------------------------
+
+
+def two_patterns(n: int) -> Tensor:
+    """One half on or the other, a tenth of the units flipped: far from independent units."""
+    rows = torch.tensor([[1.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], dtype=F64).repeat(n // 2, 1)
+    return (rows - (torch.rand(n, 6, generator=generator(0)) < 0.1).double()).abs()
+
+
+@pytest.mark.parametrize("method", ["tap", "adatap", "bp", "bp-exact"])
+def test_it_learns(method):
+    """Naive mean field is a lower bound of ln Z, which makes of the likelihood an upper one: it need not improve."""
+    data = two_patterns(400)
+    machine = hm.RBM(units.Bernoulli(6), units.Bernoulli(3)).double()
+    machine.initialise(data, seed=2)
+    before = log_likelihood(machine, data)
+    options = {"optimizer": adam(0.05), "batch_size": 100, "initialise": False, "progress": False}
+    hm.fit(machine, data, negative=MeanField(5, method=method, starts=8), epochs=8, metrics_every=8, **options)
+    assert log_likelihood(machine, data) > before + 0.9
+
+
+def test_deep_machines_learn():
+    data = torch.tensor([[1.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).double().repeat(50, 1)
+    machine = hm.DeepBoltzmannMachine([units.Bernoulli(6), units.Bernoulli(4), units.Bernoulli(3)]).double()
+    machine.initialise(data, seed=0, scale=0.1)
+
+    def value() -> float:
+        return hm.likelihood.tap(machine, data, combine="log-sum-exp").log_likelihood(data)
+
+    before = value()
+    hm.fit(
+        machine,
+        data,
+        negative=MeanField(10, persistent=False),
+        optimizer=adam(0.05),
+        epochs=40,
+        batch_size=50,
+        initialise=False,
+        progress=False,
+    )
+    assert value() > before + 0.5
+
+
+def test_real_units_learn_all_their_parameters():
+    source = generator(3)
+    data = torch.rand(200, 5, generator=source, dtype=F64).square()
+    visible = units.TruncatedGaussian(5, learn=("bias", "precision"))
+    machine = rbm(visible, units.Bernoulli(3), weight=0.1, seed=1)
+    start = parameters(machine)
+    before = hm.likelihood.tap(machine, data).log_likelihood(data)
+    hm.fit(machine, data, negative=MeanField(3), optimizer=adam(0.02), epochs=20, initialise=False, progress=False)
+    assert hm.likelihood.tap(machine, data).log_likelihood(data) > before + 0.1
+    for name, value in parameters(machine).items():
+        assert not torch.equal(value, start[name]), name
+
+
+def test_no_random_numbers():
+    """Two runs that differ in the seed of the chains alone are the same."""
+    machine = binary(weight=0.5)
+    data = draw(machine, 10)
+    found = []
+    for seed in (0, 1):
+        phase = MeanField(4)
+        with torch.no_grad():
+            phase.begin(machine, 10, data, generator(seed))
+            phase.data_slot.copy_(data)
+            phase.gradient(machine, generator(seed))
+        found.append(gradients(machine))
+    assert_same(*found)
+
+
+# -- a run ----------------------------------------------------------------------------------------------------------
+
+
+class Stop(hm.Callback):
+    """Ends training after some epochs, as if it had been killed then."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def on_epoch(self, state: object) -> None:
+        if state.epoch == self.epoch:  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
+
+
+@every_method
+def test_resumed_to_the_bit(method, tmp_path):
+    data = draw(binary(6, 3, seed=5), 60)
+
+    def train(folder: str, resume: bool = False, callbacks: tuple[hm.Callback, ...] = ()) -> BoltzmannMachine:
+        machine = hm.RBM(units.Bernoulli(6), units.Bernoulli(3)).double()
+        hm.fit(
+            machine,
+            data,
+            negative=MeanField(2, method=method, starts=7),
+            optimizer=sgd(0.1),
+            epochs=4,
+            batch_size=20,
+            run=tmp_path / folder,
+            resume=resume,
+            callbacks=callbacks,
+            progress=False,
+            metrics_every=4,
+        )
+        return machine
+
+    straight = train("straight")
+    with pytest.raises(KeyboardInterrupt):
+        train("broken", callbacks=(Stop(3),))
+    assert_same(parameters(straight), parameters(train("broken", resume=True)))
+
+
+def test_batches_that_grow():
+    data = draw(binary(6, 3, seed=5), 60)
+
+    class Growing(hm.Constant):
+        def __call__(self, clock: object) -> object:
+            return hm.training.Setting(batch_size=10 if clock.epoch == 1 else 20)  # type: ignore[attr-defined]
+
+    for method in ("tap", "adatap"):
+        phase = MeanField(2, method=method)
+        machine = hm.RBM(units.Bernoulli(6), units.Bernoulli(3)).double()
+        hm.fit(machine, data, negative=phase, epochs=2, batch_size=10, schedule=Growing(), progress=False)
+        assert len(phase.solutions(machine)) == 20
+
+
+# -- what is refused, and what is said ------------------------------------------------------------------------------
+
+
+def test_config():
+    phase = MeanField(7, method="bp", starts=3, persistent=False, tolerance=1e-6, damping=0.2)
+    assert phase.config() == {
+        "method": "mean-field",
+        "k": 7,
+        "approximation": "bp",
+        "persistent": False,
+        "damping": 0.2,
+        "starts": 3,
+        "tolerance": 1e-6,
+    }
+
+
+def test_refused():
+    for options in ({"method": "tapp"}, {"starts": 0}, {"k": 0}, {"damping": 1.0}, {"tolerance": -1.0}):
+        with pytest.raises(InvalidOption):
+            MeanField(**options)
+    counts = hm.RBM(units.Poisson(4), units.Bernoulli(3))
+    with pytest.raises(NotNormalisable, match="poisson"):
+        hm.fit(counts, torch.ones(20, 4), negative=MeanField(), batch_size=10, epochs=1, progress=False)
+    documents = hm.RBM(units.Multinomial(4), units.Bernoulli(3))
+    with pytest.raises(InvalidOption, match="total"):
+        hm.fit(documents, torch.ones(20, 4), negative=MeanField(), batch_size=10, epochs=1, progress=False)
+
+
+def test_no_fixed_point_at_all():
+    machine = hm.RBM(units.Gaussian(1), units.Bernoulli(40), Dense(1, 40, torch.full((1, 40), 0.5)))
+    for method in ("tap", "adatap", "bp"):
+        with pytest.raises(Diverged, match="no start"):
+            one_gradient(machine, MeanField(5, method=method), torch.zeros(3, 1))
+
+
+def test_a_lost_start_begins_anew_at_the_data():
+    n = 12
+    machine = hm.RBM(
+        units.Gaussian(1, precision=1.5, bias=torch.tensor(0.0, dtype=F64)),
+        units.Bernoulli(n, bias=torch.full((n,), -3.0, dtype=F64)),
+        Dense(1, n, torch.full((1, n), 0.9, dtype=F64)),
+    )
+    phase = MeanField(20, damping=0.0)
+    good, bad = torch.full((3, 1), 9.0, dtype=F64), torch.full((3, 1), 3.4, dtype=F64)
+    alone = meanfield.tap(machine, good[:1], steps=20, damping=0.0)
+    assert bool(torch.isfinite(alone.free_energy).all())
+    with torch.no_grad():
+        phase.begin(machine, 3, torch.cat([good[:2], bad[:1]]), generator(0))
+        phase.data_slot.copy_(good)
+        phase.gradient(machine, generator(0))
+    model = machine.visible.bias.grad + good.mean(0)
+    torch.testing.assert_close(model, alone.magnetisations[0][0], rtol=0, atol=1e-8)
+    kept = phase.solutions(machine).magnetisations[0]
+    torch.testing.assert_close(kept[2], good[0])
