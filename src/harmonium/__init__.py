@@ -8,7 +8,7 @@
 torch.Size([5, 64])
 """
 
-from . import couplings, data, errors, likelihood, machines, sampling, training, units
+from . import analysis, couplings, data, errors, evaluation, likelihood, machines, meanfield, sampling, training, units
 from .files import load, save
 from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from .training import (
@@ -25,7 +25,9 @@ from .training import (
     GrowingSteps,
     L1Squared,
     LinearDecay,
+    MeanField,
     Metric,
+    MixingTime,
     ParallelTempering,
     Redrawn,
     Run,
@@ -54,20 +56,25 @@ __all__ = [
     "GrowingSteps",
     "L1Squared",
     "LinearDecay",
+    "MeanField",
     "Metric",
+    "MixingTime",
     "ParallelTempering",
     "Redrawn",
     "Run",
     "TrajectoryTempering",
     "ZeroSum",
+    "analysis",
     "couplings",
     "data",
     "errors",
+    "evaluation",
     "fit",
     "likelihood",
     "load",
     "losses",
     "machines",
+    "meanfield",
     "sampling",
     "save",
     "training",

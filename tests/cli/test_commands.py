@@ -409,3 +409,13 @@ def test_evaluate_compares_samples_with_the_data(command, tmp_path):
     assert outcome.status == 0
     assert "nearest-neighbour accuracy" in outcome.out
     assert (run / "quality.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_mean_field_is_a_negative_phase_of_the_command(command, binary, tmp_path):
+    run = tmp_path / "run"
+    outcome = command(
+        "train", binary, "--negative", "mean-field:3,method=naive", "--hidden", "bernoulli:3", "--epochs", 2,
+        "--batch-size", 20, "--run", run, "--no-report",
+    )  # fmt: skip
+    assert outcome.status == 0, outcome.err
+    assert command("resume", run, "--epochs", 3, "--no-report").status == 0

@@ -1,4 +1,4 @@
-"""What a machine has learnt: the interactions between visible units that its hidden units bring about.
+"""What a machine has learnt: interactions between its visible units, and the landscape of its states.
 
 >>> import harmonium as hm
 >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
@@ -12,6 +12,7 @@ InteractionModel(6 binary variables: 6 of order 1, 15 of order 2, 20 of order 3,
 
 from .comparison import Comparison
 from .interactions import interactions
+from .landscape import Growth, Landscape, growth, landscape
 from .model import InteractionModel
 from .reliability import Halves, SplitHalf, largest_order, relative_error, split_half
 from .selection import OrderResult, OrderSelection, degree_limited, maximal_order, order_selection
@@ -22,8 +23,10 @@ from .tuples import all_tuples, random_tuples
 __all__ = [
     "Comparison",
     "Decay",
+    "Growth",
     "Halves",
     "InteractionModel",
+    "Landscape",
     "OrderResult",
     "OrderSelection",
     "SplitHalf",
@@ -33,7 +36,9 @@ __all__ = [
     "compare",
     "degree_limited",
     "exact_versus_small",
+    "growth",
     "interactions",
+    "landscape",
     "largest_order",
     "maximal_order",
     "order_selection",

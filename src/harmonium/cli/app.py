@@ -109,7 +109,7 @@ def train(
         str | None,
         typer.Option(
             metavar="METHOD:K",
-            help="cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K or exact. [pcd:1]",
+            help="cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, mean-field:K or exact. [pcd:1]",
         ),
     ] = None,
     chains: Annotated[int | None, typer.Option(help="Persistent chains. [as many as rows in a batch]")] = None,

@@ -8,6 +8,7 @@
 
 from .activity import hidden_activity, weight_histogram
 from .curves import METRICS, learning_curve, learning_curves, likelihood_curve
+from .denoise import denoising_curves, denoising_levels, denoising_strip
 from .interactions import (
     coupling_map,
     exact_against_small,
@@ -15,6 +16,7 @@ from .interactions import (
     interaction_scatter,
     interaction_strength,
 )
+from .landscape import solution_counts, solution_depths, solution_map, solution_tree
 from .machine import receptive_fields, reconstructions, samples
 from .mosaic import diverging, mosaic, tiles
 from .quality import (
@@ -32,6 +34,9 @@ __all__ = [
     "axis_histogram",
     "correlation_scatter",
     "coupling_map",
+    "denoising_curves",
+    "denoising_levels",
+    "denoising_strip",
     "diverging",
     "exact_against_small",
     "hidden_activity",
@@ -49,6 +54,10 @@ __all__ = [
     "receptive_fields",
     "reconstructions",
     "samples",
+    "solution_counts",
+    "solution_depths",
+    "solution_map",
+    "solution_tree",
     "spectra",
     "tiles",
     "weight_histogram",

@@ -23,6 +23,7 @@ _NEGATIVES: dict[str, Callable[..., training.NegativePhase]] = {
     "exact": training.Exact,
     "parallel-tempering": training.ParallelTempering,
     "trajectory-tempering": training.TrajectoryTempering,
+    "mean-field": training.MeanField,
 }
 _SCHEDULES: dict[str, Callable[..., training.Schedule]] = {
     "constant": training.Constant,
@@ -121,7 +122,7 @@ def parse_shape(text: str, whole: str | None = None) -> tuple[int, ...]:
 
 
 def negative_phase(text: str, chains: int | None = None) -> training.NegativePhase:
-    """``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10`` or ``exact``.
+    """``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10``, ``mean-field:10,method=naive`` or ``exact``.
 
     >>> negative_phase("pcd:5", chains=20).config()
     {'method': 'pcd', 'k': 5, 'chains': 20}

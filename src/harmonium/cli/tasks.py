@@ -1,0 +1,73 @@
+"""The command ``denoise``: a trained machine against the baselines, on rows it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import files, plots
+from ..errors import InvalidOption, unknown
+from ..recipe.rows import load_test
+from ..recipe.setup import reopen
+from ..report import some_rows
+from ..tasks import AdditiveGaussian, BinarySymmetric, Channel, compare_denoisers
+from ..tasks.denoise import METHODS
+from ..units import Unit
+from . import show
+
+_PROBABILITIES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+_DEVIATIONS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+
+
+def denoise_run(
+    folder: Path,
+    *,
+    data: str | None = None,
+    levels: Sequence[float] = (),
+    n: int = 200,
+    method: str = "tap",
+    neighbours: int = 1,
+    seed: int = 0,
+) -> None:
+    """Denoise ``n`` unseen rows (training rows where there are none) at every level of the noise.
+
+    Prints a table of scores and writes ``denoise.png`` (and, of pictures, ``denoised.png``) into the run folder. Units
+    of two values get bit flips, others Gaussian noise.
+    """
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    setup = reopen(folder, data)
+    unit = setup.machine.visible
+    channels = _channels(unit, levels)
+    name, test = load_test(setup.config, setup.rows)
+    train = some_rows(setup.rows.train, setup.machine, 60_000)
+    signals = train[:n] if test is None else some_rows(test, setup.machine, n, seed=seed)
+    curves = compare_denoisers(
+        setup.machine, signals, train, channels, method=method, neighbours=neighbours, name=method, seed=seed
+    )
+    score = next(iter(curves.scores.values()))[0]
+    kind = "training" if test is None else name
+    show.table(
+        f"{folder}: {score.name} of {len(signals)} {kind} rows, with {score.level:.0%} intervals",
+        [curves.symbol, *curves.scores, "converged"],
+        [[*row, f"{share:.0%}"] for row, share in zip(curves.table(), curves.converged, strict=True)],
+        numbers=range(len(curves.scores) + 2),
+    )
+    pictures = {"denoise.png": plots.denoising_curves(curves, title=setup.rows.title)}
+    if setup.rows.image is not None:
+        pictures["denoised.png"] = plots.denoising_levels(curves, image=setup.rows.image, title=setup.rows.title)
+    for file, figure in pictures.items():
+        with files.atomic(folder / file) as temporary:
+            figure.savefig(temporary, format="png", dpi=150)
+        print(folder / file)
+
+
+def _channels(unit: Unit, levels: Sequence[float]) -> list[Channel]:
+    """Bit flips for units of two numbers, Gaussian noise for other numbers."""
+    if unit.event_dims or getattr(unit, "parts", None) is not None:
+        raise InvalidOption(f"denoise: expected a layer of one kind of numbers, found {unit.name()} units")
+    states = unit.support.states()
+    if states is None or len(states) != 2:
+        return [AdditiveGaussian(level) for level in levels or _DEVIATIONS]
+    values = (float(states[0]), float(states[1]))
+    return [BinarySymmetric(level, values=values) for level in levels or _PROBABILITIES]

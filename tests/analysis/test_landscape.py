@@ -1,0 +1,112 @@
+"""Solutions of machines whose states are known: patterns stored in the weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium import analysis
+
+
+def patterns(count: int, size: int = 60) -> torch.Tensor:
+    """Orthogonal patterns ±1."""
+    blocks = torch.ones(count, size)
+    for k in range(count):
+        period = size // 2 ** (k + 1) if k else size
+        blocks[k] = torch.tensor([1.0 if (i // max(1, period)) % 2 == 0 else -1.0 for i in range(size)])
+    return blocks
+
+
+def hopfield(count: int, strength: float, copies: int = 60) -> hm.RBM:
+    """Each pattern and its negative is a state: ``copies`` hidden spins for each pattern."""
+    stored = patterns(count)
+    rbm = hm.RBM(hm.units.Spin(stored.shape[1]), hm.units.Spin(count * copies))
+    with torch.no_grad():
+        rbm.coupling.weight.copy_(strength * stored.repeat_interleave(copies, 0).T)
+    return rbm
+
+
+@pytest.fixture
+def starts() -> torch.Tensor:
+    """Noisy patterns and their negatives, ten of each."""
+    generator = torch.Generator().manual_seed(0)
+    clean = torch.cat([patterns(2), -patterns(2)]).repeat_interleave(10, 0)
+    return torch.where(torch.rand(clean.shape, generator=generator) < 0.05, -clean, clean)
+
+
+def test_each_pattern_is_a_solution_with_its_basin(starts):
+    found = analysis.landscape(hopfield(2, 0.05), starts)
+    assert len(found) == 4
+    assert found.sizes.tolist() == [10, 10, 10, 10]
+    assert found.converged == 1.0
+    for k in range(4):
+        assert len(found.basin[10 * k : 10 * k + 10].unique()) == 1
+    overlap = found.solutions.magnetisations[0] @ patterns(2).T / 60
+    assert torch.allclose(overlap.abs().amax(1), torch.ones(4), atol=0.1)
+    assert torch.allclose(found.weights, torch.full((4,), 0.25, dtype=torch.float64), atol=1e-3)  # by symmetry
+
+
+def test_before_learning_there_is_one(starts):
+    found = analysis.landscape(hopfield(2, 0.002), starts)
+    assert len(found) == 1
+    assert found.diagnosis.startswith("too few")
+
+
+def test_solutions_are_sorted_by_their_basins(starts):
+    found = analysis.landscape(hopfield(2, 0.05), torch.cat([starts[30:], starts[20:30], starts[25:30]]))
+    assert found.sizes.tolist() == [15, 10]
+    assert found.basin.tolist() == [1] * 10 + [0] * 15
+
+
+def test_a_start_that_does_not_converge_has_no_basin(starts):
+    found = analysis.landscape(hopfield(2, 0.05), starts, max_iterations=1)
+    assert len(found) == 0
+    assert found.basin.tolist() == [-1] * 40
+    assert found.diagnosis.startswith("no solution")
+
+
+@pytest.mark.parametrize(
+    ("solutions", "count", "word"), [(1, 40, "too few"), (3, 40, "healthy"), (8, 40, "many"), (30, 40, "too many")]
+)
+def test_the_diagnosis_follows_the_numbers(starts, solutions, count, word):
+    whole = analysis.landscape(hopfield(2, 0.05), starts).solutions
+    basin = torch.arange(count) % solutions
+    some = whole.select(torch.arange(solutions) % 4)
+    found = analysis.Landscape(some, basin, torch.bincount(basin))
+    assert found.diagnosis.startswith(word)
+
+
+def test_the_tree_splits_once_for_every_new_state(starts):
+    machines = {0: hopfield(2, 0.002), 5: hopfield(2, 0.02), 10: hopfield(2, 0.05)}
+    found = analysis.growth(machines, starts)
+    assert found.epochs == [0.0, 5.0, 10.0]
+    assert found.counts[0] == 1
+    assert found.counts[-1] == 4
+    last = [branch for branch in found.tree() if branch[0] == 1]
+    assert [child for _, _, child in last] == [0, 1, 2, 3]
+    assert all(parent == 0 for k, parent, _ in found.tree() if k == 0)
+    places = found.embedding(neighbours=3)
+    assert [part.shape for part in places] == [(count, 2) for count in found.counts]
+
+
+def test_solutions_seen_only_on_the_way_back_are_added(starts):
+    """Starts in one well alone; the later machine has both, and the earlier one gets what it leads back to."""
+    strong = hopfield(2, 0.05)
+    found = analysis.growth([strong, strong], starts[:10])
+    assert found.counts == [1, 1]
+    assert found.parents[0].tolist() == [0]
+
+
+def test_errors(starts):
+    machine = hopfield(2, 0.05)
+    with pytest.raises(hm.errors.InvalidData, match="at least one row"):
+        analysis.landscape(machine, starts[:0])
+    with pytest.raises(hm.errors.InvalidData, match="expected shape"):
+        analysis.landscape(machine, starts[:, :5])
+    with pytest.raises(hm.errors.InvalidOption, match="method"):
+        analysis.landscape(machine, starts, method="gibbs")
+    with pytest.raises(hm.errors.InvalidData, match="at least one checkpoint"):
+        analysis.growth([], starts)
+    with pytest.raises(hm.errors.InvalidData, match="at least 4 solutions"):
+        analysis.growth([hopfield(2, 0.002)], starts).embedding()
