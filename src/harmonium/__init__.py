@@ -35,6 +35,7 @@ from .training import (
     ZeroSum,
     fit,
     losses,
+    pretrain,
 )
 
 __version__ = "0.1.0"
@@ -75,6 +76,7 @@ __all__ = [
     "losses",
     "machines",
     "meanfield",
+    "pretrain",
     "sampling",
     "save",
     "training",

@@ -2,6 +2,7 @@
 
 from .batches import Redrawn
 from .callbacks import Callback, Metric, MixingTime, Progress
+from .greedy import pretrain
 from .loop import Result, fit
 from .losses import contrastive
 from .negative import CD, PCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
@@ -40,4 +41,5 @@ __all__ = [
     "ZeroSum",
     "contrastive",
     "fit",
+    "pretrain",
 ]
