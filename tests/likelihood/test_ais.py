@@ -275,3 +275,58 @@ def test_bad_options():
         ais(machine, temperatures=[0.0, 0.7, 0.6, 1.0])
     with pytest.raises(hm.errors.InvalidOption, match="at least one"):
         betas(0)
+
+
+def scaled(machine: hm.RBM, factor: float) -> hm.RBM:
+    """The machine with weaker couplings: what an earlier checkpoint looks like."""
+    earlier = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
+    earlier.load_state_dict(machine.state_dict())
+    with torch.no_grad():
+        earlier.coupling.weight.mul_(factor)
+    return earlier
+
+
+@pytest.fixture
+def stages() -> list[hm.RBM]:
+    machine = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
+    machine.initialise(scale=1.5, seed=3)
+    return [scaled(machine, 0.3), scaled(machine, 0.7), machine]
+
+
+def test_waypoints_bracket_the_exact_value(stages):
+    *early, machine = stages
+    exact = machine.log_partition()
+    states, log_p = machine.distribution()
+    chosen = torch.multinomial(log_p.exp(), 400, replacement=True, generator=torch.Generator().manual_seed(0))
+    forward = ais(machine, runs=400, temperatures=300, waypoints=early, seed=0)
+    reverse = reverse_ais(machine, states[chosen], temperatures=300, waypoints=early, seed=0)
+    for found in (forward, reverse):
+        low, high = found.interval
+        assert low < exact < high
+        assert high - low < 0.5
+    other = ais(machine, runs=400, temperatures=300, seed=0)
+    assert not torch.equal(other.log_weights, forward.log_weights)
+
+
+def test_waypoints_may_lead_anywhere(stages):
+    """The way is free: through a machine that has nothing to do with the end, the mean weight is still Z."""
+    wild = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
+    wild.initialise(scale=0.5, seed=9)
+    found = ais(stages[-1], runs=1000, temperatures=600, waypoints=[wild], seed=1)
+    low, high = found.interval
+    assert low < stages[-1].log_partition() < high
+
+
+def test_a_way_needs_a_step_for_every_leg(stages):
+    *early, machine = stages
+    for wrong in (2, [0.0, 1.0], Adaptive(100)):
+        with pytest.raises(hm.errors.InvalidOption, match="3 legs"):
+            ais(machine, temperatures=wrong, waypoints=early)
+
+
+def test_an_estimate_along_the_run(stages):
+    *early, machine = stages
+    data = machine.sample(500, steps=50, seed=0)
+    found = estimate(machine, data, temperatures=300, waypoints=early, sampling_steps=200)
+    assert found.trustworthy
+    assert found.exact == pytest.approx(found.annealed, abs=0.1)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -163,6 +164,7 @@ def ais(
     temperatures: Temperatures = 10_000,
     base: BoltzmannMachine | Tensor | None = None,
     base_log_partition: float | None = None,
+    waypoints: Sequence[BoltzmannMachine] = (),
     remove_outliers: bool = False,
     seed: int | None = 0,
     generator: Generator | None = None,
@@ -174,6 +176,8 @@ def ais(
             which takes small steps where the distribution changes quickly.
         base: where to start: data (n, *visible), whose single-site statistics the base takes; another machine on the
             same units, such as an earlier checkpoint, with its ``base_log_partition``; by default nothing is coupled.
+        waypoints: machines on the way, such as the checkpoints of the run from early to late: the states then follow
+            learning itself, where valleys open one after the other, and arrive in proportion.
         remove_outliers: leave out runs further than 3 scaled median absolute deviations from the median log-weight.
 
     >>> import harmonium as hm
@@ -189,10 +193,9 @@ def ais(
     machine.check_normalisable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
     start, log_z = _base(machine, base, base_log_partition)
-    path = Path(machine, start)
-    state = _base_state(path, runs, generator)
-    schedule = _schedule(path, lambda: _base_state(path, runs, generator), temperatures, generator)
-    weights, _ = anneal(path, state, schedule, generator)
+    legs = _legs([start, *waypoints, machine])
+    state = _base_state(legs[0], runs, generator)
+    weights = _along(legs, state, lambda: _base_state(legs[0], runs, generator), temperatures, generator)
     outliers = outlying(weights)
     if remove_outliers:
         weights = weights[~outliers]
@@ -207,24 +210,58 @@ def reverse_ais(
     temperatures: Temperatures = 10_000,
     base: BoltzmannMachine | Tensor | None = None,
     base_log_partition: float | None = None,
+    waypoints: Sequence[BoltzmannMachine] = (),
     seed: int | None = 0,
     generator: Generator | None = None,
 ) -> Estimate:
     """ln Z from the other side: states of the model (runs, *visible) are annealed back to the base.
+
+    The arguments are those of :func:`ais`.
 
     With exact draws of the model the mean estimate lies above ln Z, so that likelihoods come out too small.
     """
     machine.check_normalisable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
     end, log_z = _base(machine, base, base_log_partition)
-    path = Path(machine, end).reversed()
+    legs = [leg.reversed() for leg in reversed(_legs([end, *waypoints, machine]))]
     visible = machine.as_states(start)
     if len(visible) == 0:
         raise InvalidData("start: expected at least one state, found none")
     machine.visible.check(visible, "start")
     state = _settle_even(machine, machine.initial_state(visible, generator), generator)
-    weights, _ = anneal(path, state, _schedule(path, lambda: state, temperatures, generator), generator)
+    weights = _along(legs, state, lambda: state, temperatures, generator)
     return Estimate(machine, weights, log_z, "reverse", outlying(weights))
+
+
+def _legs(machines: Sequence[BoltzmannMachine]) -> list[Path]:
+    """The paths from each machine to the next."""
+    for machine in machines[1:-1]:
+        machine.check_normalisable()
+    return [Path(end, start) for start, end in pairwise(machines)]
+
+
+def _along(
+    legs: Sequence[Path],
+    state: list[Tensor],
+    start: Callable[[], list[Tensor]],
+    temperatures: Temperatures,
+    generator: Generator | None,
+) -> Tensor:
+    """The log-weights (runs,) of states carried along one path after the other."""
+    if len(legs) == 1:
+        return anneal(legs[0], state, _schedule(legs[0], start, temperatures, generator), generator)[0]
+    if not isinstance(temperatures, int) or temperatures < len(legs):
+        raise InvalidOption(
+            f"temperatures: on a way of {len(legs)} legs expected at least as many steps, found {temperatures}"
+        )
+    # as many steps for a leg as it is long, in the norm of the change of the weights
+    lengths = torch.tensor([leg.length() for leg in legs], dtype=torch.float64)
+    steps = (lengths / lengths.sum().clamp_min(1e-300) * (temperatures - len(legs))).floor().long() + 1
+    total = torch.zeros(len(state[0]), dtype=torch.float64, device=state[0].device)
+    for leg, count in zip(legs, steps.tolist(), strict=True):
+        weights, state = anneal(leg, state, betas(count), generator)
+        total += weights
+    return total
 
 
 def _schedule(

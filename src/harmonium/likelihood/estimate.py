@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import NotEnumerable
 from ..machines import RBM, enumeration
-from ..sampling import parallel_tempering
-from ..sampling.path import betas
+from ..sampling import parallel_tempering, trajectory_tempering
+from ..sampling.path import betas, independent
 from .ais import Adaptive, Estimate, Temperatures, ais, reverse_ais
 from .data import checked, mean_free_energy
 
@@ -93,6 +95,7 @@ def estimate(
     *,
     runs: int = 100,
     temperatures: Temperatures = 10_000,
+    waypoints: Sequence[RBM] = (),
     samples: Tensor | None = None,
     sampling_steps: int = 1000,
     seed: int | None = 0,
@@ -103,6 +106,9 @@ def estimate(
     from parallel tempering, whose ladder has to carry states from end to end. Data and samples that know one part of
     the states only agree with each other; a shorter forward annealing from free units looks elsewhere, and as none of
     them exceeds ln Z but by chance, a higher value there proves the first one wrong.
+
+    With ``waypoints``, earlier machines of the same run from early to late, the annealing follows the run, and the
+    samples come from trajectory tempering along it: the way to measure machines whose valleys are deep.
 
     >>> import harmonium as hm
     >>> data = hm.data.load("digits", binarise="threshold")
@@ -116,15 +122,21 @@ def estimate(
     seeds = [None if seed is None else seed + k for k in range(4)]
     problems: list[str] = []
     if samples is None:
-        tempered = parallel_tempering(machine, runs, steps=sampling_steps, base=data, seed=seeds[0])
+        if waypoints:
+            start = independent(machine, data)
+            ladder = [start, *waypoints, machine]
+            tempered = trajectory_tempering(ladder, runs, steps=sampling_steps, seed=seeds[0])
+        else:
+            tempered = parallel_tempering(machine, runs, steps=sampling_steps, base=data, seed=seeds[0])
         samples = tempered.samples
         if tempered.round_trips < runs:
             problems.append(
                 f"the samples behind the reverse estimate have hardly mixed: {tempered.round_trips} round trips "
                 f"of {runs} chains"
             )
-    forward = ais(machine, runs=runs, temperatures=temperatures, base=data, seed=seeds[1])
-    reverse = reverse_ais(machine, samples, temperatures=temperatures, base=data, seed=seeds[2])
+    options: dict[str, Any] = {"temperatures": temperatures, "base": data, "waypoints": waypoints}
+    forward = ais(machine, runs=runs, seed=seeds[1], **options)
+    reverse = reverse_ais(machine, samples, seed=seeds[2], **options)
     elsewhere = ais(machine, runs=runs, temperatures=_fewer(temperatures), seed=seeds[3])
     free_energy = mean_free_energy(machine, data)
     problems += [f"forward: {problem}" for problem in forward.problems_at(_LEAST_CARRIED)]

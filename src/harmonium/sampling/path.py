@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -67,6 +68,11 @@ class Path:
         back = Path(self.base, self.target)
         back._flat_target = self._flat
         return back
+
+    def length(self) -> float:
+        """The norm of the difference of the couplings."""
+        pairs = zip(self.base.links, self.target.links, strict=True)
+        return math.sqrt(sum((b.weight - a.weight).double().square().sum().item() for a, b in pairs))
 
     def unit(self, layer: int, beta: float | Tensor) -> Unit:
         """The units of a layer at β; a tensor β of shape (K, 1, …) gives parameters with that leading shape."""
