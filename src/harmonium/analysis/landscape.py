@@ -202,14 +202,16 @@ def growth(
     >>> found.counts, found.tree()
     ([1, 2], [(0, 0, 0), (0, 0, 1)])
     """
-    by_epoch = dict(machines) if isinstance(machines, Mapping) else dict(enumerate(machines))
+    by_epoch: dict[float, BoltzmannMachine] = (
+        dict(machines) if isinstance(machines, Mapping) else {float(k): machine for k, machine in enumerate(machines)}
+    )
     if not by_epoch:
         raise InvalidData("machines: expected at least one checkpoint, found none")
     epochs = sorted(by_epoch)
     chain = [by_epoch[epoch] for epoch in epochs]
     solve = _method(method)
     found = [landscape(machine, starts, same=same, method=method, **options) for machine in chain]
-    landscapes, parents = [found[-1]], []
+    landscapes, parents = [found[-1]], list[Tensor]()
     for before, machine in zip(found[-2::-1], chain[-2::-1], strict=True):
         back = solve(machine, landscapes[0].solutions.magnetisations[0], **options)
         joined, label = _with(before, back, same)

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(status if isinstance(status, int) else 0)
 
 
-def _warn(message: Warning | str, category: type[Warning], *_: Any) -> None:
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 

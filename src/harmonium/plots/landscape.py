@@ -23,6 +23,8 @@ def solution_counts(growth: Growth, *, ax: Axes | None = None) -> Figure:
         ax.annotate(f"a tenth of the {growth.landscapes[-1].starts} starts", (growth.epochs[0], limit),
                     textcoords="offset points", xytext=(2, 3), fontsize=8, color=style.FAINT)  # fmt: skip
         ax.set_yscale("log")
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_formatter("")
         ax.set_xlabel("epoch")
         ax.set_title("Distinct solutions")
     return style.figure_of(ax)
