@@ -8,7 +8,20 @@
 torch.Size([5, 64])
 """
 
-from . import analysis, couplings, data, errors, evaluation, likelihood, machines, meanfield, sampling, training, units
+from . import (
+    analysis,
+    couplings,
+    data,
+    errors,
+    evaluation,
+    likelihood,
+    machines,
+    meanfield,
+    sampling,
+    tasks,
+    training,
+    units,
+)
 from .files import load, save
 from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from .training import (
@@ -79,6 +92,7 @@ __all__ = [
     "pretrain",
     "sampling",
     "save",
+    "tasks",
     "training",
     "units",
 ]

@@ -419,3 +419,13 @@ def test_mean_field_is_a_negative_phase_of_the_command(command, binary, tmp_path
     )  # fmt: skip
     assert outcome.status == 0, outcome.err
     assert command("resume", run, "--epochs", 3, "--no-report").status == 0
+
+
+def test_denoise_prints_a_table_and_draws(command, tmp_path):
+    run = tmp_path / "run"
+    command("train", "digits", "--hidden", "bernoulli:16", "--epochs", 3, "--run", run, "--no-report")
+    outcome = command("denoise", run, "--levels", "0.1,0.3", "-n", 20)
+    assert outcome.status == 0, outcome.err
+    assert "0.3" in outcome.out
+    assert (run / "denoise.png").exists()
+    assert command("denoise", run, "--levels", "a").err.startswith("error: levels: expected numbers")

@@ -443,6 +443,35 @@ def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, steps: i
 
 
 @app.command()
+def denoise(
+    folder: Folder,
+    data: OtherData = None,
+    levels: Annotated[
+        str | None,
+        typer.Option(metavar="P,P,…", help="Of the noise: flips of binary units, else its width. [a range]"),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=2, help="Rows to denoise, of those not seen in training.")] = 200,
+    method: Annotated[str, typer.Option(metavar="tap|naive|gibbs", help="Of inference.")] = "tap",
+    neighbours: Annotated[int, typer.Option(min=1, help="Of the baseline of nearest neighbours.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
+) -> None:
+    """Clean noisy rows with a trained machine, beside what single pixels and nearest neighbours would give."""
+    from .tasks import denoise_run
+
+    chosen = () if levels is None else tuple(_number("levels", part) for part in levels.split(","))
+    denoise_run(folder, data=data, levels=chosen, n=n, method=method, neighbours=neighbours, seed=seed)
+
+
+def _number(name: str, text: str) -> float:
+    from ..errors import InvalidOption
+
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidOption(f"{name}: expected numbers with commas between, found '{text}'") from None
+
+
+@app.command()
 def info(path: FolderOrFile) -> None:
     """Say what is in a run folder or a file: machine, training, last metrics, files."""
     from .about import describe

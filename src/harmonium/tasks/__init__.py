@@ -1,0 +1,35 @@
+"""What a trained machine is good for: denoising behind a known channel, and filling in what is missing.
+
+>>> import torch, harmonium as hm
+>>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))
+>>> channel = BinarySymmetric(0.1, values=(-1, 1))
+>>> denoise(rbm, channel.corrupt(torch.ones(5, 4), seed=0), channel).rounded.shape
+torch.Size([5, 4])
+"""
+
+from .baselines import Pointwise, nearest_neighbours
+from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
+from .comparison import DenoisingCurves, compare_denoisers
+from .denoise import denoise
+from .impute import impute
+from .observed import Evidence
+from .posterior import Posterior
+from .scores import Score, mcc, mse
+
+__all__ = [
+    "AdditiveGaussian",
+    "BinarySymmetric",
+    "Channel",
+    "DenoisingCurves",
+    "Erasure",
+    "Evidence",
+    "Pointwise",
+    "Posterior",
+    "Score",
+    "compare_denoisers",
+    "denoise",
+    "impute",
+    "mcc",
+    "mse",
+    "nearest_neighbours",
+]

@@ -1,0 +1,81 @@
+"""What denoising without a machine can do: each unit by itself, or the nearest examples."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..checks import whole
+from ..errors import InvalidData, InvalidOption
+from ..evaluation.inputs import rows
+from ..units import Unit
+from . import inference
+from .channels import Channel
+from .posterior import Posterior
+
+_TILE = 2**24  # distances at a time
+
+
+class Pointwise:
+    """The optimal pointwise estimator (OPE), eq. (45): the best that single-site statistics allow.
+
+    ``unit`` is a layer of independent units that has these statistics; :meth:`from_data` takes them from training data.
+
+    >>> from harmonium.units import Bernoulli
+    >>> from harmonium.tasks import BinarySymmetric
+    >>> estimator = Pointwise.from_data(Bernoulli(2), torch.tensor([[0.0, 1.0], [0.0, 1.0], [1.0, 1.0]]))
+    >>> estimator.estimate(torch.tensor([[0.0, 0.0]]), BinarySymmetric(0.4)).means
+    tensor([[0.3077, 0.7273]])
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+
+    @classmethod
+    def from_data(cls, unit: Unit, data: Any, pseudocount: float | None = None) -> Pointwise:
+        """From rows of training data (n, *shape), by the rule with which such a unit begins its training.
+
+        For binary units that is the empirical magnetisation, with ``pseudocount`` (default 1) of each value added.
+        """
+        own = copy.deepcopy(unit)
+        states = rows(data, "data", fewest=1).to(own.bias)
+        own.check(states)
+        own.initialise_from(states, pseudocount)
+        return cls(own)
+
+    def estimate(self, noisy: Any, channel: Channel) -> Posterior:
+        """The posterior of each unit given its own observation alone: ``noisy`` is (n, *shape)."""
+        channel.check(self.unit)
+        y = torch.as_tensor(noisy).to(self.unit.bias)
+        if y.shape[1:] != self.unit.shape or len(y) == 0:
+            raise InvalidData(f"observations: expected shape (n, {tuple(self.unit.shape)}), found {tuple(y.shape)}")
+        return inference.pointwise(self.unit, channel.log_likelihood_terms(y, self.unit))
+
+
+@torch.no_grad()
+def nearest_neighbours(train: Any, noisy: Any, *, k: int = 1) -> Tensor:
+    """The mean of the ``k`` training rows (m, *shape) nearest to each observation: (n, *shape).
+
+    Distances are Euclidean, over what was not erased (NaN); for two values that is the number of flips, and the nearest
+    row the most probable one of the training set for a binary symmetric channel.
+
+    >>> nearest_neighbours(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), torch.tensor([[1.0, 0.9]]))
+    tensor([[1., 1.]])
+    """
+    examples = rows(train, "train", fewest=1)
+    y = torch.as_tensor(noisy).to(examples)
+    if y.shape[1:] != examples.shape[1:]:
+        raise InvalidData(f"observations: expected rows like {tuple(examples.shape[1:])}, found {tuple(y.shape)}")
+    if not 1 <= whole("k", k) <= len(examples):
+        raise InvalidOption(f"k: expected a number from 1 to {len(examples)}, found {k}")
+    flat = examples.flatten(1)
+    square, found = flat.square(), []
+    for part in y.flatten(1).split(max(1, _TILE // len(flat))):
+        seen = ~torch.isnan(part)
+        distance = seen.to(flat) @ square.T - 2 * (torch.where(seen, part, 0.0) @ flat.T)
+        index = distance.argmin(1, keepdim=True) if k == 1 else distance.topk(k, largest=False).indices
+        found.append(examples[index].mean(1))
+    return torch.cat(found)

@@ -1,0 +1,204 @@
+"""Known channels: how a signal is spoilt, and what an observation says of the signal.
+
+>>> channel = BinarySymmetric(0.1)
+>>> channel.corrupt(torch.zeros(1, 8), seed=3)
+tensor([[0., 0., 1., 0., 0., 0., 0., 0.]])
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..checks import whole
+from ..errors import InvalidData, InvalidOption
+from ..units import Unit
+from .observed import Evidence, by_leaf, leaves
+
+ArrayLike = Any
+
+
+class Channel(ABC):
+    """A channel that spoils every unit independently, with a known law P(y|x)."""
+
+    #: what ``level`` is called
+    symbol: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def level(self) -> float:
+        """The strength of the noise."""
+
+    def corrupt(self, x: ArrayLike, *, seed: int | None = None, generator: Generator | None = None) -> Tensor:
+        """A signal (n, ...) after the channel: the same shape, and the same result for the same seed."""
+        signal = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x)
+        signal = signal if signal.is_floating_point() else signal.float()
+        if not bool(torch.isfinite(signal).all()):
+            raise InvalidData("signal: expected finite numbers, found NaN or infinite ones")
+        return self._noisy(signal, noise.generator(seed, signal.device) if generator is None else generator)
+
+    def check(self, unit: Unit) -> None:  # noqa: B027 (most channels take all values)
+        """Raise :class:`InvalidOption` unless the channel takes the values of these units."""
+
+    @abstractmethod
+    def log_likelihood_terms(self, y: Tensor, unit: Unit) -> Evidence:
+        """ln P(y|x) as a function of x, for observations y (n, *shape) of these units: Bx - Ax²/2, or x itself."""
+
+    @abstractmethod
+    def _noisy(self, x: Tensor, generator: Generator | None) -> Tensor: ...
+
+
+class BinarySymmetric(Channel):
+    """Each of two values is turned into the other with probability ``p``, from 0 to 0.5.
+
+    ``values`` are (0, 1), or (-1, 1) for spins. Eqs. (42)-(43) of the TAP paper, with the sign set right: the field is
+    D = (2y - 1) ln((1-p)/p) on {0, 1}, and half of that on spins, whose values are twice as far apart.
+
+    >>> from harmonium.units import Bernoulli
+    >>> BinarySymmetric(0.2).log_likelihood_terms(torch.tensor([[0.0, 1.0]]), Bernoulli(2)).B
+    tensor([[-1.3863,  1.3863]])
+    """
+
+    symbol = "p"
+
+    def __init__(self, p: float, *, values: tuple[float, float] = (0.0, 1.0)) -> None:
+        if not 0 <= p <= 0.5:
+            raise InvalidOption(f"p: expected a probability of a flip from 0 to 0.5, found {p!r}")
+        low, high = map(float, values)
+        if not -math.inf < low < high < math.inf:
+            raise InvalidOption(f"values: expected two numbers in increasing order, found {values!r}")
+        self.p, self.values = float(p), (low, high)
+
+    def __repr__(self) -> str:
+        return f"BinarySymmetric({self.p:g})"
+
+    @property
+    def level(self) -> float:
+        return self.p
+
+    def check(self, unit: Unit) -> None:
+        for leaf in leaves(unit):
+            states = leaf.support.states() if leaf.event_dims == 0 else None
+            if states is None or tuple(states.tolist()) != self.values:
+                raise InvalidOption(
+                    f"binary symmetric channel: expected units with the values {self.values[0]:g} and "
+                    f"{self.values[1]:g}, found {leaf.name()} ({leaf.support.description})"
+                )
+
+    def log_likelihood_terms(self, y: Tensor, unit: Unit) -> Evidence:
+        self._check_values(y)
+        if self.p == 0:
+            return Evidence(y, known=torch.ones_like(y, dtype=torch.bool))
+        low, high = self.values
+        strength = (math.log1p(-self.p) - math.log(self.p)) / (high - low)
+        return Evidence(y, B=torch.full_like(y, strength).where(y == high, -strength))
+
+    def _noisy(self, x: Tensor, generator: Generator | None) -> Tensor:
+        self._check_values(x)
+        flip = noise.bernoulli(torch.full_like(x, self.p), generator) > 0
+        return torch.where(flip, sum(self.values) - x, x)
+
+    def _check_values(self, x: Tensor) -> None:
+        inside = (x == self.values[0]) | (x == self.values[1])
+        if not bool(inside.all()):
+            where = tuple(torch.nonzero(~inside)[0].tolist())
+            raise InvalidData(
+                f"binary symmetric channel: expected the values {self.values[0]:g} and {self.values[1]:g}, "
+                f"found {x[where].item():g} at index {where}"
+            )
+
+
+class Erasure(Channel):
+    """Each unit is lost with probability ``rate``, and says so: what is lost is NaN. The others come through exactly.
+
+    ``event_dims=1`` erases whole vectors, for one-hot or count units.
+
+    >>> Erasure(0.5).corrupt(torch.ones(1, 6), seed=0)
+    tensor([[nan, 1., nan, nan, nan, nan]])
+    """
+
+    symbol = "erased"
+
+    def __init__(self, rate: float, *, event_dims: int = 0) -> None:
+        if not 0 <= rate <= 1:
+            raise InvalidOption(f"rate: expected a probability from 0 to 1, found {rate!r}")
+        if whole("event_dims", event_dims) < 0:
+            raise InvalidOption(f"event_dims: expected at least 0, found {event_dims}")
+        self.rate, self.event_dims = float(rate), event_dims
+
+    def __repr__(self) -> str:
+        return f"Erasure({self.rate:g})"
+
+    @property
+    def level(self) -> float:
+        return self.rate
+
+    def log_likelihood_terms(self, y: Tensor, unit: Unit) -> Evidence:
+        known = by_leaf(unit, _whole_units, ~torch.isnan(y))
+        return _fixed(y, known, unit)
+
+    def _noisy(self, x: Tensor, generator: Generator | None) -> Tensor:
+        if self.event_dims >= x.ndim:
+            raise InvalidData(f"signal: expected shape (n, ...) with units of {self.event_dims} dimensions")
+        units = x.sum(tuple(range(-self.event_dims, 0)), keepdim=True) if self.event_dims else x
+        lost = noise.bernoulli(torch.full_like(units, self.rate), generator) > 0
+        return x.masked_fill(lost, torch.nan)
+
+
+class AdditiveGaussian(Channel):
+    """y = x + ``sigma`` · N(0, 1): the field y/σ² and the quadratic term 1/σ².
+
+    >>> from harmonium.units import Spin
+    >>> AdditiveGaussian(0.5).log_likelihood_terms(torch.tensor([[0.25]]), Spin(1))
+    Evidence(values=tensor([[0.2500]]), B=tensor([[1.]]), A=tensor([[4.]]), known=None)
+    """
+
+    symbol = "σ"
+
+    def __init__(self, sigma: float) -> None:
+        if not (sigma >= 0 and math.isfinite(sigma)):
+            raise InvalidOption(f"sigma: expected a finite number of at least 0, found {sigma!r}")
+        self.sigma = float(sigma)
+
+    def __repr__(self) -> str:
+        return f"AdditiveGaussian({self.sigma:g})"
+
+    @property
+    def level(self) -> float:
+        return self.sigma
+
+    def log_likelihood_terms(self, y: Tensor, unit: Unit) -> Evidence:
+        if not bool(torch.isfinite(y).all()):
+            where = tuple(torch.nonzero(~torch.isfinite(y))[0].tolist())
+            raise InvalidData(f"observations: expected finite numbers, found {y[where].item()} at index {where}")
+        if self.sigma == 0:
+            return _fixed(y, torch.ones_like(y, dtype=torch.bool), unit)
+        variance = self.sigma**2
+        if variance * torch.finfo(y.dtype).max < max(1.0, y.abs().max().item()):
+            raise InvalidOption(f"sigma: expected 0, or so large that y/σ² is a {y.dtype}, found {self.sigma:g}")
+        return Evidence(y, B=y / variance, A=torch.full_like(y, 1 / variance))
+
+    def _noisy(self, x: Tensor, generator: Generator | None) -> Tensor:
+        return x + self.sigma * noise.normal(x, generator)
+
+
+def _whole_units(unit: Unit, known: Tensor) -> Tensor:
+    """A vector unit of which a component is missing is missing."""
+    return known.all(-1, keepdim=True).expand(known.shape) if unit.event_dims else known
+
+
+def _fixed(y: Tensor, known: Tensor, unit: Unit) -> Evidence:
+    """The values that came through without noise, which have to be possible ones."""
+    if bool(known.all()):
+        unit.check(y, "observations")
+        return Evidence(y, known=known)
+    filler = unit.mode(torch.zeros_like(y)).detach()
+    values = torch.where(known, y, filler)
+    unit.check(values, "observations")
+    return Evidence(values, known=known)

@@ -1,0 +1,159 @@
+"""The posterior of a machine's visible units, by mean field or by Gibbs sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Generator, Tensor
+
+from .. import meanfield
+from ..checks import whole
+from ..errors import InvalidOption
+from ..machines import BoltzmannMachine
+from ..units import Unit
+from .observed import Evidence, leaves, observed, posterior_machine
+from .posterior import Posterior
+
+Start = Tensor | meanfield.Solutions
+Solver = Callable[..., meanfield.Solutions]
+
+_SOLVERS: dict[str, Solver] = {"tap": meanfield.tap, "naive": meanfield.naive}
+_BLOCK = 25  # iterations between two looks at which rows are done
+_MOST_ELEMENTS = 2**24  # of the sums over chains
+_RELATIVE_ERROR = 0.1  # of a mean in units of the posterior's deviation: worth a hundred independent draws
+
+
+@torch.no_grad()
+def pointwise(layer: Unit, evidence: Evidence) -> Posterior:
+    """Each unit of a layer by itself, as if nothing were coupled."""
+    unit = observed(layer, evidence)
+    zero = torch.zeros_like(evidence.values)
+    n, device = len(evidence), evidence.values.device
+    return Posterior(
+        "pointwise",
+        unit.mean(zero),
+        unit.variance(zero),
+        converged=torch.ones(n, dtype=torch.bool, device=device),
+        iterations=torch.zeros(n, dtype=torch.int64, device=device),
+        visible=layer,
+    )
+
+
+@torch.no_grad()
+def mean_field(
+    machine: BoltzmannMachine,
+    evidence: Evidence,
+    start: Tensor,
+    method: str = "tap",
+    *,
+    damping: float = 0.5,
+    tolerance: float = 1e-8,
+    max_iterations: int = 1000,
+) -> Posterior:
+    """Naive or TAP mean field in the evidence, from the visible magnetisations ``start`` (n, *visible)."""
+    for leaf in leaves(machine.visible):
+        if leaf.event_dims and not leaf.one_hot:  # mean field takes their covariance to be that of the free unit
+            raise InvalidOption(f"{method}: expected scalar or one-hot units, found {leaf.name()}; use method='gibbs'")
+    if whole("max_iterations", max_iterations) < 1:
+        raise InvalidOption(f"max_iterations: expected at least 1, found {max_iterations}")
+    n, device = len(evidence), start.device
+    means, variances = torch.full_like(start, torch.nan), torch.full_like(start, torch.nan)
+    free_energy = torch.full((n,), torch.nan, dtype=start.dtype, device=device)
+    iterations = torch.zeros(n, dtype=torch.int64, device=device)
+    converged = torch.zeros(n, dtype=torch.bool, device=device)
+    active, done = torch.arange(n, device=device), 0
+    begin: Start = start
+    while len(active) and done < max_iterations:
+        steps = min(_BLOCK, max_iterations - done)
+        solver = partial(_SOLVERS[method], damping=damping, tolerance=tolerance, steps=steps)
+        found = _advance(solver, machine, evidence.rows(active), begin)
+        done += steps
+        means[active], variances[active] = found.magnetisations[0], found.variances[0]
+        free_energy[active] = torch.where(found.converged, found.free_energy, torch.nan)
+        iterations[active], converged[active] = done, found.converged
+        rest = ~found.converged & ~_lost(found)
+        active, begin = active[rest], found.select(rest)
+    return Posterior(method, means, variances, converged, iterations, machine.visible, free_energy)
+
+
+def _advance(solver: Solver, machine: BoltzmannMachine, evidence: Evidence, begin: Start) -> meanfield.Solutions:
+    """Some iterations of each row. A row that was lost goes on by itself: mean field may have meant another one."""
+    found = solver(posterior_machine(machine, evidence), begin)
+    lost = _lost(found)
+    if len(evidence) == 1 or not bool(lost.any()):
+        return found
+    kept, again = torch.nonzero(~lost).flatten(), torch.nonzero(lost).flatten()
+    alone = [_advance(solver, machine, evidence.rows(row), _rows(begin, row)) for row in again.split(1)]
+    return meanfield.Solutions.join([found.select(kept), *alone]).select(torch.cat([kept, again]).argsort())
+
+
+def _lost(found: meanfield.Solutions) -> Tensor:
+    return ~torch.isfinite(found.magnetisations[0]).flatten(1).all(1)
+
+
+def _rows(begin: Start, index: Tensor) -> Start:
+    return begin.select(index) if isinstance(begin, meanfield.Solutions) else begin[index]
+
+
+@torch.no_grad()
+def gibbs(
+    machine: BoltzmannMachine,
+    evidence: Evidence,
+    start: Tensor,
+    *,
+    chains: int = 4,
+    sweeps: int = 500,
+    warm_up: int = 100,
+    generator: Generator | None = None,
+) -> Posterior:
+    """Gibbs sampling in the evidence: ``chains`` of each row, ``sweeps`` after ``warm_up`` ones that do not count.
+
+    A mean is that of ⟨x⟩ given the hidden layer, which has less variance than x. Its error comes from the spread of the
+    halves of all chains; a row has converged when that is small against the posterior's own width.
+    """
+    for name, value, least in (("chains", chains, 1), ("sweeps", sweeps, 2), ("warm_up", warm_up, 0)):
+        if whole(name, value) < least:
+            raise InvalidOption(f"{name}: expected at least {least}, found {value}")
+    machine.check_normalisable()
+    size = 2 * chains * machine.visible.size
+    rows = max(1, _MOST_ELEMENTS // size)
+    parts = []
+    for first in range(0, len(evidence), rows):
+        here = slice(first, first + rows)
+        single = evidence.rows(here)
+        many = single.each(lambda x: x.repeat_interleave(chains, 0))
+        view = posterior_machine(machine, many)
+        state = view.initial_state(start[here].repeat_interleave(chains, 0), generator)
+        for _ in range(warm_up):
+            state = view.sweep(state, generator)
+        halves, spread = [], torch.zeros_like(state[0], dtype=torch.float64)
+        mean, variance = torch.empty_like(state[0]), torch.empty_like(state[0])
+        for steps in (sweeps - sweeps // 2, sweeps // 2):
+            total = torch.zeros_like(spread)
+            for _ in range(steps):
+                state = view.sweep(state, generator)
+                view.visible.mean_and_variance_(view.field(0, state), None, mean, variance)
+                total += mean
+                spread += torch.addcmul(variance, mean, mean)
+            halves.append(total / steps)
+        groups = torch.cat([x.unflatten(0, (-1, chains)) for x in halves], 1)  # (rows, 2·chains, *visible)
+        centre = groups.mean(1)
+        within = (spread.unflatten(0, (-1, chains)).mean(1) / sweeps - centre.square()).clamp_min(0.0)
+        error = groups.std(1) / (2 * chains) ** 0.5
+        within, error = single.fix(within, 0.0), single.fix(error, 0.0)  # but for the rounding of sums
+        settled = error.square().flatten(1).sum(1) <= _RELATIVE_ERROR**2 * within.flatten(1).sum(1)
+        parts.append(
+            Posterior(
+                "gibbs",
+                single.fix(centre.to(start)),
+                within.to(start),
+                settled | (error == 0).flatten(1).all(1),
+                torch.full((len(centre),), sweeps, device=start.device),
+                machine.visible,
+                error=error.to(start),
+                draws=state[0].unflatten(0, (-1, chains)),
+            )
+        )
+    return Posterior.join(parts)

@@ -1,0 +1,162 @@
+"""Layers of which something is known: the same units in a further field and quadratic term, row by row.
+
+For a known channel P(y|x) ∝ e^{Bx - Ax²/2} of each visible unit, the posterior P(x|y) ∝ P(y|x) P(x) is the same machine
+with a visible layer that has these terms added to its weight. An observation without noise fixes its unit instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor, nn
+
+from ..machines import BoltzmannMachine
+from ..units import Mixed, Tail, Unit
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a batch of observations says of each visible unit: every tensor is (n, *visible).
+
+    ``B`` and ``A`` are added to the weight as e^{Bx - Ax²/2} (``None`` where there is no such term); where ``known``,
+    the unit has the value in ``values``, and B and A say nothing.
+    """
+
+    values: Tensor
+    B: Tensor | None = None
+    A: Tensor | None = None
+    known: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def each(self, function: Callable[[Tensor], Tensor]) -> Evidence:
+        """The evidence with ``function`` applied to all of its tensors."""
+        return Evidence(*(None if x is None else function(x) for x in (self.values, self.B, self.A, self.known)))  # type: ignore[arg-type]
+
+    def fix(self, x: Tensor, value: Tensor | float | None = None) -> Tensor:
+        """``x`` with the known values (or ``value``) in their place."""
+        value = self.values if value is None else torch.as_tensor(value).to(x)
+        return x if self.known is None else torch.where(self.known, value, x)
+
+    def rows(self, index: Tensor | slice) -> Evidence:
+        """The evidence of some of the rows."""
+        return self.each(lambda x: x[index])
+
+
+class Observed(Unit):
+    """A layer of one kind of unit together with what is known of each row of a batch.
+
+    ``log_partition``, ``mean``, ``variance`` and ``sample`` are those of the posterior of a unit in the field of its
+    neighbours; all take batches of as many rows as the evidence has.
+    """
+
+    def __init__(self, unit: Unit, evidence: Evidence) -> None:
+        nn.Module.__init__(self)
+        self.unit, self.evidence = unit, evidence
+        self.shape, self.support, self.learn, self.options = unit.shape, unit.support, (), {}
+        self.event_dims, self.one_hot, self.tied_softmax = unit.event_dims, unit.one_hot, unit.tied_softmax  # type: ignore[misc]
+
+    @property
+    def bias(self) -> Tensor:  # type: ignore[override]
+        """The bias of the layer itself, what is known of it left out: (*shape)."""
+        return self.unit.bias
+
+    def tail(self) -> Tail:
+        return self.unit.tail()
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        e, value = self.evidence, self.unit.log_weight(x)
+        value = value if e.B is None else value + self._dot(e.B, x)
+        value = value if e.A is None else value - self._dot(e.A, x.square()) / 2
+        if e.known is None:
+            return value
+        other = self._site((x != e.values) & e.known, torch.any)
+        return torch.where(other, -torch.inf, torch.where(self._fixed, self.unit.log_weight(x), value))
+
+    def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        value = self.unit.log_partition(*self._terms(B, A))
+        if self.evidence.known is None:
+            return value
+        x = self.evidence.values
+        single = self.unit.log_weight(x) + self._dot(B, x)
+        single = single if A is None else single - self._dot(A, x.square()) / 2
+        return torch.where(self._fixed, single, value)
+
+    def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return self.evidence.fix(self.unit.mean(*self._terms(B, A)))
+
+    def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        return self.evidence.fix(self.unit.variance(*self._terms(B, A)), 0.0)
+
+    def mean_and_variance_(self, B: Tensor, A: Tensor | None, mean: Tensor, variance: Tensor) -> None:
+        self.unit.mean_and_variance_(*self._terms(B, A), mean, variance)
+        if self.evidence.known is not None:
+            torch.where(self.evidence.known, self.evidence.values, mean, out=mean)
+            variance.masked_fill_(self.evidence.known, 0.0)
+
+    def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
+        B, A = self._terms(B, A)
+        return self.evidence.fix(self.unit.sample(B, generator=generator, A=A))
+
+    def _terms(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The whole field and quadratic term of the units; none where the value is known, and nothing is asked."""
+        e = self.evidence
+        B = B if e.B is None else B + e.B
+        if e.A is not None:
+            A = e.A.expand(B.shape) if A is None else A + e.A
+        if e.known is None:
+            return B, A
+        return B.masked_fill(e.known, 0.0), None if A is None else A.masked_fill(e.known, 0.0)
+
+    @property
+    def _fixed(self) -> Tensor:
+        assert self.evidence.known is not None
+        return self._site(self.evidence.known, torch.all)
+
+    def _site(self, mask: Tensor, join: Callable[..., Tensor]) -> Tensor:
+        return join(mask, -1) if self.event_dims else mask
+
+
+# a view of another layer, not a kind of unit that a file or a command could name
+Unit.registry.pop(Observed.name())
+
+
+def observed(unit: Unit, evidence: Evidence) -> Unit:
+    """The layer with the evidence in its weight; of a mixed layer, each part with its own."""
+    parts = getattr(unit, "parts", None)
+    if parts is None:
+        return Observed(unit, evidence)
+    pieces, start = [], 0
+    for part in parts:
+        here, start = slice(start, start + part.size), start + part.size
+        piece = evidence.each(lambda x, here=here, part=part: x[:, here].reshape(-1, *part.shape))  # type: ignore[misc]
+        pieces.append(observed(part, piece))
+    return Mixed(*pieces)
+
+
+def posterior_machine(machine: BoltzmannMachine, evidence: Evidence) -> BoltzmannMachine:
+    """The machine whose distribution is the posterior, one for each row of the evidence: it shares all parameters."""
+    return BoltzmannMachine([observed(machine.visible, evidence), *machine.units[1:]], machine.links)
+
+
+def leaves(unit: Unit) -> Iterator[Unit]:
+    """The layers of one kind of unit that make up a layer."""
+    parts = getattr(unit, "parts", None)
+    if parts is None:
+        yield unit
+    else:
+        for part in parts:
+            yield from leaves(part)
+
+
+def by_leaf(unit: Unit, function: Callable[[Unit, Tensor], Tensor], x: Tensor) -> Tensor:
+    """``function(layer, its entries)`` for each of the :func:`leaves`, side by side again: (n, *shape) throughout."""
+    parts = getattr(unit, "parts", None)
+    if parts is None:
+        return function(unit, x)
+    pieces = x.split([part.size for part in parts], -1)
+    done = [by_leaf(p, function, y.reshape(len(x), *p.shape)) for p, y in zip(parts, pieces, strict=True)]
+    return torch.cat([y.flatten(1) for y in done], 1)

@@ -1,0 +1,86 @@
+"""What is inferred of signals from observations of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import NotEnumerable
+from ..units import Unit
+from .observed import by_leaf
+
+_MOST_STATES = 4096  # of a unit, each of which is compared with the mean
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The posterior of visible units given what was observed, a row for each observation.
+
+    ``means`` and ``variances`` are (n, *visible), NaN in rows for which the method found nothing; ``converged`` (n,)
+    says whether they can be relied on as far as the method itself can tell. ``iterations`` are those that were done;
+    mean field looks at what has converged every 25.
+    """
+
+    method: str
+    means: Tensor
+    variances: Tensor
+    converged: Tensor
+    iterations: Tensor
+    visible: Unit = field(repr=False)
+    #: of mean field: -ln Σ_x P(x) e^{Bx - Ax²/2}, P not normalised, as the method estimates it; to compare starts
+    free_energy: Tensor | None = None
+    #: of Gibbs sampling: the standard error of the means
+    error: Tensor | None = None
+    #: of Gibbs sampling: the last state of each chain, (n, chains, *visible)
+    draws: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    @property
+    def rounded(self) -> Tensor:
+        """The possible value that is nearest to each mean, for binary and one-hot units the most probable one.
+
+        It minimises the expected squared error. (n, *visible)
+        """
+        return by_leaf(self.visible, nearest, self.means)
+
+    @staticmethod
+    def join(parts: list[Posterior]) -> Posterior:
+        """The results of several calls, one after the other."""
+        names = ("means", "variances", "converged", "iterations", "free_energy", "error", "draws")
+        given = [name for name in names if getattr(parts[0], name) is not None]
+        joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in given}
+        return replace(parts[0], **joined)
+
+
+def nearest(unit: Unit, x: Tensor) -> Tensor:
+    """The value of each unit that is nearest to ``x``: (n, *shape); a tie goes to the smaller one, NaN stays.
+
+    >>> from harmonium.units import Gaussian, Poisson, Spin
+    >>> nearest(Spin(2), torch.tensor([[0.2, -0.7]])), nearest(Poisson(1), torch.tensor([[1.7]]))
+    (tensor([[ 1., -1.]]), tensor([[2.]]))
+    >>> nearest(Gaussian(1), torch.tensor([[0.3]]))
+    tensor([[0.3000]])
+    """
+    if unit.one_hot:
+        top = torch.zeros_like(x).scatter_(-1, x.argmax(-1, keepdim=True), 1.0)
+        return torch.where(torch.isnan(x), x, top)
+    number = unit.cardinality
+    if number is None:  # real numbers, or counts without end
+        return torch.where(unit.support.contains(x), x, x.round()) if not unit.event_dims else x.round()
+    if number > _MOST_STATES**unit.sites:
+        raise NotEnumerable(f"rounding: expected at most {_MOST_STATES} states a unit, found more ({unit.name()})")
+    states = unit.support.states()
+    assert states is not None
+    states = states.to(x)
+    best, value = torch.full_like(x[..., :1] if unit.event_dims else x, torch.inf), x.clone()
+    for state in states:  # one at a time: no array of all states of all units
+        distance = (x - state).square()
+        distance = distance.sum(-1, keepdim=True) if unit.event_dims else distance
+        closer = distance < best
+        best, value = torch.where(closer, distance, best), torch.where(closer, state, value)
+    return value

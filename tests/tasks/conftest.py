@@ -1,0 +1,7 @@
+"""Makes the helpers beside these tests, and the cases of the conformance suite, importable under importlib mode."""
+
+import sys
+from pathlib import Path
+
+for folder in (Path(__file__).parent, Path(__file__).parent.parent / "conformance"):
+    sys.path.insert(0, str(folder))
