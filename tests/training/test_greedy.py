@@ -42,7 +42,9 @@ def test_the_second_learns_the_hidden_states_of_the_first(data):
     with torch.no_grad():
         top.coupling.weight.copy_(machine.links[1].weight)
         top.hidden.bias.copy_(machine.units[2].bias)
-    hm.fit(top, hidden, epochs=5, seed=0, progress=False, optimizer=rate(0.3))  # its lower biases are not part of the deep machine
+    hm.fit(
+        top, hidden, epochs=5, seed=0, progress=False, optimizer=rate(0.3)
+    )  # its lower biases are not part of the deep machine
     assert hm.likelihood.exact(top).log_likelihood(hidden) > alone
 
 

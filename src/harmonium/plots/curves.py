@@ -42,20 +42,32 @@ def learning_curves(history: Sequence[dict[str, float]], *, figure: Figure | Non
 
 
 def likelihood_curve(
-    minutes: Sequence[float], values: Sequence[float], *, references: Mapping[str, float], title: str = ""
+    minutes: Sequence[float],
+    values: Sequence[float],
+    *,
+    references: Mapping[str, float],
+    final: tuple[float, float] | None = None,
+    title: str = "",
 ) -> Figure:
-    """Log-likelihood against the time of training, with lines at ``references`` to compare with."""
+    """Log-likelihood against the time of training, with lines at ``references`` to compare with.
+
+    ``final`` are the ends of a better estimate of the last value, drawn as a bar.
+    """
     if not len(minutes) or len(minutes) != len(values):
         raise InvalidData(f"likelihood curve: expected as many minutes as values, found {len(minutes)}, {len(values)}")
     with style.look():
         ax = style.axes(None, (6.4, 3.6))
         for words, value in references.items():
             ax.axhline(value, color=style.FAINT, linewidth=0.8, zorder=0)
-            ax.annotate(f"{value:.2f}  {words}", (0.99, value), xycoords=("axes fraction", "data"), ha="right",
+            ax.annotate(f"{value:.2f}  {words}", (0.01, value), xycoords=("axes fraction", "data"), ha="left",
                         va="bottom", fontsize=7, color=style.FAINT)  # fmt: skip
-        ax.plot(minutes, values, color=style.ACCENT, marker="o", markersize=3.5, linewidth=1.6)
-        ax.annotate(f"{values[-1]:.2f}", (minutes[-1], values[-1]), textcoords="offset points", xytext=(0, 6),
-                    ha="right", fontsize=8, color=style.ACCENT)  # fmt: skip
+        ax.plot(minutes, values, color=style.ACCENT, marker="o", markersize=3.5, linewidth=1.6, label="on the way")
+        if final is not None:
+            low, high = sorted(final)
+            middle = (low + high) / 2
+            ax.errorbar([minutes[-1]], [middle], [[middle - low], [high - middle]], color=style.SECOND, capsize=4,
+                        marker="_", label=f"at the end, from both sides: {low:.2f} to {high:.2f}")  # fmt: skip
+            ax.legend(loc="lower right", fontsize=8)
         ax.set_xlabel("minutes of training")
         ax.set_ylabel("log-likelihood, nats")
         ax.set_title(title, loc="left")
