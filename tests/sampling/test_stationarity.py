@@ -336,7 +336,7 @@ def after_selection(case: MachineCase, machine: hm.BoltzmannMachine, base: hm.Bo
     half = path.machine(0.5)
     start = Exact(case, half).draw(CHAINS, source)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(population, "_first", lambda *_: start)
+        patch.setattr(population, "draws", lambda *_: start)
         found = population._anneal(Path(machine, half), (0.0, 0.6, 1.0), CHAINS, 1, 1.0, source)
     return Exact(case, machine).worst(found.state)
 

@@ -7,18 +7,17 @@ anew each epoch (that of the published numbers), and *threshold*, 1 where the gr
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .. import files, likelihood, plots
+from .. import likelihood, plots
 from ..errors import unknown
-from ..machines import RBM, BoltzmannMachine
+from ..machines import BoltzmannMachine
 from ..recipe import config as schema
 from ..recipe import presets, rows, setup
-from ..training import Metric, Run
+from ..training import Metric
 from .record import Record
 
 #: epochs by scale: about two minutes, and at most a quarter of an hour, on two cores
@@ -45,32 +44,19 @@ def run(
     binarise: str = "both",
     epochs: int = 0,
     temperatures: int = 20_000,
-    along: str = "temperature",
     seed: int = 0,
 ) -> None:
-    """Train and measure, for one binarisation or both; ``epochs`` takes the place of the scale's where it is given.
-
-    ``along`` is the way of the annealing: "temperature" from the mean image, or the "run", by its checkpoints.
-    """
-    if along not in ("temperature", "run"):
-        raise unknown("way of annealing", along, ["temperature", "run"])
+    """Train and measure, for one binarisation or both; ``epochs`` takes the place of the scale's where it is given."""
     if binarise not in (*BINARISATIONS, "both"):
         raise unknown("binarisation", binarise, [*BINARISATIONS, "both"])
     presets.find(preset)
     for name in BINARISATIONS if binarise == "both" else [binarise]:
         settings = presets.find("best-fixed" if (preset, name) == ("best", "threshold") else preset)
-        _one(record, name, settings, epochs or EPOCHS[scale][name], temperatures, along, scale, seed)
+        _one(record, name, settings, epochs or EPOCHS[scale][name], temperatures, scale, seed)
 
 
 def _one(
-    record: Record,
-    name: str,
-    settings: dict[str, Any],
-    epochs: int,
-    temperatures: int,
-    along: str,
-    scale: str,
-    seed: int,
+    record: Record, name: str, settings: dict[str, Any], epochs: int, temperatures: int, scale: str, seed: int
 ) -> None:
     options: dict[str, dict[str, Any]] = {
         "data": {"source": "mnist", "binarise": BINARISATIONS[name]},
@@ -85,7 +71,7 @@ def _one(
     record.say(f"{name}: {epochs} epochs")
     watched = Metric("test_log_likelihood", _forward(test, some), every=max(1, epochs // _POINTS))
     result = setup.train(ready, record.folder / name, callbacks=[watched])
-    found = measure(ready.machine, test, record.folder / name, temperatures, along, seed)
+    found = likelihood.estimate(ready.machine, test, temperatures=temperatures, seed=seed)
     train = -likelihood.data.mean_free_energy(ready.machine, some) - found.log_partition
     minutes = result.history[-1]["seconds"] / 60
     _write(record, name, result.history, (found.from_reverse, found.from_forward))
@@ -115,15 +101,6 @@ def _one(
         f"a gap of {found.gap:.2f} nats" + "".join(f"; {problem}" for problem in found.problems),
         abs(found.gap) <= LARGEST_GAP and found.trustworthy,
     )
-
-
-def measure(
-    machine: RBM, test: Tensor, run: Path, temperatures: int, along: str = "temperature", seed: int = 0
-) -> likelihood.TwoSided:
-    """The test log-likelihood from both sides, annealed along the temperature or along the checkpoints of ``run``."""
-    kept = [files.load(path) for _, path in Run(run).trajectory()[1:-1]] if along == "run" else []
-    waypoints = [earlier for earlier in kept if isinstance(earlier, RBM)]
-    return likelihood.estimate(machine, test, temperatures=temperatures, waypoints=waypoints, seed=seed)
 
 
 def _forward(test: Tensor, base: Tensor) -> Any:

@@ -177,7 +177,8 @@ def ais(
         base: where to start: data (n, *visible), whose single-site statistics the base takes; another machine on the
             same units, such as an earlier checkpoint, with its ``base_log_partition``; by default nothing is coupled.
         waypoints: machines on the way, such as the checkpoints of the run from early to late: the states then follow
-            learning itself, where valleys open one after the other, and arrive in proportion.
+            learning itself, where valleys open one after the other. Checkpoints from a time of large steps are noisy,
+            and the way through them is longer than the straight one.
         remove_outliers: leave out runs further than 3 scaled median absolute deviations from the median log-weight.
 
     >>> import harmonium as hm

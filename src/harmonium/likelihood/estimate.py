@@ -108,7 +108,8 @@ def estimate(
     them exceeds ln Z but by chance, a higher value there proves the first one wrong.
 
     With ``waypoints``, earlier machines of the same run from early to late, the annealing follows the run, and the
-    samples come from trajectory tempering along it: the way to measure machines whose valleys are deep.
+    samples come from trajectory tempering along it. That pays where learning was slow and smooth; checkpoints from a
+    time of large steps make the way longer.
 
     >>> import harmonium as hm
     >>> data = hm.data.load("digits", binarise="threshold")
