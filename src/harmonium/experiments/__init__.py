@@ -19,6 +19,7 @@ __all__ = ["EXPERIMENTS", "SCALES", "Claim", "Record", "describe", "reproduce"]
 
 #: name: module in this package; its first line of documentation says what it is about
 EXPERIMENTS = {
+    **{f"interactions/fig{k}": f"interactions.fig{k}" for k in range(2, 12)},
     "mnist/500": "mnist_500",
 }
 SCALES = ("quick", "full")
@@ -35,7 +36,7 @@ def reproduce(name: str, scale: str, folder: str | Path, **options: Any) -> Reco
     >>> reproduce("mnist/5000", "quick", "runs/never")
     Traceback (most recent call last):
     ...
-    harmonium.errors.InvalidOption: unknown experiment 'mnist/5000': did you mean 'mnist/500'? (known: mnist/500)
+    harmonium.errors.InvalidOption: unknown experiment 'mnist/5000': did you mean 'mnist/500'? (...)
     """
     run = _module(name).run
     if scale not in SCALES:

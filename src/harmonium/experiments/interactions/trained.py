@@ -1,0 +1,192 @@
+"""The machines of figures 5 to 11: every activation function at several sizes, trained once and shared.
+
+Contrastive divergence with k = ⌈epoch/every⌉ steps and the learning rate η₀/k, mini-batches of 100, plain gradients,
+weights ±√(0.1/N), thresholds that centre the inputs. The published η₀ are not given ("as small as possible"); those of
+the quick scale are as large as all sizes bear. Each machine is a run folder, so that a further figure, or the same
+after an interruption, goes on where it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ... import data as datasets
+from ... import noise
+from ...analysis import Comparison, all_tuples, interactions, random_tuples
+from ...errors import InvalidOption
+from ...likelihood import pseudo_log_likelihood
+from ...machines import RBM
+from ...training import CD, GrowingSteps, Metric, fit
+from ...units import Bernoulli
+from ..record import Record
+from .counting import ACTIVATIONS
+
+RATES = {
+    "quick": {"Linear": 0.01, "ReLU": 0.02, "Step": 0.1, "Exponential": 0.003},
+    "full": {"Linear": 0.003, "ReLU": 0.003, "Step": 0.03, "Exponential": 0.001},
+}
+BATCH = 100
+#: random tuples of order 3, where there are too many to visit all
+TUPLES = {"quick": 20_000, "full": 500_000}
+_RARE = 0.01
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a scale means; ``rows`` 0 are all of them."""
+
+    sizes: tuple[int, ...]
+    rows: int
+    epochs: int
+    every: int
+
+
+SETTINGS = {
+    "quick": Settings(sizes=(50, 100, 200, 400), rows=20_000, epochs=10, every=5),
+    "full": Settings(sizes=(50, 100, 200, 400, 600, 800, 1000, 1200), rows=0, epochs=500, every=10),
+}
+
+
+class Machines:
+    """Trains what is asked for, and keeps it.
+
+    Args:
+        data: a binary data set, or one to be binarised at half of its range.
+        hidden: sizes such as ``"50,400"`` in the place of the scale's; ``epochs`` and ``rows`` likewise.
+        machines: the folder for the trained machines; by default one within the record's.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        scale: str,
+        data: str = "mnist",
+        hidden: str | int = "",
+        epochs: int = 0,
+        rows: int = 0,
+        machines: str = "",
+        seed: int = 0,
+    ) -> None:
+        chosen = SETTINGS[scale]
+        self.record, self.scale, self.data, self.seed = record, scale, data, seed
+        self.sizes = _sizes(hidden) if hidden else chosen.sizes
+        self.epochs, self.every, self.limit = epochs or chosen.epochs, chosen.every, rows or chosen.rows
+        self._machines: dict[tuple[str, int], RBM] = {}
+        self._found: dict[tuple[str, int, int, str, bool], Tensor] = {}
+        self.folder = Path(machines) if machines else record.folder / "machines"
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The training rows."""
+        rows = datasets.load(self.data, binarise="threshold")
+        return rows[: self.limit] if self.limit else rows
+
+    @cached_property
+    def test(self) -> Tensor:
+        """The rows that are not trained on."""
+        return datasets.load(self.data, split="test", binarise="threshold")
+
+    def size(self, published: int) -> int:
+        """The size nearest to a published one; 1200 is the largest, so that it stands for the largest here."""
+        if published >= max(SETTINGS["full"].sizes):
+            return self.sizes[-1]
+        return min(self.sizes, key=lambda size: abs(size - published))
+
+    def some(self, *published: int) -> tuple[int, ...]:
+        """The sizes that stand for published ones, each once."""
+        return tuple(dict.fromkeys(self.size(m) for m in published))
+
+    def has(self, *published: int) -> bool:
+        """Whether the published sizes themselves are there, so that a claim about them can be decided."""
+        return set(published) <= set(self.sizes)
+
+    def build(self, activation: str, size: int) -> RBM:
+        """A new machine."""
+        return RBM(Bernoulli(self.rows.shape[1]), ACTIVATIONS[activation](size))
+
+    def options(self, activation: str) -> dict[str, Any]:
+        """How it is trained: the options of ``fit``."""
+        rate = RATES[self.scale][activation]
+        return {
+            "negative": CD(1),
+            "epochs": self.epochs,
+            "batch_size": BATCH,
+            "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=rate),
+            "transforms": (),
+            "schedule": GrowingSteps(self.every),
+            "initialise": {"weights": "sign"},
+            "progress": False,
+        }
+
+    def __call__(self, activation: str, size: int) -> tuple[RBM, list[dict[str, float]]]:
+        """A trained machine and the history of its training."""
+        name = f"{self.data}-{activation.lower()}-{size}-rows-{len(self.rows)}-epochs-{self.epochs}-seed-{self.seed}"
+        machine = self.build(activation, size)
+        run = self.folder / name
+        known = (run / "config.toml").exists()
+        if not known:
+            self.record.say(f"training: {activation}, {size} hidden units, {self.epochs} epochs")
+        watched = Metric("test_pseudo_likelihood", lambda rbm: self.pseudo_likelihood(rbm, self.test))
+        result = fit(
+            machine, self.rows, run=run, resume=known, callbacks=[watched], seed=self.seed, **self.options(activation)
+        )
+        return machine, result.history
+
+    def machine(self, activation: str, size: int) -> RBM:
+        """A trained machine, read once."""
+        if (activation, size) not in self._machines:
+            self._machines[activation, size] = self(activation, size)[0]
+        return self._machines[activation, size]
+
+    def interactions(
+        self, activation: str, size: int, order: int, *, method: str = "exact", bias: bool = True
+    ) -> Tensor:
+        """All fields (N,) or couplings i < j of a trained machine, or the interactions of random tuples."""
+        key = activation, size, order, method, bias
+        if key not in self._found:
+            self._found[key] = self._interactions(*key)
+        return self._found[key]
+
+    def _interactions(self, activation: str, size: int, order: int, method: str, bias: bool) -> Tensor:
+        rbm, n = self.machine(activation, size), self.rows.shape[1]
+        if order == 2:
+            return interactions(rbm, 2, method=method)[tuple(all_tuples(n, 2).T)]
+        tuples = all_tuples(n, 1) if order == 1 else random_tuples(n, order, TUPLES[self.scale], seed=self.seed)
+        return interactions(rbm, order, tuples, method=method, bias=bias)
+
+    @cached_property
+    def live(self) -> Tensor:
+        """Which visible units are on in 1 to 99 % of the rows; the fields of the others say little but that: (N,)."""
+        mean = self.rows.mean(0)
+        return (mean >= _RARE) & (mean <= 1 - _RARE)
+
+    def compare(self, order: int, first: tuple[str, int], second: tuple[str, int], live: bool = True) -> Comparison:
+        """How interactions of one machine (activation, size) follow those of another; of fields the ``live`` or all."""
+        x, y = (self.interactions(*key, order) for key in (first, second))
+        return Comparison.of(x[self.live], y[self.live]) if order == 1 and live else Comparison.of(x, y)
+
+    def pseudo_likelihood(self, rbm: RBM, rows: Tensor, repeats: int = 1) -> float:
+        """Σ_i ln p(v_i | v_-i) in nats a row, from ``repeats`` random units of each row: the same for every machine."""
+        generator = noise.generator(self.seed)
+        values = [
+            pseudo_log_likelihood(rbm, part, exact=False, generator=generator).double().sum().item()
+            for _ in range(repeats)
+            for part in rows.split(1000)
+        ]
+        return sum(values) / (len(rows) * repeats)
+
+
+def _sizes(hidden: str | int) -> tuple[int, ...]:
+    try:
+        sizes = tuple(sorted({int(part) for part in str(hidden).split(",")}))
+    except ValueError:
+        raise InvalidOption(f"hidden: expected sizes such as '50,400', found {hidden!r}") from None
+    if sizes[0] < 1:
+        raise InvalidOption(f"hidden: expected sizes of one unit or more, found {sizes[0]}")
+    return sizes
