@@ -46,7 +46,7 @@ class Evidence:
         return self.each(lambda x: x[index])
 
 
-class Observed(Unit):
+class Observed(Unit, named=False):
     """A layer of one kind of unit together with what is known of each row of a batch.
 
     ``log_partition``, ``mean``, ``variance`` and ``sample`` are those of the posterior of a unit in the field of its
@@ -118,10 +118,6 @@ class Observed(Unit):
 
     def _site(self, mask: Tensor, join: Callable[..., Tensor]) -> Tensor:
         return join(mask, -1) if self.event_dims else mask
-
-
-# a view of another layer, not a kind of unit that a file or a command could name
-Unit.registry.pop(Observed.name())
 
 
 def observed(unit: Unit, evidence: Evidence) -> Unit:

@@ -84,8 +84,10 @@ class Unit(nn.Module):
 
     registry: ClassVar[dict[str, type[Unit]]] = {}
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, named: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if not named:  # a view of other units, not a kind that a file or a command could name
+            return
         known = Unit.registry.get(cls.name())
         ours = __name__.partition(".")[0]
         if known is not None and known.__module__.startswith(f"{ours}.") and not cls.__module__.startswith(f"{ours}."):
