@@ -20,7 +20,7 @@ from ..machines import BoltzmannMachine
 from ..meanfield import Solutions
 
 SAME = 5e-2  # two solutions are one where no visible magnetisation differs by more
-_HEALTHY, _GLASSY = 0.1, 0.5  # shares of the starts: of distinct solutions, up to which, and above which
+HEALTHY, _GLASSY = 0.1, 0.5  # shares of the starts: of distinct solutions, up to which, and above which
 _CHUNK = 4096
 
 Method = Callable[..., Solutions]
@@ -82,9 +82,9 @@ class Landscape:
             )
         if self.share > _GLASSY:
             return f"too many: {found}; nearly every start has its own, a spin glass or a memory of the data.{doubt}"
-        if self.share > _HEALTHY:
-            return f"many: {found}, more than {_HEALTHY:.0%}; the machine may begin to memorise.{doubt}"
-        return f"healthy: {found}, fewer than {_HEALTHY:.0%} of them.{doubt}"
+        if self.share > HEALTHY:
+            return f"many: {found}, more than {HEALTHY:.0%}; the machine may begin to memorise.{doubt}"
+        return f"healthy: {found}, fewer than {HEALTHY:.0%} of them.{doubt}"
 
 
 def landscape(

@@ -16,6 +16,7 @@ from .. import noise
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
 from ..sampling.path import Path, betas, draws, free, independent, uncoupled_log_partition
+from ..sampling.population import effective
 from ..units import Unit
 from .data import mean_free_energy
 
@@ -72,8 +73,7 @@ class Estimate:
     @property
     def effective_sample_size(self) -> float:
         """(Σw)²/Σw²: how many of the runs carry the estimate."""
-        w = self.log_weights
-        return math.exp(2 * torch.logsumexp(w, 0).item() - torch.logsumexp(2 * w, 0).item())
+        return effective(self.log_weights)
 
     @property
     def standard_error(self) -> float:

@@ -9,7 +9,6 @@ the mean p = a/D and the same field.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 from ..couplings import Coupling
 from ..errors import InvalidOption
 from ..units import Unit
+from ..units.base import leaves
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Layer:
         self.unit = unit
         self.parts: list[Part] = []
         start = 0
-        for leaf in _leaves(unit):
+        for leaf in leaves(unit):
             if leaf.event_dims and not leaf.tied_softmax:
                 raise InvalidOption(f"mean field expects scalar or softmax units, found the vector unit {leaf.name()}")
             self.parts.append(Part(start, leaf.sites, leaf.size // leaf.sites, leaf.tied_softmax))
@@ -71,16 +71,6 @@ class Layer:
         """What A/2 multiplies in the Legendre transform: ⟨x²⟩, which for one-hot vectors is ⟨x⟩."""
         square = torch.addcmul(c, a, a)
         return square if self.diagonal else torch.where(self._softmax.to(a.device), a, square)
-
-
-def _leaves(unit: Unit) -> Iterator[Unit]:
-    """The layers that make up a mixed one, or the layer itself."""
-    parts = getattr(unit, "parts", None)
-    if parts is None:
-        yield unit
-    else:
-        for part in parts:
-            yield from _leaves(part)
 
 
 class Link:

@@ -7,10 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..analysis import Growth, Landscape
+from ..analysis.landscape import HEALTHY
 from ..errors import InvalidData
 from . import style
-
-_HEALTHY = 0.1  # the share of the starts below which the TAP paper finds the number of solutions
 
 
 def solution_counts(growth: Growth, *, ax: Axes | None = None) -> Figure:
@@ -18,7 +17,7 @@ def solution_counts(growth: Growth, *, ax: Axes | None = None) -> Figure:
     with style.look():
         ax = style.axes(ax, (4.6, 2.8))
         ax.plot(growth.epochs, growth.counts, color=style.ACCENT, marker="o", markersize=3.5)
-        limit = _HEALTHY * growth.landscapes[-1].starts
+        limit = HEALTHY * growth.landscapes[-1].starts
         ax.axhline(limit, color=style.FAINT, linewidth=0.8, zorder=0)
         ax.annotate(f"a tenth of the {growth.landscapes[-1].starts} starts", (growth.epochs[0], limit),
                     textcoords="offset points", xytext=(2, 3), fontsize=8, color=style.FAINT)  # fmt: skip

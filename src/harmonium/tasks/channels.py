@@ -19,7 +19,8 @@ from .. import noise
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..units import Unit
-from .observed import Evidence, by_leaf, leaves
+from ..units.base import leaves
+from .observed import Evidence, by_leaf
 
 ArrayLike = Any
 

@@ -13,7 +13,8 @@ from ..checks import whole
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..units import Unit
-from .observed import Evidence, leaves, observed, posterior_machine
+from ..units.base import leaves
+from .observed import Evidence, observed, posterior_machine
 from .posterior import Posterior
 
 Start = Tensor | meanfield.Solutions

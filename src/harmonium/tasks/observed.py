@@ -6,7 +6,7 @@ with a visible layer that has these terms added to its weight. An observation wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -136,16 +136,6 @@ def observed(unit: Unit, evidence: Evidence) -> Unit:
 def posterior_machine(machine: BoltzmannMachine, evidence: Evidence) -> BoltzmannMachine:
     """The machine whose distribution is the posterior, one for each row of the evidence: it shares all parameters."""
     return BoltzmannMachine([observed(machine.visible, evidence), *machine.units[1:]], machine.links)
-
-
-def leaves(unit: Unit) -> Iterator[Unit]:
-    """The layers of one kind of unit that make up a layer."""
-    parts = getattr(unit, "parts", None)
-    if parts is None:
-        yield unit
-    else:
-        for part in parts:
-            yield from leaves(part)
 
 
 def by_leaf(unit: Unit, function: Callable[[Unit, Tensor], Tensor], x: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -372,6 +372,16 @@ def _derivative(function: Any, B: Tensor, diagonal_dims: int = 0) -> Tensor:
                 parts.append(slope[..., k])
             slope = torch.stack(parts, -1)
     return slope if tracked else slope.detach()
+
+
+def leaves(unit: Unit) -> Iterator[Unit]:
+    """The layers of one kind of unit that make up a layer: the parts of a mixed one, or the layer itself."""
+    parts = getattr(unit, "parts", None)
+    if parts is None:
+        yield unit
+    else:
+        for part in parts:
+            yield from leaves(part)
 
 
 def per_row(x: Tensor) -> Tensor:

@@ -10,23 +10,14 @@ from matplotlib.figure import Figure
 from ...plots import interaction_scatter, style
 from ..record import Record
 from .counting import NONLINEAR
-from .trained import Machines
+from .trained import Machines, on_machines
 
 _NO_RELATION = 0.8  # correlation that couplings of machines "related by a linear scaling" reach
 
 
-def run(
-    record: Record,
-    scale: str,
-    data: str = "mnist",
-    hidden: str | int = "",
-    epochs: int = 0,
-    rows: int = 0,
-    machines: str = "",
-    seed: int = 0,
-) -> None:
+@on_machines
+def run(record: Record, trained: Machines) -> None:
     """Two sizes, the same random triplets of visible units for every machine."""
-    trained = Machines(record, scale, data, hidden, epochs, rows, machines, seed)
     sizes, pairs = trained.some(400, 1200), list(combinations(NONLINEAR, 2))
     found = {
         (order, *pair, size): trained.compare(order, (pair[1], size), (pair[0], size))

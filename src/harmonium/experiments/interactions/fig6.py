@@ -11,24 +11,15 @@ from ...plots import interaction_scatter, style
 from ..record import Record
 from .counting import ACTIVATIONS, NONLINEAR
 from .fig5 import COLOURS
-from .trained import Machines
+from .trained import Machines, on_machines
 
 _NEAR = 0.9  # the published slope at M = 100 for Linear
 _STRAIGHT = 0.8  # correlation of a scatter that is a line
 
 
-def run(
-    record: Record,
-    scale: str,
-    data: str = "mnist",
-    hidden: str | int = "",
-    epochs: int = 0,
-    rows: int = 0,
-    machines: str = "",
-    seed: int = 0,
-) -> None:
+@on_machines
+def run(record: Record, trained: Machines) -> None:
     """Couplings of every size against those of the largest."""
-    trained = Machines(record, scale, data, hidden, epochs, rows, machines, seed)
     last = trained.sizes[-1]
     found: dict[tuple[str, int, int], Comparison] = {
         (activation, size, order): trained.compare(order, (activation, size), (activation, last))

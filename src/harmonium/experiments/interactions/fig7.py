@@ -9,7 +9,7 @@ from ...analysis import Comparison
 from ...plots import interaction_scatter, style
 from ..record import Record
 from .counting import ACTIVATIONS
-from .trained import Machines
+from .trained import Machines, on_machines
 
 REFERENCE = "Exponential"
 OTHERS = tuple(name for name in ACTIVATIONS if name != REFERENCE)
@@ -19,18 +19,9 @@ _NEGATIVE = -4.0  # fields of pixels that are hardly ever on
 _EQUAL = 0.1
 
 
-def run(
-    record: Record,
-    scale: str,
-    data: str = "mnist",
-    hidden: str | int = "",
-    epochs: int = 0,
-    rows: int = 0,
-    machines: str = "",
-    seed: int = 0,
-) -> None:
+@on_machines
+def run(record: Record, trained: Machines) -> None:
     """Orders 1 and 2 at three sizes."""
-    trained = Machines(record, scale, data, hidden, epochs, rows, machines, seed)
     sizes = trained.some(50, 400, 1200)
     found = {
         (order, activation, size): trained.compare(order, (activation, size), (REFERENCE, size))

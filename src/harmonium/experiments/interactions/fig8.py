@@ -11,23 +11,14 @@ from ...analysis import Comparison
 from ...plots import interaction_scatter, style
 from ..record import Record
 from .counting import NONLINEAR
-from .trained import Machines
+from .trained import Machines, on_machines
 
 _GOOD = 0.95  # correlation of "pretty good estimates"
 
 
-def run(
-    record: Record,
-    scale: str,
-    data: str = "mnist",
-    hidden: str | int = "",
-    epochs: int = 0,
-    rows: int = 0,
-    machines: str = "",
-    seed: int = 0,
-) -> None:
+@on_machines
+def run(record: Record, trained: Machines) -> None:
     """Three sizes of the non-linear machines."""
-    trained = Machines(record, scale, data, hidden, epochs, rows, machines, seed)
     sizes = trained.some(100, 400, 1200)
     found = {
         (activation, size): small_against_exact(trained, activation, size) for activation in NONLINEAR for size in sizes

@@ -11,21 +11,12 @@ from ..record import Record
 from .counting import ACTIVATIONS, NONLINEAR
 from .fig5 import COLOURS
 from .fig8 import small_against_exact
-from .trained import Machines
+from .trained import Machines, on_machines
 
 
-def run(
-    record: Record,
-    scale: str,
-    data: str = "mnist",
-    hidden: str | int = "",
-    epochs: int = 0,
-    rows: int = 0,
-    machines: str = "",
-    seed: int = 0,
-) -> None:
+@on_machines
+def run(record: Record, trained: Machines) -> None:
     """All machines."""
-    trained = Machines(record, scale, data, hidden, epochs, rows, machines, seed)
     weight = {a: [typical_weight(trained, a, m) for m in trained.sizes] for a in ACTIVATIONS}
     error = {a: [small_against_exact(trained, a, m).relative_error for m in trained.sizes] for a in NONLINEAR}
     record.table(

@@ -8,6 +8,7 @@ after an interruption, goes on where it was.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -190,3 +191,22 @@ def _sizes(hidden: str | int) -> tuple[int, ...]:
     if sizes[0] < 1:
         raise InvalidOption(f"hidden: expected sizes of one unit or more, found {sizes[0]}")
     return sizes
+
+
+def on_machines(experiment: Callable[[Record, Machines], None]) -> Callable[..., None]:
+    """An experiment on trained machines, with the options of :class:`Machines` as its own."""
+
+    def run(
+        record: Record,
+        scale: str,
+        data: str = "mnist",
+        hidden: str | int = "",
+        epochs: int = 0,
+        rows: int = 0,
+        machines: str = "",
+        seed: int = 0,
+    ) -> None:
+        experiment(record, Machines(record, scale, data, hidden, epochs, rows, machines, seed))
+
+    run.__doc__ = experiment.__doc__
+    return run
