@@ -63,9 +63,9 @@ def test_training_is_as_good_as_without_rounding() -> None:
     rows, found = _digits(), {}
     for precision in ("float32", "bfloat16"):
         rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(12))
-        hm.fit(rbm, rows, epochs=30, seed=1, progress=False, precision=precision)
+        hm.fit(rbm, rows, epochs=30, batch_size=10, seed=1, progress=False, precision=precision)
         found[precision] = rbm.log_probability(rows).mean().item()
-    assert found["float32"] > -25
+    assert found["float32"] > -21  # independent pixels: -24.5
     assert abs(found["float32"] - found["bfloat16"]) < 0.5
 
 

@@ -32,6 +32,8 @@ class Pointwise:
     """
 
     def __init__(self, unit: Unit) -> None:
+        if not isinstance(unit, Unit):
+            raise InvalidOption(f"unit: expected a layer of units (or use from_data), found {type(unit).__name__}")
         self.unit = unit
 
     @classmethod
