@@ -404,11 +404,15 @@ def evaluate(
     steps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps of the samples, from training rows.")] = 1000,
 ) -> None:
     """Measure a trained machine on the training rows and on rows it has not seen."""
+    from ..errors import InvalidOption
+    from ..evaluation.inputs import FEWEST_ROWS
     from ..recipe.rows import load_test
     from ..recipe.setup import reopen
     from ..report import evaluation, some_rows
     from . import show
 
+    if 0 < samples < FEWEST_ROWS:
+        raise InvalidOption(f"samples: expected 0 or at least {FEWEST_ROWS}, found {samples}")
     setup = reopen(folder, data)
     name, test = load_test(setup.config, setup.rows)
     train_rows = some_rows(setup.rows.train, setup.machine, 20_000)
