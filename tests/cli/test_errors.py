@@ -245,10 +245,6 @@ def test_too_few_samples_to_compare_are_refused_before_any_work(fails, tmp_path)
     fails("evaluate", tmp_path / "run", "--samples", 39, words=("samples", "at least 40", "found 39"))
 
 
-def test_unknown_precision(train):
-    train(BINARY, "--precision", "float16", words=("unknown precision 'float16'", "bfloat16"))
-
-
 READERS = [("resume", "--epochs", "9"), ("sample",), ("info",), ("evaluate",), ("report",)]
 
 
