@@ -21,6 +21,8 @@ __all__ = ["EXPERIMENTS", "SCALES", "Claim", "Record", "describe", "reproduce"]
 EXPERIMENTS = {
     **{f"interactions/fig{k}": f"interactions.fig{k}" for k in range(2, 12)},
     "mnist/500": "mnist_500",
+    **{f"tap/fig{k}": f"tap.fig{k}" for k in range(3, 8)},
+    "tap/table1": "tap.table1",
 }
 SCALES = ("quick", "full")
 

@@ -22,6 +22,8 @@ from .record import Record
 
 #: epochs by scale: about two minutes, and at most a quarter of an hour, on two cores
 EPOCHS = {"quick": {"stochastic": 50, "threshold": 50}, "full": {"stochastic": 450, "threshold": 200}}
+#: of the final annealings: with fewer the two directions agree by chance
+TEMPERATURES = {"quick": 20_000, "full": 80_000}
 BINARISATIONS = {"stochastic": "redraw", "threshold": "threshold"}
 #: test log-likelihoods in nats that were published, or measured with other programs, by binarisation
 REFERENCES = {
@@ -43,16 +45,16 @@ def run(
     preset: str = "best",
     binarise: str = "both",
     epochs: int = 0,
-    temperatures: int = 20_000,
+    temperatures: int = 0,
     seed: int = 0,
 ) -> None:
-    """Train and measure, for one binarisation or both; ``epochs`` takes the place of the scale's where it is given."""
+    """Train and measure, for one binarisation or both; ``epochs`` and ``temperatures`` instead of the scale's."""
     if binarise not in (*BINARISATIONS, "both"):
         raise unknown("binarisation", binarise, [*BINARISATIONS, "both"])
     presets.find(preset)
     for name in BINARISATIONS if binarise == "both" else [binarise]:
         settings = presets.find("best-fixed" if (preset, name) == ("best", "threshold") else preset)
-        _one(record, name, settings, epochs or EPOCHS[scale][name], temperatures, scale, seed)
+        _one(record, name, settings, epochs or EPOCHS[scale][name], temperatures or TEMPERATURES[scale], scale, seed)
 
 
 def _one(

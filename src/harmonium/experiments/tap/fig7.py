@@ -1,0 +1,187 @@
+"""Figure 7: the rows that TAP starts from and the solutions it ends in, in one plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from sklearn.neighbors import NearestNeighbors
+from torch import Tensor
+
+from ...analysis import Landscape, landscape
+from ...plots import mosaic, style
+from ..record import Record
+from .fig6 import embed
+from .trained import DATASETS, Machines, on_machines
+
+#: hidden units of the machines in the figure
+PUBLISHED = {"binary-mnist": 100, "real-mnist": 500, "cbcl": 256}
+CLASSES = (3, 6, 7)
+COLOURS = (style.ACCENT, style.SECOND, "#4f8f4a")
+_PANELS = 4  # epochs; 1, 3, 25 and 100 in the paper
+_TILES = 8  # solutions shown below each panel
+_SPREAD = 0.5  # of that of the rows
+_SHUFFLES = 999
+_CHANCE = 0.01
+
+
+@dataclass(frozen=True)
+class Explored:
+    """Solutions reached from ``rows`` at some epochs, and the places of both in the plane of the rows."""
+
+    hidden: int
+    rows: Tensor
+    labels: Tensor | None
+    epochs: list[int]
+    found: list[Landscape]
+    plane: np.ndarray
+    places: list[np.ndarray]
+
+
+@on_machines
+def run(record: Record, trained: Machines) -> None:
+    """Every set of pictures; of the digits three classes."""
+    found = {dataset: explore(record, trained, dataset) for dataset in DATASETS}
+    record.table(
+        "places",
+        [
+            {"dataset": dataset, "epoch": epoch, "x": x, "y": y, "starts": int(size)}
+            for dataset, own in found.items()
+            for epoch, part, places in zip(own.epochs, own.found, own.places, strict=True)
+            for (x, y), size in zip(places, part.sizes.tolist(), strict=True)
+        ],
+    )
+    record.figure("fig7", _figure(trained, found))
+    for dataset, own in found.items():
+        _claims(record, trained, dataset, own)
+
+
+def explore(record: Record, trained: Machines, dataset: str) -> Explored:
+    """TAP at four of the kept epochs."""
+    size = trained.size(dataset, PUBLISHED[dataset])
+    rows, labels = _starts(trained, dataset)
+    kept = trained.along(dataset, size)
+    wanted = [min(kept, key=lambda part: abs(part[0] - epoch))[0] for epoch in np.geomspace(1, kept[-1][0], _PANELS)]
+    chosen = [(epoch, machine) for epoch, machine in kept if epoch in wanted]
+    found = [landscape(machine, rows) for _, machine in chosen]
+    record.say(f"{dataset}, {size} hidden units: {found[-1].diagnosis}")
+    points = [part.solutions.magnetisations[0].flatten(1).double().cpu().numpy() for part in found]
+    data = rows.double().cpu().numpy()
+    plane, *places = embed(data, [data, *points])
+    return Explored(size, rows, labels, [epoch for epoch, _ in chosen], found, plane, places)
+
+
+def _starts(trained: Machines, dataset: str) -> tuple[Tensor, Tensor | None]:
+    """As many rows as the scale explores, of the digits those of three classes."""
+    rows, labels = trained.rows(dataset), trained.labels(dataset)
+    if dataset == "cbcl":
+        return rows[trained.probes(dataset)], None
+    assert labels is not None
+    own = torch.nonzero(torch.isin(labels, torch.tensor(CLASSES))).flatten()
+    own = own[torch.linspace(0, len(own) - 1, min(len(own), len(trained.probes(dataset)))).round().long()]
+    return rows[own], labels[own]
+
+
+def _claims(record: Record, trained: Machines, dataset: str, own: Explored) -> None:
+    counts = [len(part) for part in own.found]
+    record.claim(
+        f"{dataset}: the solutions grow from few to many",
+        ", ".join(f"{n} at epoch {epoch}" for epoch, n in zip(own.epochs, counts, strict=True)),
+        counts[-1] >= 10 * counts[0],
+    )
+    spread = [float(np.sqrt(part.var(0).sum() / own.plane.var(0).sum())) if len(part) else 0.0 for part in own.places]
+    record.claim(
+        f"{dataset}: they keep a spread distribution over the data",
+        "standard deviation in the plane, that of the rows as one: "
+        + ", ".join(f"{value:.2f} at epoch {epoch}" for epoch, value in zip(own.epochs, spread, strict=True)),
+        spread[-1] >= _SPREAD,
+    )
+    data = own.rows.double().cpu().numpy()
+    points = own.found[-1].solutions.magnetisations[0].flatten(1).double().cpu().numpy()
+    tree = NearestNeighbors(n_neighbors=2).fit(data)
+    between = float(np.median(tree.kneighbors(data)[0][:, 1]))
+    away = float(np.median(tree.kneighbors(points)[0][:, 0])) if len(points) else float("nan")
+    record.claim(
+        f"{dataset}: they lie within dense regions of the data",
+        f"the median solution is {away:.2f} from the nearest row; rows are {between:.2f} from each other",
+        away <= between,
+    )
+    if own.labels is None:
+        return
+    share, chance = likeness(own.found[-1].basin, own.labels, trained.seed)
+    base = _same_class(torch.zeros_like(own.labels), own.labels)
+    record.claim(
+        f"{dataset}: solutions are attractors that gather rows alike",
+        f"two rows of one basin are of one class in {share:.0%} of the cases, any two rows in {base:.0%}; "
+        f"by chance as often in {chance:.3f} of shuffles",
+        chance <= _CHANCE,
+    )
+
+
+def likeness(basin: Tensor, labels: Tensor, seed: int = 0) -> tuple[float, float]:
+    """How often two starts of one basin are of one class, and how often shuffled labels do as well."""
+    reached = basin >= 0
+    basin, labels = basin[reached], labels[reached]
+    own = _same_class(basin, labels)
+    generator = torch.Generator().manual_seed(seed)
+    shuffled = (labels[torch.randperm(len(labels), generator=generator)] for _ in range(_SHUFFLES))
+    beyond = sum(not _same_class(basin, other) < own for other in shuffled)
+    return own, (beyond + 1) / (_SHUFFLES + 1)
+
+
+def _same_class(basin: Tensor, labels: Tensor) -> float:
+    """Of all pairs that share a basin, the share that also shares a class; NaN where there is no pair."""
+    if len(basin) == 0:
+        return float("nan")
+    classes = torch.unique(labels, return_inverse=True)[1]
+    both = torch.zeros(int(basin.max()) + 1, int(classes.max()) + 1, dtype=torch.float64)
+    both.index_put_((basin, classes), torch.ones(len(basin), dtype=torch.float64), accumulate=True)
+    alike, pairs = (float((n * (n - 1)).sum()) for n in (both, both.sum(1)))
+    return alike / pairs if pairs else float("nan")
+
+
+def _figure(trained: Machines, found: dict[str, Explored]) -> Figure:
+    with style.look():
+        columns = max(len(own.epochs) for own in found.values())
+        figure = Figure(figsize=(2.9 * columns, 3.3 * len(found)), layout="constrained")
+        grid = figure.subplots(2 * len(found), columns, height_ratios=[7, 1] * len(found), squeeze=False)
+        for k, (dataset, own) in enumerate(found.items()):
+            above, below = grid[2 * k], grid[2 * k + 1]
+            for ax, strip, epoch, part, places in zip(above, below, own.epochs, own.found, own.places, strict=False):
+                _plane(ax, own, places)
+                ax.set_title(f"epoch {epoch}: {len(part)}")
+                _strip(strip, part, trained.image(dataset), DATASETS[dataset].ink, trained.seed)
+            above[0].set_ylabel(f"{dataset}, $N_h$ = {own.hidden}")
+            for ax in (*above[len(own.epochs) :], *below[len(own.epochs) :]):
+                ax.set_visible(False)
+        grid[0, 0].legend(fontsize=7, markerscale=2, handletextpad=0.1, loc="best")
+    return figure
+
+
+def _plane(ax: Axes, own: Explored, places: np.ndarray) -> None:
+    def dots(points: np.ndarray, size: float, colour: str, label: str, alpha: float = 0.5) -> None:
+        ax.scatter(points[:, 0], points[:, 1], s=size, color=colour, alpha=alpha, linewidths=0, label=label)
+
+    if own.labels is None:
+        dots(own.plane, 4, style.SECOND, "rows")
+    else:
+        for digit, colour in zip(CLASSES, COLOURS, strict=True):
+            dots(own.plane[own.labels.numpy() == digit], 4, colour, f"digits ‘{digit}’")
+    dots(places, 7, "black", "solutions", alpha=1.0)
+    ax.set_xticks([])
+    ax.set_yticks([])
+
+
+def _strip(ax: Axes, part: Landscape, image: tuple[int, int, int], ink: bool, seed: int) -> None:
+    """A random choice of the solutions as pictures, all of one size."""
+    ax.set_axis_off()
+    if not len(part):
+        return
+    chosen = torch.randperm(len(part), generator=torch.Generator().manual_seed(seed))[:_TILES]
+    pictures = part.solutions.magnetisations[0][chosen].view(-1, *image)
+    drawn = mosaic(pictures, columns=len(chosen), limits=(0.0, 1.0), ink=ink)
+    ax.imshow(drawn, interpolation="nearest")
+    ax.set_xlim(0, drawn.shape[1] * _TILES / len(chosen))

@@ -1,0 +1,68 @@
+"""Table I: the settings of training, and that each of them trains."""
+
+from __future__ import annotations
+
+import math
+
+from ..record import Record
+from .fig3 import measure
+from .trained import DATASETS, SETTINGS, Machines, on_machines
+
+
+@on_machines
+def run(record: Record, trained: Machines) -> None:
+    """The settings as a table, those published and those of this scale; every machine before and after training."""
+    scales = dict.fromkeys(["full", trained.scale])
+    record.table("table1", [_row(trained, scale, dataset) for scale in scales for dataset in DATASETS])
+    record.table("trained", [row for dataset in DATASETS for row in _trained(record, trained, dataset)])
+
+
+def _row(trained: Machines, scale: str, dataset: str) -> dict[str, object]:
+    chosen, machine = SETTINGS[scale][dataset], trained.build(dataset, 1)
+    first, last = chosen.rate
+    return {
+        "scale": scale,
+        "dataset": dataset,
+        "N_v": machine.visible.size,
+        "N_h": " ".join(str(size) for size in chosen.sizes),
+        "M": chosen.batch,
+        "K": chosen.starts,
+        "visible": machine.visible.name(),
+        "hidden": machine.hidden.name(),
+        "regularisation": "l2",
+        "gamma": f"{first:g}" if first == last else f"{first:g} to {last:g}",
+        "epsilon": chosen.decay,
+        "eta": chosen.momentum,
+        "rows": chosen.rows or "all",
+        "epochs": chosen.epochs,
+        "iterations": chosen.iterations,
+        "tolerance": "" if chosen.tolerance is None else chosen.tolerance,
+        "centred": chosen.centred,
+    }
+
+
+def _trained(record: Record, trained: Machines, dataset: str) -> list[dict[str, object]]:
+    probes = trained.rows(dataset)[trained.probes(dataset)]
+    rows = []
+    for size in trained.sizes(dataset):
+        kept = trained.along(dataset, size)
+        start, end = (measure(epoch, machine, probes) for epoch, machine in (kept[0], kept[-1]))
+        finite = all(bool(p.isfinite().all()) for _, machine in kept for p in machine.parameters())
+        change = (end.value - start.value) / math.hypot(start.error, end.error)
+        record.claim(
+            f"{dataset}, N_h = {size}: these settings raise the TAP log-likelihood and all stays finite",
+            f"{start.value:.4f} to {end.value:.4f} nats a unit, {change:+.0f} standard errors; {end.converged:.0%} of "
+            f"the starts converge; parameters {'finite' if finite else 'not finite'} at all {len(kept)} kept epochs",
+            finite and end.value > start.value,
+        )
+        rows.append({
+            "dataset": dataset,
+            "hidden": size,
+            "before": start.value,
+            "after": end.value,
+            "standard_error": end.error,
+            "solutions": end.solutions,
+            "converged": end.converged,
+            "seconds": trained.history(dataset, size)[-1]["seconds"],
+        })  # fmt: skip
+    return rows

@@ -1,0 +1,252 @@
+"""The machines of figures 3 to 9: three sets of pictures at several sizes, trained with TAP once and shared.
+
+The full scale is that of Table I. Where the paper is silent: weights begin as N(0, 10⁻⁶), visible parameters as those
+of free units with the data's single-site statistics, momentum is that of the update of the weights, the rate of
+real-MNIST falls linearly, and the fixed points start at the rows of every batch, eqs. (36)-(37). Starts that persist
+from step to step do not do: they gather in a few solutions, and what else the machine holds goes unseen.
+
+The quick scale has fewer rows and epochs at larger rates, and few iterations for each step. For faces, whose pixels are
+far from zero on average, its gradients are centred. Each machine is a run folder, so that a further figure, or the same
+after an interruption, goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from ... import data as datasets
+from ... import files
+from ...data.loading import Binarise
+from ...errors import unknown
+from ...machines import RBM
+from ...training import L2, Centred, Clock, MeanField, Run, Setting, fit
+from ...units import Bernoulli, TruncatedGaussBernoulli, TruncatedGaussian, Unit
+from ..options import parse_sizes, with_options_of
+from ..record import Record
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """A set of pictures and the units that see them."""
+
+    source: str
+    binarise: Binarise | None
+    visible: Callable[[int], Unit]
+    ink: bool = True  # whether large values are drawn dark
+
+
+DATASETS: dict[str, Pictures] = {
+    "binary-mnist": Pictures("mnist", "threshold", Bernoulli),
+    "real-mnist": Pictures(
+        "mnist", None, lambda n: TruncatedGaussBernoulli(n, learn=("bias", "precision", "log_odds"))
+    ),
+    "cbcl": Pictures("cbcl-faces", None, lambda n: TruncatedGaussian(n, learn=("bias", "precision")), ink=False),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A column of Table I, and what it leaves out; ``rows`` 0 are all of them."""
+
+    sizes: tuple[int, ...]
+    batch: int  # M
+    starts: int  # K
+    rate: tuple[float, float]  # γ, of the first and of the last step
+    decay: float  # ε, of ℓ2
+    momentum: float  # η
+    rows: int = 0
+    epochs: int = 100
+    iterations: int = 100  # for each step, or fewer where the tolerance is met
+    tolerance: float | None = 1e-8
+    centred: bool = False
+    pseudocount: float | None = None  # of the starting values
+    probes: int = 10_000  # rows from which the landscape is explored
+
+
+SETTINGS: dict[str, Mapping[str, Settings]] = {
+    "full": {
+        "binary-mnist": Settings((25, 50, 100, 500), 100, 100, (0.005, 0.005), 0.001, 0.5),
+        "real-mnist": Settings((100, 500), 100, 100, (1e-2, 1e-5), 0.001, 0.5, pseudocount=60.0),
+        "cbcl": Settings((256,), 20, 20, (0.005, 0.005), 0.01, 0.5, probes=2400),
+    },
+    "quick": {
+        "binary-mnist": Settings(
+            (25, 50, 100, 200), 100, 100, (0.05, 0.05), 0.001, 0.5,
+            rows=5000, epochs=25, iterations=10, tolerance=None, probes=1000,
+        ),
+        "real-mnist": Settings(
+            (50, 100), 100, 100, (0.1, 0.1), 0.001, 0.5,
+            rows=3000, epochs=20, iterations=5, tolerance=None, pseudocount=30.0, probes=300,
+        ),
+        "cbcl": Settings(
+            (100,), 20, 20, (0.3, 0.3), 0.01, 0.5,
+            epochs=12, iterations=5, tolerance=None, centred=True, probes=500,
+        ),
+    },
+}  # fmt: skip
+
+
+class Machines:
+    """Trains what is asked for, and keeps it.
+
+    Args:
+        data: a set of pictures in the place of MNIST and of CBCL.
+        hidden: sizes such as ``"50,400"`` in the place of the scale's; ``epochs`` and ``rows`` likewise.
+        machines: the folder for the trained machines; by default one within the record's.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        scale: str,
+        data: str = "",
+        hidden: str | int = "",
+        epochs: int = 0,
+        rows: int = 0,
+        machines: str = "",
+        seed: int = 0,
+    ) -> None:
+        self.record, self.scale, self.data, self.seed = record, scale, data, seed
+        self._hidden, self._epochs, self._limit = parse_sizes(hidden) if hidden else (), epochs, rows
+        self.folder = Path(machines) if machines else record.folder / "machines"
+        self._load = cache(self._read)  # of this object, and gone with it
+        self._done: dict[tuple[str, int], tuple[RBM, list[dict[str, float]]]] = {}
+
+    # -- data -----------------------------------------------------------------------------------------------
+
+    def settings(self, dataset: str) -> Settings:
+        """How machines of a data set are trained at this scale."""
+        if dataset not in DATASETS:
+            raise unknown("data set of the TAP experiments", dataset, DATASETS)
+        return SETTINGS[self.scale][dataset]
+
+    def source(self, dataset: str) -> str:
+        """The name of the set of pictures."""
+        return self.data or DATASETS[dataset].source
+
+    def rows(self, dataset: str) -> Tensor:
+        """The training rows: (n, pixels)."""
+        return self._load(dataset, "train")[0]
+
+    def test(self, dataset: str) -> Tensor:
+        """The rows that are not trained on: (n, pixels)."""
+        return self._load(dataset, "test")[0]
+
+    def labels(self, dataset: str) -> Tensor | None:
+        """The classes of the training rows, where there are any: (n,)."""
+        return self._load(dataset, "train")[1]
+
+    def probes(self, dataset: str) -> Tensor:
+        """The numbers of the training rows from which the landscape is explored, evenly spread: (n,)."""
+        rows = len(self.rows(dataset))
+        return torch.linspace(0, rows - 1, min(rows, self.settings(dataset).probes)).round().long()
+
+    def published_probes(self, dataset: str) -> Tensor:
+        """As many of the rows of the training set as the paper explores the landscape from: (n, pixels)."""
+        return self._load(dataset, "train", SETTINGS["full"][dataset].probes)[0]
+
+    def image(self, dataset: str) -> tuple[int, int, int]:
+        """How a row is a picture: (channels, height, width)."""
+        return cast("tuple[int, int, int]", datasets.info(self.source(dataset)).shape)
+
+    def _read(self, dataset: str, split: str, limit: int | None = None) -> tuple[Tensor, Tensor | None]:
+        chosen, source = self.settings(dataset), self.source(dataset)
+        if limit is None and split == "train":
+            limit = self._limit or chosen.rows or None
+        binarise = DATASETS[dataset].binarise
+        if datasets.info(source).has_labels:
+            rows, labels = datasets.load(source, split=split, binarise=binarise, labels=True)
+            return rows[:limit], labels[:limit]
+        return datasets.load(source, split=split, binarise=binarise)[:limit], None
+
+    # -- machines -------------------------------------------------------------------------------------------
+
+    def sizes(self, dataset: str) -> tuple[int, ...]:
+        """Numbers of hidden units, ascending."""
+        return self._hidden or self.settings(dataset).sizes
+
+    def size(self, dataset: str, published: int) -> int:
+        """The size nearest to a published one."""
+        return min(self.sizes(dataset), key=lambda size: abs(size - published))
+
+    def epochs(self, dataset: str) -> int:
+        """How long machines of a data set are trained."""
+        return self._epochs or self.settings(dataset).epochs
+
+    def machine(self, dataset: str, hidden: int) -> RBM:
+        """A trained machine."""
+        return self._trained(dataset, hidden)[0]
+
+    def history(self, dataset: str, hidden: int) -> list[dict[str, float]]:
+        """The metrics of its training, a row for each epoch."""
+        return self._trained(dataset, hidden)[1]
+
+    def along(self, dataset: str, hidden: int) -> list[tuple[int, RBM]]:
+        """The machine at the epochs that were kept, from 0 (not trained) to the last."""
+        self._trained(dataset, hidden)
+        kept = Run(self._run(dataset, hidden)).trajectory()
+        return [(epoch, cast("RBM", files.load(path))) for epoch, path in kept]
+
+    def build(self, dataset: str, hidden: int) -> RBM:
+        """A new machine."""
+        return RBM(DATASETS[dataset].visible(self.rows(dataset).shape[1]), Bernoulli(hidden))
+
+    def options(self, dataset: str, machine: RBM) -> dict[str, Any]:
+        """How it is trained: the options of ``fit``."""
+        chosen = self.settings(dataset)
+        first, last = chosen.rate
+
+        def falling(clock: Clock) -> Setting:
+            return Setting(rate=1 + (last / first - 1) * clock.fraction)
+
+        return {
+            "negative": MeanField(
+                chosen.iterations, starts=chosen.starts, tolerance=chosen.tolerance, persistent=False
+            ),
+            "epochs": self.epochs(dataset),
+            "batch_size": chosen.batch,
+            "optimizer": torch.optim.SGD(self._groups(chosen, machine), lr=first),
+            "transforms": (L2(chosen.decay), *([Centred()] if chosen.centred else [])),
+            "schedule": falling,
+            "initialise": {"scale": 1e-3, "pseudocount": chosen.pseudocount},
+            "progress": False,
+        }
+
+    @staticmethod
+    def _groups(chosen: Settings, machine: RBM) -> list[dict[str, Any]]:
+        """Alg. 2 gives momentum to the weights alone. A centred gradient moves the biases with the weights, c by -Wᵀμ,
+        which it can only do at the same pace: then all have it."""
+        weights = machine.coupling.weight
+        others = [p for p in machine.parameters() if p is not weights and p.requires_grad]
+        return [
+            {"params": [weights], "momentum": chosen.momentum},
+            {"params": others, "momentum": chosen.momentum if chosen.centred else 0.0},
+        ]
+
+    def _run(self, dataset: str, hidden: int) -> Path:
+        rows, epochs = len(self.rows(dataset)), self.epochs(dataset)
+        own = f"-of-{self.data}" if self.data else ""
+        return self.folder / f"{dataset}{own}-{hidden}-{self.scale}-rows-{rows}-epochs-{epochs}-seed-{self.seed}"
+
+    def _trained(self, dataset: str, hidden: int) -> tuple[RBM, list[dict[str, float]]]:
+        key = dataset, hidden
+        if key not in self._done:
+            run, machine = self._run(dataset, hidden), self.build(dataset, hidden)
+            known = Run(run).exists()
+            if not known:
+                self.record.say(f"training: {dataset}, {hidden} hidden units, {self.epochs(dataset)} epochs")
+            options = self.options(dataset, machine)
+            result = fit(machine, self.rows(dataset), run=run, resume=known, seed=self.seed, **options)
+            self._done[key] = machine, result.history
+        return self._done[key]
+
+
+#: makes an experiment of a function of a record and machines
+on_machines = with_options_of(Machines)
