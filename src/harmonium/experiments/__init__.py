@@ -20,6 +20,8 @@ __all__ = ["EXPERIMENTS", "SCALES", "Claim", "Record", "describe", "reproduce"]
 #: name: module in this package; its first line of documentation says what it is about
 EXPERIMENTS = {
     **{f"interactions/fig{k}": f"interactions.fig{k}" for k in range(2, 12)},
+    "interactions/proteins": "interactions.proteins",
+    "interactions/spikes": "interactions.spikes",
     "mnist/500": "mnist_500",
     **{f"tap/fig{k}": f"tap.fig{k}" for k in range(3, 8)},
     "tap/table1": "tap.table1",

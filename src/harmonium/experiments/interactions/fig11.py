@@ -11,7 +11,7 @@ from ...plots import interaction_strength, style
 from ..record import Record
 from .counting import NONLINEAR
 from .fig9 import typical_weight
-from .trained import Machines
+from .trained import Machines, on_machines
 
 ORDERS = (1, 2, 3)
 PUBLISHED_WEIGHT = 0.035
@@ -19,19 +19,9 @@ _SAME_ORDER = 3.0  # factor within which two numbers are "roughly of the same or
 _STRAIGHT = 0.98  # correlation of ln(strength) with the order
 
 
-def run(
-    record: Record,
-    scale: str,
-    data: str = "mnist",
-    hidden: str | int = "",
-    epochs: int = 0,
-    rows: int = 0,
-    machines: str = "",
-    halves: str = "Exponential",
-    seed: int = 0,
-) -> None:
+@on_machines
+def run(record: Record, trained: Machines, halves: str = "Exponential") -> None:
     """Two sizes of the non-linear machines, and one kind of them trained on two ``halves`` of the rows."""
-    trained = Machines(record, scale, data, hidden, epochs, rows, machines, seed)
     sizes = trained.some(400, 1200)
     if len(sizes) == 1 and len(trained.sizes) > 1:  # two sizes for what grows with M
         sizes = (trained.sizes[-2], *sizes)

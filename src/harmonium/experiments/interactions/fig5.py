@@ -12,7 +12,7 @@ from ...likelihood import ais
 from ...plots import style
 from ..record import Record
 from .counting import ACTIVATIONS, NONLINEAR
-from .trained import Machines
+from .trained import Machines, on_machines
 
 TEMPERATURES = {"quick": 1000, "full": 14_000}
 COLOURS = dict(zip(ACTIVATIONS, (style.ACCENT, style.SECOND, "#4f8f4a", "#8a5aa8"), strict=True))
@@ -23,26 +23,16 @@ _RESEMBLES = 0.05
 Row = dict[str, float | str]
 
 
-def run(
-    record: Record,
-    scale: str,
-    data: str = "mnist",
-    hidden: str | int = "",
-    epochs: int = 0,
-    rows: int = 0,
-    machines: str = "",
-    temperatures: int = 0,
-    seed: int = 0,
-) -> None:
+@on_machines
+def run(record: Record, trained: Machines, temperatures: int = 0) -> None:
     """Train every machine and measure it on the test rows; ``temperatures`` of the annealing as the scale says."""
-    trained = Machines(record, scale, data, hidden, epochs, rows, machines, seed)
-    steps = temperatures or TEMPERATURES[scale]
+    steps, scale = temperatures or TEMPERATURES[trained.scale], trained.scale
     curves: dict[tuple[str, int], list[dict[str, float]]] = {}
     found: dict[tuple[str, int], Row] = {}
     for activation in ACTIVATIONS:
         for size in trained.sizes:
             rbm, curves[activation, size] = trained(activation, size)
-            estimate = ais(rbm, temperatures=steps, base=trained.rows, remove_outliers=True, seed=seed)
+            estimate = ais(rbm, temperatures=steps, base=trained.rows, remove_outliers=True, seed=trained.seed)
             low, high = (estimate.value - end for end in reversed(estimate.interval))
             value = estimate.log_likelihood(trained.test)
             found[activation, size] = {

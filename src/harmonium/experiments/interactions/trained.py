@@ -8,7 +8,6 @@ after an interruption, goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,11 +19,11 @@ from torch import Tensor
 from ... import data as datasets
 from ... import noise
 from ...analysis import Comparison, all_tuples, interactions, random_tuples
-from ...errors import InvalidOption
 from ...likelihood import pseudo_log_likelihood
 from ...machines import RBM
 from ...training import CD, GrowingSteps, Metric, fit
 from ...units import Bernoulli
+from ..options import parse_sizes, with_options_of
 from ..record import Record
 from .counting import ACTIVATIONS
 
@@ -49,7 +48,7 @@ class Settings:
 
 
 SETTINGS = {
-    "quick": Settings(sizes=(50, 100, 200, 400), rows=20_000, epochs=10, every=5),
+    "quick": Settings(sizes=(50, 100, 200, 400), rows=0, epochs=10, every=5),
     "full": Settings(sizes=(50, 100, 200, 400, 600, 800, 1000, 1200), rows=0, epochs=500, every=10),
 }
 
@@ -76,7 +75,7 @@ class Machines:
     ) -> None:
         chosen = SETTINGS[scale]
         self.record, self.scale, self.data, self.seed = record, scale, data, seed
-        self.sizes = _sizes(hidden) if hidden else chosen.sizes
+        self.sizes = parse_sizes(hidden) if hidden else chosen.sizes
         self.epochs, self.every, self.limit = epochs or chosen.epochs, chosen.every, rows or chosen.rows
         self._machines: dict[tuple[str, int], RBM] = {}
         self._found: dict[tuple[str, int, int, str, bool], Tensor] = {}
@@ -183,30 +182,5 @@ class Machines:
         return sum(values) / (len(rows) * repeats)
 
 
-def _sizes(hidden: str | int) -> tuple[int, ...]:
-    try:
-        sizes = tuple(sorted({int(part) for part in str(hidden).split(",")}))
-    except ValueError:
-        raise InvalidOption(f"hidden: expected sizes such as '50,400', found {hidden!r}") from None
-    if sizes[0] < 1:
-        raise InvalidOption(f"hidden: expected sizes of one unit or more, found {sizes[0]}")
-    return sizes
-
-
-def on_machines(experiment: Callable[[Record, Machines], None]) -> Callable[..., None]:
-    """An experiment on trained machines, with the options of :class:`Machines` as its own."""
-
-    def run(
-        record: Record,
-        scale: str,
-        data: str = "mnist",
-        hidden: str | int = "",
-        epochs: int = 0,
-        rows: int = 0,
-        machines: str = "",
-        seed: int = 0,
-    ) -> None:
-        experiment(record, Machines(record, scale, data, hidden, epochs, rows, machines, seed))
-
-    run.__doc__ = experiment.__doc__
-    return run
+#: makes an experiment of a function of a record and machines
+on_machines = with_options_of(Machines)

@@ -1,0 +1,151 @@
+"""The examples on proteins and spikes: their parts on what is known, and small runs where the data are at hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import product
+
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium.experiments import Record
+from harmonium.experiments.interactions import proteins, spikes
+
+
+def alignment(n: int, sites: int, letters: int, seed: int) -> torch.Tensor:
+    codes = torch.randint(letters, (n, sites), generator=torch.Generator().manual_seed(seed))
+    return torch.nn.functional.one_hot(codes, letters)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "options"),
+    [
+        (proteins, "protein-ww", {"size": 3, "epochs": 1, "rows": 200}),
+        (spikes, "spikes-15", {"data": "spikes-15", "epochs": 1, "rows": 300, "sweeps": 2}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::harmonium.errors.NotMixed")
+def test_runs(module, name, options, tmp_path):
+    try:
+        hm.data.load(name, split="test")
+    except hm.errors.DataNotFound as missing:
+        pytest.skip(str(missing))
+    record = Record(name, "quick", tmp_path)
+    module.run(record, "quick", **options)
+    record.close()
+    assert next(iter(tmp_path.glob("*.png"))).read_bytes().startswith(b"\x89PNG")
+    for path in tmp_path.glob("*.csv"):
+        with path.open(encoding="utf-8") as file:
+            assert list(csv.DictReader(file))
+    verdict = json.loads((tmp_path / "verdict.json").read_text(encoding="utf-8"))
+    assert all(claim["measured"] for claim in verdict["claims"])
+
+
+def test_hidden_units_have_to_be_known(tmp_path):
+    with pytest.raises(hm.errors.InvalidOption, match="Gaussian, ReLU"):
+        proteins.run(Record("x", "quick", tmp_path), "quick", hidden="relu")
+
+
+# -- the structure -------------------------------------------------------------------------------------------------
+
+
+def test_places_are_those_of_a_chain():
+    """β carbons of neighbours in a chain are 4 to 7 Å apart; none are nearer than that anywhere."""
+    places = torch.tensor(proteins.CARBONS, dtype=torch.float64)
+    distance = torch.cdist(places, places)
+    assert len(places) == len(proteins.PIN1)
+    steps = distance.diagonal(1)
+    assert steps.min() > 4 and steps.max() < 7
+    assert distance.fill_diagonal_(99).min() > 3.5
+
+
+def test_touching():
+    near = proteins.touching()
+    assert torch.equal(near, near.T) and not near.diagonal().any()
+    assert not (proteins.touching(6.0) & ~near).any()
+    assert proteins.touching(0.1).sum() == 0
+
+
+# -- scores --------------------------------------------------------------------------------------------------------
+
+
+def test_weights_by_counting():
+    rows = alignment(60, 10, 2, seed=0)
+    rows[40:] = rows[:20]  # copies
+    codes = rows.argmax(-1)
+    for alike in (0.7, 0.8, 1.0):
+        number = [sum(int((a == b).sum()) >= 10 * alike for b in codes) for a in codes]
+        assert proteins.weights(rows, alike).tolist() == pytest.approx([1 / n for n in number])
+
+
+def test_mutual_information_by_counting():
+    rows = alignment(50, 3, 4, seed=1)
+    rows[:, 2] = rows[:, 0]
+    weight = torch.rand(50, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    found = proteins.mutual_information(rows, weight)
+    share, codes = weight / weight.sum(), rows.argmax(-1)
+    for i, j in product(range(3), repeat=2):
+        expected = 0.0
+        for a, b in product(range(4), repeat=2):
+            first, second = codes[:, i] == a, codes[:, j] == b
+            both = share[first & second].sum()
+            if both > 0:
+                expected += float(both * (both / (share[first].sum() * share[second].sum())).log())
+        assert found[i, j].item() == pytest.approx(expected, abs=1e-12)
+    assert found[0, 2].item() == pytest.approx(found[0, 0].item())  # all there is to know of a copy
+
+
+def test_correction_leaves_what_is_between_two_sites():
+    score = torch.full((6, 6), 2.0, dtype=torch.float64)
+    assert proteins.corrected(score).fill_diagonal_(0).abs().max() < 1e-12
+    score[1, 4] = score[4, 1] = 3.0
+    left = proteins.corrected(score).fill_diagonal_(-1)
+    assert divmod(int(left.argmax()), 6) == (1, 4)
+
+
+def test_norms_leave_out_the_gap():
+    couplings = torch.zeros(2, 2, 21, 21, dtype=torch.float64)
+    couplings[0, 1, 3, 4], couplings[0, 1, 5, 6], couplings[0, 1, 20, 2] = 3.0, -4.0, 100.0
+    assert proteins.norms(couplings)[0, 1].item() == pytest.approx(5.0)
+
+
+def test_attraction_of_opposite_charges():
+    couplings = torch.zeros(2, 2, 21, 21, dtype=torch.float64)
+    charge = torch.zeros(21, dtype=torch.float64)
+    for letters, value in (("KR", 1.0), ("DE", -1.0)):
+        for letter in letters:
+            charge[proteins.LETTERS.index(letter)] = value
+    couplings[0, 1] = -0.3 * torch.outer(charge, charge)
+    couplings[1, 0] = 0.7 * charge[:, None]  # a field in disguise attracts nobody
+    pull = proteins.attraction(couplings)
+    assert pull[0, 1].item() == pytest.approx(0.3)
+    assert pull[1, 0].item() == pytest.approx(0.0)
+
+
+def test_ranking():
+    near = proteins.touching()
+    size = len(near)
+    perfect, worst = (proteins.Ranking.of(sign * near.double(), near) for sign in (1, -1))
+    contacts = int(perfect.hits.sum())
+    assert perfect.precision(contacts) == 1 and worst.precision(contacts) == 0
+    assert perfect.chance == pytest.approx(contacts / len(perfect.hits))
+    assert perfect.p_value(1) == pytest.approx(perfect.chance)
+    assert worst.p_value(contacts) == pytest.approx(1)
+    assert bool((perfect.pairs[:, 1] - perfect.pairs[:, 0] >= proteins.APART).all())
+    score = torch.zeros(size, size)
+    score[3, 21] = 1.0
+    assert proteins.Ranking.of(score, near).words(1) == "4–22*"
+
+
+# -- spikes --------------------------------------------------------------------------------------------------------
+
+
+def test_activity():
+    rows = torch.tensor([[0, 0, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1], [0, 1, 0, 0]]).float()
+    assert list(spikes._shares(rows).values()) == [0.25, 0.25, 0, 0.25, 0.25]
+    assert spikes._variation(rows, rows) == 0
+    assert spikes._variation(rows[:1], rows[1:2]) == 1
+    triplets = hm.analysis.all_tuples(4, 3)
+    assert spikes._coincidences(rows, triplets).tolist() == [0.5, 0.25, 0.25, 0.25]
