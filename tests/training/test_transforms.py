@@ -429,3 +429,51 @@ def test_a_decay_kept_as_a_number_is_the_gradient_of_the_penalty(read_between):
             assert torch.allclose(coupling.weight, weight - 0.1 * gradient)
         link.set_factors(x, y, 5)  # the decay is that of one step
         assert torch.allclose(link.dense(), x.T @ y)
+
+
+# -- penalties and centring ------------------------------------------------------------------------------------------
+
+
+PENALTIES = {"l1": hm.L1(0.01), "l2": hm.L2(0.02), "l1-squared": hm.L1Squared(0.05)}
+FEW = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 1, 1]], dtype=torch.float64)
+
+
+def _penalised(transforms: list[hm.training.Transform], epochs: int) -> hm.RBM:
+    rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2)).double()
+    rbm.initialise(FEW, seed=1, scale=0.5)
+    hm.fit(rbm, FEW, negative=hm.Exact(), epochs=epochs, batch_size=5, transforms=transforms, initialise=False,
+           progress=False, metrics_every=epochs, optimizer=lambda p: torch.optim.SGD(p, lr=0.3))  # fmt: skip
+    return rbm
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_training_ends_at_an_optimum_of_the_penalised_likelihood(name):
+    """Where ∂/∂b and ∂/∂c of the likelihood vanish, and ∂/∂W is that of the penalty."""
+    rbm = _penalised([hm.Centred(), PENALTIES[name]], 2500)
+    states = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 4)
+    loss = rbm.free_energy(FEW).mean() + torch.logsumexp(-rbm.free_energy(states), 0)
+    weight, b, c = rbm.coupling.weight, rbm.visible.bias, rbm.hidden.bias
+    slope, *others = torch.autograd.grad(loss, [weight, b, c])
+    assert max(x.abs().max() for x in others) < 2e-3
+    if name == "l2":
+        assert (slope + PENALTIES[name].strength * weight).abs().max() < 2e-3
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_the_place_of_a_penalty_does_not_matter(name):
+    first = _penalised([hm.Centred(), PENALTIES[name]], 20)
+    second = _penalised([PENALTIES[name], hm.Centred()], 20)
+    for x, y in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(x, y)
+
+
+def test_a_decay_with_centring_keeps_its_factors():
+    """The same numbers whether the gradient is written down or not."""
+    rows = torch.bernoulli(torch.full((50, 6), 0.3), generator=torch.Generator().manual_seed(0)).double()
+    weights = []
+    for momentum in (0.0, 1e-12):  # an optimiser with momentum needs the gradient itself
+        rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(4)).double()
+        hm.fit(rbm, rows, epochs=5, batch_size=10, transforms=[hm.Centred(), hm.L2(0.1)], progress=False, seed=3,
+               optimizer=lambda p, momentum=momentum: torch.optim.SGD(p, lr=0.1, momentum=momentum))  # fmt: skip
+        weights.append(torch.cat([p.detach().flatten() for p in rbm.parameters()]))
+    torch.testing.assert_close(weights[0], weights[1], rtol=1e-9, atol=1e-9)

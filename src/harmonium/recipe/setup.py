@@ -100,15 +100,15 @@ def _ingredients(config: schema.Config, rate: float) -> dict[str, Any]:
 
 def transforms(chosen: schema.Training) -> list[Transform]:
     """The transforms in the order in which they act: on the gradient first, the average last."""
-    wanted: list[tuple[Any, Any]] = [
+    penalties: list[tuple[float | None, type[training.transforms.Penalty]]] = [
         (chosen.l1, training.L1),
         (chosen.l2, training.L2),
         (chosen.l1_squared, training.L1Squared),
-        (chosen.clip, training.Clip),
     ]
     return [
+        *(kind(value) for value, kind in penalties if value is not None),
         *([training.Centred()] if chosen.centred else []),
-        *(kind(value) for value, kind in wanted if value is not None),
+        *([training.Clip(chosen.clip)] if chosen.clip is not None else []),
         *([training.ZeroSum()] if chosen.zero_sum else []),
         *([training.Average(chosen.average)] if chosen.average is not None else []),
     ]

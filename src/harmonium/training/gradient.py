@@ -69,15 +69,17 @@ class LinkGradient:
 
     def down(self, y: Tensor) -> Tensor:
         """g y for one state of the upper layer: (*upper) -> (*lower)."""
-        if self._x is None or self._y is None or self._decay:
+        if self._x is None or self._y is None:
             return self.coupling.with_weight(self.dense()).down(y.unsqueeze(0))[0]
-        return self._contract(self._y, y, self._x)
+        product = self._contract(self._y, y, self._x)
+        return product.add_(self.coupling.down(y.unsqueeze(0))[0], alpha=self._decay) if self._decay else product
 
     def up(self, x: Tensor) -> Tensor:
         """gᵀx for one state of the lower layer: (*lower) -> (*upper)."""
-        if self._x is None or self._y is None or self._decay:
+        if self._x is None or self._y is None:
             return self.coupling.with_weight(self.dense()).up(x.unsqueeze(0))[0]
-        return self._contract(self._x, x, self._y)
+        product = self._contract(self._x, x, self._y)
+        return product.add_(self.coupling.up(x.unsqueeze(0))[0], alpha=self._decay) if self._decay else product
 
     def descend(self, rate: float) -> bool:
         """Take the step W ← W - rate·g without writing g down, if it is still in factors; whether it was."""

@@ -69,7 +69,8 @@ def fit(
         optimizer: a ``torch.optim`` optimiser of the machine's parameters, or a function that makes one from them,
             such as ``lambda p: torch.optim.Adam(p, lr=1e-3)``. Plain SGD unless given, with a learning rate of 0.05
             for bounded units and 0.005 for unbounded ones.
-        transforms: of gradients and parameters, in their order; ``(Centred(),)`` unless given.
+        transforms: of gradients and parameters, in their order, but terms of the loss (penalties) first;
+            ``(Centred(),)`` unless given.
         schedule: of the learning rate, k and the batch.
         run: folder for configuration, metrics and checkpoints; ``resume=True`` goes on from its last checkpoint, to the
             bit as if training had never stopped.
@@ -198,7 +199,8 @@ class Training:
         self._own_k = self.negative.k
         self.optimizer = self._optimizer(optimizer)
         self._couplings = machine.links
-        self.transforms = [Centred()] if transforms is None else list(transforms)
+        given = [Centred()] if transforms is None else transforms
+        self.transforms = sorted(given, key=lambda transform: not transform.of_loss)
         self.generator = stream(seed, _CHAINS, self.rank, device=machine.device)
         self._begin_phases()
         self.history: list[dict[str, float]] = []

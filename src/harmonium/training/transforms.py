@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,9 @@ from .schedules import Clock
 
 class Transform:
     """Called twice a step: on the gradient before the optimiser, on the parameters after it."""
+
+    #: whether it is a term of the loss: those come first, so that what maps the gradient maps all of it
+    of_loss: ClassVar[bool] = False
 
     def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
         """Before training; ``data_mean`` (*visible) is the mean of the data."""
@@ -89,7 +92,14 @@ class Centred(Transform):
 
 
 class Penalty(Transform):
-    """A penalty on the weights: adds its gradient."""
+    """A penalty on the weights: adds its gradient.
+
+    Before centring, whatever the order in which the two are given: a decay of W alone, behind the map to centred
+    parameters, would move the mean fields Wλ and Wᵀμ, which learning then has to bring back. For pixels that are rarely
+    on it cannot, and their weights grow without bound.
+    """
+
+    of_loss = True
 
     def __init__(self, strength: float) -> None:
         if not strength >= 0:
