@@ -71,15 +71,6 @@ def test_touching():
 # -- scores --------------------------------------------------------------------------------------------------------
 
 
-def test_weights_by_counting():
-    rows = alignment(60, 10, 2, seed=0)
-    rows[40:] = rows[:20]  # copies
-    codes = rows.argmax(-1)
-    for alike in (0.7, 0.8, 1.0):
-        number = [sum(int((a == b).sum()) >= 10 * alike for b in codes) for a in codes]
-        assert proteins.weights(rows, alike).tolist() == pytest.approx([1 / n for n in number])
-
-
 def test_mutual_information_by_counting():
     rows = alignment(50, 3, 4, seed=1)
     rows[:, 2] = rows[:, 0]

@@ -10,5 +10,6 @@ torch.Size([1442, 64])
 from harmonium.data.dataset import DataFile, DatasetInfo
 from harmonium.data.loading import info, load, names, status, vocabulary
 from harmonium.data.reading import read
+from harmonium.data.weights import similarity_weights
 
-__all__ = ["DataFile", "DatasetInfo", "info", "load", "names", "read", "status", "vocabulary"]
+__all__ = ["DataFile", "DatasetInfo", "info", "load", "names", "read", "similarity_weights", "status", "vocabulary"]

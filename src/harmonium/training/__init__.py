@@ -1,6 +1,6 @@
 """Training: one loop, one principle; methods differ in the negative phase."""
 
-from .batches import Redrawn
+from .batches import Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress
 from .greedy import pretrain
 from .loop import Result, fit
@@ -38,6 +38,7 @@ __all__ = [
     "Setting",
     "TrajectoryTempering",
     "Transform",
+    "Weighted",
     "ZeroSum",
     "contrastive",
     "fit",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,6 +47,10 @@ class Source:
         """Rows next to each other as visible states of the machine."""
         return self.rows(torch.arange(start, stop), machine)
 
+    def every(self, machine: BoltzmannMachine) -> Iterator[Tensor]:
+        """Every row that may ever be taken, in chunks: what has to be checked."""
+        return self.chunks(machine)
+
 
 class TensorSource(Source):
     """Rows of a tensor in memory."""
@@ -87,6 +92,44 @@ class Redrawn(TensorSource):
         return noise.bernoulli_(out, out, noise.generator(0, out.device) if generator is None else generator)
 
 
+class Weighted(Source):
+    """Rows of any data, taken in proportion to ``weights`` (n,): an epoch still has as many rows as the data.
+
+    For sequences that are near copies of each other, classes of different sizes, rows that stand for several. The k-th
+    of the n rows of an epoch is drawn from the k-th n-th part of the total weight, anew each time: every row comes up
+    as often as its weight says, with less noise than independent draws. Outside of training (starting values, metrics)
+    it is the middle of each part.
+
+    >>> rows = Weighted(torch.eye(3), [1.0, 1.0, 0.0])
+    >>> rows.take(torch.arange(3), torch.empty(3, 3), torch.Generator().manual_seed(0)).sum(0)[2]
+    tensor(0.)
+    """
+
+    def __init__(self, data: Any, weights: Any) -> None:
+        self._inner = _wrap(data, "data")
+        super().__init__(self._inner._rows, self._inner.shape)
+        given = torch.as_tensor(weights).detach().cpu()
+        if given.shape != (len(self),):
+            raise InvalidData(f"weights: expected one for each of the {len(self)} rows, found {tuple(given.shape)}")
+        total = given.double().cumsum(0)
+        if not bool((given >= 0).all()) or not 0 < total[-1].item() < math.inf:
+            raise InvalidData("weights: expected finite numbers of at least 0, one of them positive")
+        self._reached = total / total[-1]
+        self._last = int(given.nonzero()[-1])  # where rounding would lead beyond it
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        self._reached = self._reached.to(out.device)
+        within = torch.full((len(index),), 0.5, dtype=torch.float64, device=out.device)
+        if generator is not None:
+            within.uniform_(generator=generator)
+        place = (index.to(out.device) + within) / len(self)
+        rows = torch.searchsorted(self._reached, place, right=True).clamp_(max=self._last)
+        return self._inner.take(rows, out, generator)
+
+    def every(self, machine: BoltzmannMachine) -> Iterator[Tensor]:
+        return self._inner.every(machine)
+
+
 class ArraySource(Source):
     """Rows of a numpy array that may live on disk: only the rows asked for are read."""
 
@@ -122,7 +165,7 @@ def as_source(data: Any, machine: BoltzmannMachine, *, what: str = "data", valid
         )
     if validate:
         done = 0
-        for chunk in source.chunks(machine):
+        for chunk in source.every(machine):
             visible.check(chunk, what if done == 0 else f"{what}, counted from row {done}")
             done += len(chunk)
     return source

@@ -18,13 +18,13 @@ from scipy import stats
 from torch import Tensor
 
 from ... import data as datasets
-from ... import noise, units
+from ... import units
 from ...analysis import interactions
 from ...errors import unknown
 from ...likelihood import pseudo_log_likelihood
 from ...machines import RBM
 from ...plots import style
-from ...training import L2, PCD, Centred, LinearDecay, ZeroSum, fit
+from ...training import L2, PCD, Centred, LinearDecay, Weighted, ZeroSum, fit
 from ..record import Record
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY-"
@@ -59,12 +59,11 @@ def run(
         raise unknown("hidden", hidden, HIDDEN)
     train, test = (datasets.load("protein-ww", split=split) for split in ("train", "test"))
     train, test = train[: rows or None], test[:: max(1, len(test) // _SCORED)]
-    each = weights(train)
-    drawn = train[torch.multinomial(each, len(train), replacement=True, generator=noise.generator(seed))]
+    each = datasets.similarity_weights(train)
     near = touching()
     ranked: dict[str, Ranking] = {}
     tables: dict[str, Tensor] = {}
-    for name, part in (("couplings", drawn), ("couplings, all sequences alike", train)):
+    for name, part in (("couplings", Weighted(train, each)), ("couplings, all sequences alike", train)):
         record.say(f"training: {name}, {size} hidden units ({hidden})")
         rbm = _train(part, hidden, size, epochs or EPOCHS[scale], seed)
         tables[name] = interactions(rbm, 2, method="small")
@@ -79,8 +78,8 @@ def run(
     record.figure("proteins", _figure(ranked, near, tables["couplings"], _most_charged(pull)))
 
 
-def _train(rows: Tensor, hidden: str, size: int, epochs: int, seed: int) -> RBM:
-    rbm = RBM(units.Potts(tuple(rows.shape[1:])), getattr(units, hidden)(size))
+def _train(rows: Tensor | Weighted, hidden: str, size: int, epochs: int, seed: int) -> RBM:
+    rbm = RBM(units.Potts((_SITES, len(LETTERS))), getattr(units, hidden)(size))
     fit(
         rbm,
         rows,
@@ -103,22 +102,6 @@ def touching(reach: float = REACH) -> Tensor:
     """Which pairs of sites are less than ``reach`` apart in Pin1: (31, 31), symmetric."""
     places = torch.tensor(CARBONS, dtype=torch.float64)
     return (torch.cdist(places, places) < reach).fill_diagonal_(False)
-
-
-def weights(rows: Tensor, alike: float = 0.8) -> Tensor:
-    """1 over the number of sequences that agree at ``alike`` of the sites or more, itself among them: (n,).
-
-    Of one-hot rows (n, sites, letters). Their sum is the *effective* number of sequences.
-
-    >>> letters = torch.tensor([[0, 1, 2, 0, 1], [0, 1, 2, 0, 0], [2, 2, 0, 1, 1]])
-    >>> weights(torch.nn.functional.one_hot(letters, 3)).tolist()
-    [0.5, 0.5, 1.0]
-    """
-    codes, where, copies = rows.argmax(-1).unique(dim=0, return_inverse=True, return_counts=True)
-    distinct = torch.nn.functional.one_hot(codes, rows.shape[-1]).flatten(1).float()
-    least = alike * rows.shape[1] - 1e-6
-    number = torch.cat([(part @ distinct.T >= least).double() @ copies.double() for part in distinct.split(1000)])
-    return 1 / number[where]
 
 
 def mutual_information(rows: Tensor, weight: Tensor) -> Tensor:
