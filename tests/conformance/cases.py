@@ -23,6 +23,7 @@ from harmonium.couplings import Conv2d, Coupling, Dense, Masked
 from harmonium.training.negative import (
     CD,
     PCD,
+    DeepPCD,
     Exact,
     MeanField,
     NegativePhase,
@@ -302,7 +303,9 @@ SAMPLERS: dict[str, SamplerCase] = {
 
 
 def _sampled_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
-    return hm.losses.contrastive(machine, data, phase.state_dict()["v"])
+    chains = phase.chain_states()
+    assert chains is not None
+    return hm.losses.contrastive(machine, data, chains)
 
 
 def _exact_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
@@ -342,6 +345,7 @@ PHASES: dict[str, PhaseCase] = {
     "pcd": PhaseCase(lambda: PCD(1, chains=5), _sampled_loss),
     "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss, slow=True),
     "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss, slow=True),
+    "deep-pcd": PhaseCase(lambda: DeepPCD(1, chains=5), _sampled_loss, slow=True),
     "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
     "naive": PhaseCase(lambda: MeanField(3, method="naive", starts=5), _mean_field_loss, slow=True),
     "tap": PhaseCase(lambda: MeanField(3, starts=5), _mean_field_loss, without=("poisson",)),

@@ -26,6 +26,7 @@ from harmonium import meanfield, units
 from harmonium.couplings import Conv2d, Dense, Masked
 from harmonium.errors import Diverged, InvalidOption, NotNormalisable
 from harmonium.machines import BoltzmannMachine
+from harmonium.meanfield.starts import scattered
 from harmonium.training import MeanField
 
 METHODS = ["naive", "tap", "adatap", "bp", "bp-exact"]
@@ -132,6 +133,35 @@ def test_persistent_or_from_the_data():
         assert bool((phase.solutions(machine).magnetisations[0] * sign > 0.5).all())
 
 
+def test_noisy_starts():
+    """Magnetised by its own couplings: from data that are all up only noise leads to the other solution."""
+    machine = hm.RBM(units.Spin(20), units.Spin(20), Dense(20, 20, torch.full((20, 20), 0.3, dtype=F64)))
+    up = torch.ones(400, 20, dtype=F64)
+    down = {}
+    for noise in (0.0, 1.0):
+        phase = MeanField(50, persistent=False, noise=noise)
+        one_gradient(machine, phase, up)
+        down[noise] = int((phase.solutions(machine).magnetisations[0].mean(1) < 0).sum())
+    assert down[0.0] == 0
+    assert 4 <= down[1.0] <= 100  # most shares are far from 1, the only one at which both solutions are as near
+
+
+@pytest.mark.parametrize("most", [0.0, 0.3, 1.0])
+def test_how_noisy_starts_are(most):
+    """A unit takes any value: on average half of the share ``most``, and of that all values alike."""
+    layer = units.Mixed(units.Spin(40), units.Potts((20, 3)))
+    rows = torch.cat([torch.ones(2000, 40), torch.tensor([1.0, 0.0, 0.0]).repeat(2000, 20)], 1)
+    noisy = scattered(layer, rows, most, generator(0))
+    layer.check(noisy)
+    spins, states = noisy[:, :40], noisy[:, 40:].reshape(2000, 20, 3)
+    error = 4 * most / 12**0.5 / 2000**0.5 + 4 / (2000 * 20) ** 0.5 * most  # of the shares, and of the draws
+    assert (spins < 0).double().mean().item() == pytest.approx(most / 4, abs=error)
+    for state in (1, 2):
+        assert states[..., state].double().mean().item() == pytest.approx(most / 6, abs=error)
+    if most:  # every row has a share of its own
+        assert (spins < 0).double().mean(1).std() > 1.2 * (most / 4 * (1 - most / 4) / 40) ** 0.5
+
+
 def test_steps_and_tolerance():
     machine = binary(weight=0.5)
     data = draw(machine, 6)
@@ -232,8 +262,8 @@ class Stop(hm.Callback):
             raise KeyboardInterrupt
 
 
-@every_method
-def test_resumed_to_the_bit(method, tmp_path):
+@pytest.mark.parametrize("options", [*({"method": m} for m in METHODS), {"persistent": False, "noise": 0.5}], ids=str)
+def test_resumed_to_the_bit(options, tmp_path):
     data = draw(binary(6, 3, seed=5), 60)
 
     def train(folder: str, resume: bool = False, callbacks: tuple[hm.Callback, ...] = ()) -> BoltzmannMachine:
@@ -241,7 +271,7 @@ def test_resumed_to_the_bit(method, tmp_path):
         hm.fit(
             machine,
             data,
-            negative=MeanField(2, method=method, starts=7),
+            negative=MeanField(2, starts=7, **options),
             optimizer=sgd(0.1),
             epochs=4,
             batch_size=20,
@@ -277,7 +307,7 @@ def test_batches_that_grow():
 
 
 def test_config():
-    phase = MeanField(7, method="bp", starts=3, persistent=False, tolerance=1e-6, damping=0.2)
+    phase = MeanField(7, method="bp", starts=3, persistent=False, tolerance=1e-6, damping=0.2, noise=0.5)
     assert phase.config() == {
         "method": "mean-field",
         "k": 7,
@@ -286,6 +316,7 @@ def test_config():
         "damping": 0.2,
         "starts": 3,
         "tolerance": 1e-6,
+        "noise": 0.5,
     }
 
 
@@ -293,6 +324,12 @@ def test_refused():
     for options in ({"method": "tapp"}, {"starts": 0}, {"k": 0}, {"damping": 1.0}, {"tolerance": -1.0}):
         with pytest.raises(InvalidOption):
             MeanField(**options)
+    for noise, persistent in ((0.5, True), (1.5, False), (-0.1, False)):
+        with pytest.raises(InvalidOption, match="noise"):
+            MeanField(noise=noise, persistent=persistent)
+    real, phase = hm.RBM(units.Gaussian(4), units.Bernoulli(3)), MeanField(noise=0.5, persistent=False)
+    with pytest.raises(InvalidOption, match="finitely many values, found gaussian"):
+        hm.fit(real, torch.ones(20, 4), negative=phase, batch_size=10, epochs=1, progress=False)
     counts = hm.RBM(units.Poisson(4), units.Bernoulli(3))
     with pytest.raises(NotNormalisable, match="poisson"):
         hm.fit(counts, torch.ones(20, 4), negative=MeanField(), batch_size=10, epochs=1, progress=False)

@@ -11,6 +11,8 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import InvalidData, InvalidOption, NotNormalisable
 from ..machines import BoltzmannMachine
+from ..units import Unit
+from ..units.base import leaves
 from .layers import Layer
 from .solutions import Solutions
 
@@ -84,6 +86,31 @@ def upward(machine: BoltzmannMachine, a: Tensor, c: Tensor) -> State:
         means.append(unit.mean(field).clone())
         variances.append(unit.variance(field).clone())
     return means, variances
+
+
+def scattered(unit: Unit, x: Tensor, most: float, generator: Generator | None) -> Tensor:
+    """Noisy rows ``x`` (n, *shape): of each, a share of the units takes any of its values, all as likely.
+
+    The share is that of the row, uniform from 0 to ``most``. A binary unit that takes any value is flipped half of the
+    time: ``most`` = 1 gives rows as a binary symmetric channel leaves them, for all probabilities of a flip up to ½.
+
+    >>> from harmonium.units import Spin
+    >>> scattered(Spin(8), torch.ones(2, 8), 1.0, torch.Generator().manual_seed(1))
+    tensor([[ 1., -1.,  1.,  1.,  1.,  1.,  1., -1.],
+            [ 1.,  1., -1.,  1.,  1.,  1.,  1.,  1.]])
+    """
+    share = most * torch.rand(len(x), 1, dtype=x.dtype, device=x.device, generator=generator)
+    parts = []
+    kinds = list(leaves(unit))
+    for leaf, rows in zip(kinds, x.flatten(1).split([leaf.size for leaf in kinds], 1), strict=True):
+        values = leaf.support.states()
+        if values is None:
+            raise InvalidOption(f"noise: expected units with finitely many values, found {leaf.name()}")
+        index = torch.randint(len(values), (len(x), leaf.sites), device=x.device, generator=generator)
+        any_value = values.to(x)[index].flatten(1)
+        taken = torch.rand(index.shape, dtype=x.dtype, device=x.device, generator=generator) < share
+        parts.append(torch.where(taken.repeat_interleave(leaf.size // leaf.sites, 1), any_value, rows))
+    return torch.cat(parts, 1).view_as(x)
 
 
 def check(machine: BoltzmannMachine, quadratic: bool, clamped: bool) -> None:

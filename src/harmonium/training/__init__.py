@@ -5,7 +5,7 @@ from .callbacks import Callback, Metric, MixingTime, Progress
 from .greedy import pretrain
 from .loop import Result, fit
 from .losses import contrastive
-from .negative import CD, PCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
+from .negative import CD, PCD, DeepPCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
 from .transforms import L1, L2, Average, Centred, Clip, L1Squared, Transform, ZeroSum
@@ -21,6 +21,7 @@ __all__ = [
     "Clip",
     "Clock",
     "Constant",
+    "DeepPCD",
     "Exact",
     "GrowingSteps",
     "L1Squared",

@@ -5,9 +5,9 @@ of free units with the data's single-site statistics, momentum is that of the up
 real-MNIST falls linearly, and the fixed points start at the rows of every batch, eqs. (36)-(37). Starts that persist
 from step to step do not do: they gather in a few solutions, and what else the machine holds goes unseen.
 
-The quick scale has fewer rows and epochs at larger rates, and few iterations for each step. For faces, whose pixels are
-far from zero on average, its gradients are centred. Each machine is a run folder, so that a further figure, or the same
-after an interruption, goes on where it was.
+The quick scale has fewer rows and epochs at larger rates (falling ones for binary-MNIST), and few iterations for each
+step. For faces, whose pixels are far from zero on average, its gradients are centred. Each machine is a run folder, so
+that a further figure, or the same after an interruption, goes on where it was.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ SETTINGS: dict[str, Mapping[str, Settings]] = {
     },
     "quick": {
         "binary-mnist": Settings(
-            (25, 50, 100, 200), 100, 100, (0.05, 0.05), 0.001, 0.5,
+            (25, 50, 100, 500), 100, 100, (0.05, 0.0005), 0.001, 0.5,
             rows=5000, epochs=25, iterations=10, tolerance=None, probes=1000,
         ),
         "real-mnist": Settings(

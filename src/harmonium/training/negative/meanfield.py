@@ -17,7 +17,7 @@ from ...meanfield import Solutions
 from ...meanfield.chain import Chain, free_energy
 from ...meanfield.iteration import Rule, iterate
 from ...meanfield.layers import Layer
-from ...meanfield.starts import check, upward
+from ...meanfield.starts import check, scattered, upward
 from .base import NegativePhase, learnt_links, write_unit_gradient
 
 _CHAINS = {"naive": False, "tap": True}  # whether of second order
@@ -29,13 +29,17 @@ _OTHERS: dict[str, Callable[..., Solutions]] = {
 
 
 class MeanField(NegativePhase):
-    """F_model = the mean free energy of fixed points, whose gradient is eqs. (39)-(41): no random numbers.
+    """F_model = the mean free energy of fixed points, whose gradient is eqs. (39)-(41): no random numbers of its own.
 
     A step does ``k`` iterations from each of ``starts`` points (default: as many as the batch has rows), or fewer where
     the magnetisations change by less than ``tolerance`` before. ``persistent=True`` goes on from the fixed points of
-    the step before; otherwise each step starts at the rows of its batch, eqs. (36)-(37). ``method`` is "tap", "naive",
-    "adatap", "bp" (relaxed) or "bp-exact" (for units with finitely many values). The hidden layers of a deep machine
-    are summed out over the batch by clamped mean field, eqs. (E5)-(E8), naive with "naive" and TAP otherwise.
+    the step before; otherwise each step starts at the rows of its batch, eqs. (36)-(37). With ``noise`` these
+    starts are noisy: of each, a share of the visible units that is drawn from 0 to ``noise`` takes any of its values,
+    all as likely, so that solutions which no datum leads to, but a noisy one does, are unlearnt as well.
+
+    ``method`` is "tap", "naive", "adatap", "bp" (relaxed) or "bp-exact" (for units with finitely many values). The
+    hidden layers of a deep machine are summed out over the batch by clamped mean field, eqs. (E5)-(E8), naive with
+    "naive" and TAP otherwise.
 
     >>> MeanField(3, starts=50).config()
     {'method': 'mean-field', 'k': 3, 'approximation': 'tap', 'persistent': True, 'damping': 0.5, 'starts': 50}
@@ -54,17 +58,23 @@ class MeanField(NegativePhase):
         persistent: bool = True,
         tolerance: float | None = None,
         damping: float = 0.5,
+        noise: float = 0.0,
     ) -> None:
         if method not in (*_CHAINS, *_OTHERS):
             raise unknown("mean-field method", str(method), (*_CHAINS, *_OTHERS))
         if whole("k", k) < 1 or (starts is not None and whole("starts", starts) < 1):
             raise InvalidOption(f"expected k ≥ 1 and starts ≥ 1, found k={k}, starts={starts}")
+        if not 0 <= noise <= 1 or (noise and persistent):
+            raise InvalidOption(
+                f"noise: expected a share from 0 to 1, and persistent=False since it is that of fresh starts; "
+                f"found noise={noise}, persistent={persistent}"
+            )
         self.k, self.method, self.starts, self.persistent = whole("k", k), method, starts, persistent
-        self.tolerance, self.damping = tolerance, damping
+        self.tolerance, self.damping, self.noise = tolerance, damping, noise
         self._rule()
 
     def config(self) -> dict[str, Any]:
-        chosen = {"starts": self.starts, "tolerance": self.tolerance}
+        chosen = {"starts": self.starts, "tolerance": self.tolerance, "noise": self.noise or None}
         return {
             **super().config(),
             "k": self.k,
@@ -88,6 +98,8 @@ class MeanField(NegativePhase):
                 f"{machine.visible.name()} units"
             )
         check(machine, self.method not in ("naive", "bp-exact"), clamped=False)
+        if self.noise:
+            scattered(machine.visible, start[:1], 0.0, None)  # refuses units that have no list of values
         self._solutions = None
         self._allocate(machine, batch_size)
         rows = torch.arange(self._n_starts(batch_size), device=machine.device) % len(start)
@@ -118,9 +130,11 @@ class MeanField(NegativePhase):
     def _begin_at(self, machine: BoltzmannMachine, visible: Tensor) -> None:
         self._model = self._chain(machine, *upward(machine, visible, torch.zeros_like(visible)))
 
-    def _restart(self, machine: BoltzmannMachine, rows: Tensor) -> None:
+    def _restart(self, machine: BoltzmannMachine, rows: Tensor, generator: Generator | None) -> None:
         """Put the given starts back to rows of the batch."""
         visible = self.data_slot[rows % len(self.data_slot)]
+        if self.noise:
+            visible = scattered(machine.visible, visible, self.noise, generator)
         fresh = upward(machine, visible, torch.zeros_like(visible))
         for state, values in zip((self._model.a, self._model.c), fresh, strict=True):
             for x, y in zip(state, values, strict=True):
@@ -132,13 +146,13 @@ class MeanField(NegativePhase):
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         if not self.persistent:
-            self._restart(machine, torch.arange(len(self._model.lost), device=machine.device))
+            self._restart(machine, torch.arange(len(self._model.lost), device=machine.device), generator)
         if self.method in _CHAINS:
-            self._by_moments(machine)
+            self._by_moments(machine, generator)
         else:
-            self._by_differentiation(machine)
+            self._by_differentiation(machine, generator)
 
-    def _by_moments(self, machine: BoltzmannMachine) -> None:
+    def _by_moments(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         """The gradient of naive and TAP mean field, written out."""
         data, correlations = self._data(machine)
         self._model.refresh()
@@ -154,9 +168,9 @@ class MeanField(NegativePhase):
             correlations(k, change)
             link.set_dense(change)
         if not bool(good.all()):  # what is lost begins anew at the data
-            self._restart(machine, torch.nonzero(~good).flatten())
+            self._restart(machine, torch.nonzero(~good).flatten(), generator)
 
-    def _by_differentiation(self, machine: BoltzmannMachine) -> None:
+    def _by_differentiation(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         """The gradient of any other free energy, by differentiation at its detached fixed points."""
         rule = self._rule()
         options: dict[str, Any] = {"damping": rule.damping, "max_iterations": rule.max_iterations}
@@ -174,7 +188,7 @@ class MeanField(NegativePhase):
             assert link.coupling.weight.grad is not None
             link.set_dense(link.coupling.weight.grad)
         if not bool(good.all()):
-            self._restart(machine, torch.arange(len(good), device=machine.device))
+            self._restart(machine, torch.arange(len(good), device=machine.device), generator)
 
     def _run(self, chain: Chain) -> None:
         rule = self._rule()

@@ -1,0 +1,376 @@
+"""Figure 11: deep machines by TAP, and whether a second hidden layer makes a better model than the RBM it began as."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from ... import data as datasets
+from ... import files, likelihood
+from ...errors import InvalidOption, NotEnumerable
+from ...machines import RBM, BoltzmannMachine, DeepBoltzmannMachine, enumeration
+from ...plots import style
+from ...training import L2, PCD, Average, Callback, Centred, DeepPCD, LinearDecay, MeanField, Progress, fit, pretrain
+from ...units import Bernoulli
+from ..record import Record
+from .deep import Bracket, bracket, mean_bound
+
+BATCH = 100
+_POINTS = 10  # of a curve
+_EXACT_STATES = 2**20
+_SMALL = 0.5  # times the ratio of deep to first weights of a pretrained machine: deep weights that "remain small"
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Joint training by TAP: the hidden layers of the deepest machine, ``rows`` 0 for all, ``seen`` in a measurement.
+
+    The paper is silent about the sizes. The full scale has its rate and pre-training and a tenth of its 3000 epochs.
+    A few iterations that start at the batch each time stay near the data, and training then leaves a fixed point behind
+    that it does not see and that all starts end in; fixed points that go on from step to step (``persistent``) do not.
+    """
+
+    hidden: tuple[int, ...]
+    rows: int
+    pretraining: int
+    epochs: int
+    rate: float
+    iterations: int
+    persistent: bool
+    seen: int
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The deep machine against the RBM: two hidden layers, ``epochs`` of each RBM and of joint training.
+
+    The quick scale takes the small digits: annealing a machine of 784-50 units, which has strong weights, is not done
+    in minutes (5000 temperatures leave its two directions 3 nats apart, and tempered chains make no round trip).
+    """
+
+    data: str
+    hidden: tuple[int, int]
+    rows: int
+    epochs: tuple[int, int]
+    rate: float
+    decay: float
+    temperatures: int
+    sampling_steps: int
+
+
+JOINT = {
+    "quick": Joint((100, 50, 25), 2000, 10, 30, 0.02, 5, True, 200),
+    "full": Joint((500, 500, 500), 0, 50, 300, 0.001, 100, False, 1000),
+}
+CONTEST = {
+    "quick": Contest("digits", (16, 32), 0, (600, 600), 0.05, 1e-3, 5_000, 500),
+    "full": Contest("mnist", (200, 200), 0, (100, 100), 0.05, 5e-4, 40_000, 1000),
+}
+
+
+def run(
+    record: Record,
+    scale: str,
+    data: str = "",
+    part: str = "both",
+    rows: int = 0,
+    hidden: str = "",
+    epochs: int = 0,
+    pretraining: int = 0,
+    temperatures: int = 0,
+    seed: int = 0,
+) -> None:
+    """The curves of the figure (``part=curves``), the deep machine against its RBM (``part=contest``), or both.
+
+    ``data``, ``rows``, ``hidden`` (sizes such as "50,100"), ``epochs``, ``pretraining`` and ``temperatures`` take the
+    place of the scale's.
+    """
+    if part not in ("curves", "contest", "both"):
+        raise InvalidOption(f"part: expected curves, contest or both, found {part!r}")
+    sizes = _sizes(hidden)
+    curves: dict[int, list[dict[str, float]]] = {}
+    found: dict[str, Bracket] = {}
+    if part != "contest":
+        chosen = JOINT[scale]
+        settings = replace(
+            chosen,
+            hidden=sizes or chosen.hidden,
+            rows=rows or chosen.rows,
+            pretraining=pretraining or chosen.pretraining,
+            epochs=epochs or chosen.epochs,
+        )
+        train, test = _load(data or "mnist")
+        curves = _curves(record, settings, train[: settings.rows or None], test, seed)
+    if part != "curves":
+        contest = CONTEST[scale]
+        first, second = (*sizes, *sizes[-1:])[:2] if sizes else contest.hidden
+        contest = replace(
+            contest,
+            data=data or contest.data,
+            hidden=(first, second),
+            rows=rows or contest.rows,
+            epochs=(pretraining or contest.epochs[0], epochs or contest.epochs[1]),
+            temperatures=temperatures or contest.temperatures,
+        )
+        train, test = _load(contest.data)
+        found = _contest(record, contest, train[: contest.rows or None], test, seed)
+    record.figure("fig11", _figure(curves, found))
+
+
+def _load(data: str) -> tuple[Tensor, Tensor]:
+    train, test = (datasets.load(data, split=split, binarise="threshold") for split in ("train", "test"))
+    return train, test
+
+
+def _sizes(hidden: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in str(hidden).split(",")) if hidden else ()
+    except ValueError:
+        raise InvalidOption(f"hidden: expected sizes such as '50,100', found {hidden!r}") from None
+
+
+def _deep(visible: int, hidden: tuple[int, ...]) -> DeepBoltzmannMachine:
+    return DeepBoltzmannMachine([Bernoulli(visible), *(Bernoulli(size) for size in hidden)])
+
+
+# -- joint training by TAP ------------------------------------------------------------------------------------------
+
+
+def _curves(
+    record: Record, settings: Joint, train: Tensor, test: Tensor, seed: int
+) -> dict[int, list[dict[str, float]]]:
+    """The TAP log-likelihood per unit along joint training, by the number of hidden layers."""
+    options = _plainly(settings, len(train), seed)
+    curves: dict[int, list[dict[str, float]]] = {}
+    ratios: dict[str, float] = {}
+    for depth in (2, 3):
+        hidden = (*settings.hidden, *settings.hidden[-1:])[:depth]
+        machine = _deep(train.shape[1], hidden)
+        pretrain(machine, train, epochs=settings.pretraining, **options)
+        watched = _TapCurve(train[: settings.seen], test[: settings.seen], max(1, settings.epochs // _POINTS))
+        fit(machine, train, epochs=settings.epochs, callbacks=[watched], **options)
+        curves[depth] = watched.curve
+        first, last = curves[depth][0], curves[depth][-1]
+        words = f"{len(train)} rows, {'-'.join(map(str, (train.shape[1], *hidden)))} units, {settings.epochs} epochs"
+        record.say(f"{depth} hidden layers: train {last['train']:.4f}, test {last['test']:.4f} nats a unit")
+        record.claim(
+            f"joint training raises the TAP log-likelihood of train and test images, {depth} hidden layers",
+            f"per unit, train {first['train']:.4f} to {last['train']:.4f}, test {first['test']:.4f} to "
+            f"{last['test']:.4f} ({words})",
+            last["train"] > first["train"] and last["test"] > first["test"] if _finite(first, last) else None,
+        )
+        ratios.setdefault("pretrained", _ratio(machine))
+    alone = _deep(train.shape[1], (*settings.hidden, *settings.hidden[-1:])[:2])
+    fit(alone, train, epochs=settings.pretraining + settings.epochs, **options)
+    ratios["alone"] = _ratio(alone)
+    record.claim(
+        "joint training without pre-training leaves the weights of deep layers small: the machine resembles an RBM",
+        f"root mean square of the second coupling over that of the first: {ratios['alone']:.3f} without, "
+        f"{ratios['pretrained']:.3f} with pre-training",
+        ratios["alone"] < _SMALL * ratios["pretrained"],
+    )
+    record.table("tap_log_likelihood", [{"hidden_layers": d, **row} for d, rows in curves.items() for row in rows])
+    return curves
+
+
+def _plainly(settings: Joint, rows: int, seed: int) -> dict[str, Any]:
+    """Options of ``fit`` for Alg. 4: plain gradients."""
+    return {
+        "negative": MeanField(settings.iterations, persistent=settings.persistent, tolerance=1e-8),
+        "batch_size": min(BATCH, rows),
+        "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=settings.rate),
+        "transforms": (),
+        "metrics_every": settings.pretraining + settings.epochs,
+        "seed": seed,
+        "progress": False,
+    }
+
+
+def _finite(*rows: dict[str, float]) -> bool:
+    return all(math.isfinite(value) for row in rows for value in row.values())
+
+
+def _ratio(machine: BoltzmannMachine) -> float:
+    """Typical deep weights over typical first ones."""
+    first, second = (coupling.weight.detach().double().square().mean().sqrt().item() for coupling in machine.links[:2])
+    return second / first
+
+
+class _TapCurve(Callback):
+    """The TAP log-likelihood per unit of some train and test rows, before training and every few epochs."""
+
+    def __init__(self, train: Tensor, test: Tensor, every: int) -> None:
+        self._train, self._test, self._every = train, test, every
+        self.curve: list[dict[str, float]] = []
+
+    def on_start(self, progress: Progress) -> None:
+        self._measure(progress)
+
+    def on_epoch(self, progress: Progress) -> None:
+        if progress.epoch % self._every == 0 or progress.epoch == progress.epochs:
+            self._measure(progress)
+
+    def _measure(self, progress: Progress) -> None:
+        estimate = likelihood.tap(progress.machine, self._train, tolerance=1e-7, max_iterations=300)
+        self.curve.append(
+            {
+                "epoch": float(progress.epoch),
+                "train": estimate.normalised(self._train),
+                "test": estimate.normalised(self._test),
+                "solutions": float(len(estimate.solutions)),
+                "converged": estimate.converged / estimate.starts,
+            }
+        )
+
+
+# -- the deep machine against its RBM -------------------------------------------------------------------------------
+
+
+def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, seed: int) -> dict[str, Bracket]:
+    """Pre-train, go on as a deep machine and as an RBM for the same time, and anneal all three from both sides."""
+    ends = _Ends()
+    deep = _deep(train.shape[1], settings.hidden)
+    options = {"negative": PCD(1), "callbacks": [ends], **_carefully(settings, len(train), seed)}
+    pretrain(deep, train, epochs=settings.epochs[0], **options)
+    rbm = copy.deepcopy(RBM(deep.units[0], deep.units[1], deep.links[0]))
+    joint = options | {"negative": DeepPCD(1, iterations=5)}
+    fit(deep, train, epochs=settings.epochs[1], **joint)
+    more = ends.seconds[-1] - ends.seconds[1]  # of the second layer and of joint training
+    further = max(1, round(settings.epochs[0] * more / (ends.seconds[1] - ends.seconds[0])))
+    trained_on = copy.deepcopy(rbm)
+    fit(trained_on, train, epochs=further, **options)
+    machines: dict[str, BoltzmannMachine] = {
+        f"RBM, {settings.epochs[0]} epochs": rbm,
+        f"RBM, {further} epochs more": trained_on,
+        "two hidden layers": deep,
+    }
+    for name, machine in zip(("rbm", "rbm_trained_on", "deep"), machines.values(), strict=True):
+        files.save(machine, record.folder / f"{name}.safetensors")
+    record.say(f"trained: {', '.join(machines)}")
+    found = {}
+    for name, machine in machines.items():
+        found[name] = bracket(
+            machine,
+            test,
+            train[:10_000],
+            temperatures=settings.temperatures,
+            sampling_steps=settings.sampling_steps,
+            seed=seed,
+        )
+        record.say(f"{name}: {found[name]}")
+        record.numbers[f"exact: {name}"] = _exact(machine, test)
+    record.table("contest", [_row(name, value) for name, value in found.items()])
+    _claims(record, settings, found)
+    return found
+
+
+def _exact(machine: BoltzmannMachine, rows: Tensor) -> float | None:
+    """The bound with ln Z by enumeration, where that is at hand."""
+    try:
+        _, states = enumeration.cheaper_parity(machine)
+    except NotEnumerable:
+        return None
+    return mean_bound(machine, rows) - machine.log_partition() if states <= _EXACT_STATES else None
+
+
+def _carefully(settings: Contest, rows: int, seed: int) -> dict[str, Any]:
+    """Options of ``fit`` that all three machines share."""
+    return {
+        "batch_size": min(BATCH, rows),
+        "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=settings.rate),
+        "transforms": [Centred(), L2(settings.decay), Average(0.3)],
+        "schedule": LinearDecay(0.3),
+        "metrics_every": sum(settings.epochs) * 1000,
+        "seed": seed,
+        "progress": False,
+    }
+
+
+class _Ends(Callback):
+    """When each training began or ended, in the time of the processor where one thread is at work."""
+
+    def __init__(self) -> None:
+        self._clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+        self.seconds: list[float] = []
+
+    def on_start(self, progress: Progress) -> None:
+        if not self.seconds:
+            self.seconds.append(self._clock())
+
+    def on_end(self, progress: Progress) -> None:
+        self.seconds.append(self._clock())
+
+
+def _row(name: str, value: Bracket) -> dict[str, Any]:
+    return {
+        "machine": name,
+        "test_forward": value.high,
+        "test_reverse": value.low,
+        "from": value.interval[0],
+        "to": value.interval[1],
+        "forward_effective_runs": value.effective[0],
+        "reverse_effective_runs": value.effective[1],
+        "round_trips": value.round_trips,
+        "problems": "; ".join(value.problems),
+    }
+
+
+def _claims(record: Record, settings: Contest, found: dict[str, Bracket]) -> None:
+    *others, (_, deep) = found.items()
+    words = (
+        "a machine of two hidden layers has a better test bound than the RBM it started from",
+        "and than this RBM trained on for the time that the second layer took",
+    )
+    for claimed, (name, rbm) in zip(words, others, strict=True):
+        record.claim(
+            claimed,
+            f"{settings.data}, {name}: {rbm}; {'-'.join(map(str, settings.hidden))} hidden units: {deep}, "
+            "a lower bound by mean field; "
+            f"the difference is at least {deep.interval[0] - rbm.interval[1]:+.2f} and at most "
+            f"{deep.interval[1] - rbm.interval[0]:+.2f} nats",
+            deep.interval[0] > rbm.interval[1] if rbm.trustworthy and deep.trustworthy else None,
+        )
+
+
+# -- the picture ----------------------------------------------------------------------------------------------------
+
+
+def _figure(curves: dict[int, list[dict[str, float]]], found: dict[str, Bracket]) -> Figure:
+    with style.look():
+        panels = len(curves) + bool(found)
+        figure = Figure(figsize=(1.0 + 3.1 * panels, 3.2), layout="constrained")
+        grid = np.atleast_1d(figure.subplots(1, panels))
+        for ax, (depth, curve) in zip(grid, curves.items(), strict=False):
+            epochs = [row["epoch"] for row in curve]
+            for name, colour in (("test", style.ACCENT), ("train", style.SECOND)):
+                ax.plot(epochs, [row[name] for row in curve], "o-", color=colour, markersize=3, label=name)
+            ax.set(xlabel="epoch of joint training", ylabel="TAP log-likelihood, nats a unit")
+            ax.set_title(f"{depth} hidden layers")
+            ax.legend(fontsize=8)
+        if found:
+            _draw_contest(grid[-1], found)
+    return figure
+
+
+def _broken(name: str) -> str:
+    """In short lines."""
+    return name.replace(", ", ",\n").replace(" more", "\nmore").replace("two hidden ", "two\nhidden\n")
+
+
+def _draw_contest(ax: Axes, found: dict[str, Bracket]) -> None:
+    for place, value in enumerate(found.values()):
+        colour = style.SECOND if place == len(found) - 1 else style.ACCENT
+        ax.vlines(place, *value.interval, color=colour, linewidth=1)
+        ax.plot([place, place], [value.low, value.high], "_", color=colour, markersize=14, markeredgewidth=2)
+    ax.set_xticks(range(len(found)), labels=[_broken(name) for name in found])
+    ax.set(xlim=(-0.5, len(found) - 0.5), ylabel="test log-likelihood, nats a row")
+    ax.set_title("By annealing, both ways")

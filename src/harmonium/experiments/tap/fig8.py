@@ -1,0 +1,264 @@
+"""Figure 8: digits behind a binary symmetric channel, recovered with machines of several sizes as the prior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from ...machines import RBM
+from ...plots import denoising_curves, style
+from ...tasks import BinarySymmetric, DenoisingCurves, Pointwise, Score, compare_denoisers, denoise, mcc
+from ...training import PCD, MeanField, NegativePhase, Run, fit
+from ..record import Record
+from .trained import Machines, on_machines
+
+DATASET = "binary-mnist"
+LEVELS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+PROBED = {"quick": 50, "full": 1000}  # digits of which the widest machine's solutions are looked at more closely
+PROBED_AT = (0.25, 0.4)
+INFERENCE: dict[str, Any] = {"max_iterations": 300, "tolerance": 1e-8}
+NOISY = "noisy starts"
+NOISE = 0.3  # of the starts: flips with any probability up to 0.15
+_MIRRORS = 0.05  # of the MCC
+_MUCH_NOISE = 0.2
+
+
+@on_machines
+def run(record: Record, trained: Machines, digits: int = 1000) -> None:
+    """The MCC of every machine on the same noisy test digits; the widest one trained in other ways as well."""
+    sizes, seed = trained.sizes(DATASET), trained.seed
+    signals, train = trained.test(DATASET)[:digits], trained.rows(DATASET)
+
+    def measure(rbm: RBM, name: str) -> DenoisingCurves:
+        record.say(f"denoising: {name}")
+        channels = [BinarySymmetric(p) for p in LEVELS]
+        return compare_denoisers(rbm, signals, train, channels, name=name, shown=1, seed=seed, **INFERENCE)
+
+    by_size = {n: measure(trained.machine(DATASET, n), label(n)) for n in sizes}
+    wide = sizes[-1]
+    ways = {way: trained_with(trained, wide, way) for way in phases(trained)}
+    by_way = {way: measure(rbm, f"{label(wide)}, {way}") for way, rbm in ways.items()}
+    every = [*by_size.values(), *by_way.values()]
+    record.table("scores", [row for k, found in enumerate(every) for row in _rows(found, baselines=k == 0)])
+    record.figure("fig8", _figure(list(by_size.values()), [by_size[wide], *by_way.values()], wide))
+    _published(record, by_size, sizes)
+    _widest(record, by_size, by_way, sizes)
+    probed = signals[: PROBED[trained.scale]]
+    record.say(f"the solutions with {wide} hidden units")
+    estimator = Pointwise.from_data(trained.build(DATASET, wide).visible, train)
+    priors = {"TAP": trained.machine(DATASET, wide), **ways}
+    table = {way: [_probe(rbm, probed, estimator, p, seed) for p in PROBED_AT] for way, rbm in priors.items()}
+    record.table("solutions", [{"training": way, **row} for way, part in table.items() for row in part])
+    _spurious(record, table["TAP"], wide)
+
+
+# -- machines ---------------------------------------------------------------------------------------------------------
+
+
+def label(hidden: int) -> str:
+    """How a machine is called in figures."""
+    return f"$N_h$ = {hidden}"
+
+
+def phases(trained: Machines) -> dict[str, NegativePhase]:
+    """Other ways to train the widest machine: what the paper suggests, and one without fixed points."""
+    chosen = trained.settings(DATASET)
+    noisy = MeanField(
+        chosen.iterations, starts=chosen.starts, tolerance=chosen.tolerance, persistent=False, noise=NOISE
+    )
+    return {NOISY: noisy, "PCD": PCD(1)}
+
+
+def trained_with(trained: Machines, hidden: int, way: str) -> RBM:
+    """A machine trained in one of the other ways, and else like all others."""
+    machine, rows, epochs = trained.build(DATASET, hidden), trained.rows(DATASET), trained.epochs(DATASET)
+    kind = "-".join([DATASET, *(["of", trained.data] if trained.data else []), *way.lower().split()])
+    run = trained.folder / f"{kind}-{hidden}-{trained.scale}-rows-{len(rows)}-epochs-{epochs}-seed-{trained.seed}"
+    known = Run(run).exists()
+    if not known:
+        trained.record.say(f"training: {hidden} hidden units, {way}, {epochs} epochs")
+    options = trained.options(DATASET, machine) | {"negative": phases(trained)[way]}
+    fit(machine, rows, run=run, resume=known, seed=trained.seed, **options)
+    return machine
+
+
+# -- what is published ------------------------------------------------------------------------------------------------
+
+
+def _published(record: Record, by_size: dict[int, DenoisingCurves], sizes: Sequence[int]) -> None:
+    for n in sizes:
+        if n <= 100:
+            _ahead(record, f"{n} hidden units: better than the OPE at every 0 < p < 1/2", by_size[n])
+    exact = {n: _machine(found)[0].images for n, found in by_size.items()}
+    record.claim(
+        "at p = 0 the signal is returned exactly",
+        "; ".join(f"{n} hidden units: {int((x == 1).sum())} of {len(x)} digits" for n, x in exact.items()),
+        all(bool((x == 1).all()) for x in exact.values()),
+    )
+    first = by_size[sizes[0]]
+    ope, nearest = first.scores["OPE"], first.scores["1-NN"]
+    record.claim(
+        "the nearest training digit is not the true signal at p = 0",
+        f"MCC {nearest[0]}, {int((nearest[0].images == 1).sum())} of {len(nearest[0].images)} digits recovered",
+        nearest[0].high < 1,
+    )
+    over = {p: a.minus(b) for p, a, b in zip(LEVELS, nearest, ope, strict=True) if 0.2 < p < 0.5}
+    record.claim(
+        "1-NN is better than the OPE for p > 0.2",
+        ", ".join(f"{gap.value:+.3f} (p = {p:g})" for p, gap in over.items()),
+        _decided(list(over.values())),
+    )
+    last = LEVELS.index(0.45)
+    apart = {n: _machine(by_size[n])[last].minus(nearest[last]) for n in sizes if n <= 100}
+    record.claim(
+        "as p → 1/2 the machines of up to 100 hidden units closely mirror 1-NN",
+        f"p = {LEVELS[last]:g}: " + ", ".join(f"{gap.value:+.3f} ({n} hidden units)" for n, gap in apart.items()),
+        all(abs(gap.value) <= _MIRRORS for gap in apart.values()) if apart else None,
+    )
+
+
+def _widest(
+    record: Record, by_size: dict[int, DenoisingCurves], by_way: dict[str, DenoisingCurves], sizes: Sequence[int]
+) -> None:
+    """Whether the machine of 500 hidden units fails, and whether another training cures it."""
+    wide, narrow = sizes[-1], max([n for n in sizes[:-1] if n <= 100], default=None)
+    if narrow is None:
+        return
+    there = wide == 500 and narrow == 100
+    reference = _machine(by_size[narrow])
+    low = {p: gap for p, gap in _gaps(by_size[wide], reference).items() if p <= 0.1}
+    record.claim(
+        "at low p, 500 hidden units recover the signal more accurately than 100",
+        f"{wide} against {narrow}: " + _all(low),
+        _decided(list(low.values())) if there else None,
+    )
+    plain = by_size[wide]
+    gaps, over = _gaps(plain, reference), _gaps(plain, plain.scores["OPE"])
+    below = ", ".join(f"{p:g}" for p, gap in over.items() if gap.high < 0)
+    record.claim(
+        "500 hidden units trained by TAP fail as p increases: worse than 100",
+        f"{wide} against {narrow}: {_all(gaps)}; worse than the OPE at p = {below or 'none'}",
+        any(gap.high < 0 for gap in gaps.values()) if there else None,
+    )
+    for way, found in by_way.items():
+        gaps, over = _gaps(found, reference), _gaps(found, found.scores["OPE"])
+        cured = all(gap.high >= 0 for gap in gaps.values()) and all(gap.low > 0 for gap in over.values())
+        record.claim(
+            f"{way} in training: 500 hidden units better than the OPE and not worse than 100 at any 0 < p < 1/2",
+            f"against {narrow}: {_all(gaps)}; least gain over the OPE {_least(over)}",
+            cured if there else None,
+        )
+        noisy = {p: gap for p, gap in _gaps(found, _machine(plain)).items() if p >= _MUCH_NOISE}
+        record.claim(
+            f"{way} in training: 500 hidden units better than trained by plain TAP at every p ≥ {_MUCH_NOISE:g}",
+            f"{wide} hidden units: {_all(noisy)}",
+            _decided(list(noisy.values())) if there else None,
+        )
+
+
+# -- the solutions of the widest machine ------------------------------------------------------------------------------
+
+
+def _probe(rbm: RBM, signals: Tensor, estimator: Pointwise, p: float, seed: int) -> dict[str, float]:
+    """What goes wrong at a level of the noise: the same posterior from the true signal, with more care, by sampling."""
+    channel = BinarySymmetric(p)
+    noisy = channel.corrupt(signals, seed=seed)
+    found = denoise(rbm, noisy, channel, start=estimator, **INFERENCE)
+    early = denoise(rbm, noisy, channel, start=estimator, max_iterations=25)
+    careful = denoise(rbm, noisy, channel, start=estimator, damping=0.9, max_iterations=2000, tolerance=1e-8)
+    truth = denoise(rbm, noisy, channel, start=signals, **INFERENCE)
+    sampled = denoise(rbm, noisy, channel, method="gibbs", start=estimator, sweeps=200, warm_up=100, seed=seed)
+    assert found.free_energy is not None and truth.free_energy is not None
+    both = found.converged & truth.converged
+    lower = truth.free_energy[both] < found.free_energy[both] - 1e-2
+    return {
+        "p": p,
+        "mcc": mcc(signals, found.rounded).value,
+        "mcc_25_iterations": mcc(signals, early.rounded).value,
+        "mcc_more_damping": mcc(signals, careful.rounded).value,
+        "mcc_from_the_signal": mcc(signals, truth.rounded).value,
+        "mcc_gibbs": mcc(signals, sampled.rounded).value,
+        "converged": found.converged.double().mean().item(),
+        "converged_more_damping": careful.converged.double().mean().item(),
+        "both_converged": int(both.sum()),
+        "better_solution_at_the_signal": lower.double().mean().item(),
+        "pixels_on": (found.rounded.sum() / signals.sum()).item(),
+        "pixels_on_gibbs": (sampled.rounded.sum() / signals.sum()).item(),
+    }
+
+
+def _spurious(record: Record, rows: list[dict[str, float]], wide: int) -> None:
+    record.claim(
+        "500 hidden units: inference is caught in spurious minima, the posterior itself is better",
+        f"{wide} hidden units, MCC of TAP / from the true signal / with more damping / by Gibbs sampling: "
+        + ", ".join(
+            f"{row['mcc']:.3f} / {row['mcc_from_the_signal']:.3f} / {row['mcc_more_damping']:.3f} / "
+            f"{row['mcc_gibbs']:.3f} (p = {row['p']:g}; {row['better_solution_at_the_signal']:.0%} of "
+            f"{row['both_converged']} that converged have a lower free energy at the signal)"
+            for row in rows
+        ),
+        all(row["mcc_gibbs"] > row["mcc"] for row in rows) if wide == 500 else None,
+    )
+
+
+# -- helpers ----------------------------------------------------------------------------------------------------------
+
+
+def _machine(curves: DenoisingCurves) -> list[Score]:
+    return next(iter(curves.scores.values()))
+
+
+def _gaps(curves: DenoisingCurves, reference: Sequence[Score]) -> dict[float, Score]:
+    """The machine's MCC less that of another denoiser, on the same digits, at every 0 < p < 1/2."""
+    scores = zip(LEVELS, _machine(curves), reference, strict=True)
+    return {p: ours.minus(theirs) for p, ours, theirs in scores if 0 < p < 0.5}
+
+
+def _decided(gaps: Sequence[Score]) -> bool | None:
+    """Whether all differences are positive; ``None`` where noise could have decided some."""
+    if all(gap.low > 0 for gap in gaps):
+        return True
+    return False if any(gap.high < 0 for gap in gaps) else None
+
+
+def _ahead(record: Record, claimed: str, curves: DenoisingCurves) -> None:
+    gaps = _gaps(curves, curves.scores["OPE"])
+    record.claim(claimed, f"gain in MCC {_all(gaps)}; least {_least(gaps)}", _decided(list(gaps.values())))
+
+
+def _all(gaps: dict[float, Score]) -> str:
+    return ", ".join(f"{gap.value:+.3f} (p = {p:g})" for p, gap in gaps.items())
+
+
+def _least(gaps: dict[float, Score]) -> str:
+    p, gap = min(gaps.items(), key=lambda item: item[1].low)
+    return f"{gap} at p = {p:g}"
+
+
+def _rows(curves: DenoisingCurves, *, baselines: bool) -> list[dict[str, float | str]]:
+    names = list(curves.scores)
+    return [
+        {
+            "denoiser": name.replace("$", ""),
+            "p": p,
+            "mcc": score.value,
+            "low": score.low,
+            "high": score.high,
+            **({"converged": curves.converged[k]} if name == names[0] else {}),
+        }
+        for name in (names if baselines else names[:1])
+        for k, (p, score) in enumerate(zip(curves.levels, curves.scores[name], strict=True))
+    ]
+
+
+def _figure(by_size: list[DenoisingCurves], by_way: list[DenoisingCurves], wide: int) -> Figure:
+    with style.look():
+        figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
+        denoising_curves(by_size, title="TAP machines", ax=left)
+        denoising_curves(by_way, title=f"{label(wide)}, by training", ax=right)
+        right.set_ylabel("")
+    return figure

@@ -1,0 +1,162 @@
+"""Figures 10 and 11 of the TAP paper on small settings, and the parts they are made of."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium.experiments import Record
+from harmonium.experiments.tap import deep, fig10, fig11
+
+
+def record(tmp_path, name: str = "tap/fig") -> Record:
+    return Record(name, "quick", tmp_path / "record")
+
+
+def small(seed: int = 0, scale: float = 0.8) -> hm.DeepBoltzmannMachine:
+    machine = hm.DeepBoltzmannMachine([hm.units.Bernoulli(4), hm.units.Bernoulli(3), hm.units.Bernoulli(2)]).double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in machine.parameters():
+            parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    return machine
+
+
+def all_states(machine: hm.BoltzmannMachine) -> list[torch.Tensor]:
+    """Every joint state, a batch for each layer."""
+    sizes = [unit.size for unit in machine.units]
+    states = torch.tensor(list(itertools.product([0.0, 1.0], repeat=sum(sizes))), dtype=torch.float64)
+    return list(states.split(sizes, 1))
+
+
+ROWS = torch.tensor([[0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0], [0, 1, 0, 0]], dtype=torch.float64)
+
+
+@torch.no_grad()
+def exact(machine: hm.BoltzmannMachine, rows: torch.Tensor) -> float:
+    """⟨ln p(v)⟩ by enumeration of everything."""
+    states = all_states(machine)
+    weights = -machine.energy(*states)
+    values = [torch.logsumexp(weights[(states[0] == row).all(1)], 0) for row in rows]
+    return (torch.stack(values).mean() - torch.logsumexp(weights, 0)).item()
+
+
+# -- the bound and its bracket --------------------------------------------------------------------------------------
+
+
+def test_the_bound_lies_below_the_likelihood_and_meets_it_without_a_second_layer():
+    machine = small(1, 1.5)
+    below = exact(machine, ROWS) + machine.log_partition()
+    bound = deep.mean_bound(machine, ROWS)
+    assert below - 1 < bound < below - 1e-4
+    with torch.no_grad():
+        machine.links[1].weight.zero_()
+    assert deep.mean_bound(machine, ROWS) == pytest.approx(exact(machine, ROWS) + machine.log_partition(), abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_bracket_holds_the_exact_value(seed):
+    machine = small(seed)
+    found = deep.bracket(machine, ROWS, ROWS, temperatures=300, sampling_steps=30, seed=seed)
+    low, high = found.interval
+    assert low < deep.mean_bound(machine, ROWS) - machine.log_partition() < high
+    assert high - low < 0.5
+    assert found.trustworthy
+    assert "effective runs" in str(found)
+
+
+# -- what is claimed ------------------------------------------------------------------------------------------------
+
+
+def curves(**end: float) -> dict[fig10.Method, list[dict[str, float]]]:
+    values = {f"{name}{k}": -100.0 for name, k in fig10.METHODS} | end
+    return {
+        (name, k): [{"pseudo_likelihood": -200.0}, {"pseudo_likelihood": values[f"{name}{k}"]}]
+        for name, k in fig10.METHODS
+    }
+
+
+@pytest.mark.parametrize(
+    ("end", "holds"),
+    [
+        ({"adatap3": -120.0}, [True, True]),
+        ({}, [True, False]),
+        ({"adatap3": -120.0, "tap3": -115.0}, [False, False]),
+        ({"adatap3": -150.0, "tap3": -115.0}, [False, True]),
+        ({"adatap3": -math.inf}, [True, True]),
+        ({f"{name}{k}": -200.0 for name, k in fig10.METHODS}, [None, None]),
+    ],
+)
+def test_claims_about_training(tmp_path, end, holds):
+    kept = record(tmp_path)
+    fig10._claim_training(kept, curves(**end))
+    assert [claim.holds for claim in kept.claims] == holds
+
+
+def side(machine, value: float, direction: str, spread: float = 0.01) -> hm.likelihood.Estimate:
+    weights = spread * torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return hm.likelihood.Estimate(machine, weights, value, direction)
+
+
+def found(low: float, high: float, spread: float = 0.01, trips: int = 100) -> deep.Bracket:
+    machine = hm.RBM(hm.units.Bernoulli(2), hm.units.Bernoulli(2))
+    return deep.Bracket(side(machine, -high, "forward", spread), side(machine, -low, "reverse", spread), 0.0, trips)
+
+
+@pytest.mark.parametrize(
+    ("machine", "holds"),
+    [
+        (found(-100.2, -100.0), [True, True]),
+        (found(-105.4, -105.0), [True, False]),  # better than the first, not clearly better than the second
+        (found(-110.0, -109.9), [False, False]),
+        (found(-103.0, -100.0), [None, None]),  # the two directions do not agree
+        (found(-100.2, -100.0, spread=5.0), [None, None]),  # a few runs carry all of it
+        (found(-100.2, -100.0, trips=99), [None, None]),  # samples that have not mixed
+    ],
+)
+def test_claims_about_the_deep_machine(tmp_path, machine, holds):
+    kept = record(tmp_path)
+    machines = {"RBM": found(-107.0, -106.9), "RBM, more": found(-105.2, -105.1), "deep": machine}
+    fig11._claims(kept, fig11.CONTEST["quick"], machines)
+    assert [claim.holds for claim in kept.claims] == holds
+
+
+# -- end to end -----------------------------------------------------------------------------------------------------
+
+
+def left_behind(kept: Record, figure: str, tables: dict[str, int]) -> None:
+    kept.close()
+    assert (kept.folder / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    for name, rows in tables.items():
+        with (kept.folder / f"{name}.csv").open(encoding="utf-8") as file:
+            assert len(list(csv.DictReader(file))) == rows
+    verdict = json.loads((kept.folder / "verdict.json").read_text(encoding="utf-8"))
+    assert verdict["claims"] and all(claim["measured"] for claim in verdict["claims"])
+
+
+def test_figure_10(tmp_path):
+    kept = record(tmp_path)
+    fig10.run(kept, "quick", data="digits", rows=100, hidden=4, starts=5, epochs=2, timed_hidden=6)
+    left_behind(kept, "fig10", {"pseudo_likelihood": 6 * 3, "seconds": 9})
+    assert [claim.holds for claim in kept.claims[2:]] == [None, None]  # times of other sizes than those of the paper
+
+
+def test_figure_11(tmp_path):
+    kept = record(tmp_path)
+    fig11.run(
+        kept, "quick", data="digits", rows=200, hidden="6,4,3", epochs=2, pretraining=2, temperatures=50
+    )  # fmt: skip
+    left_behind(kept, "fig11", {"tap_log_likelihood": 2 * 3, "contest": 3})
+    assert len(kept.claims) == 5
+
+
+def test_wrong_options(tmp_path):
+    for options, words in (({"part": "all"}, "contest"), ({"hidden": "many"}, "'50,100'")):
+        with pytest.raises(hm.errors.InvalidOption, match=words):
+            fig11.run(record(tmp_path), "quick", data="digits", **options)

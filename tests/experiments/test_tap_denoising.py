@@ -1,0 +1,117 @@
+"""Denoising with TAP machines, figures 8 and 9: end to end on a small setting, and how verdicts are reached."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+import torch
+
+from harmonium.errors import HarmoniumError
+from harmonium.experiments import Record
+from harmonium.experiments.tap import fig8, fig9
+from harmonium.tasks import BinarySymmetric, Score, compare_denoisers
+
+SMALL = {"data": "digits", "hidden": "3,5,8", "epochs": 2, "rows": 200}
+WAYS = ("noisy starts", "PCD")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    return tmp_path_factory.mktemp("machines")
+
+
+def rows(path):
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def curves(shared, tmp_path_factory):
+    record = Record("tap/fig8", "quick", tmp_path_factory.mktemp("fig8"))
+    patch = pytest.MonkeyPatch()
+    patch.setattr(fig8, "LEVELS", (0.0, 0.1, 0.3, 0.45))
+    patch.setitem(fig8.PROBED, "quick", 5)
+    fig8.run(record, "quick", machines=str(shared), digits=20, **SMALL)
+    patch.undo()
+    record.close()
+    return record
+
+
+def test_figure_8(curves):
+    assert (curves.folder / "fig8.png").read_bytes().startswith(b"\x89PNG")
+    scores = rows(curves.folder / "scores.csv")
+    names = {row["denoiser"] for row in scores}
+    assert names == {"N_h = 3", "N_h = 5", "N_h = 8", "OPE", "1-NN", *(f"N_h = 8, {way}" for way in WAYS)}
+    assert len(scores) == 4 * len(names)
+    machines = [row for row in scores if row["denoiser"].startswith("N_h")]
+    assert all(float(row["mcc"]) == 1.0 for row in machines if row["p"] == "0.0")
+    assert all(float(row["low"]) <= float(row["mcc"]) <= float(row["high"]) for row in scores)
+    assert {row["training"] for row in rows(curves.folder / "solutions.csv")} == {"TAP", *WAYS}
+    verdict = json.loads((curves.folder / "verdict.json").read_text(encoding="utf-8"))
+    by_name = {claim["claimed"]: claim for claim in verdict["claims"]}
+    assert by_name["at p = 0 the signal is returned exactly"]["holds"] is True
+    about_500 = [claim for name, claim in by_name.items() if "500 hidden" in name]
+    assert len(about_500) == 7  # none of which can be decided with 8
+    assert all(claim["holds"] is None and claim["measured"] for claim in about_500)
+
+
+def test_figure_9_has_the_same_machines(curves, shared, tmp_path, capsys):
+    record = Record("tap/fig9", "quick", tmp_path)
+    fig9.run(record, "quick", machines=str(shared), digit=3, **SMALL)
+    assert "training" not in capsys.readouterr().out
+    assert (tmp_path / "fig9.png").read_bytes().startswith(b"\x89PNG")
+    levels = rows(tmp_path / "levels.csv")
+    assert len({row["denoiser"] for row in levels}) == 7
+    exact = [row for row in levels if row["p"] == "0.0" and row["denoiser"] != "1-NN"]
+    assert all(float(row["mcc"]) == 1.0 for row in exact)
+    assert record.claims[0].holds is True
+
+
+def test_ways_of_training_differ_in_the_negative_phase_alone(shared, tmp_path, monkeypatch):
+    trained = fig8.Machines(Record("x", "quick", tmp_path), "quick", machines=str(shared), **SMALL)
+    noisy, tap = fig8.trained_with(trained, 8, "noisy starts"), trained.machine(fig8.DATASET, 8)
+    assert not torch.equal(noisy.coupling.weight, tap.coupling.weight)
+    monkeypatch.setattr(fig8, "NOISE", 0.0)
+    again = fig8.Machines(Record("x", "quick", tmp_path), "quick", machines=str(tmp_path / "anew"), **SMALL)
+    same = fig8.trained_with(again, 8, "noisy starts")
+    for name, value in tap.state_dict().items():
+        assert torch.equal(value, same.state_dict()[name]), name
+
+
+def test_a_gain_is_decided_by_its_interval():
+    def gap(low: float, high: float) -> Score:
+        return Score("MCC", (low + high) / 2, low, high)
+
+    assert fig8._decided([gap(0.01, 0.02), gap(0.1, 0.2)]) is True
+    assert fig8._decided([gap(0.01, 0.02), gap(-0.1, 0.2)]) is None
+    assert fig8._decided([gap(-0.1, 0.2), gap(-0.2, -0.1)]) is False
+
+
+def test_machines_side_by_side(shared, tmp_path):
+    trained = fig8.Machines(Record("x", "quick", tmp_path), "quick", machines=str(shared), **SMALL)
+    signals, train = trained.test(fig8.DATASET)[:2], trained.rows(fig8.DATASET)
+    parts = [
+        compare_denoisers(trained.machine(fig8.DATASET, n), signals, train, [BinarySymmetric(0.2)], name=str(n))
+        for n in (3, 5)
+    ]
+    both = fig9.joined(parts)
+    assert list(both.estimates) == ["noisy", "1-NN", "OPE", "3", "5"]
+    for part, name in zip(parts, ("3", "5"), strict=True):
+        assert torch.equal(both.estimates[name], part.estimates[name])
+        assert torch.equal(both.estimates["noisy"], part.estimates["noisy"])
+
+
+def test_likeness_to_a_digit():
+    train = torch.tensor([[1.0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1]])
+    assert fig9.likeness(train, torch.stack([train[1], torch.zeros(6), torch.tensor([1.0, 0, 0, 0, 0, 0])])) == [
+        pytest.approx(1.0),
+        0.0,  # an empty picture is two flips away from a digit, and like none
+        pytest.approx(0.4**0.5),
+    ]
+
+
+def test_what_is_not_there_is_told(tmp_path):
+    with pytest.raises(HarmoniumError, match="sizes"):
+        fig8.run(Record("x", "quick", tmp_path), "quick", hidden="many")
