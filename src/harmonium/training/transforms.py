@@ -96,7 +96,7 @@ class Penalty(Transform):
 
     Before centring, whatever the order in which the two are given: a decay of W alone, behind the map to centred
     parameters, would move the mean fields Wλ and Wᵀμ, which learning then has to bring back. For pixels that are rarely
-    on it cannot, and their weights grow without bound.
+    on it cannot, and their weights grow without bound. The ``weight_decay`` of a torch optimiser is such a decay.
     """
 
     of_loss = True
