@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 
 import pytest
 import torch
+from record_helpers import check_left_behind
 
 import harmonium as hm
 from harmonium import experiments
@@ -29,15 +28,7 @@ def options(name: str, shared) -> dict[str, object]:
 @pytest.mark.parametrize("name", MNIST_FIGURES)
 def test_on_trained_machines(name, shared, tmp_path):
     record = experiments.reproduce(name, "quick", tmp_path, **options(name, shared))
-    assert (tmp_path / f"{name.removeprefix('interactions/')}.png").read_bytes().startswith(b"\x89PNG")
-    tables = list(tmp_path.glob("*.csv"))
-    assert tables
-    for path in tables:
-        with path.open(encoding="utf-8") as file:
-            assert list(csv.DictReader(file))
-    verdict = json.loads((tmp_path / "verdict.json").read_text(encoding="utf-8"))
-    assert len(verdict["claims"]) == len(record.claims) > 0
-    assert all(claim["measured"] for claim in verdict["claims"])
+    check_left_behind(record, name.removeprefix("interactions/"))
 
 
 def test_claims_about_sizes_that_are_not_there_stay_open(shared, tmp_path):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from itertools import product
 
 import pytest
 import torch
+from record_helpers import check_left_behind
 
 import harmonium as hm
 from harmonium.experiments import Record
@@ -35,12 +34,7 @@ def test_runs(module, name, options, tmp_path):
     record = Record(name, "quick", tmp_path)
     module.run(record, "quick", **options)
     record.close()
-    assert next(iter(tmp_path.glob("*.png"))).read_bytes().startswith(b"\x89PNG")
-    for path in tmp_path.glob("*.csv"):
-        with path.open(encoding="utf-8") as file:
-            assert list(csv.DictReader(file))
-    verdict = json.loads((tmp_path / "verdict.json").read_text(encoding="utf-8"))
-    assert all(claim["measured"] for claim in verdict["claims"])
+    check_left_behind(record, module.__name__.rpartition(".")[2])
 
 
 def test_hidden_units_have_to_be_known(tmp_path):

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import pytest
 import torch
+from deep_helpers import ROWS, all_states, exact, small
 
 import harmonium as hm
-
-
-def small(seed: int = 0, scale: float = 0.8) -> hm.DeepBoltzmannMachine:
-    machine = hm.DeepBoltzmannMachine([hm.units.Bernoulli(4), hm.units.Bernoulli(3), hm.units.Bernoulli(2)]).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in machine.parameters():
-            parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    return machine
-
-
-def all_states(machine: hm.BoltzmannMachine) -> list[torch.Tensor]:
-    """Every joint state, a batch for each layer."""
-    sizes = [unit.size for unit in machine.units]
-    states = torch.tensor(list(itertools.product([0.0, 1.0], repeat=sum(sizes))), dtype=torch.float64)
-    return list(states.split(sizes, 1))
-
-
-ROWS = torch.tensor([[0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0], [0, 1, 0, 0]], dtype=torch.float64)
 
 
 def test_the_gradient_is_that_of_the_bound():
@@ -79,12 +60,3 @@ def test_chains_are_kept_and_resized():
     assert len(phase.chain_states()) == len(phase.data_slot) == 8
     with pytest.raises(hm.errors.InvalidOption, match="iterations"):
         hm.DeepPCD(1, iterations=0)
-
-
-@torch.no_grad()
-def exact(machine: hm.BoltzmannMachine, rows: torch.Tensor) -> float:
-    """⟨ln p(v)⟩ by enumeration of everything."""
-    states = all_states(machine)
-    weights = -machine.energy(*states)
-    values = [torch.logsumexp(weights[(states[0] == row).all(1)], 0) for row in rows]
-    return (torch.stack(values).mean() - torch.logsumexp(weights, 0)).item()

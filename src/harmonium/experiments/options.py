@@ -32,16 +32,25 @@ def with_options_of(machines: Callable[..., Any]) -> Callable[[Callable[..., Non
     return decorate
 
 
+def parse_layers(hidden: str | int, example: str = "50,100") -> tuple[int, ...]:
+    """Numbers of hidden units, layer by layer.
+
+    >>> parse_layers("400,50")
+    (400, 50)
+    """
+    try:
+        sizes = tuple(int(part) for part in str(hidden).split(","))
+    except ValueError:
+        raise InvalidOption(f"hidden: expected sizes such as '{example}', found {hidden!r}") from None
+    if min(sizes) < 1:
+        raise InvalidOption(f"hidden: expected sizes of one unit or more, found {min(sizes)}")
+    return sizes
+
+
 def parse_sizes(hidden: str | int) -> tuple[int, ...]:
-    """Numbers of hidden units, ascending.
+    """Numbers of hidden units of several machines, ascending, each once.
 
     >>> parse_sizes("400,50")
     (50, 400)
     """
-    try:
-        sizes = tuple(sorted({int(part) for part in str(hidden).split(",")}))
-    except ValueError:
-        raise InvalidOption(f"hidden: expected sizes such as '50,400', found {hidden!r}") from None
-    if sizes[0] < 1:
-        raise InvalidOption(f"hidden: expected sizes of one unit or more, found {sizes[0]}")
-    return sizes
+    return tuple(sorted(set(parse_layers(hidden, "50,400"))))

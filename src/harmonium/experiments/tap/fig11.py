@@ -21,6 +21,7 @@ from ...machines import RBM, BoltzmannMachine, DeepBoltzmannMachine, enumeration
 from ...plots import style
 from ...training import L2, PCD, Average, Callback, Centred, DeepPCD, LinearDecay, MeanField, Progress, fit, pretrain
 from ...units import Bernoulli
+from ..options import parse_layers
 from ..record import Record
 from .deep import Bracket, bracket, mean_bound
 
@@ -83,7 +84,7 @@ def run(
     data: str = "",
     part: str = "both",
     rows: int = 0,
-    hidden: str = "",
+    hidden: str | int = "",
     epochs: int = 0,
     pretraining: int = 0,
     temperatures: int = 0,
@@ -96,7 +97,7 @@ def run(
     """
     if part not in ("curves", "contest", "both"):
         raise InvalidOption(f"part: expected curves, contest or both, found {part!r}")
-    sizes = _sizes(hidden)
+    sizes = parse_layers(hidden) if hidden else ()
     curves: dict[int, list[dict[str, float]]] = {}
     found: dict[str, Bracket] = {}
     if part != "contest":
@@ -129,13 +130,6 @@ def run(
 def _load(data: str) -> tuple[Tensor, Tensor]:
     train, test = (datasets.load(data, split=split, binarise="threshold") for split in ("train", "test"))
     return train, test
-
-
-def _sizes(hidden: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in str(hidden).split(",")) if hidden else ()
-    except ValueError:
-        raise InvalidOption(f"hidden: expected sizes such as '50,100', found {hidden!r}") from None
 
 
 def _deep(visible: int, hidden: tuple[int, ...]) -> DeepBoltzmannMachine:
