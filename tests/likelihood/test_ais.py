@@ -257,14 +257,6 @@ def test_states_to_start_from_that_are_refused():
         ais(strong(), base=torch.zeros(0, 10), temperatures=5)
 
 
-def test_deep_machines_have_no_likelihood():
-    deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(2), hm.units.Bernoulli(2), hm.units.Bernoulli(2)])
-    with pytest.raises(hm.errors.InvalidOption, match="expects an RBM"):
-        ais(deep, runs=5, temperatures=5).log_likelihood(torch.zeros(1, 2))
-    with pytest.raises(hm.errors.InvalidOption, match="expects an RBM"):
-        estimate(deep, torch.zeros(1, 2))
-
-
 def test_bad_options():
     machine = strong()
     with pytest.raises(hm.errors.InvalidOption, match="runs: expected at least one"):

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from ..errors import NotEnumerable
-from ..machines import RBM, enumeration
+from ..machines import RBM, BoltzmannMachine, enumeration
 from ..sampling import parallel_tempering, trajectory_tempering
 from ..sampling.path import betas, independent
 from .ais import Adaptive, Estimate, Temperatures, ais, reverse_ais
-from .data import checked, mean_free_energy
+from .data import checked_rows, mean_free_energy_bound
 
 _EXACT_STATES = 2**20
 _CHECK_SHARE = 5  # the cross-check takes one in so many of the temperatures
@@ -28,7 +28,9 @@ _LARGEST_GAP = 1.0  # nats between the two directions that still count as agreem
 class TwoSided:
     """The mean log-likelihood of some data, bracketed: ``forward`` errs to the good side, ``reverse`` to the bad one.
 
-    All numbers are nats per row of the data. ``exact`` is there where the machine can be enumerated.
+    All numbers are nats per row of the data. ``exact`` is there where the machine can be enumerated. With ``bound`` the
+    free energy of the data is only known from above, and every number is a lower bound of the likelihood: with ln Z
+    from below, from above, or exact. ``round_trips`` are those of the tempering behind the reverse direction.
     """
 
     forward: Estimate
@@ -37,6 +39,8 @@ class TwoSided:
     rows: int
     exact: float | None
     problems: tuple[str, ...]
+    bound: bool = False
+    round_trips: int | None = None
 
     @property
     def value(self) -> float:
@@ -69,6 +73,11 @@ class TwoSided:
         return self.from_forward - self.from_reverse
 
     @property
+    def effective(self) -> tuple[float, float]:
+        """How many of the runs carry each direction, forward and reverse."""
+        return self.forward.effective_sample_size, self.reverse.effective_sample_size
+
+    @property
     def interval(self) -> tuple[float, float]:
         """That of the annealing, of no width where the number is exact."""
         return self.annealed_interval if self.exact is None else (self.exact, self.exact)
@@ -87,25 +96,33 @@ class TwoSided:
         """Whether the number is exact, or nothing speaks against it."""
         return self.exact is not None or not self.problems
 
+    def __str__(self) -> str:
+        sizes = f"effective runs {self.effective[0]:.0f} and {self.effective[1]:.0f} of {len(self.forward.log_weights)}"
+        return f"{self.from_forward:.2f} forward, {self.from_reverse:.2f} reverse ({sizes})"
+
 
 @torch.no_grad()
 def estimate(
-    machine: RBM,
+    machine: BoltzmannMachine,
     data: Tensor,
     *,
+    base: Tensor | None = None,
     runs: int = 100,
     temperatures: Temperatures = 10_000,
-    waypoints: Sequence[RBM] = (),
+    waypoints: Sequence[BoltzmannMachine] = (),
     samples: Tensor | None = None,
     sampling_steps: int = 1000,
     seed: int | None = 0,
 ) -> TwoSided:
     """The mean log-likelihood of ``data`` (n, *visible) by annealing in both directions, and whether to trust it.
 
-    The base has the data's single-site statistics. The reverse direction starts at ``samples`` of the model, by default
-    from parallel tempering, whose ladder has to carry states from end to end. Data and samples that know one part of
-    the states only agree with each other; a shorter forward annealing from free units looks elsewhere, and as none of
-    them exceeds ln Z but by chance, a higher value there proves the first one wrong.
+    For a deep machine it is a lower bound, by mean field of the hidden layers.
+
+    The annealing starts from the single-site statistics of ``base`` (m, *visible), by default those of the data. The
+    reverse direction starts at ``samples`` of the model, by default from parallel tempering, whose ladder has to carry
+    states from end to end. Data and samples that know one part of the states only agree with each other; a shorter
+    forward annealing from free units looks elsewhere, and as none of them exceeds ln Z but by chance, a higher value
+    there proves the first one wrong.
 
     With ``waypoints``, earlier machines of the same run from early to late, the annealing follows the run, and the
     samples come from trajectory tempering along it. That pays where learning was slow and smooth; checkpoints from a
@@ -119,29 +136,32 @@ def estimate(
     >>> result.trustworthy, abs(result.gap) < 0.5
     (True, True)
     """
-    machine, data = checked(machine, data)
+    data = checked_rows(machine, data)
+    base = data if base is None else checked_rows(machine, base)
     seeds = [None if seed is None else seed + k for k in range(4)]
     problems: list[str] = []
+    round_trips = None
     if samples is None:
         if waypoints:
-            start = independent(machine, data)
+            start = independent(machine, base)
             ladder = [start, *waypoints, machine]
             tempered = trajectory_tempering(ladder, runs, steps=sampling_steps, seed=seeds[0])
         else:
-            tempered = parallel_tempering(machine, runs, steps=sampling_steps, base=data, seed=seeds[0])
-        samples = tempered.samples
-        if tempered.round_trips < runs:
+            tempered = parallel_tempering(machine, runs, steps=sampling_steps, base=base, seed=seeds[0])
+        samples, round_trips = tempered.samples, tempered.round_trips
+        if round_trips < runs:
             problems.append(
-                f"the samples behind the reverse estimate have hardly mixed: {tempered.round_trips} round trips "
-                f"of {runs} chains"
+                f"the samples behind the reverse estimate have hardly mixed: {round_trips} round trips of {runs} chains"
             )
-    options: dict[str, Any] = {"temperatures": temperatures, "base": data, "waypoints": waypoints}
+    options: dict[str, Any] = {"temperatures": temperatures, "base": base, "waypoints": waypoints}
     forward = ais(machine, runs=runs, seed=seeds[1], **options)
     reverse = reverse_ais(machine, samples, seed=seeds[2], **options)
     elsewhere = ais(machine, runs=runs, temperatures=_fewer(temperatures), seed=seeds[3])
-    free_energy = mean_free_energy(machine, data)
+    free_energy = mean_free_energy_bound(machine, data)
     problems += [f"forward: {problem}" for problem in forward.problems_at(_LEAST_CARRIED)]
     problems += [f"reverse: {problem}" for problem in reverse.problems_at(_LEAST_CARRIED)]
+    if not math.isfinite(free_energy):
+        problems.append(f"the mean free energy of the data is {free_energy}")
     gap = reverse.value - forward.value
     spread = 3 * (forward.standard_error + reverse.standard_error)
     if abs(gap) > _LARGEST_GAP:
@@ -153,7 +173,9 @@ def estimate(
         problems.append(
             f"ln Z annealed from free units is {excess:.2f} nats larger: the annealing from the data misses states"
         )
-    return TwoSided(forward, reverse, free_energy, len(data), _exact(machine, free_energy), tuple(problems))
+    exact = _exact(machine, free_energy)
+    bound = not isinstance(machine, RBM)
+    return TwoSided(forward, reverse, free_energy, len(data), exact, tuple(problems), bound, round_trips)
 
 
 def _fewer(temperatures: Temperatures) -> Temperatures:
@@ -165,7 +187,7 @@ def _fewer(temperatures: Temperatures) -> Temperatures:
     return [*betas(temperatures)[:-1:_CHECK_SHARE], 1.0]
 
 
-def _exact(machine: RBM, free_energy: float) -> float | None:
+def _exact(machine: BoltzmannMachine, free_energy: float) -> float | None:
     try:
         _, states = enumeration.cheaper_parity(machine)
     except NotEnumerable:

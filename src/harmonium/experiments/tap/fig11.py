@@ -16,18 +16,17 @@ from torch import Tensor
 
 from ... import data as datasets
 from ... import files, likelihood
-from ...errors import InvalidOption, NotEnumerable
-from ...machines import RBM, BoltzmannMachine, DeepBoltzmannMachine, enumeration
+from ...errors import InvalidOption
+from ...likelihood import TwoSided
+from ...machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from ...plots import style
 from ...training import L2, PCD, Average, Callback, Centred, DeepPCD, LinearDecay, MeanField, Progress, fit, pretrain
 from ...units import Bernoulli
 from ..options import parse_layers
 from ..record import Record
-from .deep import Bracket, bracket, mean_bound
 
 BATCH = 100
 _POINTS = 10  # of a curve
-_EXACT_STATES = 2**20
 _SMALL = 0.5  # times the ratio of deep to first weights of a pretrained machine: deep weights that "remain small"
 
 
@@ -99,7 +98,7 @@ def run(
         raise InvalidOption(f"part: expected curves, contest or both, found {part!r}")
     sizes = parse_layers(hidden) if hidden else ()
     curves: dict[int, list[dict[str, float]]] = {}
-    found: dict[str, Bracket] = {}
+    found: dict[str, TwoSided] = {}
     if part != "contest":
         chosen = JOINT[scale]
         settings = replace(
@@ -229,7 +228,7 @@ class _TapCurve(Callback):
 # -- the deep machine against its RBM -------------------------------------------------------------------------------
 
 
-def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, seed: int) -> dict[str, Bracket]:
+def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, seed: int) -> dict[str, TwoSided]:
     """Pre-train, go on as a deep machine and as an RBM for the same time, and anneal all three from both sides."""
     ends = _Ends()
     deep = _deep(train.shape[1], settings.hidden)
@@ -252,28 +251,19 @@ def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, see
     record.say(f"trained: {', '.join(machines)}")
     found = {}
     for name, machine in machines.items():
-        found[name] = bracket(
+        found[name] = likelihood.estimate(
             machine,
             test,
-            train[:10_000],
+            base=train[:10_000],
             temperatures=settings.temperatures,
             sampling_steps=settings.sampling_steps,
             seed=seed,
         )
         record.say(f"{name}: {found[name]}")
-        record.numbers[f"exact: {name}"] = _exact(machine, test)
+        record.numbers[f"exact: {name}"] = found[name].exact
     record.table("contest", [_row(name, value) for name, value in found.items()])
     _claims(record, settings, found)
     return found
-
-
-def _exact(machine: BoltzmannMachine, rows: Tensor) -> float | None:
-    """The bound with ln Z by enumeration, where that is at hand."""
-    try:
-        _, states = enumeration.cheaper_parity(machine)
-    except NotEnumerable:
-        return None
-    return mean_bound(machine, rows) - machine.log_partition() if states <= _EXACT_STATES else None
 
 
 def _carefully(settings: Contest, rows: int, seed: int) -> dict[str, Any]:
@@ -304,11 +294,13 @@ class _Ends(Callback):
         self.seconds.append(self._clock())
 
 
-def _row(name: str, value: Bracket) -> dict[str, Any]:
+def _row(name: str, value: TwoSided) -> dict[str, Any]:
     return {
         "machine": name,
-        "test_forward": value.high,
-        "test_reverse": value.low,
+        "test": value.value,
+        "exact": value.exact is not None,
+        "test_forward": value.from_forward,
+        "test_reverse": value.from_reverse,
         "from": value.interval[0],
         "to": value.interval[1],
         "forward_effective_runs": value.effective[0],
@@ -318,7 +310,7 @@ def _row(name: str, value: Bracket) -> dict[str, Any]:
     }
 
 
-def _claims(record: Record, settings: Contest, found: dict[str, Bracket]) -> None:
+def _claims(record: Record, settings: Contest, found: dict[str, TwoSided]) -> None:
     *others, (_, deep) = found.items()
     words = (
         "a machine of two hidden layers has a better test bound than the RBM it started from",
@@ -338,7 +330,7 @@ def _claims(record: Record, settings: Contest, found: dict[str, Bracket]) -> Non
 # -- the picture ----------------------------------------------------------------------------------------------------
 
 
-def _figure(curves: dict[int, list[dict[str, float]]], found: dict[str, Bracket]) -> Figure:
+def _figure(curves: dict[int, list[dict[str, float]]], found: dict[str, TwoSided]) -> Figure:
     with style.look():
         panels = len(curves) + bool(found)
         figure = Figure(figsize=(1.0 + 3.1 * panels, 3.2), layout="constrained")
@@ -360,11 +352,18 @@ def _broken(name: str) -> str:
     return name.replace(", ", ",\n").replace(" more", "\nmore").replace("two hidden ", "two\nhidden\n")
 
 
-def _draw_contest(ax: Axes, found: dict[str, Bracket]) -> None:
+def _draw_contest(ax: Axes, found: dict[str, TwoSided]) -> None:
     for place, value in enumerate(found.values()):
         colour = style.SECOND if place == len(found) - 1 else style.ACCENT
         ax.vlines(place, *value.interval, color=colour, linewidth=1)
-        ax.plot([place, place], [value.low, value.high], "_", color=colour, markersize=14, markeredgewidth=2)
+        ax.plot(
+            [place, place],
+            [value.from_reverse, value.from_forward],
+            "_",
+            color=colour,
+            markersize=14,
+            markeredgewidth=2,
+        )
     ax.set_xticks(range(len(found)), labels=[_broken(name) for name in found])
     ax.set(xlim=(-0.5, len(found) - 0.5), ylabel="test log-likelihood, nats a row")
     ax.set_title("By annealing, both ways")

@@ -1,0 +1,55 @@
+"""The likelihood of deep machines: a bound by mean field, with ln Z from both sides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from deep_helpers import ROWS, exact, small
+
+import harmonium as hm
+from harmonium.likelihood.data import mean_free_energy, mean_free_energy_bound
+
+
+def test_the_bound_lies_below_the_likelihood_and_meets_it_without_a_second_layer():
+    machine = small(1, 1.5)
+    truth = exact(machine, ROWS) + machine.log_partition()
+    assert truth - 1 < -mean_free_energy_bound(machine, ROWS) < truth - 1e-4
+    with torch.no_grad():
+        machine.links[1].weight.zero_()
+    truth = exact(machine, ROWS) + machine.log_partition()
+    assert -mean_free_energy_bound(machine, ROWS) == pytest.approx(truth, abs=1e-10)
+
+
+def test_it_is_the_free_energy_of_an_rbm():
+    machine = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3)).double()
+    machine.initialise(seed=0, scale=1.0)
+    assert mean_free_energy_bound(machine, ROWS) == mean_free_energy(machine, ROWS)
+    assert not hm.likelihood.estimate(machine, ROWS, runs=10, temperatures=10, sampling_steps=10).bound
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_both_sides_hold_the_exact_bound(seed):
+    machine = small(seed)
+    found = hm.likelihood.estimate(machine, ROWS, temperatures=300, sampling_steps=30, seed=seed)
+    low, high = found.annealed_interval
+    bound = -mean_free_energy_bound(machine, ROWS) - machine.log_partition()
+    assert low < bound < high < low + 0.5
+    assert found.bound and found.exact == pytest.approx(bound, abs=1e-12) and bound < exact(machine, ROWS)
+    assert found.trustworthy and not found.problems and found.round_trips >= 100
+    assert "effective runs" in str(found)
+
+
+def test_another_base_for_the_annealing():
+    machine = small(0)
+    options = {"temperatures": 300, "sampling_steps": 30}
+    here, elsewhere = (hm.likelihood.estimate(machine, ROWS, base=base, **options) for base in (None, ROWS[:2]))
+    assert here.forward.base_log_partition != elsewhere.forward.base_log_partition
+    assert elsewhere.forward.value == pytest.approx(machine.log_partition(), abs=0.05)
+    with pytest.raises(hm.errors.InvalidData, match="at least one row"):
+        hm.likelihood.estimate(machine, ROWS, base=ROWS[:0], **options)
+
+
+def test_other_estimates_still_expect_two_layers():
+    for estimate in (hm.likelihood.exact(small()), hm.likelihood.ais(small(), temperatures=10, runs=5)):
+        with pytest.raises(hm.errors.InvalidOption, match="an RBM"):
+            estimate.log_likelihood(ROWS)
