@@ -139,7 +139,7 @@ def train(
     learning_rate: Annotated[
         float | None, typer.Option(help="[sgd: 0.05, unbounded units 0.005; others 0.001]")
     ] = None,
-    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="sgd, adam, adamw or rmsprop. [sgd]")] = None,
+    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="sgd, adam or rmsprop. [sgd]")] = None,
     momentum: Annotated[float | None, typer.Option(help="Of sgd or rmsprop.")] = None,
     schedule: Annotated[
         str | None, typer.Option(metavar="NAME", help="constant, linear:0.3 or growing:10. [constant]")
@@ -160,6 +160,9 @@ def train(
     initialise: Annotated[str | None, typer.Option(metavar="KIND", help="Weights: normal or sign. [normal]")] = None,
     scale: Annotated[float | None, typer.Option(help="Of the starting weights. [normal: 0.01, sign: √(0.1/N)]")] = None,
     metrics_every: Annotated[int | None, typer.Option(help="Epochs between measurements. [1]")] = None,
+    precision: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Of matrix products: float32 or bfloat16, faster. [float32]")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Of the processor. [torch's choice]")] = None,
     dtype: Annotated[str | None, typer.Option(metavar="TYPE", help="float32 or float64. [float32]")] = None,
     device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda, … [cpu]")] = None,
@@ -302,6 +305,7 @@ def _plan(setup: Setup, run: Path) -> None:
         for name in ("centred", "l1", "l2", "l1_squared", "clip", "zero_sum", "average")
         if (value := getattr(chosen, name)) not in (None, False)
     ]
+    rounded = "" if chosen.precision == "float32" else f" (products {chosen.precision})"
     momentum = "" if chosen.momentum is None else f", momentum {chosen.momentum:g}"
     chains = "" if chosen.chains is None else f", {chosen.chains} chains"
     show.facts(
@@ -310,7 +314,7 @@ def _plan(setup: Setup, run: Path) -> None:
             "data": f"{rows.title} ({config.data.source}){binarised}",
             "rows": f"{len(rows.train):,} to learn from, " + (f"{len(held):,} held out" if held else "none held out"),
             "machine": f"RBM {config.machine.visible} – {config.machine.hidden}, {parameters:,} parameters, "
-            f"{config.machine.dtype} on {chosen.device}, {chosen.threads} thread{'s' * (chosen.threads != 1)}",
+            f"{config.machine.dtype}{rounded} on {chosen.device}, {chosen.threads} thread{'s' * (chosen.threads != 1)}",
             "negative phase": chosen.negative + chains,
             "optimiser": f"{chosen.optimizer}, learning rate {chosen.learning_rate:g}{momentum}",
             "schedule": f"{chosen.schedule}, {chosen.epochs} epochs of batches of {chosen.batch_size}",

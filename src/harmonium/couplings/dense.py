@@ -36,17 +36,27 @@ class Dense(Coupling):
     ) -> Tensor:
         x, y = x.flatten(1), y.flatten(1)
         if add and out is not None:
-            return out.addmm_(x.T, y, alpha=scale)
-        product = torch.mm(x.T, y, out=out)
+            return out.add_(x.T @ y, alpha=scale) if _rounded(x) else out.addmm_(x.T, y, alpha=scale)
+        product = (x.T @ y).to(x.dtype) if out is None else _product(x.T, y, out)
         return product if scale == 1.0 else product.mul_(scale)
 
     def matrix(self) -> Tensor:
         return self.weight
 
     def up_(self, x: Tensor, out: Tensor) -> Tensor:
-        torch.mm(x.view(len(x), -1), self.weight, out=out.view(len(x), -1))
+        _product(x.view(len(x), -1), self.weight.detach(), out.view(len(x), -1))
         return out
 
     def down_(self, y: Tensor, out: Tensor) -> Tensor:
-        torch.mm(y.view(len(y), -1), self.weight.T, out=out.view(len(y), -1))
+        _product(y.view(len(y), -1), self.weight.detach().T, out.view(len(y), -1))
         return out
+
+
+def _rounded(x: Tensor) -> bool:
+    """Whether ``torch.autocast`` rounds products here; it knows none of the in-place forms."""
+    return torch.is_autocast_enabled(x.device.type)
+
+
+def _product(x: Tensor, y: Tensor, out: Tensor) -> Tensor:
+    """Write x·y into ``out``. Parameters come detached, or autocast would go on with its copies of old ones."""
+    return out.copy_(x @ y) if _rounded(x) else torch.mm(x, y, out=out)

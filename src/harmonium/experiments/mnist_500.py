@@ -46,6 +46,7 @@ def run(
     binarise: str = "both",
     epochs: int = 0,
     temperatures: int = 0,
+    precision: str = "float32",
     seed: int = 0,
 ) -> None:
     """Train and measure, for one binarisation or both; ``epochs`` and ``temperatures`` instead of the scale's."""
@@ -54,16 +55,16 @@ def run(
     presets.find(preset)
     for name in BINARISATIONS if binarise == "both" else [binarise]:
         settings = presets.find("best-fixed" if (preset, name) == ("best", "threshold") else preset)
-        _one(record, name, settings, epochs or EPOCHS[scale][name], temperatures or TEMPERATURES[scale], scale, seed)
+        chosen = {**settings, "epochs": epochs or EPOCHS[scale][name], "precision": precision, "seed": seed}
+        _one(record, name, chosen, temperatures or TEMPERATURES[scale], scale)
 
 
-def _one(
-    record: Record, name: str, settings: dict[str, Any], epochs: int, temperatures: int, scale: str, seed: int
-) -> None:
+def _one(record: Record, name: str, settings: dict[str, Any], temperatures: int, scale: str) -> None:
+    epochs, seed = settings["epochs"], settings["seed"]
     options: dict[str, dict[str, Any]] = {
         "data": {"source": "mnist", "binarise": BINARISATIONS[name]},
         "machine": {"hidden": "bernoulli:500"},
-        "training": {**settings, "epochs": epochs, "seed": seed, "metrics_every": max(1, epochs // 20)},
+        "training": {**settings, "metrics_every": max(1, epochs // 20)},
     }
     ready = setup.prepare(schema.merge(schema.Config(), options))
     _, source = rows.load_test(ready.config, ready.rows)

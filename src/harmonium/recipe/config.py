@@ -61,6 +61,7 @@ class Training:
     clip: float | None = None
     zero_sum: bool = False
     metrics_every: int = 1
+    precision: str = "float32"
     threads: int | None = None
     device: str = "cpu"
 

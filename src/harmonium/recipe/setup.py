@@ -14,7 +14,7 @@ from ..couplings.base import check_scale
 from ..errors import InvalidOption, RunError, unknown
 from ..machines import RBM
 from ..training import Callback, Result, Run, Transform
-from ..training.loop import default_learning_rate
+from ..training.loop import default_learning_rate, known_precision
 from . import config as schema
 from . import rows, specs
 
@@ -95,6 +95,7 @@ def _ingredients(config: schema.Config, rate: float) -> dict[str, Any]:
         "schedule": specs.schedule(chosen.schedule),
         "optimizer": specs.optimizer(chosen.optimizer, rate, chosen.momentum),
         "transforms": transforms(chosen),
+        "precision": known_precision(chosen.precision),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Generator, Tensor
 
@@ -23,6 +23,8 @@ class NegativePhase:
 
     #: Gibbs sweeps a step; schedules may change it. Phases that do not sample ignore it.
     k: int = 1
+    #: whether its products may be rounded (see ``precision`` of ``fit``)
+    bears_rounding: ClassVar[bool] = False
     data_slot: Tensor
     #: the gradient of every coupling whose weights are learnt, by the number of the coupling
     links: dict[int, LinkGradient]

@@ -23,6 +23,8 @@ class Sampled(NegativePhase):
     the gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B on the data and +1/C on the chains.
     """
 
+    bears_rounding = True
+
     def __init__(self, k: int = 1, chains: int | None = None) -> None:
         if k < 1 or (chains is not None and chains < 1):
             raise InvalidOption(f"expected k ≥ 1 and chains ≥ 1, found k={k}, chains={chains}")
