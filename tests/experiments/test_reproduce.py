@@ -52,6 +52,28 @@ def test_a_finished_experiment_is_not_written_over(known, tmp_path):
         experiments.reproduce("paper/fig1", "quick", tmp_path)
 
 
+def test_a_failure_takes_away_its_folder_only_where_that_is_its_own_and_empty(known, tmp_path):
+    def fail(options):
+        with pytest.raises(TypeError):
+            experiments.reproduce("paper/fig1", "quick", tmp_path / "out", **options)
+
+    fail({"size": "many"})
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    fail({"size": "many"})
+    assert (tmp_path / "out").is_dir()
+
+
+def test_a_failure_keeps_what_was_written(known, tmp_path, monkeypatch):
+    def interrupted(self, *args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiments.Record, "claim", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.reproduce("paper/fig1", "quick", tmp_path / "out")
+    assert (tmp_path / "out" / "numbers.csv").exists()
+
+
 def test_wrong_options(known, tmp_path):
     with pytest.raises(hm.errors.InvalidOption, match="did you mean 'size'"):
         experiments.reproduce("paper/fig1", "quick", tmp_path, sizes=4)

@@ -477,3 +477,11 @@ def test_a_decay_with_centring_keeps_its_factors():
                optimizer=lambda p, momentum=momentum: torch.optim.SGD(p, lr=0.1, momentum=momentum))  # fmt: skip
         weights.append(torch.cat([p.detach().flatten() for p in rbm.parameters()]))
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-9, atol=1e-9)
+
+
+def test_a_decay_of_the_optimiser_is_refused_behind_centring():
+    data = draw(binary(5, 3, 2), 40)
+    decaying = lambda parameters: torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.02)  # noqa: E731
+    with pytest.raises(InvalidOption, match=r"Centred.*L2\(0.02\).*found 0.02"):
+        hm.fit(binary(5, 3, 1), data, optimizer=decaying, epochs=1, batch_size=20, progress=False)
+    hm.fit(binary(5, 3, 1), data, optimizer=decaying, transforms=[], epochs=1, batch_size=20, progress=False)

@@ -50,7 +50,11 @@ def reproduce(name: str, scale: str, folder: str | Path, **options: Any) -> Reco
         if key not in known:
             raise unknown(f"option of {name}", key, known)
     record = Record(name, scale, Path(folder))
-    run(record, scale, **options)
+    try:
+        run(record, scale, **options)
+    except BaseException:
+        record.abandon()
+        raise
     record.close()
     return record
 

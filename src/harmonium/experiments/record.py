@@ -35,6 +35,7 @@ class Record:
         self.numbers: dict[str, Any] = {}
         if (folder / "verdict.json").exists():
             raise RunError(f"{folder}: holds a finished experiment already; choose another folder")
+        self._made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
 
     def say(self, line: str) -> None:
@@ -57,6 +58,11 @@ class Record:
         """Write ``NAME.png``."""
         with files.atomic(self.folder / f"{name}.png") as temporary:
             figure.savefig(temporary, format="png", dpi=150)
+
+    def abandon(self) -> None:
+        """Take the folder away again, if it was made for this and nothing was written."""
+        if self._made and not any(self.folder.iterdir()):
+            self.folder.rmdir()
 
     def close(self) -> None:
         """Write ``verdict.json``: the claims, and numbers that belong to no table."""

@@ -33,7 +33,6 @@ _SCHEDULES: dict[str, Callable[..., training.Schedule]] = {
 _OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # with their learning rates by default
     "sgd": (torch.optim.SGD, None),
     "adam": (torch.optim.Adam, 1e-3),
-    "adamw": (torch.optim.AdamW, 1e-3),
     "rmsprop": (torch.optim.RMSprop, 1e-3),
 }
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}

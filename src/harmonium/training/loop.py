@@ -139,6 +139,16 @@ def _check_types(negative: Any, optimizer: Any, transforms: Any) -> None:
         raise InvalidOption(f"transforms: expected a sequence such as [harmonium.Centred()], found {transforms!r}")
 
 
+def _check_decay(optimizer: Optimizer, transforms: Sequence[Transform]) -> None:
+    decay = max(group.get("weight_decay", 0.0) for group in optimizer.param_groups)
+    mapped = [type(transform).__name__ for transform in transforms if transform.maps]
+    if decay and mapped:
+        raise InvalidOption(
+            f"weight_decay of the optimiser would act behind {mapped[0]} and end beside the optimum: "
+            f"expected 0, and the transform L2({decay:g}) instead, found {decay:g}"
+        )
+
+
 def known_precision(name: str) -> str:
     """The name, which has to be one of :data:`PRECISIONS`."""
     if name not in PRECISIONS:
@@ -227,6 +237,7 @@ class Training:
         self._couplings = machine.links
         given = [Centred()] if transforms is None else transforms
         self.transforms = sorted(given, key=lambda transform: not transform.of_loss)
+        _check_decay(self.optimizer, self.transforms)
         self.generator = stream(seed, _CHAINS, self.rank, device=machine.device)
         self._begin_phases()
         self.history: list[dict[str, float]] = []

@@ -21,6 +21,8 @@ class Transform:
 
     #: whether it is a term of the loss: those come first, so that what maps the gradient maps all of it
     of_loss: ClassVar[bool] = False
+    #: whether it maps the gradient from one parameter to another, so that a decay by the optimiser would come too late
+    maps: ClassVar[bool] = False
 
     def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
         """Before training; ``data_mean`` (*visible) is the mean of the data."""
@@ -54,6 +56,8 @@ class Centred(Transform):
     fixed points of learning stay the same, only the path between is better conditioned. μ of the visible layer is the
     mean of the data, offsets of hidden layers follow the batch means with the ``rate``.
     """
+
+    maps = True
 
     def __init__(self, rate: float = 0.01) -> None:
         if not 0 < rate <= 1:
@@ -96,7 +100,8 @@ class Penalty(Transform):
 
     Before centring, whatever the order in which the two are given: a decay of W alone, behind the map to centred
     parameters, would move the mean fields Wλ and Wᵀμ, which learning then has to bring back. For pixels that are rarely
-    on it cannot, and their weights grow without bound. The ``weight_decay`` of a torch optimiser is such a decay.
+    on it cannot, and their weights grow without bound. The ``weight_decay`` of a torch optimiser is such a decay, and
+    is refused together with centring.
     """
 
     of_loss = True
