@@ -429,3 +429,25 @@ def test_denoise_prints_a_table_and_draws(command, tmp_path):
     assert "0.3" in outcome.out
     assert (run / "denoise.png").exists()
     assert command("denoise", run, "--levels", "a").err.startswith("error: levels: expected numbers")
+
+
+def test_what_a_machine_has_learnt(command, tmp_path):
+    run = tmp_path / "run"
+    command("train", "digits", "--hidden", "bernoulli:12", "--epochs", 4, "--run", run, "--no-report")
+    spectrum = command("spectrum", run)
+    assert spectrum.status == 0, spectrum.err
+    assert "axes of the data (10)" in spectrum.out
+    plain, relative = (
+        float(command("spectrum", run, *options).out.splitlines()[2].split()[3]) for options in ([], ["--relative"])
+    )
+    assert relative == pytest.approx(plain / 4, rel=1e-3)  # {0, 1} units vary by ½
+    landscape = command("landscape", run, "-n", 50)
+    assert "solution from 50 starts" in landscape.out, landscape.err
+    pairs = command("interactions", run, "-n", 3)
+    assert len(pairs.out.splitlines()) == 1 + 1 + 3 + 1  # title, columns, pairs, the picture
+    triples = command("interactions", run, "--order", 3, "-n", 3)
+    assert len(triples.out.splitlines()[2].split()) == 4 and "png" not in triples.out
+    for name in ("spectrum", "modes", "landscape", "interactions"):
+        assert (run / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert "0 to 0, found 1" in command("spectrum", run, "--layer", 1).err
+    assert "expected one of tap" in command("landscape", run, "--method", "guess").err

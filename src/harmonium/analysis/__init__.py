@@ -1,4 +1,4 @@
-"""What a machine has learnt: interactions between its visible units, and the landscape of its states.
+"""What a machine has learnt: interactions between its visible units, its landscape of states, its spectrum.
 
 >>> import harmonium as hm
 >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
@@ -11,40 +11,56 @@ InteractionModel(6 binary variables: 6 of order 1, 15 of order 2, 20 of order 3,
 """
 
 from .comparison import Comparison
+from .dynamics import Kinematics, LinearTheory, drive, empirical_term, kinematics, mean_slope
 from .interactions import interactions
 from .landscape import Growth, Landscape, growth, landscape
 from .model import InteractionModel
+from .noise_spectrum import MarchenkoPastur
 from .reliability import Halves, SplitHalf, largest_order, relative_error, split_half
 from .selection import OrderResult, OrderSelection, degree_limited, maximal_order, order_selection
+from .spectrum import DataModes, SpectralHistory, Spectrum, data_modes, spectral_history, spectrum
 from .statistics import Decay, Strength, agreement, compare, exact_versus_small, scaling, strength
 from .strongest import strongest
 from .tuples import all_tuples, random_tuples
 
 __all__ = [
     "Comparison",
+    "DataModes",
     "Decay",
     "Growth",
     "Halves",
     "InteractionModel",
+    "Kinematics",
     "Landscape",
+    "LinearTheory",
+    "MarchenkoPastur",
     "OrderResult",
     "OrderSelection",
+    "SpectralHistory",
+    "Spectrum",
     "SplitHalf",
     "Strength",
     "agreement",
     "all_tuples",
     "compare",
+    "data_modes",
     "degree_limited",
+    "drive",
+    "empirical_term",
     "exact_versus_small",
     "growth",
     "interactions",
+    "kinematics",
     "landscape",
     "largest_order",
     "maximal_order",
+    "mean_slope",
     "order_selection",
     "random_tuples",
     "relative_error",
     "scaling",
+    "spectral_history",
+    "spectrum",
     "split_half",
     "strength",
     "strongest",

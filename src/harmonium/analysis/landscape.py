@@ -6,7 +6,7 @@ usually the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from .. import meanfield
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
 from ..meanfield import Solutions
+from .checkpoints import Machines, by_epoch
 
 SAME = 5e-2  # two solutions are one where no visible magnetisation differs by more
 HEALTHY, _GLASSY = 0.1, 0.5  # shares of the starts: of distinct solutions, up to which, and above which
@@ -182,7 +183,7 @@ class Growth:
 
 
 def growth(
-    machines: Mapping[float, BoltzmannMachine] | Sequence[BoltzmannMachine],
+    machines: Machines,
     starts: Any,
     *,
     same: float = SAME,
@@ -202,13 +203,7 @@ def growth(
     >>> found.counts, found.tree()
     ([1, 2], [(0, 0, 0), (0, 0, 1)])
     """
-    by_epoch: dict[float, BoltzmannMachine] = (
-        dict(machines) if isinstance(machines, Mapping) else {float(k): machine for k, machine in enumerate(machines)}
-    )
-    if not by_epoch:
-        raise InvalidData("machines: expected at least one checkpoint, found none")
-    epochs = sorted(by_epoch)
-    chain = [by_epoch[epoch] for epoch in epochs]
+    epochs, chain = by_epoch(machines)
     solve = _method(method)
     found = [landscape(machine, starts, same=same, method=method, **options) for machine in chain]
     landscapes, parents = [found[-1]], list[Tensor]()
@@ -217,7 +212,7 @@ def growth(
         joined, label = _with(before, back, same)
         landscapes.insert(0, joined)
         parents.insert(0, label)
-    return Growth([float(epoch) for epoch in epochs], landscapes, parents)
+    return Growth(epochs, landscapes, parents)
 
 
 def _with(found: Landscape, others: Solutions, same: float) -> tuple[Landscape, Tensor]:

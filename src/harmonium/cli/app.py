@@ -480,6 +480,49 @@ def _number(name: str, text: str) -> float:
 
 
 @app.command()
+def spectrum(
+    folder: Folder,
+    data: OtherData = None,
+    layer: Annotated[int, typer.Option(min=0, help="The lower layer of the coupling.")] = 0,
+    relative: Annotated[
+        bool, typer.Option("--relative", help="Weights in units of the free units' spread: as those of ±1 spins.")
+    ] = False,
+) -> None:
+    """Show the singular values of the weights along the run, and the modes beside the data's principal axes."""
+    from .views import spectrum_run
+
+    spectrum_run(folder, data=data, layer=layer, relative=relative)
+
+
+@app.command()
+def landscape(
+    folder: Folder,
+    data: OtherData = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Rows of the data to start from.")] = 1000,
+    method: Annotated[str, typer.Option(metavar="tap|naive|adatap", help="Of mean field.")] = "tap",
+    seed: Annotated[int, typer.Option(help="Of the choice of rows.")] = 0,
+) -> None:
+    """Count the mean-field solutions along the run: too few, too many, or healthy."""
+    from .views import landscape_run
+
+    landscape_run(folder, data=data, n=n, method=method, seed=seed)
+
+
+@app.command()
+def interactions(
+    folder: Folder,
+    data: OtherData = None,
+    order: Annotated[int, typer.Option(min=1, help="Units that interact.")] = 2,
+    count: Annotated[int, typer.Option("-n", min=1, help="Of the strongest to print.")] = 20,
+    gauge: Annotated[str | None, typer.Option(metavar="NAME", help="lattice-gas or zero-sum. [by the units]")] = None,
+) -> None:
+    """Print the strongest interactions between visible units that the hidden units bring about."""
+    from .views import interactions_run
+
+    interactions_run(folder, data=data, order=order, count=count, gauge=gauge)
+
+
+@app.command()
 def info(path: FolderOrFile) -> None:
     """Say what is in a run folder or a file: machine, training, last metrics, files."""
     from .about import describe

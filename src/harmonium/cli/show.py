@@ -33,11 +33,12 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], num
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
-    grid = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    grid = Table(box=None, padding=(0, 2, 0, 0))
     for k, column in enumerate(columns):
         grid.add_column(column, justify="right" if k in numbers else "left", overflow="fold", header_style="cyan")
     for row in rows:
         grid.add_row(*(_escaped(cell) for cell in row))
+    console.print(_escaped(title), style="bold", highlight=False)  # not of the table, which would fold it to its width
     console.print(grid)
 
 

@@ -16,7 +16,7 @@ from .interactions import (
     interaction_scatter,
     interaction_strength,
 )
-from .landscape import solution_counts, solution_depths, solution_map, solution_tree
+from .landscape import landscape_page, solution_counts, solution_depths, solution_map, solution_tree
 from .machine import receptive_fields, reconstructions, samples
 from .mosaic import diverging, mosaic, tiles
 from .quality import (
@@ -28,9 +28,19 @@ from .quality import (
     quality,
     spectra,
 )
+from .spectrum import (
+    alignment_map,
+    mode_evolution,
+    mode_page,
+    mode_pictures,
+    singular_values,
+    spectrum_histogram,
+    spectrum_page,
+)
 
 __all__ = [
     "METRICS",
+    "alignment_map",
     "axis_histogram",
     "correlation_scatter",
     "coupling_map",
@@ -43,9 +53,13 @@ __all__ = [
     "interaction_network",
     "interaction_scatter",
     "interaction_strength",
+    "landscape_page",
     "learning_curve",
     "learning_curves",
     "likelihood_curve",
+    "mode_evolution",
+    "mode_page",
+    "mode_pictures",
     "mosaic",
     "neighbour_accuracy",
     "principal_clouds",
@@ -54,11 +68,14 @@ __all__ = [
     "receptive_fields",
     "reconstructions",
     "samples",
+    "singular_values",
     "solution_counts",
     "solution_depths",
     "solution_map",
     "solution_tree",
     "spectra",
+    "spectrum_histogram",
+    "spectrum_page",
     "tiles",
     "weight_histogram",
 ]

@@ -22,6 +22,7 @@ def solution_counts(growth: Growth, *, ax: Axes | None = None) -> Figure:
         ax.annotate(f"a tenth of the {growth.landscapes[-1].starts} starts", (growth.epochs[0], limit),
                     textcoords="offset points", xytext=(2, 3), fontsize=8, color=style.FAINT)  # fmt: skip
         ax.set_yscale("log")
+        ax.set_ylim(top=3 * max(limit, *growth.counts))  # room for the words
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter("")
         ax.set_xlabel("epoch")
@@ -43,6 +44,19 @@ def solution_depths(landscape: Landscape, *, ax: Axes | None = None) -> Figure:
         ax.set_ylabel("starts")
         ax.set_title("Solutions and their basins")
     return style.figure_of(ax)
+
+
+def landscape_page(growth: Growth) -> Figure:
+    """How many solutions there were along the run, and how deep those of its end are."""
+    with style.look():
+        figure = Figure(figsize=(9.2, 2.9), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        solution_counts(growth, ax=left)
+        if len(growth.landscapes[-1]):
+            solution_depths(growth.landscapes[-1], ax=right)
+        else:
+            right.set_visible(False)
+    return figure
 
 
 def solution_map(growth: Growth, *, most: int = 6, neighbours: int = 5, figure: Figure | None = None) -> Figure:

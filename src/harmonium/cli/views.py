@@ -1,0 +1,113 @@
+"""The commands ``spectrum``, ``landscape`` and ``interactions``: what a machine has learnt, in tables and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from matplotlib.figure import Figure
+
+from .. import analysis, files, plots
+from ..errors import InvalidOption
+from ..machines import RBM, BoltzmannMachine
+from ..recipe.setup import reopen
+from ..report import some_rows
+from ..training import Run
+from . import show
+
+_MODES = 10  # whose space is compared with the data's
+_SHOWN = 12  # lines of a table
+_LINES = 60  # of the picture of interactions
+
+
+def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relative: bool = False) -> None:
+    """The singular values of the weights along the run; writes ``spectrum.png`` and, of pictures, ``modes.png``."""
+    setup = reopen(folder, data)
+    history = analysis.spectral_history(_trajectory(folder), layer, relative=relative)
+    rows = some_rows(setup.rows.train, setup.machine, 60_000)
+    axes = analysis.data_modes(rows) if layer == 0 else None
+    modes = min(_MODES, len(history.spectra[0]))
+    aligned = None if axes is None else history.alignment(axes.axes, modes).tolist()
+    show.table(
+        f"{folder}: singular values of {'relative ' * relative}weights",
+        ["epoch", "above the noise", "effective rank", "largest", "second", "median", f"axes of the data ({modes})"],
+        [
+            [
+                f"{history.epochs[k]:g}",
+                history.outliers[k],
+                f"{found.effective_rank:.1f}",
+                *(show.number(value) for value in (*found.values[:2].tolist(), found.values.median().item())),
+                "" if aligned is None else f"{aligned[k]:.0%}",
+            ]
+            for k, found in ((k, history.spectra[k]) for k in _some(history.epochs))
+        ],
+        numbers=range(7),
+    )
+    _save(folder / "spectrum.png", plots.spectrum_page(history, axes))
+    if axes is not None and setup.rows.image is not None:
+        _save(folder / "modes.png", plots.mode_page(history.spectra[-1], axes, setup.rows.image))
+
+
+def landscape_run(folder: Path, *, data: str | None = None, n: int = 1000, method: str = "tap", seed: int = 0) -> None:
+    """The mean-field solutions from ``n`` rows of the data along the run; writes ``landscape.png``."""
+    setup = reopen(folder, data)
+    starts = some_rows(setup.rows.train, setup.machine, n, seed=seed)
+    growth = analysis.growth(_trajectory(folder), starts, method=method)
+    show.table(
+        f"{folder}: {method} solutions from {len(starts)} rows of the data",
+        ["epoch", "solutions", "converged"],
+        [
+            [f"{growth.epochs[k]:g}", growth.counts[k], f"{growth.landscapes[k].converged:.0%}"]
+            for k in _some(growth.epochs)
+        ],
+        numbers=range(3),
+    )
+    print(growth.landscapes[-1].diagnosis)
+    _save(folder / "landscape.png", plots.landscape_page(growth))
+
+
+def interactions_run(
+    folder: Path, *, data: str | None = None, order: int = 2, count: int = 20, gauge: str | None = None
+) -> None:
+    """The strongest interactions between visible units; those of order 2 also as ``interactions.png``."""
+    machine = reopen(folder, data).machine
+    if not isinstance(machine, RBM):
+        raise InvalidOption(f"interactions: expected an RBM (two layers), found {type(machine).__name__}")
+    options = {} if gauge is None else {"gauge": gauge}
+    units, values = analysis.strongest(machine, order, count, **options)
+    show.table(
+        f"{folder}: the strongest interactions of order {order}",
+        ["units", "strength"],
+        [
+            [" ".join(map(str, row)), f"{value:+.4f}"]
+            for row, value in zip(units.tolist(), values.tolist(), strict=True)
+        ],
+        numbers=(1,),
+    )
+    if order == 2:
+        pairs, strength = analysis.strongest(machine, 2, min(_LINES, math.comb(machine.visible.sites, 2)), **options)
+        chosen = pairs.unique()
+        between = torch.zeros(len(chosen), len(chosen), dtype=strength.dtype)
+        first, second = torch.searchsorted(chosen, pairs).T
+        between[first, second] = between[second, first] = strength
+        names = [str(unit) for unit in chosen.tolist()]
+        figure = plots.interaction_network(between, names, count=len(pairs), title="Strongest couplings")
+        _save(folder / "interactions.png", figure)
+
+
+def _trajectory(folder: Path) -> dict[float, BoltzmannMachine]:
+    return {float(epoch): files.load(path) for epoch, path in Run(folder).trajectory()}
+
+
+def _some(epochs: Sequence[float]) -> list[int]:
+    """Numbers of a few checkpoints, the first and the last among them."""
+    last, lines = len(epochs) - 1, min(len(epochs), _SHOWN)
+    return [round(k * last / max(1, lines - 1)) for k in range(lines)]
+
+
+def _save(path: Path, figure: Figure) -> None:
+    with files.atomic(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=150)
+    print(path)

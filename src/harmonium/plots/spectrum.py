@@ -1,0 +1,147 @@
+"""The singular values of the weights: their bulk, their order, their growth, and the modes themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ..analysis import DataModes, MarchenkoPastur, SpectralHistory, Spectrum
+from ..errors import InvalidOption
+from . import style
+from .mosaic import diverging, show
+
+Picture = tuple[int, int, int]
+_MOST_LINES = 8
+
+
+def spectrum_histogram(
+    spectrum: Spectrum, *, noise: MarchenkoPastur | None = None, bins: int = 60, ax: Axes | None = None
+) -> Figure:
+    """How the singular values lie, beside the law of the ``noise`` (by default noise with the same median)."""
+    noise = noise or spectrum.noise
+    values = style.as_array(spectrum.values)
+    low, edge = noise.edges
+    with style.look():
+        ax = style.axes(ax, (4.6, 2.8))
+        counts, places, _ = ax.hist(values, bins=bins, range=(0, max(values.max(), edge) * 1.03), color=style.ACCENT,
+                                    alpha=0.75, linewidth=0)  # fmt: skip
+        grid = torch.linspace(low, edge, 400, dtype=torch.float64)
+        law = style.as_array(noise.density(grid)) * len(values) * (places[1] - places[0])
+        ax.plot(grid, law, color=style.INK, linewidth=1.2, label="noise (Marchenko–Pastur)")
+        above = int((values > noise.threshold).sum())
+        ax.set(xlabel="singular value", ylabel="modes", yscale="log", ylim=(0.6, 1.6 * max(np.max(counts), law.max())))
+        ax.set_title(f"{above} of {len(values)} modes above the noise")
+        ax.legend(fontsize=8)
+    return style.figure_of(ax)
+
+
+def singular_values(history: SpectralHistory, *, data: DataModes | None = None, ax: Axes | None = None) -> Figure:
+    """The singular values in decreasing order along training, on two logarithmic scales; with those of the ``data``.
+
+    The data's are the standard deviations along their principal axes, shifted to the height of the last first mode.
+    """
+    shown = np.unique(np.linspace(0, len(history.epochs) - 1, _MOST_LINES).round().astype(int))
+    colours = matplotlib.colormaps["viridis"](np.linspace(0.9, 0.1, len(shown)))
+    with style.look():
+        ax = style.axes(ax, (4.6, 3.4))
+        for colour, k in zip(colours, shown, strict=True):
+            values = style.as_array(history.spectra[k].values)
+            ax.plot(np.arange(1, len(values) + 1), values, color=colour, label=f"epoch {history.epochs[k]:g}")
+        if data is not None:
+            spread = np.sqrt(style.as_array(data.variances)[: len(history.spectra[-1])])
+            ax.plot(
+                np.arange(1, len(spread) + 1),
+                spread * (history.spectra[-1].values[0].item() / spread[0]),
+                color=style.INK, linestyle=":", linewidth=1.3, label="data (scaled)",
+            )  # fmt: skip
+        top = style.as_array(history.values).max()
+        ax.set(xscale="log", yscale="log", xlabel="mode", ylabel="singular value", ylim=(top * 1e-3, top * 1.6))
+        ax.set_title("Singular values")
+        ax.legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return style.figure_of(ax)
+
+
+def mode_evolution(history: SpectralHistory, *, modes: Sequence[int] = (), ax: Axes | None = None) -> Figure:
+    """Some singular values along training: ``modes`` counted from 1, by default spread over all of them."""
+    most = len(history.spectra[0])
+    chosen = list(modes) or sorted(
+        {1, 2, *np.geomspace(3, most, 5).round().astype(int).tolist()} & {*range(1, most + 1)}
+    )
+    if not all(1 <= mode <= most for mode in chosen):
+        raise InvalidOption(f"modes: expected 1 to {most}, found {chosen}")
+    values = style.as_array(history.values)
+    colours = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.9, len(chosen)))
+    with style.look():
+        ax = style.axes(ax, (4.6, 2.8))
+        for colour, mode in zip(colours, chosen, strict=True):
+            ax.plot(history.epochs, values[:, mode - 1], color=colour, marker="o", markersize=2.5, label=f"mode {mode}")
+        if history.epochs[-1] > 20:
+            ax.set_xscale("symlog", linthresh=1)
+            ax.xaxis.set_major_formatter("{x:g}")
+        ax.set_yscale("log")
+        ax.set(xlabel="epoch", ylabel="singular value")
+        ax.set_title("Modes along training")
+        ax.legend(fontsize=7.5, ncols=2)
+    return style.figure_of(ax)
+
+
+def mode_pictures(
+    modes: Spectrum | DataModes,
+    image: Picture,
+    *,
+    count: int = 10,
+    columns: int | None = None,
+    title: str | None = None,
+    ax: Axes | None = None,
+) -> Figure:
+    """The left vectors u^α of the strongest modes, or principal axes of data, as pictures on a scale about zero."""
+    vectors = modes.left if isinstance(modes, Spectrum) else modes.axes
+    shown = style.as_array(vectors[:count]).reshape(-1, *image)
+    limit = float(np.quantile(np.abs(shown), 0.995)) or 1.0
+    return show(diverging(shown, columns=columns or min(10, len(shown)), limit=limit), title, ax)
+
+
+def alignment_map(spectrum: Spectrum, data: DataModes, *, count: int = 20, ax: Axes | None = None) -> Figure:
+    """|u^α · e^β| of the strongest modes with the first principal axes of the data."""
+    overlap = style.as_array(spectrum.alignment(data.axes[:count])[:count])
+    with style.look():
+        ax = style.axes(ax, (3.8, 3.2))
+        extent = (0.5, overlap.shape[1] + 0.5, overlap.shape[0] + 0.5, 0.5)
+        style.heat_map(ax, overlap, (0, 1), "|overlap|", style.SEQUENTIAL)
+        ax.images[0].set_extent(extent)
+        ax.set(xlabel="principal axis of the data", ylabel="mode of the weights")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+        ax.set_title("Modes and principal axes")
+    return style.figure_of(ax)
+
+
+def spectrum_page(history: SpectralHistory, data: DataModes | None = None) -> Figure:
+    """Singular values along a run: in order, in time, against noise, and beside the principal axes of the ``data``."""
+    with style.look():
+        figure = Figure(figsize=(9.8, 6.2), layout="constrained")
+        grid = figure.subplots(2, 2)
+        singular_values(history, data=data, ax=grid[0, 0])
+        mode_evolution(history, ax=grid[0, 1])
+        spectrum_histogram(history.spectra[-1], noise=history.spectra[0].noise, ax=grid[1, 0])
+        if data is None:
+            grid[1, 1].set_visible(False)
+        else:
+            alignment_map(history.spectra[-1], data, ax=grid[1, 1])
+    return figure
+
+
+def mode_page(spectrum: Spectrum, data: DataModes, image: Picture, *, count: int = 20) -> Figure:
+    """The strongest modes of the weights above the first principal axes of the data."""
+    with style.look():
+        figure = Figure(figsize=(8.0, 3.9), layout="constrained")
+        above, below = figure.subplots(2, 1)
+        mode_pictures(spectrum, image, count=count, title="Strongest modes of the weights", ax=above)
+        mode_pictures(data, image, count=count, title="Principal axes of the data", ax=below)
+    return figure
