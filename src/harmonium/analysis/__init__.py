@@ -12,21 +12,25 @@ InteractionModel(6 binary variables: 6 of order 1, 15 of order 2, 20 of order 3,
 
 from .comparison import Comparison
 from .dynamics import Kinematics, LinearTheory, drive, empirical_term, kinematics, mean_slope
+from .ensemble import Ensemble
 from .interactions import interactions
 from .landscape import Growth, Landscape, growth, landscape
 from .model import InteractionModel
 from .noise_spectrum import MarchenkoPastur
+from .phases import PhaseDiagram, phase_diagram
 from .reliability import Halves, SplitHalf, largest_order, relative_error, split_half
 from .selection import OrderResult, OrderSelection, degree_limited, maximal_order, order_selection
 from .spectrum import DataModes, SpectralHistory, Spectrum, data_modes, spectral_history, spectrum
 from .statistics import Decay, Strength, agreement, compare, exact_versus_small, scaling, strength
 from .strongest import strongest
+from .thermodynamics import SaddlePoint, response, saddle_point, saddle_points
 from .tuples import all_tuples, random_tuples
 
 __all__ = [
     "Comparison",
     "DataModes",
     "Decay",
+    "Ensemble",
     "Growth",
     "Halves",
     "InteractionModel",
@@ -36,6 +40,8 @@ __all__ = [
     "MarchenkoPastur",
     "OrderResult",
     "OrderSelection",
+    "PhaseDiagram",
+    "SaddlePoint",
     "SpectralHistory",
     "Spectrum",
     "SplitHalf",
@@ -56,8 +62,12 @@ __all__ = [
     "maximal_order",
     "mean_slope",
     "order_selection",
+    "phase_diagram",
     "random_tuples",
     "relative_error",
+    "response",
+    "saddle_point",
+    "saddle_points",
     "scaling",
     "spectral_history",
     "spectrum",

@@ -37,6 +37,7 @@ from .spectrum import (
     spectrum_histogram,
     spectrum_page,
 )
+from .thermodynamics import phase_diagram
 
 __all__ = [
     "METRICS",
@@ -62,6 +63,7 @@ __all__ = [
     "mode_pictures",
     "mosaic",
     "neighbour_accuracy",
+    "phase_diagram",
     "principal_clouds",
     "principal_overlay",
     "quality",

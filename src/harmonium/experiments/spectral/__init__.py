@@ -1,0 +1,1 @@
+"""Figures of Decelle, Fissore and Furtlehner, Spectral dynamics of learning restricted Boltzmann machines."""
