@@ -6,6 +6,8 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -148,3 +150,11 @@ def test_docstrings(name):
                 and not inspect.getdoc(getattr(value, part))  # a method may inherit its docstring
             ]
     assert not missing, f"{name}: no docstring on {', '.join(missing)}"
+
+
+def test_pictures_are_loaded_when_they_are_asked_for():
+    code = (
+        "import sys, harmonium as hm; assert 'matplotlib' not in sys.modules; "
+        "assert callable(hm.plots.tiles) and hasattr(hm, 'report') and not hasattr(hm, 'pictures')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,6 +8,11 @@
 torch.Size([5, 64])
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
 from . import (
     analysis,
     couplings,
@@ -100,3 +105,11 @@ __all__ = [
     "training",
     "units",
 ]
+
+_ON_DEMAND = ("plots", "report")  # they draw: training and measuring should not wait for that to load
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ON_DEMAND:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
