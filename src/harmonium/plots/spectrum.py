@@ -51,8 +51,8 @@ def singular_values(history: SpectralHistory, *, data: DataModes | None = None, 
     with style.look():
         ax = style.axes(ax, (4.6, 3.4))
         for colour, k in zip(colours, shown, strict=True):
-            values = style.as_array(history.spectra[k].values)
-            ax.plot(np.arange(1, len(values) + 1), values, color=colour, label=f"epoch {history.epochs[k]:g}")
+            line = style.as_array(history.spectra[k].values)
+            ax.plot(np.arange(1, len(line) + 1), line, color=colour, label=f"epoch {history.epochs[k]:g}")
         if data is not None:
             spread = np.sqrt(style.as_array(data.variances)[: len(history.spectra[-1])])
             ax.plot(
@@ -60,8 +60,15 @@ def singular_values(history: SpectralHistory, *, data: DataModes | None = None, 
                 spread * (history.spectra[-1].values[0].item() / spread[0]),
                 color=style.INK, linestyle=":", linewidth=1.3, label="data (scaled)",
             )  # fmt: skip
-        top = style.as_array(history.values).max()
-        ax.set(xscale="log", yscale="log", xlabel="mode", ylabel="singular value", ylim=(top * 1e-3, top * 1.6))
+        values = style.as_array(history.values)
+        low, top = values.min(), values.max()
+        ax.set(
+            xscale="log",
+            yscale="log",
+            xlabel="mode",
+            ylabel="singular value",
+            ylim=(max(top * 1e-3, low * 0.6), top * 1.6),
+        )
         ax.set_title("Singular values")
         ax.legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return style.figure_of(ax)

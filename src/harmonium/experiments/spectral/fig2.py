@@ -85,5 +85,6 @@ def _figure(shown: dict[str, Spectrum], noise: MarchenkoPastur) -> Figure:
         figure = Figure(figsize=(10.2, 2.9), layout="constrained")
         for ax, (name, found) in zip(figure.subplots(1, len(shown)), shown.items(), strict=True):
             spectrum_histogram(found, noise=noise, ax=ax)
-            ax.set_title(f"{name}: {ax.get_title(loc='left')}", fontsize=9)
+            above = int((found.values > noise.threshold).sum())
+            ax.set_title(f"{name}: {above} modes above the noise")
     return figure

@@ -43,11 +43,13 @@ def amplified(history: SpectralHistory) -> list[int]:
 def _claims(record: Record, history: SpectralHistory, axes: DataModes) -> None:
     start, last = history.spectra[0].values, history.spectra[-1].values
     number = amplified(history)
+    weakest = history.values[:, -1]
+    lowest = int(weakest.argmin())
     record.claim(
         "modes up to some cut-off are amplified, those beyond it are damped",
         f"{number[-1]} of {len(last)} grew: the first from {start[0].item():.3f} to {last[0].item():.3f}, the median "
         f"from {start.median().item():.3f} to {last.median().item():.3f}, the last from {start[-1].item():.4f} to "
-        f"{last[-1].item():.4f}",
+        f"{last[-1].item():.4f}, by way of {weakest[lowest].item():.4f} at epoch {history.epochs[lowest]:g}",
         0 < number[-1] < len(last) and last[-1].item() < start[-1].item(),
     )
     middle = next((k for k, n in enumerate(number) if n >= 1), len(number) - 1)
