@@ -32,18 +32,18 @@ def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relat
     aligned = None if axes is None else history.alignment(axes.axes, modes).tolist()
     show.table(
         f"{folder}: singular values of {'relative ' * relative}weights",
-        ["epoch", "above the noise", "effective rank", "largest", "second", "median", f"axes of the data ({modes})"],
+        ["epoch", "above the noise", "effective rank", "largest", "median", f"axes of the data ({modes})"],
         [
             [
                 f"{history.epochs[k]:g}",
                 history.outliers[k],
                 f"{found.effective_rank:.1f}",
-                *(show.number(value) for value in (*found.values[:2].tolist(), found.values.median().item())),
+                *(show.number(value) for value in (found.values[0].item(), found.values.median().item())),
                 "" if aligned is None else f"{aligned[k]:.0%}",
             ]
             for k, found in ((k, history.spectra[k]) for k in _some(history.epochs))
         ],
-        numbers=range(7),
+        numbers=range(6),
     )
     _save(folder / "spectrum.png", plots.spectrum_page(history, axes))
     if axes is not None and setup.rows.image is not None:

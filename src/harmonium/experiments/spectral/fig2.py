@@ -86,5 +86,5 @@ def _figure(shown: dict[str, Spectrum], noise: MarchenkoPastur) -> Figure:
         for ax, (name, found) in zip(figure.subplots(1, len(shown)), shown.items(), strict=True):
             spectrum_histogram(found, noise=noise, ax=ax)
             above = int((found.values > noise.threshold).sum())
-            ax.set_title(f"{name}: {above} modes above the noise")
+            ax.set_title(f"{name}: {above} above the noise")
     return figure
