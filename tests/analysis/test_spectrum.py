@@ -148,6 +148,13 @@ def test_impossible_noise_is_refused(rows, std):
         analysis.MarchenkoPastur(rows, 3, std)
 
 
+def test_weights_without_a_bulk_say_so():
+    found = analysis.spectrum(hm.RBM(units.Spin(4), units.Spin(3)))
+    assert found.values.tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(InvalidData, match="half are zero"):
+        _ = found.outliers
+
+
 # -- the data -------------------------------------------------------------------------------------------------
 
 

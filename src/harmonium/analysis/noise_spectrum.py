@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InvalidOption
+from ..errors import InvalidData, InvalidOption
 
 _POINTS = 4001  # of the integral of the density
 _ONE_IN_A_THOUSAND = 3.2724  # quantile 0.999 of Tracy and Widom's law of real matrices
@@ -84,4 +84,7 @@ class MarchenkoPastur:
         >>> round(MarchenkoPastur.of(w, 300, 200).std, 2)
         0.1
         """
-        return cls(rows, columns, values.double().median().item() / cls(rows, columns, 1.0).median)
+        median = values.double().median().item()
+        if not median > 0:
+            raise InvalidData("expected a bulk of noise, found singular values of which half are zero")
+        return cls(rows, columns, median / cls(rows, columns, 1.0).median)
