@@ -21,7 +21,7 @@ from ..training import Metric
 from .record import Record
 
 #: epochs by scale: about two minutes, and at most a quarter of an hour, on two cores
-EPOCHS = {"quick": {"stochastic": 50, "threshold": 50}, "full": {"stochastic": 400, "threshold": 200}}
+EPOCHS = {"quick": {"stochastic": 50, "threshold": 50}, "full": {"stochastic": 400, "threshold": 300}}
 #: of the final annealings: with fewer the two directions agree by chance
 TEMPERATURES = {"quick": 20_000, "full": 80_000}
 BINARISATIONS = {"stochastic": "redraw", "threshold": "threshold"}
