@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -25,6 +25,9 @@ from .couplings import Coupling
 from .errors import CheckpointError, HarmoniumError, unknown
 from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from .units import Unit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT_VERSION = 1
 _METADATA = "harmonium"
@@ -170,6 +173,12 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file atomically."""
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_figure(path: str | os.PathLike[str], figure: Figure) -> None:
+    """Write a picture as PNG, atomically."""
+    with atomic(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=150)
 
 
 def _umask() -> int:

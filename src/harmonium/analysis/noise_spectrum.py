@@ -65,6 +65,15 @@ class MarchenkoPastur:
     @property
     def median(self) -> float:
         """Half of the singular values lie below it."""
+        values, mass = self._distribution()
+        return float(np.interp(0.5, mass, values))
+
+    def share_below(self, values: np.ndarray) -> np.ndarray:
+        """The share of the singular values below each of ``values``: any shape."""
+        return np.interp(values, *self._distribution())
+
+    def _distribution(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values from the lower to the upper edge, and the share below each of them."""
         low, high = self.edges
         # w² = c + r cos φ: the density then has no singular ends
         centre, radius = (high**2 + low**2) / 2, (high**2 - low**2) / 2
@@ -74,7 +83,7 @@ class MarchenkoPastur:
             slope = (radius * np.sin(angle)) ** 2 / values**2
         slope = np.where(np.isfinite(slope), slope, 2 * radius)  # of a square matrix at w = 0
         mass = np.concatenate([[0.0], np.cumsum((slope[1:] + slope[:-1]) / 2)])
-        return float(np.interp(0.5, mass / mass[-1], values))
+        return values, mass / mass[-1]
 
     @classmethod
     def of(cls, values: Tensor, rows: int, columns: int) -> MarchenkoPastur:

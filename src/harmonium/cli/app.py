@@ -445,8 +445,7 @@ def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, steps: i
     )
     print(found.verdict)
     path = folder / "quality.png"
-    with files.atomic(path) as temporary:
-        plots.quality(found).savefig(temporary, format="png", dpi=150)
+    files.write_figure(path, plots.quality(found))
     print(path)
 
 

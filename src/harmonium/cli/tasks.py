@@ -57,8 +57,7 @@ def denoise_run(
     if setup.rows.image is not None:
         pictures["denoised.png"] = plots.denoising_levels(curves, image=setup.rows.image, title=setup.rows.title)
     for file, figure in pictures.items():
-        with files.atomic(folder / file) as temporary:
-            figure.savefig(temporary, format="png", dpi=150)
+        files.write_figure(folder / file, figure)
         print(folder / file)
 
 

@@ -10,8 +10,6 @@ import torch
 from matplotlib.figure import Figure
 
 from .. import analysis, files, plots
-from ..errors import InvalidOption
-from ..machines import RBM, BoltzmannMachine
 from ..recipe.setup import reopen
 from ..report import some_rows
 from ..training import Run
@@ -25,7 +23,7 @@ _LINES = 60  # of the picture of interactions
 def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relative: bool = False) -> None:
     """The singular values of the weights along the run; writes ``spectrum.png`` and, of pictures, ``modes.png``."""
     setup = reopen(folder, data)
-    history = analysis.spectral_history(_trajectory(folder), layer, relative=relative)
+    history = analysis.spectral_history(Run(folder).machines(), layer, relative=relative)
     rows = some_rows(setup.rows.train, setup.machine, 60_000)
     axes = analysis.data_modes(rows) if layer == 0 else None
     modes = min(_MODES, len(history.spectra[0]))
@@ -54,7 +52,7 @@ def landscape_run(folder: Path, *, data: str | None = None, n: int = 1000, metho
     """The mean-field solutions from ``n`` rows of the data along the run; writes ``landscape.png``."""
     setup = reopen(folder, data)
     starts = some_rows(setup.rows.train, setup.machine, n, seed=seed)
-    growth = analysis.growth(_trajectory(folder), starts, method=method)
+    growth = analysis.growth(Run(folder).machines(), starts, method=method)
     show.table(
         f"{folder}: {method} solutions from {len(starts)} rows of the data",
         ["epoch", "solutions", "converged"],
@@ -73,8 +71,6 @@ def interactions_run(
 ) -> None:
     """The strongest interactions between visible units; those of order 2 also as ``interactions.png``."""
     machine = reopen(folder, data).machine
-    if not isinstance(machine, RBM):
-        raise InvalidOption(f"interactions: expected an RBM (two layers), found {type(machine).__name__}")
     options = {} if gauge is None else {"gauge": gauge}
     units, values = analysis.strongest(machine, order, count, **options)
     show.table(
@@ -97,10 +93,6 @@ def interactions_run(
         _save(folder / "interactions.png", figure)
 
 
-def _trajectory(folder: Path) -> dict[float, BoltzmannMachine]:
-    return {float(epoch): files.load(path) for epoch, path in Run(folder).trajectory()}
-
-
 def _some(epochs: Sequence[float]) -> list[int]:
     """Numbers of a few checkpoints, the first and the last among them."""
     last, lines = len(epochs) - 1, min(len(epochs), _SHOWN)
@@ -108,6 +100,5 @@ def _some(epochs: Sequence[float]) -> list[int]:
 
 
 def _save(path: Path, figure: Figure) -> None:
-    with files.atomic(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=150)
+    files.write_figure(path, figure)
     print(path)

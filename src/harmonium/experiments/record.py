@@ -56,8 +56,7 @@ class Record:
 
     def figure(self, name: str, figure: Figure) -> None:
         """Write ``NAME.png``."""
-        with files.atomic(self.folder / f"{name}.png") as temporary:
-            figure.savefig(temporary, format="png", dpi=150)
+        files.write_figure(self.folder / f"{name}.png", figure)
 
     def abandon(self) -> None:
         """Take the folder away again, if it was made for this and nothing was written."""

@@ -112,6 +112,10 @@ class Run:
         found = sorted((self.folder / "checkpoints").glob("epoch-*.safetensors"))
         return [(int(path.stem.removeprefix("epoch-")), path) for path in found]
 
+    def machines(self) -> dict[float, BoltzmannMachine]:
+        """The kept machines by their epochs, in order."""
+        return {float(epoch): files.load(path) for epoch, path in self.trajectory()}
+
     def clean(self) -> None:
         """Remove temporary files that a kill may have left, and no others."""
         for pattern in (".config.toml.*.tmp", ".metrics.csv.*.tmp", "checkpoints/.*.safetensors.*.tmp"):

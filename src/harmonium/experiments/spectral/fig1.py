@@ -6,7 +6,6 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ... import files
 from ...analysis import LinearTheory, SpectralHistory, data_modes, spectral_history
 from ...machines import RBM
 from ...plots import style
@@ -78,7 +77,7 @@ def train(record: Record, rows: Tensor, epochs: int, seed: int) -> SpectralHisto
         seed=seed,
         progress=False,
     )
-    return spectral_history({epoch: files.load(path) for epoch, path in Run(folder).trajectory()})
+    return spectral_history(Run(folder).machines())
 
 
 def _on_axes(history: SpectralHistory, axes: Tensor, checkpoint: int = 0) -> Tensor:

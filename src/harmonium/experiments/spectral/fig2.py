@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 
 from ...analysis import MarchenkoPastur, SpectralHistory, Spectrum
 from ...plots import spectrum_histogram, style
 from ..record import Record
-from .trained import STD, Machines, on_machines
+from .trained import STD, Machines, on_machines, table
 
 _FOLLOWS = 0.03  # largest distance of the distributions
 _MANY = 20  # outliers
@@ -23,14 +22,7 @@ def run(record: Record, trained: Machines) -> None:
     noise = MarchenkoPastur(*history.spectra[0].size, STD)
     early = first_outliers(history)
     shown = {"at the start": 0, f"epoch {history.epochs[early]:g}": early, f"epoch {history.epochs[-1]:g}": -1}
-    record.table(
-        "spectra",
-        [
-            {"epoch": epoch, "mode": k + 1, "singular_value": value}
-            for epoch, found in zip(history.epochs, history.spectra, strict=True)
-            for k, value in enumerate(found.values.tolist())
-        ],
-    )
+    record.table("spectra", table(history))
     record.figure("fig2", _figure({name: history.spectra[k] for name, k in shown.items()}, noise))
     _claims(record, history, noise, early)
 
@@ -46,9 +38,7 @@ def first_outliers(history: SpectralHistory, least: int = 3) -> int:
 def distance(found: Spectrum, noise: MarchenkoPastur) -> float:
     """The largest difference between the shares of modes below a value, as found and as the law has it."""
     values = np.sort(style.as_array(found.values))
-    grid = torch.linspace(0, 1.05 * max(noise.edges[1], values[-1]), 20_001, dtype=torch.float64)
-    law = np.cumsum(style.as_array(noise.density(grid))) * (grid[1] - grid[0]).item()
-    share = np.interp(values, style.as_array(grid), law)
+    share = noise.share_below(values)
     steps = np.arange(len(values) + 1) / len(values)
     return float(max(np.abs(share - steps[1:]).max(), np.abs(share - steps[:-1]).max()))
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from ...analysis import DataModes, SpectralHistory
 from ...plots import mode_evolution, singular_values, style
 from ..record import Record
-from .trained import Machines, on_machines
+from .trained import Machines, on_machines, table
 
 INSET = (1, 2, 10, 100, 350, 400)  # modes of the inset, for 400 hidden units
 _AMPLIFIED = 1.05  # times its value at the start
@@ -18,14 +18,7 @@ _TOP = 10
 def run(record: Record, trained: Machines) -> None:
     """All singular values along training, and the data's."""
     history, axes = trained.history(), trained.axes()
-    record.table(
-        "singular_values",
-        [
-            {"epoch": epoch, "mode": k + 1, "singular_value": value}
-            for epoch, found in zip(history.epochs, history.spectra, strict=True)
-            for k, value in enumerate(found.values.tolist())
-        ],
-    )
+    record.table("singular_values", table(history))
     with style.look():
         figure = Figure(figsize=(9.8, 3.5), layout="constrained")
         left, right = figure.subplots(1, 2)

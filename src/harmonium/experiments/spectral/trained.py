@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from ... import data as datasets
-from ... import files
 from ...analysis import DataModes, SpectralHistory, data_modes, spectral_history
 from ...machines import RBM
 from ...training import PCD, Run, fit
@@ -100,7 +99,16 @@ class Machines:
             seed=self.seed,
             progress=False,
         )
-        return spectral_history({epoch: files.load(path) for epoch, path in Run(run).trajectory()})
+        return spectral_history(Run(run).machines())
+
+
+def table(history: SpectralHistory) -> list[dict[str, float]]:
+    """Every singular value at every checkpoint, a row each."""
+    return [
+        {"epoch": epoch, "mode": k + 1, "singular_value": value}
+        for epoch, found in zip(history.epochs, history.spectra, strict=True)
+        for k, value in enumerate(found.values.tolist())
+    ]
 
 
 #: makes an experiment of a function of a record and machines

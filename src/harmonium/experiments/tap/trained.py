@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from ... import data as datasets
-from ... import files
 from ...data.loading import Binarise
 from ...errors import unknown
 from ...machines import RBM
@@ -191,8 +190,8 @@ class Machines:
     def along(self, dataset: str, hidden: int) -> list[tuple[int, RBM]]:
         """The machine at the epochs that were kept, from 0 (not trained) to the last."""
         self._trained(dataset, hidden)
-        kept = Run(self._run(dataset, hidden)).trajectory()
-        return [(epoch, cast("RBM", files.load(path))) for epoch, path in kept]
+        kept = Run(self._run(dataset, hidden)).machines()
+        return [(int(epoch), cast("RBM", machine)) for epoch, machine in kept.items()]
 
     def build(self, dataset: str, hidden: int) -> RBM:
         """A new machine."""
