@@ -197,7 +197,6 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
         [(torch.ones(6),)] * 3 + [(torch.ones(1),)],
         r"expected rows of shape \(6,\), found \(1,\) in row 3",
     ),
-    "batch": (bernoulli, ROWS[:10], "batch: expected 1 to 10 rows, the size of the data, found 14"),
 }
 
 

@@ -463,7 +463,7 @@ class Explode(Callback):
     def on_epoch(self, progress: Progress) -> None:
         if progress.epoch == 2:
             for group in self.optimizer.param_groups:
-                group["initial_lr"] = 1e12
+                group["lr"] = 1e12
 
 
 @pytest.mark.parametrize("kind", diverging())

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from training_helpers import adam, assert_same, binary, draw, parameters, sgd
+from training_helpers import adam, assert_same, binary, draw, parameters
 
 import harmonium as hm
-from harmonium.errors import InvalidData, InvalidOption
+from harmonium.errors import InvalidOption
 from harmonium.machines import BoltzmannMachine
 from harmonium.training.callbacks import Callback, Progress
 from harmonium.training.schedules import Clock, Constant, GrowingSteps, LinearDecay, Setting
@@ -45,12 +45,13 @@ class Watch(Transform):
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer, self.phase, self.seen = optimizer, None, []
 
-    def gradient(self, machine: BoltzmannMachine, phase: Any) -> None:
-        self.phase = phase
+    def enter(self, machine: BoltzmannMachine, phase: Any, optimizer: torch.optim.Optimizer) -> None:
+        assert optimizer is self.optimizer
+        self.phase, self.rates = phase, [group["lr"] for group in optimizer.param_groups]
 
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
-        rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.seen.append((clock.epoch, clock.fraction, rates, self.phase.k, len(self.phase.data_slot)))
+        self.seen.append((clock.epoch, clock.fraction, self.rates, self.phase.k, len(self.phase.batch)))
+        assert [group["lr"] for group in self.optimizer.param_groups] == [0.1, 0.02]  # its own, between the steps
 
 
 def watch(schedule: hm.training.Schedule, negative: Any, epochs: int) -> list[Any]:
@@ -133,14 +134,52 @@ def test_changing_batches_resume_exactly(method: str, stop_after: int, tmp_path:
     assert_same(whole_phase.state_dict(), resumed_phase.state_dict())
 
 
-def test_a_batch_larger_than_the_data_is_refused_when_it_comes() -> None:
-    machine = binary(5, 3, seed=1)
-    with pytest.raises(InvalidData, match="batch: expected 1 to 40 rows, the size of the data, found 50"):
-        hm.fit(
-            machine,
-            draw(machine, 40),
-            epochs=3,
-            batch_size=10,
-            optimizer=sgd(0.1),
-            schedule=lambda clock: Setting(batch_size=50 if clock.epoch == 2 else None),
-        )
+def test_a_batch_larger_than_the_data_is_all_of_the_data() -> None:
+    seen = watch(lambda clock: Setting(batch_size=50 if clock.epoch == 2 else None), hm.CD(1), 2)
+    assert [batch for *_, batch in seen] == [10] * 4 + [40]
+
+
+def test_the_last_batch_of_an_epoch_takes_the_rest_with_its_share_of_the_rate() -> None:
+    seen = watch(lambda clock: Setting(batch_size=12), hm.PCD(1), 1)
+    assert [batch for *_, batch in seen] == [12, 12, 12, 4]
+    assert [rates for _, _, rates, _, _ in seen] == [[0.1, 0.02]] * 3 + [pytest.approx([0.1 / 3, 0.02 / 3])]
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["sgd", "momentum"])
+def test_the_rate_of_the_optimizer_at_the_time_of_the_step_counts(plain: bool) -> None:
+    """Also when it was changed after the optimizer's first use: by hand, or by a scheduler of torch."""
+    data, momentum = draw(binary(5, 3, seed=1), 40), 0.0 if plain else 0.5
+
+    def train(rates: list[float]) -> dict[str, torch.Tensor]:
+        machine = binary(5, 3, seed=2)
+        optimizer = torch.optim.SGD(machine.parameters(), lr=123.0, momentum=momentum)
+        for rate in rates:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            hm.fit(machine, data, negative=hm.Exact(), epochs=1, batch_size=40, optimizer=optimizer, progress=False)
+        return parameters(machine)
+
+    def scheduled() -> dict[str, torch.Tensor]:
+        machine = binary(5, 3, seed=2)
+        optimizer = torch.optim.SGD(machine.parameters(), lr=0.4, momentum=momentum)
+        halving = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+        class Halve(Callback):
+            def on_epoch(self, progress: Progress) -> None:
+                halving.step()
+
+        hm.fit(machine, data, negative=hm.Exact(), epochs=3, batch_size=40, optimizer=optimizer, progress=False,
+               callbacks=[Halve()], transforms=[])  # fmt: skip
+        assert halving.get_last_lr() == [0.05]
+        return parameters(machine)
+
+    by_hand = binary(5, 3, seed=2)
+    optimizer = torch.optim.SGD(by_hand.parameters(), lr=0.4, momentum=momentum)
+    for rate in (0.4, 0.2, 0.1):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        hm.fit(by_hand, data, negative=hm.Exact(), epochs=1, batch_size=40, optimizer=optimizer, progress=False,
+               transforms=[])  # fmt: skip
+    for name, value in scheduled().items():
+        torch.testing.assert_close(value, parameters(by_hand)[name], rtol=1e-12, atol=1e-12)
+    assert not torch.equal(train([0.1])["couplings.0.weight"], train([0.2])["couplings.0.weight"])

@@ -110,6 +110,7 @@ def test_centred_is_the_gradient_of_the_centred_machine(kind: str) -> None:
         phase.gradient(machine, generator(3))
         before = gradients(machine)
         transform.gradient(machine, phase)
+        transform.pull_back(machine, phase)
     found = gradients(machine)
     mu, lam = transform.state_dict()["offsets"]
     assert torch.equal(mu, data.mean(0))
@@ -138,7 +139,7 @@ def test_hidden_offsets_follow_the_batches() -> None:
 
 
 def test_centring_does_not_move_the_end_of_learning() -> None:
-    """The map of the gradient is invertible, so both kinds of training end at the same machine."""
+    """The change of coordinates is invertible, so both kinds of training end at the same machine."""
     teacher = binary(4, 2, seed=2, weight=0.8)
     states, log_p = teacher.distribution()
     data = states.repeat_interleave((log_p.exp() * 2000).round().long(), 0)
@@ -479,9 +480,16 @@ def test_a_decay_with_centring_keeps_its_factors():
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-9, atol=1e-9)
 
 
-def test_a_decay_of_the_optimiser_is_refused_behind_centring():
-    data = draw(binary(5, 3, 2), 40)
-    decaying = lambda parameters: torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.02)  # noqa: E731
-    with pytest.raises(InvalidOption, match=r"Centred.*L2\(0.02\).*found 0.02"):
-        hm.fit(binary(5, 3, 1), data, optimizer=decaying, epochs=1, batch_size=20, progress=False)
-    hm.fit(binary(5, 3, 1), data, optimizer=decaying, transforms=[], epochs=1, batch_size=20, progress=False)
+def test_a_decay_by_the_optimizer_with_centering_ends_at_the_same_optimum():
+    """``weight_decay`` of W is then the penalty L2: the optimizer acts on W with the centered biases held."""
+    ends = []
+    for decay, transforms in ((0.05, [hm.Centred()]), (0.0, [hm.Centred(), hm.L2(0.05)])):
+        rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2)).double()
+        rbm.initialise(FEW, seed=1, scale=0.5)
+        biases = [*rbm.visible.parameters(), *rbm.hidden.parameters()]
+        groups = [{"params": [rbm.coupling.weight], "weight_decay": decay}, {"params": biases}]
+        hm.fit(rbm, FEW, negative=hm.Exact(), epochs=1500, batch_size=5, transforms=transforms, initialise=False,
+               progress=False, metrics_every=1500, optimizer=torch.optim.SGD(groups, lr=0.3))  # fmt: skip
+        ends.append(parameters(rbm))
+    for name, value in ends[0].items():
+        torch.testing.assert_close(value, ends[1][name], rtol=0, atol=1e-5)

@@ -31,6 +31,7 @@ _METRIC_ROWS = 1000
 PRECISIONS = ("float32", "bfloat16")
 _HUGE = 1e10  # a parameter beyond this has diverged, even if it is still a number
 _CHECK_EVERY = 100  # steps between looks at whether the parameters are finite
+_STATE_FORMAT = 2  # of the training state in a checkpoint
 # purposes of random streams, so that none disturbs another
 _ORDER, _INITIALISE, _CHAINS, _METRICS = range(4)
 
@@ -139,16 +140,6 @@ def _check_types(negative: Any, optimizer: Any, transforms: Any) -> None:
         raise InvalidOption(f"transforms: expected a sequence such as [harmonium.Centred()], found {transforms!r}")
 
 
-def _check_decay(optimizer: Optimizer, transforms: Sequence[Transform]) -> None:
-    decay = max(group.get("weight_decay", 0.0) for group in optimizer.param_groups)
-    mapped = [type(transform).__name__ for transform in transforms if transform.maps]
-    if decay and mapped:
-        raise InvalidOption(
-            f"weight_decay of the optimiser would act behind {mapped[0]} and end beside the optimum: "
-            f"expected 0, and the transform L2({decay:g}) instead, found {decay:g}"
-        )
-
-
 def known_precision(name: str) -> str:
     """The name, which has to be one of :data:`PRECISIONS`."""
     if name not in PRECISIONS:
@@ -215,8 +206,7 @@ class Training:
         self.validation = None if validation is None else as_source(validation, machine, what="validation data")
         self.rows = torch.arange(self.rank, len(self.source), self.world)
         self.share = len(self.source) // self.world  # rows that every process has: all take the same number of steps
-        self._check_batch(batch_size)
-        self.batch_size = batch_size
+        self.batch_size = self._checked_batch(batch_size)
         if resume and run is None:
             raise InvalidOption("resume=True expects run=…, the folder of the run to go on with")
         self.keep = run is not None
@@ -237,7 +227,8 @@ class Training:
         self._couplings = machine.links
         given = [Centred()] if transforms is None else transforms
         self.transforms = sorted(given, key=lambda transform: not transform.of_loss)
-        _check_decay(self.optimizer, self.transforms)
+        for transform in self.transforms:
+            transform.check(machine, self.optimizer)
         self.generator = stream(seed, _CHAINS, self.rank, device=machine.device)
         self._begin_phases()
         self.history: list[dict[str, float]] = []
@@ -252,12 +243,13 @@ class Training:
 
     # -- preparation ----------------------------------------------------------------------------------------
 
-    def _check_batch(self, batch_size: int) -> None:
-        if not 1 <= batch_size <= self.share:
-            shared = f" for each of {self.world} processes" if self.world > 1 else ""
-            raise InvalidData(
-                f"batch: expected 1 to {self.share} rows, the size of the data{shared}, found {batch_size}"
-            )
+    def _checked_batch(self, batch_size: int) -> int:
+        """The number of rows of a full batch: at most all that every process has."""
+        if batch_size < 1:
+            raise InvalidOption(f"batch_size: expected at least 1, found {batch_size}")
+        if self.share < 1:
+            raise InvalidData(f"data: expected a row for each of {self.world} processes, found {len(self.source)}")
+        return min(batch_size, self.share)
 
     def _initialise(self, initialise: bool | Mapping[str, Any] | None) -> None:
         if initialise is None:
@@ -278,8 +270,6 @@ class Training:
         given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         if not given <= {id(parameter) for parameter in self.machine.parameters()}:
             raise InvalidOption("the optimiser holds parameters of something else than the machine that is trained")
-        for group in optimizer.param_groups:
-            group.setdefault("initial_lr", group["lr"])
         return optimizer
 
     @torch.no_grad()
@@ -314,6 +304,9 @@ class Training:
         for callback in self.callbacks:
             callback.on_start(state)
         kept = log_spaced(self.epochs)
+        if self._all_plain:  # our own steps follow; a scheduler of torch expects to have seen one of the optimizer's
+            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.step()
         with ProgressBar(self.epochs, self.epoch, progress and self.rank == 0) as bar:
             while self.epoch < self.epochs and not state.stop:
                 began = time.perf_counter()
@@ -348,12 +341,13 @@ class Training:
         """The steps of one epoch, without measuring or keeping anything."""
         epoch = self.epoch + 1
         setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
-        if setting.batch_size is not None and setting.batch_size != self.batch_size:
-            self._check_batch(setting.batch_size)
-            self.batch_size = setting.batch_size
+        batch_size = self.batch_size if setting.batch_size is None else self._checked_batch(setting.batch_size)
+        if batch_size != self.batch_size:
+            self.batch_size = batch_size
             self.negative.resize(self.machine, self.batch_size)
         order = self.rows[torch.randperm(len(self.rows), generator=stream(self.seed, _ORDER, epoch, self.rank))]
-        steps = self.share // self.batch_size
+        order = order[: self.share]
+        steps = -(-self.share // self.batch_size)
         for step in range(steps):
             clock = Clock(epoch, self.epochs, (self.epoch + step / steps) / self.epochs)
             try:
@@ -369,10 +363,12 @@ class Training:
         setting = self.schedule(clock)
         if setting.k is not None:
             self.negative.k = setting.k
-        self.source.take(index, self.negative.data_slot, self.generator)
+        if len(index) != len(self.negative.batch):
+            self.negative.use(len(index))
+        self.source.take(index, self.negative.batch, self.generator)
         with torch.autocast(self.machine.device.type, torch.bfloat16, self.rounded, cache_enabled=False):
             self._gradient()
-            self._take(setting.rate)
+            self._take(setting.rate * len(index) / self.batch_size)  # every row of an epoch has the same weight
         for coupling in self._couplings:
             coupling.project()
         for transform in self.transforms:
@@ -389,17 +385,30 @@ class Training:
             transform.gradient(self.machine, self.negative)
 
     def _take(self, rate: float) -> None:
-        """The step, with ``rate`` times the optimiser's own learning rates."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * rate
+        """The step, with ``rate`` times the learning rates that the optimizer has at this moment."""
+        groups = self.optimizer.param_groups
+        own = [group["lr"] for group in groups]
+        for group in groups:
+            group["lr"] = group["lr"] * rate
+        linear = self._all_plain and all(group["lr"] == groups[0]["lr"] for group in groups)
+        for transform in self.transforms:
+            if linear:
+                transform.pull_back(self.machine, self.negative)
+            else:
+                transform.enter(self.machine, self.negative, self.optimizer)
         for link in self.negative.links.values():
             plain = self._plain.get(id(link.coupling.weight))
             if plain is None or not link.descend(plain["lr"]):
                 link.dense()
         self._descend()
+        if not linear:
+            for transform in reversed(self.transforms):
+                transform.leave(self.machine, self.negative)
+        for group, lr in zip(groups, own, strict=True):
+            group["lr"] = lr
 
     def _descend(self) -> None:
-        """The optimiser's step; where that is W ← W - lr·g for all, without its overhead."""
+        """The optimizer's step; where that is W ← W - lr·g for all, without its overhead."""
         if not self._all_plain:
             self.optimizer.step()
             return
@@ -430,7 +439,7 @@ class Training:
 
     def _metrics(self, seconds: float) -> dict[str, float]:
         values: dict[str, float] = {"epoch": self.epoch, "seconds": round(self.seconds, 3)}
-        values["samples_per_second"] = round(len(self.rows) * self.world / seconds, 1)
+        values["samples_per_second"] = round(self.share * self.world / seconds, 1)
         if self.epoch % self.metrics_every == 0 or self.epoch == self.epochs:
             train = self._metric_rows(self.source)
             test = None if self.validation is None else self._metric_rows(self.validation)
@@ -454,6 +463,7 @@ class Training:
         self.run.write_checkpoint(
             self.machine,
             {
+                "format": _STATE_FORMAT,
                 "epoch": self.epoch,
                 "of": self._fingerprint(),
                 "batch_size": self.batch_size,
@@ -479,6 +489,11 @@ class Training:
         self.batch_size, self.negative.k = state["batch_size"], state["k"]
         self.negative.resize(self.machine, self.batch_size)
         load_optimizer(self.optimizer, state["optimizer"])
+        if (
+            state.get("format", 1) < 2
+        ):  # the first format kept the scheduled rate in "lr" and the optimizer's own beside it
+            for group in self.optimizer.param_groups:
+                group["lr"] = group.pop("initial_lr", group["lr"])
         own = state["processes"][self.rank]
         self.negative.load_state_dict(own["negative"], self.machine)
         for transform, kept in zip(self.transforms, state["transforms"], strict=True):

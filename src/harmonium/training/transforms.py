@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -17,18 +18,33 @@ from .schedules import Clock
 
 
 class Transform:
-    """Called twice a step: on the gradient before the optimiser, on the parameters after it."""
+    """Called twice a step: on the gradient before the optimizer, on the parameters after it.
 
-    #: whether it is a term of the loss: those come first, so that what maps the gradient maps all of it
+    A transform may also choose the coordinates in which the optimizer acts: :meth:`enter` expresses the parameters in
+    them just before the optimizer's step and :meth:`leave` expresses them in the usual ones just after it. A plain step
+    W ← W - ηg with one learning rate is linear, so there :meth:`pull_back` maps the gradient instead, which is faster.
+    """
+
+    #: whether it is a term of the loss; those come first, so that the other transforms see the whole gradient
     of_loss: ClassVar[bool] = False
-    #: whether it maps the gradient from one parameter to another, so that a decay by the optimiser would come too late
-    maps: ClassVar[bool] = False
+
+    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
+        """Raise :class:`InvalidOption` if the transform cannot be used with this machine and optimizer."""
 
     def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
         """Before training; ``data_mean`` (*visible) is the mean of the data."""
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         """Change ``.grad`` of the machine's parameters in place."""
+
+    def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
+        """Before the optimizer's step: put the parameters into the coordinates in which it acts."""
+
+    def leave(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        """After the optimizer's step: put the parameters back into the usual coordinates."""
+
+    def pull_back(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        """Map the gradient so that a plain step along it is the plain step in the transform's coordinates."""
 
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
         """Change the parameters in place."""
@@ -50,59 +66,99 @@ class Transform:
 
 
 class Centred(Transform):
-    """The gradient of the centred machine, E = -(x-μ)·W·(y-λ) - …, mapped back to the plain parameters.
+    """Let the optimizer act on the parameters of the centered machine, E = -(x-μ)·W·(y-λ) - b̃·x - c̃·y + U(x) + U(y).
 
-    The map is linear: gW' = gW - μ gcᵀ - gb λᵀ, gb' = gb - gW'λ, gc' = gc - gW'ᵀμ, for any offsets; the model and the
-    fixed points of learning stay the same, only the path between is better conditioned. μ of the visible layer is the
-    mean of the data, offsets of hidden layers follow the batch means with the ``rate``.
+    (Montavon & Müller 2012; Melchior et al. 2016.) The coordinates are W, b̃ = b + Wλ and c̃ = c + Wᵀμ, in which the
+    gradient is g̃W = gW - μ gcᵀ - gb λᵀ, with the gradients of the biases unchanged. The model and the optimum are the
+    same for all offsets; only the conditioning changes. Any optimizer may be used, with or without ``weight_decay``,
+    which then acts on W, b̃ and c̃. For plain SGD the step in these coordinates is the plain step along the mapped
+    gradient g̃W, gb - g̃Wλ, gc - g̃Wᵀμ.
+
+    μ of the visible layer is the mean of the data; the offsets of hidden layers follow the batch means with the
+    ``rate``. When they move, the momentum of an optimizer is expressed in the new coordinates.
     """
-
-    maps = True
 
     def __init__(self, rate: float = 0.01) -> None:
         if not 0 < rate <= 1:
             raise InvalidOption(f"rate: expected a number in (0, 1], found {rate}")
         self.rate = rate
         self._offsets: list[Tensor] = []
+        self._used: list[Tensor] = []  # the offsets of the optimizer's last step, which its momentum belongs to
 
-    def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
+    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
+        given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         for k, unit in enumerate(machine.units):
-            if not all(bias.requires_grad for bias in unit.biases()):
+            if not all(id(bias) in given for bias in unit.biases()):
                 raise InvalidOption(
                     f"Centred expects every bias to be learnt; that of layer {k} is not: train with transforms=()"
                 )
+
+    def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
         offsets = [data_mean.to(machine.links[0].weight.detach()).clone()]
         for coupling, unit in zip(machine.links, machine.units[1:], strict=True):
             offsets.append(unit.mean(coupling.up(offsets[-1].unsqueeze(0))).detach()[0].clone())
-        self._offsets = offsets
+        self._offsets, self._used = offsets, [offset.clone() for offset in offsets]
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         means = phase.hidden_means(machine)
         distributed.average_(means)  # the same offsets, and so the same step, in every process
         for offset, mean in zip(self._offsets[1:], means, strict=True):
             offset.lerp_(mean, self.rate)
-        units, offsets = machine.units, self._offsets
-        plain = [_bias_gradient(unit) for unit in units]
+        biases = [_joined(unit, _gradient_of) for unit in machine.units]
         for k, link in phase.links.items():
-            link.subtract((offsets[k], plain[k + 1]), (plain[k], offsets[k + 1]))
-            _subtract_from_bias_gradient(units[k], link.down(offsets[k + 1]))
-            _subtract_from_bias_gradient(units[k + 1], link.up(offsets[k]))
+            link.subtract((self._offsets[k], biases[k + 1]), (biases[k], self._offsets[k + 1]))
+
+    def pull_back(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        units, offsets = machine.units, self._offsets
+        for k, link in phase.links.items():
+            _subtract(units[k], link.down(offsets[k + 1]), _gradient_of)
+            _subtract(units[k + 1], link.up(offsets[k]), _gradient_of)
+
+    def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
+        self._move_momentum(machine, phase, optimizer)
+        self._shift_biases(machine, phase, 1.0)
+
+    def leave(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        self._shift_biases(machine, phase, -1.0)
+
+    def _shift_biases(self, machine: BoltzmannMachine, phase: NegativePhase, sign: float) -> None:
+        """b ← b ± Wλ and c ← c ± Wᵀμ for every coupling that is learned."""
+        for k, link in phase.links.items():
+            lower, upper = self._offsets[k].unsqueeze(0), self._offsets[k + 1].unsqueeze(0)
+            machine.units[k].shift_bias(link.coupling.down(upper)[0] * sign)
+            machine.units[k + 1].shift_bias(link.coupling.up(lower)[0] * sign)
+
+    def _move_momentum(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
+        """Express averages of past gradients at the offsets of this step: they change as g̃W does, linearly."""
+        changes = [now - before for now, before in zip(self._offsets, self._used, strict=True)]
+        for kept, offset in zip(self._used, self._offsets, strict=True):
+            kept.copy_(offset)
+        for k, link in phase.links.items():
+            for name in _AVERAGES:
+                average = _state_of(optimizer, name)
+                weight, *biases = (
+                    average(parameter)
+                    for parameter in (link.coupling.weight, *machine.units[k].biases(), *machine.units[k + 1].biases())
+                )
+                if weight is None or any(bias is None for bias in biases):
+                    continue
+                lower, upper = (_joined(unit, average) for unit in machine.units[k : k + 2])
+                x, y = torch.stack([changes[k], lower]), torch.stack([upper, changes[k + 1]])
+                link.coupling.correlate(x, y, out=weight, add=True, scale=-1.0)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"offsets": list(self._offsets)}
+        return {"offsets": list(self._offsets), "used": list(self._used)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._offsets = [kept.to(offset.device) for kept, offset in zip(state["offsets"], self._offsets, strict=True)]
+        devices = [offset.device for offset in self._offsets]
+        self._offsets, self._used = (
+            [kept.to(device, copy=True) for kept, device in zip(values, devices, strict=True)]
+            for values in (state["offsets"], state.get("used", state["offsets"]))
+        )
 
 
 class Penalty(Transform):
-    """A penalty on the weights: adds its gradient.
-
-    Before centring, whatever the order in which the two are given: a decay of W alone, behind the map to centred
-    parameters, would move the mean fields Wλ and Wᵀμ, which learning then has to bring back. For pixels that are rarely
-    on it cannot, and their weights grow without bound. The ``weight_decay`` of a torch optimiser is such a decay, and
-    is refused together with centring.
-    """
+    """A penalty on the weights: adds its gradient, before any other transform sees it."""
 
     of_loss = True
 
@@ -181,7 +237,7 @@ class ZeroSum(Transform):
     A constant added to all states of a site moves into the bias of the other side, so the model is unchanged.
     """
 
-    def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
+    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         if not any(unit.one_hot for unit in machine.units):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
         for coupling in machine.links:
@@ -247,14 +303,34 @@ class Average(Transform):
         self._count, self._seen = state["count"], state["seen"]
 
 
-def _bias_gradient(unit: Unit) -> Tensor:
-    """A copy of the gradient of a layer's bias: (*shape)."""
-    gradients = [bias.grad for bias in unit.biases() if bias.grad is not None]
-    return gradients[0].clone() if len(gradients) == 1 else torch.cat([g.flatten() for g in gradients]).view(unit.shape)
+#: what optimizers call averages of past gradients
+_AVERAGES = ("momentum_buffer", "exp_avg")
 
 
-def _subtract_from_bias_gradient(unit: Unit, change: Tensor) -> None:
+def _state_of(optimizer: torch.optim.Optimizer, name: str) -> Callable[[Tensor], Tensor | None]:
+    """What the optimizer keeps under ``name`` for a parameter, unless it is an average of rescaled gradients."""
+
+    def find(parameter: Tensor) -> Tensor | None:
+        state = optimizer.state.get(parameter, {})
+        return None if "square_avg" in state else state.get(name)  # RMSprop averages rescaled gradients
+
+    return find
+
+
+def _gradient_of(parameter: Tensor) -> Tensor | None:
+    return parameter.grad
+
+
+def _joined(unit: Unit, value_of: Callable[[Tensor], Tensor | None]) -> Tensor:
+    """A copy of what belongs to a layer's bias, its gradient for example: (*shape)."""
+    values = [value for value in map(value_of, unit.biases()) if value is not None]
+    return values[0].clone() if len(values) == 1 else torch.cat([v.flatten() for v in values]).view(unit.shape)
+
+
+def _subtract(unit: Unit, change: Tensor, value_of: Callable[[Tensor], Tensor | None]) -> None:
+    """Subtract ``change`` (*shape) from what belongs to a layer's bias."""
     pieces = change.flatten().split([bias.numel() for bias in unit.biases()])
     for bias, piece in zip(unit.biases(), pieces, strict=True):
-        assert bias.grad is not None
-        bias.grad -= piece.view(bias.shape)
+        value = value_of(bias)
+        assert value is not None
+        value -= piece.view(bias.shape)

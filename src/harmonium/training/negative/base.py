@@ -16,16 +16,20 @@ from ..gradient import LinkGradient
 class NegativePhase:
     """Computes the gradient of ⟨F⟩_data - F_model for one batch.
 
-    ``begin`` is called once with the number of rows of a batch; then, for every step, the loop writes the batch into
-    ``data_slot`` and calls ``evaluate``, which leaves the gradient of the units in ``.grad`` of their parameters, that
-    of the couplings in ``links``, and the batch's mean hidden states in ``hidden_means``.
+    ``begin`` is called once with the number of rows of a batch. For every step the loop sets the number of rows of
+    the batch with ``use``, writes them into ``batch`` and calls ``evaluate``, which leaves the gradient of the units in
+    ``.grad`` of their parameters, that of the couplings in ``links``, and the batch's mean hidden states in
+    ``hidden_means``.
     """
 
     #: Gibbs sweeps a step; schedules may change it. Phases that do not sample ignore it.
     k: int = 1
     #: whether its products may be rounded (see ``precision`` of ``fit``)
     bears_rounding: ClassVar[bool] = False
+    #: room for a full batch
     data_slot: Tensor
+    #: the rows of ``data_slot`` that are the batch: all of them, or fewer for the last batch of an epoch
+    batch: Tensor
     #: the gradient of every coupling whose weights are learnt, by the number of the coupling
     links: dict[int, LinkGradient]
 
@@ -37,12 +41,16 @@ class NegativePhase:
         """Go on with batches of another size, keeping the chains."""
         raise NotImplementedError
 
+    def use(self, rows: int) -> None:
+        """Let the batch be the first ``rows`` rows of ``data_slot``."""
+        self.batch = self.data_slot[:rows]
+
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        """Compute the gradient for the batch in ``data_slot``."""
+        """Compute the gradient for the rows in ``batch``."""
         raise NotImplementedError
 
     def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        """Compute the gradient for the batch in ``data_slot``, all of it into ``.grad``."""
+        """Compute the gradient for the rows in ``batch``, all of it into ``.grad``."""
         self.evaluate(machine, generator)
         for link in self.links.values():
             link.dense()

@@ -57,6 +57,7 @@ class DeepPCD(NegativePhase):
 
     def _allocate(self, machine: BoltzmannMachine, batch: int) -> None:
         self.data_slot = torch.zeros(batch, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
+        self.use(batch)
         self.links = learnt_links(machine)
         self._change = {k: torch.zeros_like(link.coupling.weight) for k, link in self.links.items()}
 
@@ -78,7 +79,7 @@ class DeepPCD(NegativePhase):
 
     def _clamped(self, machine: BoltzmannMachine) -> Chain:
         """The hidden layers in mean field, the visible layer held at the batch."""
-        batch = self.data_slot
+        batch = self.batch
         layers = [Layer(unit) for unit in machine.units]
         a, c = upward(machine, batch, torch.zeros_like(batch))
         chain = Chain(machine, layers, a, c, second_order=False, damping=0.0, clamped=True)

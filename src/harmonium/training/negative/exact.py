@@ -24,17 +24,18 @@ class Exact(NegativePhase):
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
         self.links = learnt_links(machine)
         self.data_slot = torch.zeros(batch_size, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
+        self.use(batch_size)
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         rbm = as_rbm(machine, "Exact")
         layers, links = enumeration.moments(rbm)
-        field = rbm.coupling.up(self.data_slot)
+        field = rbm.coupling.up(self.batch)
         self._hidden = rbm.hidden.mean(field)
-        data = (rbm.visible.statistics(self.data_slot), rbm.hidden.moments(field, mean=self._hidden))
+        data = (rbm.visible.statistics(self.batch), rbm.hidden.moments(field, mean=self._hidden))
         for unit, model, batch in zip(rbm.units, layers, data, strict=True):
             write_unit_gradient(unit, {name: model[name] - value.mean(0) for name, value in batch.items()})
         for k, link in self.links.items():
-            link.set_dense(links[k] - rbm.coupling.correlate(self.data_slot, self._hidden, scale=1 / len(self._hidden)))
+            link.set_dense(links[k] - rbm.coupling.correlate(self.batch, self._hidden, scale=1 / len(self._hidden)))
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
         return [self._hidden.mean(0)]

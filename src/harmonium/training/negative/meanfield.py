@@ -119,6 +119,7 @@ class MeanField(NegativePhase):
 
     def _allocate(self, machine: BoltzmannMachine, batch: int) -> None:
         self.data_slot = torch.zeros(batch, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
+        self.use(batch)
         self.links = learnt_links(machine)
         self._change = {k: torch.zeros_like(link.coupling.weight) for k, link in self.links.items()}
 
@@ -132,7 +133,7 @@ class MeanField(NegativePhase):
 
     def _restart(self, machine: BoltzmannMachine, rows: Tensor, generator: Generator | None) -> None:
         """Put the given starts back to rows of the batch."""
-        visible = self.data_slot[rows % len(self.data_slot)]
+        visible = self.batch[rows % len(self.batch)]
         if self.noise:
             visible = scattered(machine.visible, visible, self.noise, generator)
         fresh = upward(machine, visible, torch.zeros_like(visible))
@@ -207,7 +208,7 @@ class MeanField(NegativePhase):
 
     def _data(self, machine: BoltzmannMachine) -> tuple[list[dict[str, Tensor]], Callable[[int, Tensor], Any]]:
         """The mean statistics of every layer over the batch, and what subtracts the correlations of a coupling."""
-        batch = self.data_slot
+        batch = self.batch
         if isinstance(machine, RBM):
             field = machine.coupling.up(batch)
             hidden = machine.hidden.mean(field)
@@ -229,15 +230,15 @@ class MeanField(NegativePhase):
     def _data_free_energy(self, machine: BoltzmannMachine) -> Tensor:
         """⟨F⟩ over the batch, differentiable."""
         if isinstance(machine, RBM):
-            self._hidden = [machine.hidden_mean(self.data_slot).detach()]
-            return machine.free_energy(self.data_slot).mean()
+            self._hidden = [machine.hidden_mean(self.batch).detach()]
+            return machine.free_energy(self.batch).mean()
         with torch.no_grad():
             chain = self._clamped(machine)
         return free_energy(machine, chain.a, chain.c, chain.B, chain.A, second_order=True, clamped=True).mean()
 
     def _clamped(self, machine: BoltzmannMachine) -> Chain:
         """The hidden layers of a deep machine in mean field, the visible layer held at the batch."""
-        batch = self.data_slot
+        batch = self.batch
         chain = self._chain(machine, *upward(machine, batch, torch.zeros_like(batch)), clamped=True)
         self._run(chain)
         if bool(chain.lost.any()):

@@ -71,9 +71,19 @@ class Sampled(NegativePhase):
         self.data_slot, self._chain_v = self._v[:batch], self._v[batch:]
         self._chain_field, self._chain_mean = self._field[batch:], self._mean[batch:]
         self._signs = self._v.new_full((n,), 1.0 / chains)
-        self._signs[:batch] = -1.0 / batch
+        self.use(batch)
         self._parts = rbm.visible, rbm.hidden, rbm.coupling
         self.links = learnt_links(rbm)
+
+    def use(self, rows: int) -> None:
+        # rows beyond the batch go through the same products, whose size is fixed, with the weight zero
+        super().use(rows)
+        self._weigh(self._signs[: self._n_batch], rows, -1.0)
+
+    @staticmethod
+    def _weigh(signs: Tensor, rows: int, sign: float) -> None:
+        signs[:rows] = sign / rows
+        signs[rows:] = 0.0
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         rbm = as_rbm(machine, type(self).__name__)
@@ -128,6 +138,10 @@ class CD(Sampled):
     def __init__(self, k: int = 1) -> None:
         super().__init__(k)
 
+    def use(self, rows: int) -> None:
+        super().use(rows)
+        self._weigh(self._signs[self._n_batch :], rows, 1.0)  # each row has its own chain
+
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         (_, hidden, coupling), batch = self._parts, self._n_batch
         self._bound = self._parts[0].bind(self.data_slot)
@@ -155,7 +169,7 @@ class PCD(Sampled):
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         _, hidden, coupling = self._parts
         if self._parts[0].conserves:  # the chains take the lengths of the batch, or the model's would not be the data's
-            rows = torch.arange(self._n_chains, device=rbm.device) % self._n_batch
+            rows = torch.arange(self._n_chains, device=rbm.device) % len(self.batch)
             self._bound = self._parts[0].bind(self.data_slot[rows])
         for _ in range(self.k - 1):
             self._visible_given_hidden(generator)
