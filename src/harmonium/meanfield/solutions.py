@@ -14,6 +14,9 @@ from torch import Tensor
 class Solutions:
     """One solution for each start. Lists have an entry for each layer, tensors a row for each start.
 
+    ``converged`` says that a solution is a fixed point to within the tolerance, whatever the damping; whether the
+    fixed point is stable is a question for :func:`harmonium.meanfield.stability`.
+
     ``free_energy`` is -ln Z as the method estimates it. It is NaN where no fixed point was found: where the iteration
     was not over after its last step, or where a unit got a quadratic term with which its weight has no finite integral.
     """
@@ -32,6 +35,8 @@ class Solutions:
     clamped: bool = False
     #: of belief propagation: the moments or the logarithms of every message
     messages: list[Tensor] = field(default_factory=list)
+    #: with which the solutions were found
+    damping: float = 0.5
 
     def __len__(self) -> int:
         return len(self.free_energy)
