@@ -19,9 +19,9 @@ class Rule:
     """How to iterate: x ← damping · x_old + (1 - damping) · f(x_old), until the residual is at most ``tolerance``, or
     ``max_iterations`` are done; with ``steps``, exactly that many.
 
-    The residual is that of the undamped update, f(x_old) - x_old, as a mean square over all units: of the magnetisations
-    and of the standard deviations, each of which must meet the tolerance. It does not depend on the damping, whereas
-    the change of x is (1 - damping) times as large and is small at any point where the damping is close to 1.
+    The residual is that of the undamped update, f(x_old) - x_old, as a mean square over all units: of the
+    magnetisations and of the standard deviations, each of which must meet the tolerance. The change of x is
+    1 - damping times as large: with a damping close to 1 it is small at any point.
     """
 
     damping: float = 0.5

@@ -48,6 +48,11 @@ class Solutions:
             chosen[name] = [x[rows] for x in getattr(self, name)]
         return replace(self, **chosen)
 
+    def double(self) -> Solutions:
+        """The same in float64."""
+        chosen: dict[str, Any] = {name: [x.double() for x in getattr(self, name)] for name in _LISTS}
+        return replace(self, free_energy=self.free_energy.double(), **chosen)
+
     def unique(self, tolerance: float = 5e-2) -> Solutions:
         """The distinct ones among the converged solutions.
 
