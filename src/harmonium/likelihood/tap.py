@@ -65,9 +65,10 @@ class TapLikelihood:
         if self.converged < self.starts:
             found.append(f"only {self.converged} of {self.starts} starts converged")
         if self.unstable is not None and len(self.unstable):
+            both = len(self.unstable) + len(self.solutions)
             found.append(
-                f"{len(self.unstable)} of {len(self.unstable) + len(self.solutions)} fixed points are unstable and left "
-                "out: expected a smaller tolerance, or other starts"
+                f"{len(self.unstable)} of {both} fixed points are unstable and left out; "
+                "expected a smaller tolerance, or other starts"
             )
         if len(self.solutions) and not self.log_sum_exp - self.average < 1:
             found.append(
