@@ -76,8 +76,7 @@ def test_heavy_damping_does_not_converge_at_once(method):
 @every_method
 @pytest.mark.parametrize("damping", [0.0, 0.3, 0.9, 0.9999])
 def test_the_residual_does_not_depend_on_the_damping(method, damping):
-    """Of one step from the same point: whether it is within a tolerance is the same for every damping, so that between
-    the two tolerances around the undamped residual of the first layer nothing changes."""
+    """One iteration from the same point meets a large tolerance and misses a small one, whatever the damping."""
     machine, start = random_rbm(), torch.full((1, 6), 0.5, dtype=F64)
 
     def converges(tolerance: float) -> bool:
@@ -141,9 +140,7 @@ def test_every_machine_free_and_clamped(name, method):
         exact = METHODS[method](machine, damping=0.2, **options, **CAREFUL)
         early = METHODS[method](machine, damping=0.9999, max_iterations=3, tolerance=1e-10, **options)
         assert exact.converged.all()
-        layers = 1 if "clamped" in options else 0
-        settled = len(machine.units) == 2 and layers == 1  # clamped, an RBM starts at its solution
-        if not settled:
+        if len(machine.units) > 2 or "clamped" not in options:  # a clamped RBM starts at its solution
             assert not early.converged.any()
         late = METHODS[method](machine, damping=0.9, max_iterations=5000, tolerance=1e-16, **options)
         assert late.converged.all() and distance(exact, late) < 1e-5
