@@ -77,6 +77,46 @@ def test_the_diagnosis_follows_the_numbers(starts, solutions, count, word):
     assert found.diagnosis.startswith(word)
 
 
+def ferromagnet() -> hm.RBM:
+    """Two states, and between them a fixed point without magnetization, which is unstable."""
+    rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(20))
+    torch.nn.init.constant_(rbm.coupling.weight, 0.1)
+    return rbm
+
+
+@pytest.mark.parametrize("method", ["tap", "naive"])
+def test_unstable_fixed_points_are_kept_apart(method):
+    starts = torch.tensor([[0.0], [1.0], [-1.0], [0.0], [1.0]]).expand(5, 20)
+    found = analysis.landscape(ferromagnet(), starts, method=method)
+    assert found.unstable is not None
+    assert (len(found), len(found.unstable)) == (2, 1)
+    assert found.basin.tolist() == [-2, 0, 1, -2, 0] and found.sizes.tolist() == [2, 1]
+    assert found.solutions.magnetisations[0].abs().min() > 0.5
+    assert found.unstable.magnetisations[0].abs().max() == 0
+    assert found.converged == 1.0 and found.share == 2 / 3
+    assert found.weights.shape == (2,)
+    assert "2 starts ended at an unstable fixed point: lower the tolerance." in found.diagnosis
+
+
+def test_a_start_that_stops_on_its_way_is_not_counted():
+    """Naive mean field at 1e-6, where the residual is within the tolerance; with a smaller tolerance it goes on."""
+    start = torch.full((1, 20), 1e-6)
+    early = analysis.landscape(ferromagnet(), start, method="naive")
+    assert len(early) == 0 and early.basin.tolist() == [-2]
+    assert early.diagnosis.startswith("no solution: none of 1 starts reached a stable one. 1 start ended at an unst")
+    late = analysis.landscape(ferromagnet(), start, method="naive", tolerance=1e-16)
+    assert late.basin.tolist() == [0] and late.solutions.magnetisations[0].min() > 0.5
+
+
+def test_the_tree_has_stable_solutions_alone():
+    """Back from a machine with a state at zero to one for which that is unstable."""
+    weak = hm.RBM(hm.units.Spin(20), hm.units.Spin(20))
+    found = analysis.growth([ferromagnet(), weak], torch.ones(1, 20), method="naive", damping=0.0)
+    assert found.counts == [1, 1]
+    assert found.parents[0].tolist() == [-1]
+    assert found.landscapes[0].unstable is not None and len(found.landscapes[0].unstable) == 1
+
+
 def test_the_tree_splits_once_for_every_new_state(starts):
     machines = {0: hopfield(2, 0.002), 5: hopfield(2, 0.02), 10: hopfield(2, 0.05)}
     found = analysis.growth(machines, starts)

@@ -78,6 +78,25 @@ def test_solutions_that_are_far_apart_in_free_energy():
     assert abs(found.log_sum_exp - machine.log_partition()) < 0.1
 
 
+def test_unstable_fixed_points_do_not_count():
+    """Of Gaussian units with data at zero, from which nothing but rounding leads away."""
+    hidden = units.Spin(7).double()
+    machine = hm.RBM(units.Gaussian(8).double(), hidden, Dense(8, 7, torch.full((8, 7), 0.2, dtype=F64)))
+    data = torch.zeros(3, 8, dtype=F64)
+    alone = hm.likelihood.tap(machine, data)
+    assert alone.converged == 3
+    assert alone.unstable is not None and (len(alone.solutions), len(alone.unstable)) == (0, 1)
+    assert math.isnan(alone.value) and not alone.trustworthy
+    assert alone.problems[0].startswith("1 of 1 fixed points are unstable and left out")
+    both = torch.cat([data, torch.ones(2, 8, dtype=F64), -torch.ones(1, 8, dtype=F64)])
+    found = hm.likelihood.tap(machine, both, combine="log-sum-exp")
+    assert found.unstable is not None and (len(found.solutions), len(found.unstable)) == (2, 1)
+    assert found.problems[0].startswith("1 of 3 fixed points are unstable")
+    expected = hm.likelihood.tap(machine, both[3:], combine="log-sum-exp")
+    assert found.value == pytest.approx(expected.value, abs=1e-9)
+    assert expected.trustworthy
+
+
 def test_what_has_not_converged_does_not_count():
     machine = weak()
     data = rows(machine, 6)

@@ -1,7 +1,8 @@
 """The landscape of mean-field solutions: how many there are, how deep, what falls into them, how they split.
 
 Figures 5 to 7 of the TAP paper. Everything rests on the solutions of :func:`harmonium.meanfield.tap` from many starts,
-usually the data.
+usually the data. A solution is a stable fixed point (:func:`harmonium.meanfield.stability`). An unstable one is no
+state of the machine: a start comes to it only by symmetry, or because the tolerance lets it stop on its way.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ Method = Callable[..., Solutions]
 
 @dataclass(frozen=True)
 class Landscape:
-    """The distinct solutions of one machine, from the most to the least visited.
+    """The distinct stable solutions of one machine, from the most to the least visited.
 
-    ``basin`` (starts,) has for each start the number of the solution it fell into, -1 where it did not converge;
-    ``sizes`` (solutions,) how many starts each of them got.
+    ``basin`` (starts,) has for each start the number of the solution it fell into, -1 where it did not converge, and
+    -2 where it ended at an unstable fixed point; ``sizes`` (solutions,) how many starts each of them got. The distinct
+    unstable fixed points are kept apart in ``unstable``, and counted nowhere else.
     """
 
     solutions: Solutions
     basin: Tensor
     sizes: Tensor
+    unstable: Solutions | None = None
 
     def __len__(self) -> int:
         return len(self.solutions)
@@ -49,12 +52,12 @@ class Landscape:
 
     @property
     def converged(self) -> float:
-        """The share of the starts that reached a solution."""
-        return (self.basin >= 0).double().mean().item()
+        """The share of the starts that converged, to a solution or to an unstable fixed point."""
+        return (self.basin != -1).double().mean().item()
 
     @property
     def share(self) -> float:
-        """Distinct solutions for each start that converged."""
+        """Distinct solutions for each start that reached one."""
         reached = int((self.basin >= 0).sum())
         return len(self) / reached if reached else 0.0
 
@@ -73,6 +76,11 @@ class Landscape:
         """In words: too few solutions, too many, or healthy."""
         n, starts = len(self), self.starts
         doubt = "" if self.converged > 0.95 else f" Only {self.converged:.0%} of the starts converged."
+        stuck = int((self.basin == -2).sum())
+        if stuck:
+            doubt += f" {stuck} start{'s' * (stuck > 1)} ended at an unstable fixed point: lower the tolerance."
+        if n == 0 and stuck:
+            return f"no solution: none of {starts} starts reached a stable one.{doubt}"
         if n == 0:
             return f"no solution: none of {starts} starts converged"
         found = f"{n} solution{'s' * (n > 1)} from {starts} starts"
@@ -96,7 +104,10 @@ def landscape(
     method: str = "tap",
     **options: Any,
 ) -> Landscape:
-    """The distinct solutions reached from ``starts`` (n, *visible), such as the data.
+    """The distinct stable solutions reached from ``starts`` (n, *visible), such as the data.
+
+    The stability of each distinct solution is checked. Where fixed points within ``same`` of each other are counted as
+    one, that is the stability of the one that was found first.
 
     Args:
         same: solutions are one where no visible magnetisation differs by more.
@@ -114,7 +125,8 @@ def landscape(
     rows = machine.as_states(starts)
     if len(rows) == 0:
         raise InvalidData("starts: expected at least one row, found none")
-    return _distinct(Solutions.join([solve(machine, chunk, **options) for chunk in rows.split(_CHUNK)]), same)
+    found = Solutions.join([solve(machine, chunk, **options) for chunk in rows.split(_CHUNK)])
+    return _distinct(machine, found, same)
 
 
 def _method(name: str) -> Method:
@@ -124,8 +136,9 @@ def _method(name: str) -> Method:
     return known[name]
 
 
-def _distinct(found: Solutions, same: float) -> Landscape:
+def _distinct(machine: BoltzmannMachine, found: Solutions, same: float) -> Landscape:
     distinct = found.unique(same)
+    stable = meanfield.stability(machine, distinct).stable
     points, centres = (s.magnetisations[0].flatten(1).double() for s in (found, distinct))
     basin = torch.full((len(found),), -1, dtype=torch.int64, device=points.device)
     if len(distinct):
@@ -135,10 +148,11 @@ def _distinct(found: Solutions, same: float) -> Landscape:
             basin[part] = torch.where(found.converged[part] & near.any(1), first, -1)
     sizes = torch.bincount(basin[basin >= 0], minlength=len(distinct))
     order = torch.argsort(sizes, descending=True, stable=True)
-    rank = torch.empty_like(order)
+    order, others = order[stable[order]], order[~stable[order]]
+    rank = torch.full_like(sizes, -2)
     rank[order] = torch.arange(len(order), device=order.device)
     basin = torch.where(basin >= 0, rank[basin.clamp(min=0)], -1) if len(distinct) else basin
-    return Landscape(distinct.select(order), basin, sizes[order])
+    return Landscape(distinct.select(order), basin, sizes[order], distinct.select(others))
 
 
 @dataclass(frozen=True)
@@ -146,7 +160,7 @@ class Growth:
     """Landscapes along the checkpoints of a run, and how the solutions of each came from those before.
 
     ``parents[k]`` (solutions of k + 1,) has, for every solution at checkpoint k + 1, the number of the solution at
-    checkpoint k that it falls into when the parameters go back, or -1 where that did not converge.
+    checkpoint k that it falls into when the parameters go back, or -1 where that did not converge to a stable one.
     """
 
     epochs: list[float]
@@ -209,18 +223,22 @@ def growth(
     landscapes, parents = [found[-1]], list[Tensor]()
     for before, machine in zip(found[-2::-1], chain[-2::-1], strict=True):
         back = solve(machine, landscapes[0].solutions.magnetisations[0], **options)
-        joined, label = _with(before, back, same)
+        joined, label = _with(machine, before, back, same)
         landscapes.insert(0, joined)
         parents.insert(0, label)
     return Growth(epochs, landscapes, parents)
 
 
-def _with(found: Landscape, others: Solutions, same: float) -> tuple[Landscape, Tensor]:
+def _with(machine: BoltzmannMachine, found: Landscape, others: Solutions, same: float) -> tuple[Landscape, Tensor]:
     """The landscape together with solutions that no start had reached, and the number of each of ``others`` in it."""
     joint = Solutions.join([found.solutions, others]).unique(same)
+    new = joint.select(slice(len(found), None))
+    stable = meanfield.stability(machine, new).stable
+    unstable = new.select(~stable) if found.unstable is None else Solutions.join([found.unstable, new.select(~stable)])
+    joint = Solutions.join([found.solutions, new.select(stable)])
     extra = len(joint) - len(found)
     sizes = torch.cat([found.sizes, found.sizes.new_zeros(extra)])
     points, centres = (s.magnetisations[0].flatten(1).double() for s in (others, joint))
     near = torch.cdist(points, centres, p=float("inf")) <= same
     label = torch.where(others.converged & near.any(1), near.to(torch.int8).argmax(1), -1)
-    return Landscape(joint, found.basin, sizes), label
+    return Landscape(joint, found.basin, sizes, unstable.unique(same)), label

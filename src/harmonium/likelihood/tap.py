@@ -20,7 +20,10 @@ _COMBINATIONS = ("average", "log-sum-exp")
 
 @dataclass(frozen=True)
 class TapLikelihood:
-    """ln Z from the distinct TAP solutions that were found.
+    """ln Z from the distinct stable TAP solutions that were found.
+
+    Unstable fixed points, to which a start comes only by symmetry or because of a large tolerance, are no states of the
+    machine: they are kept in ``unstable``, named in ``problems``, and do not enter any value.
 
     ``value`` is what ``combine`` names: "average" is the paper's, ln Z ≈ -⟨F⟩ over the solutions; "log-sum-exp",
     ln Σ e^{-F}, takes every solution as a state of its own, which is nearer to the truth where there are several. Both
@@ -32,6 +35,8 @@ class TapLikelihood:
     starts: int
     converged: int
     combine: str = "average"
+    #: the distinct fixed points that are unstable
+    unstable: Solutions | None = None
 
     @property
     def average(self) -> float:
@@ -45,7 +50,7 @@ class TapLikelihood:
 
     @property
     def value(self) -> float:
-        """ln Z; NaN where no solution was found."""
+        """ln Z; NaN where no stable solution was found."""
         return self.average if self.combine == "average" else self.log_sum_exp
 
     @property
@@ -59,6 +64,12 @@ class TapLikelihood:
         found = []
         if self.converged < self.starts:
             found.append(f"only {self.converged} of {self.starts} starts converged")
+        if self.unstable is not None and len(self.unstable):
+            both = len(self.unstable) + len(self.solutions)
+            found.append(
+                f"{len(self.unstable)} of {both} fixed points are unstable and left out; "
+                "expected a smaller tolerance, or other starts"
+            )
         if len(self.solutions) and not self.log_sum_exp - self.average < 1:
             found.append(
                 f"{len(self.solutions)} solutions: their average and their log-sum-exp are "
@@ -68,7 +79,7 @@ class TapLikelihood:
 
     @property
     def trustworthy(self) -> bool:
-        """Whether every start converged and the two readings agree. Convergence is not accuracy."""
+        """Whether every start converged to a stable solution and the readings agree. Convergence is not accuracy."""
         return not self.problems
 
     def log_likelihood(self, data: Any) -> float:
@@ -96,7 +107,9 @@ def tap(
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
 ) -> TapLikelihood:
-    """ln Z from the TAP solutions that are reached from the rows of ``data`` (n, *visible).
+    """ln Z from the stable TAP solutions that are reached from the rows of ``data`` (n, *visible).
+
+    The stability of each distinct solution is checked (:func:`harmonium.meanfield.stability`).
 
     Args:
         combine: "average" over the distinct solutions as in eq. (38), or "log-sum-exp".
@@ -125,7 +138,8 @@ def tap(
     ]
     converged = sum(int(part.converged.sum()) for part in parts)
     distinct = Solutions.join([part.unique(same) for part in parts]).unique(same)
-    return TapLikelihood(machine, distinct, len(rows), converged, combine)
+    stable = meanfield.stability(machine, distinct).stable
+    return TapLikelihood(machine, distinct.select(stable), len(rows), converged, combine, distinct.select(~stable))
 
 
 def _checked(machine: BoltzmannMachine, data: Any) -> Tensor:

@@ -4,6 +4,7 @@ from .adaptive import adatap
 from .chain import naive, tap
 from .messages import bp
 from .solutions import Solutions
+from .stability import Stability, stability
 from .value import free_energy
 
-__all__ = ["Solutions", "adatap", "bp", "free_energy", "naive", "tap"]
+__all__ = ["Solutions", "Stability", "adatap", "bp", "free_energy", "naive", "stability", "tap"]

@@ -24,7 +24,7 @@ from ..errors import InvalidOption, NotNormalisable
 from ..machines import BoltzmannMachine
 from ..units.base import per_row
 from .chain import solve, undefined_rows
-from .iteration import Rule, iterate
+from .iteration import Map, Rule, iterate
 from .layers import Layer
 from .solutions import Solutions
 from .starts import Starts, check
@@ -79,7 +79,7 @@ def adatap(
         wanted = (~outcome.failed if rule.steps is not None else outcome.converged) & torch.isfinite(value)
         value = torch.where(wanted, value, torch.nan)
         converged = outcome.converged & torch.isfinite(value)
-        parts.append(Solutions("adatap", a, c, B, A, value, outcome.iterations, converged))
+        parts.append(Solutions("adatap", a, c, B, A, value, outcome.iterations, converged, damping=rule.damping))
     return Solutions.join(parts)
 
 
@@ -187,11 +187,11 @@ class _Scheme:
         self.lost = self.lost[rows]
 
     def step(self, measure: bool = True) -> Tensor:
-        """The change is that of the magnetisations, or the distance between the two descriptions if that is larger."""
-        before = self.a
+        """The residual is the distance between the two descriptions: A1 and B1 stay where a and c of both agree."""
+        like = self.a
         self.a, self.c = [], []
         for k, unit in enumerate(self.units):
-            mean, variance = torch.empty_like(before[k]), torch.empty_like(before[k])
+            mean, variance = torch.empty_like(like[k]), torch.empty_like(like[k])
             try:
                 unit.mean_and_variance_(self.B[k], self.A[k], mean, variance)
             except NotNormalisable:
@@ -208,10 +208,36 @@ class _Scheme:
         mean, variance, other, other_variance = self.sides.response(large, small, (b, d))
         means = self.sides.scatter(mean, other, self.a)
         variances = self.sides.scatter(variance, other_variance, self.a)
-        total, apart = torch.zeros(2, len(self.lost), dtype=torch.float64, device=self.lost.device)
+        residual, spread = torch.zeros(2, len(self.lost), dtype=torch.float64, device=self.lost.device)
         for k, (m, v) in enumerate(zip(means, variances, strict=True)):
             self.A[k].lerp_(1 / v - A2[k], share)
             self.B[k].lerp_(m / v - B2[k], share)
-            total += per_row((self.a[k] - before[k]).square())
-            apart += per_row((self.a[k] - m).square())
-        return (torch.maximum(total, apart) / sum(self.sides.sizes)).masked_fill_(self.lost, torch.nan)
+            residual += per_row((self.a[k] - m).square())
+            spread += per_row((_variance(self.c[k]).sqrt() - v.clamp_min(0.0).sqrt()).square())
+        size = sum(self.sides.sizes)
+        self._spread = spread / size
+        return (residual / size).masked_fill_(self.lost, torch.nan)
+
+    def spread(self) -> Tensor:
+        """The mean squared distance of the standard deviations of the two descriptions: (rows,)."""
+        return self._spread
+
+
+def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
+    """The iteration at solutions, differentiable: its state is B1 and A1 of every layer, which are updated at once."""
+    depth, sides = len(machine.units), Sides(machine)
+
+    def new(x: list[Tensor]) -> dict[int, Tensor]:
+        B, A = x[:depth], x[depth:]
+        a = [unit.mean(b, q) for unit, b, q in zip(machine.units, B, A, strict=True)]
+        c = [_variance(unit.variance(b, q)) for unit, b, q in zip(machine.units, B, A, strict=True)]
+        A2 = [1 / variance - q for variance, q in zip(c, A, strict=True)]
+        B2 = [mean / variance - b for mean, variance, b in zip(a, c, B, strict=True)]
+        large, small, b, d = (sides.gather(y, side) for y in (A2, B2) for side in (0, 1))
+        mean, variance, other, other_variance = sides.response(large, small, (b, d))
+        m, v = sides.scatter(mean, other, a), sides.scatter(variance, other_variance, a)
+        fields = [y / z - old for y, z, old in zip(m, v, B2, strict=True)]
+        quadratic = [1 / z - old for z, old in zip(v, A2, strict=True)]
+        return dict(enumerate([*fields, *quadratic]))
+
+    return Map([*solutions.B, *solutions.A], [new])

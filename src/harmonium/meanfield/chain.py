@@ -12,7 +12,7 @@ from ..errors import NotNormalisable
 from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import per_row
-from .iteration import Rule, iterate
+from .iteration import Map, Rule, Update, iterate
 from .layers import Layer, link
 from .solutions import Solutions
 from .starts import Starts, prepare
@@ -64,7 +64,8 @@ def tap(
         clamped: visible states (n, *visible) that are held fixed; ``free_energy`` is then F(v), of which the hidden
             layers are summed out (exactly in an RBM).
         damping: the share of the old value that each update keeps.
-        tolerance: a start has converged when its magnetisations change by less, as a mean square over all units.
+        tolerance: a start has converged when an undamped update would change its magnetisations by no more, as a mean
+            square over all units, and its standard deviations likewise. It has the same meaning for every damping.
         max_iterations: after as many, a start has not converged and its free energy is NaN.
         steps: do exactly as many iterations instead, and give free energies whether converged or not.
         seed: of the draws, if any; or give a ``generator``.
@@ -117,6 +118,7 @@ def solve(
         outcome.iterations,
         outcome.converged,
         clamped is not None,
+        damping=rule.damping,
     )
 
 
@@ -176,6 +178,7 @@ class Chain:
         self.lost = torch.zeros(len(a[0]), dtype=torch.bool, device=a[0].device)
         self._size = sum(x[0].numel() for x in a[clamped:])
         self._scratch = [(torch.empty_like(x), torch.empty_like(x)) for x in a]
+        self._before: list[Tensor] = []  # the variances before an iteration that was measured
 
     def refresh(self) -> None:
         """Take up a change of the weights."""
@@ -191,6 +194,7 @@ class Chain:
         self.a, self.c, self.B, self.A = ([x[rows] for x in part] for part in (self.a, self.c, self.B, self.A))
         self.lost = self.lost[rows]
         self._scratch = [(x[: len(rows)], y[: len(rows)]) for x, y in self._scratch]
+        self._before = [x[: len(rows)] for x in self._before]
         self.units[0] = self.units[0].bind(self.a[0])
 
     def restore(self, state: list[Tensor], lost: Tensor) -> None:
@@ -199,17 +203,23 @@ class Chain:
         self.a, self.c, self.B, self.A = (state[k * depth : (k + 1) * depth] for k in range(4))
         self.lost = lost
         self._scratch = [(torch.empty_like(x), torch.empty_like(x)) for x in self.a]
+        self._before = []
         self.units[0] = self.units[0].bind(self.a[0])
 
     def step(self, measure: bool = True) -> Tensor | None:
-        """One sweep over the layers; the mean squared change of the magnetisations of each row: (rows,)."""
+        """One sweep over the layers; the mean squared residual of the magnetisations of each row: (rows,).
+
+        That of a layer is f(x) - x in the fields it gets in the sweep, before damping.
+        """
+        if measure and self.second_order and not self._before:
+            self._before = [torch.empty_like(x) for x in self.c]
         total = torch.zeros(len(self.lost), dtype=self.a[0].dtype, device=self.lost.device) if measure else None
         for parity in (0, 1):
             for k in range(parity, len(self.a), 2):
                 if k > 0 or not self.clamped:
-                    change = self._update(k, measure)
-                    if total is not None and change is not None:
-                        total += change
+                    residual = self._update(k, measure)
+                    if total is not None and residual is not None:
+                        total += residual
         return None if total is None else (total / self._size).masked_fill_(self.lost, torch.nan)
 
     def _update(self, k: int, measure: bool) -> Tensor | None:
@@ -218,11 +228,24 @@ class Chain:
         a, c = self.a[k], self.c[k]
         share = 1 - self.damping
         mean -= a
-        change = torch.linalg.vector_norm(mean.view(len(mean), -1), dim=1).mul_(share).square_() if measure else None
+        residual = torch.linalg.vector_norm(mean.view(len(mean), -1), dim=1).square_() if measure else None
         a.add_(mean, alpha=share)
-        if self.second_order:
+        if not self.second_order:
+            return residual
+        if measure:  # the old and the undamped new variances are left in buffers, for spread
+            self.c[k], self._before[k] = torch.lerp(c, variance, share, out=self._before[k]), c
+        else:
             c.lerp_(variance, share)
-        return change
+        return residual
+
+    def spread(self) -> Tensor:
+        """The mean squared residual of the standard deviations of each row, of the last sweep, which was measured."""
+        total = torch.zeros(len(self.lost), dtype=self.a[0].dtype, device=self.lost.device)
+        if not self.second_order:
+            return total
+        for (_, new), old in list(zip(self._scratch, self._before, strict=True))[self.clamped :]:
+            total += per_row((new.clamp_min(0.0).sqrt() - old.clamp_min(0.0).sqrt()).square_())
+        return total / self._size
 
     def _fields(self, k: int) -> None:
         """B and A of a layer from its neighbours: eqs. (33)-(34)."""
@@ -268,6 +291,44 @@ class Chain:
                 A[lost] = 0.0
             unit.mean_and_variance_(B, A, mean, variance)
         return mean, variance
+
+
+def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
+    """The iteration at solutions, differentiable: its state is a of the free layers, and with TAP their c."""
+    s, second_order, free = solutions, solutions.method == "tap", int(solutions.clamped)
+    depth = len(s.magnetisations)
+    layers = [Layer(unit) for unit in machine.units]
+    links = [link(coupling, layers[k], layers[k + 1], second_order) for k, coupling in enumerate(machine.links)]
+
+    def image(k: int, a: list[Tensor], c: list[Tensor]) -> tuple[Tensor, Tensor | None]:
+        """f_a and f_c of layer k in the fields of its neighbours."""
+        near = [(m, m < k, links[min(k, m)]) for m in (k - 1, k + 1) if 0 <= m < depth]
+        B = torch.stack([part.field(upward, a[m]) for m, upward, part in near]).sum(0)
+        if not second_order:
+            return layers[k].unit.mean(B), None
+        terms = [part.react(upward, a[k], a[m], c[m]) for m, upward, part in near]
+        A = torch.stack([quadratic for quadratic, _ in terms]).sum(0)
+        B = B + torch.stack([reaction for _, reaction in terms]).sum(0)
+        seen = layers[k].seen(B, A)
+        return layers[k].unit.mean(*seen), layers[k].unit.variance(*seen)
+
+    def update(parity: int) -> Update:
+        def new(x: list[Tensor]) -> dict[int, Tensor]:
+            a = [*s.magnetisations[:free], *x[: depth - free]]
+            c = [*s.variances[:free], *x[depth - free :]]
+            found: dict[int, Tensor] = {}
+            for k in range(parity, depth, 2):
+                if k >= free:
+                    mean, variance = image(k, a, c)
+                    found[k - free] = mean
+                    if variance is not None:
+                        found[k - free + depth - free] = variance
+            return found
+
+        return new
+
+    state = [*s.magnetisations[free:], *(s.variances[free:] if second_order else [])]
+    return Map(state, [update(0), update(1)])
 
 
 def undefined_rows(unit: Unit, B: Tensor, A: Tensor | None) -> Tensor:

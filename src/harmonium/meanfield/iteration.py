@@ -1,8 +1,9 @@
-"""Many fixed points at once: every start runs until its own change is small enough, then costs nothing more."""
+"""Many fixed points at once: every start runs until its own residual is small enough, then costs nothing more."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,8 +16,13 @@ from ..errors import InvalidOption
 
 @dataclass(frozen=True)
 class Rule:
-    """How to iterate: x ← damping · x_old + (1 - damping) · x_new, until the mean squared change of the magnetisations
-    is at most ``tolerance``, or ``max_iterations`` are done; with ``steps``, exactly that many."""
+    """How to iterate: x ← damping · x_old + (1 - damping) · f(x_old), until the residual is at most ``tolerance``, or
+    ``max_iterations`` are done; with ``steps``, exactly that many.
+
+    The residual is that of the undamped update, f(x_old) - x_old, as a mean square over all units: of the
+    magnetisations and of the standard deviations, each of which must meet the tolerance. The change of x is
+    1 - damping times as large: with a damping close to 1 it is small at any point.
+    """
 
     damping: float = 0.5
     tolerance: float = 1e-8
@@ -46,7 +52,11 @@ class Scheme(Protocol):
         ...
 
     def step(self, measure: bool = True) -> Tensor | None:
-        """One iteration; the mean squared change of each row's magnetisations, not finite where the row is lost."""
+        """One iteration; the mean squared residual of each row's magnetisations, not finite where the row is lost."""
+        ...
+
+    def spread(self) -> Tensor:
+        """The mean squared residual of each row's standard deviations, of the last iteration, which was measured."""
         ...
 
     def keep(self, rows: Tensor) -> None:
@@ -81,14 +91,19 @@ def iterate(scheme: Scheme, rule: Rule) -> Outcome:
     alive = torch.ones(n, dtype=torch.bool, device=device)  # a row that is done stays a while: fewer copies
     result: list[Tensor] | None = None
     for step in range(1, rule.limit + 1):
-        change = scheme.step(rule.steps is None or step == rule.limit)
-        if change is None:
+        last = step == rule.limit
+        residual = scheme.step(rule.steps is None or last)
+        if residual is None:
             continue
-        met, lost = change <= rule.tolerance, ~torch.isfinite(change)
-        done = alive & (lost | met) if step < rule.limit else alive
+        met, lost = residual <= rule.tolerance, ~torch.isfinite(residual)
+        done = alive if last else alive & (lost | met)
         if not bool(done.any()):
             continue
-        rows = torch.nonzero(done).flatten()
+        met &= scheme.spread() <= rule.tolerance  # only now: most iterations need not look at the variances
+        rows = torch.nonzero(alive if last else alive & (lost | met)).flatten()
+        if len(rows) == 0:
+            continue
+        done = torch.zeros_like(alive).index_fill_(0, rows, True)
         state, starts = scheme.state(), number[rows]
         iterations[starts], converged[starts], failed[starts] = step, met[rows], lost[rows]
         if len(rows) == n:
@@ -108,3 +123,30 @@ def iterate(scheme: Scheme, rule: Rule) -> Outcome:
             number, alive = number[rows], alive[rows]
     assert result is not None
     return Outcome(result, iterations, converged, failed)
+
+
+#: the undamped new values, by their number in the state, of the tensors that are updated together
+Update = Callable[[list[Tensor]], dict[int, Tensor]]
+
+
+@dataclass(frozen=True)
+class Map:
+    """One iteration as a differentiable function: tensors (rows, ...), and the groups of them that follow in turn."""
+
+    state: list[Tensor]
+    updates: Sequence[Update]
+
+    def parallel(self, x: Sequence[Tensor]) -> list[Tensor]:
+        """f(x): every tensor from the same x, undamped."""
+        new: dict[int, Tensor] = {}
+        for update in self.updates:
+            new |= update(list(x))
+        return [new[k] for k in range(len(x))]
+
+    def sweep(self, x: Sequence[Tensor], damping: float) -> list[Tensor]:
+        """One iteration as it is run: each group from what the groups before it have become, damped."""
+        x = list(x)
+        for update in self.updates:
+            for k, value in update(x).items():
+                x[k] = damping * x[k] + (1 - damping) * value
+        return x

@@ -96,6 +96,16 @@ class Link:
         (self.curvature.up_ if upward else self.curvature.down_)(c, A)
         return None
 
+    def field(self, upward: bool, a: Tensor) -> Tensor:
+        """W a of the other layer, differentiable in it."""
+        return (self.coupling.up if upward else self.coupling.down)(a)
+
+    def react(self, upward: bool, own: Tensor, a: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """The quadratic term from the other layer's (a, c) and the reaction, differentiable in all three."""
+        assert self.curvature is not None
+        A = (self.curvature.up if upward else self.curvature.down)(c)
+        return A, A * own
+
     def energy(self, a: list[Tensor], c: list[Tensor] | None) -> Tensor:
         """a·W·a' + ½ c·W²·c' for each row, differentiable in the weights; without ``c`` the first term alone."""
         value = (self.coupling.up(a[0]) * a[1]).flatten(1).sum(1)
@@ -128,6 +138,10 @@ class SoftmaxLink(Link):
         term, reaction = self._reaction(self._matrix, upward, *(x.flatten(1) for x in (own, a, c)))
         A.copy_(term.view_as(A))
         return None if target.diagonal else reaction.view_as(A)
+
+    def react(self, upward: bool, own: Tensor, a: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        A, reaction = self._reaction(self._matrix, upward, *(x.flatten(1) for x in (own, a, c)))
+        return A.view_as(own), reaction.view_as(own)
 
     def energy(self, a: list[Tensor], c: list[Tensor] | None) -> Tensor:
         value = super().energy(a, None)

@@ -17,7 +17,7 @@ from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import per_row
 from .chain import undefined_rows
-from .iteration import Rule, iterate
+from .iteration import Map, Rule, Update, iterate
 from .solutions import Solutions
 from .starts import Starts, prepare
 
@@ -69,6 +69,9 @@ def bp(
         outcome = iterate(scheme, rule)
         kept = _without(outcome.state, outcome.failed)
         a_, c_, B, A = graph.beliefs(kept)
+        for mean in a_:  # the messages may exist where a belief does not
+            outcome.failed |= torch.isnan(mean).flatten(1).any(1)
+        outcome.converged &= ~outcome.failed
         value = torch.where(outcome.failed, torch.nan, graph.free_energy(kept))
         wanted = torch.isfinite(value) if rule.steps is not None else outcome.converged
         found = Solutions(
@@ -81,6 +84,7 @@ def bp(
             outcome.iterations,
             outcome.converged,
             messages=kept,
+            damping=rule.damping,
         )
         parts.append(found)
     return Solutions.join(parts)
@@ -91,6 +95,22 @@ def free_energy(machine: BoltzmannMachine, solutions: Solutions) -> Tensor:
     graph: _Graph = _Relaxed(machine) if solutions.method == _Relaxed.method else _Exact(machine)
     lost = torch.isnan(solutions.magnetisations[0]).flatten(1).any(1)
     return torch.where(lost, torch.nan, graph.free_energy(solutions.messages))
+
+
+def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
+    """The iteration at solutions, differentiable: its state is all messages."""
+    graph: _Graph = _Relaxed(machine) if solutions.method == _Relaxed.method else _Exact(machine)
+
+    def update(parity: int) -> Update:
+        def new(x: list[Tensor]) -> dict[int, Tensor]:
+            found: dict[int, Tensor] = {}
+            for layer in range(parity, graph.depth, 2):
+                found |= graph.renewed(layer, x)
+            return found
+
+        return new
+
+    return Map(solutions.messages, [update(0), update(1)])
 
 
 def _without(state: list[Tensor], lost: Tensor) -> list[Tensor]:
@@ -116,7 +136,13 @@ class _Graph(Protocol):
         """Means and variances of every layer, and B and A where there are such."""
         ...
 
-    def means(self, messages: list[Tensor]) -> list[Tensor]: ...
+    def renewed(self, layer: int, messages: list[Tensor]) -> dict[int, Tensor]:
+        """The same as :meth:`outgoing`, differentiable, where it exists."""
+        ...
+
+    def residual(self, number: int, new: Tensor, old: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """The differences of the means and of the standard deviations of a message, where it has them."""
+        ...
 
     def free_energy(self, messages: list[Tensor]) -> Tensor: ...
 
@@ -130,28 +156,38 @@ class _Scheme:
     def __init__(self, graph: _Graph, messages: list[Tensor], damping: float) -> None:
         self.graph, self.messages, self.damping = graph, messages, damping
         self.lost = torch.zeros(len(messages[0]), dtype=torch.bool, device=messages[0].device)
-        self._means = graph.means(messages)
+        self._spread = torch.zeros(len(messages[0]), dtype=messages[0].dtype, device=messages[0].device)
 
     def state(self) -> list[Tensor]:
         return self.messages
 
     def keep(self, rows: Tensor) -> None:
-        self.messages, self._means = [x[rows] for x in self.messages], [x[rows] for x in self._means]
+        self.messages = [x[rows] for x in self.messages]
         self.lost = self.lost[rows]
 
     def step(self, measure: bool = True) -> Tensor | None:
+        """One sweep; the mean squared residual of the means of all messages, which are magnetisations of cavities."""
+        totals = torch.zeros(2, len(self.lost), dtype=self.messages[0].dtype, device=self.lost.device)
+        counts = [0, 0]
         for parity in (0, 1):
             for layer in range(parity, self.graph.depth, 2):
                 outgoing, lost = self.graph.outgoing(layer, self.messages)
                 self.lost |= lost
                 for k, value in outgoing.items():
+                    if measure:
+                        for kind, difference in enumerate(self.graph.residual(k, value, self.messages[k])):
+                            if difference is not None:
+                                totals[kind] += per_row(difference.square())
+                                counts[kind] += difference[0].numel()
                     self.messages[k].lerp_(value, 1 - self.damping)
         if not measure:
             return None
-        before, self._means = self._means, self.graph.means(_without(self.messages, self.lost))
-        change = sum(per_row((x - y).square()) for x, y in zip(self._means, before, strict=True))
-        size = sum(x[0].numel() for x in before)
-        return (torch.as_tensor(change) / size).masked_fill_(self.lost, torch.nan)
+        residual, self._spread = (total / count for total, count in zip(totals, counts, strict=True))
+        return residual.masked_fill_(self.lost, torch.nan)
+
+    def spread(self) -> Tensor:
+        """The mean squared residual of the standard deviations of all messages: (rows,)."""
+        return self._spread
 
 
 class _Relaxed:
@@ -213,12 +249,16 @@ class _Relaxed:
             found |= {number: mean, number + 1: variance}
         return found, lost
 
-    def means(self, messages: list[Tensor]) -> list[Tensor]:
-        found = []
-        for layer, unit in enumerate(self.units):
-            B, A, _ = self._fields(layer, messages)
-            found.append(_or_nan(unit, B, A))
+    def renewed(self, layer: int, messages: list[Tensor]) -> dict[int, Tensor]:
+        unit, found = self.units[layer], dict[int, Tensor]()
+        for number, B, A in self._fields(layer, messages)[2]:
+            found |= {number: unit.mean(B, A), number + 1: unit.variance(B, A)}
         return found
+
+    def residual(self, number: int, new: Tensor, old: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        if number % 2 == 0:
+            return new - old, None
+        return None, new.clamp_min(0.0).sqrt() - old.clamp_min(0.0).sqrt()
 
     def beliefs(self, messages: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
         fields = [self._fields(layer, messages)[:2] for layer in range(self.depth)]
@@ -257,9 +297,8 @@ class _Relaxed:
     def _renewed(self, messages: list[Tensor]) -> list[Tensor]:
         """f(m): all messages from all the others at once, differentiable."""
         found: dict[int, Tensor] = {}
-        for layer, unit in enumerate(self.units):
-            for number, B, A in self._fields(layer, messages)[2]:
-                found |= {number: unit.mean(B, A), number + 1: unit.variance(B, A)}
+        for layer in range(self.depth):
+            found |= self.renewed(layer, messages)
         return [found[number] for number in range(len(messages))]
 
     def _adjoint(self, messages: list[Tensor]) -> list[Tensor]:
@@ -271,12 +310,12 @@ class _Relaxed:
         pull = [x.clone() for x in slope]
         for _ in range(_ADJOINT_STEPS):
             along = torch.autograd.grad(renewed, leaves, pull, retain_graph=True, materialize_grads=True)
-            change = 0.0
+            largest = 0.0
             for x, y, z in zip(pull, slope, along, strict=True):
-                step = (y + z - x).div_(2)
-                x += step
-                change = max(change, step.abs().nan_to_num_().max().item())
-            if change < _ADJOINT_TOLERANCE:
+                residual = y + z - x
+                x += residual / 2
+                largest = max(largest, residual.abs().nan_to_num_().max().item())
+            if largest < _ADJOINT_TOLERANCE:
                 break
         return pull
 
@@ -344,8 +383,14 @@ class _Exact:
         found = {number: torch.log_softmax(total.unsqueeze(along) - heard, -1) for number, along, heard in incoming}
         return found, torch.zeros(len(total), dtype=torch.bool, device=total.device)
 
-    def means(self, messages: list[Tensor]) -> list[Tensor]:
-        return self._moments(messages)[0]
+    def renewed(self, layer: int, messages: list[Tensor]) -> dict[int, Tensor]:
+        return self.outgoing(layer, messages)[0]
+
+    def residual(self, number: int, new: Tensor, old: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        values = self.values[number // 2 + number % 2]
+        x = values.reshape(len(values), -1)
+        (mean, deviation), (other, other_deviation) = (_mean_and_deviation(p.exp(), x) for p in (new, old))
+        return mean - other, deviation - other_deviation
 
     def beliefs(self, messages: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
         means, variances = self._moments(messages)
@@ -356,10 +401,9 @@ class _Exact:
         for layer, unit in enumerate(self.units):
             p = torch.softmax(self._totals(layer, messages)[0], -1)
             x = self.values[layer].reshape(len(self.values[layer]), -1)
-            mean = p @ x
-            spread = (p.unsqueeze(-1) * (x - mean.unsqueeze(2)).square()).sum(2)
+            mean, deviation = _mean_and_deviation(p, x)
             means.append(mean.reshape(-1, *unit.shape))
-            variances.append(spread.reshape(-1, *unit.shape))
+            variances.append(deviation.square().reshape(-1, *unit.shape))
         return means, variances
 
     def free_energy(self, messages: list[Tensor]) -> Tensor:
@@ -372,6 +416,12 @@ class _Exact:
                 if along == 2:  # each pair once, where its message upwards leaves
                     value = value - per_row(torch.logsumexp(heard + messages[number], -1))
         return -value
+
+
+def _mean_and_deviation(p: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Of values x (values, size) with probabilities p (..., values): (..., size) each."""
+    mean = p @ x
+    return mean, (p.unsqueeze(-1) * (x - mean.unsqueeze(-2)).square()).sum(-2).sqrt()
 
 
 def _values(unit: Unit) -> Tensor:

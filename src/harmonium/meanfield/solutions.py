@@ -14,6 +14,9 @@ from torch import Tensor
 class Solutions:
     """One solution for each start. Lists have an entry for each layer, tensors a row for each start.
 
+    ``converged`` says that a solution is a fixed point to within the tolerance, whatever the damping; whether the
+    fixed point is stable is a question for :func:`harmonium.meanfield.stability`.
+
     ``free_energy`` is -ln Z as the method estimates it. It is NaN where no fixed point was found: where the iteration
     was not over after its last step, or where a unit got a quadratic term with which its weight has no finite integral.
     """
@@ -32,6 +35,8 @@ class Solutions:
     clamped: bool = False
     #: of belief propagation: the moments or the logarithms of every message
     messages: list[Tensor] = field(default_factory=list)
+    #: with which the solutions were found
+    damping: float = 0.5
 
     def __len__(self) -> int:
         return len(self.free_energy)
@@ -42,6 +47,11 @@ class Solutions:
         for name in _LISTS:
             chosen[name] = [x[rows] for x in getattr(self, name)]
         return replace(self, **chosen)
+
+    def double(self) -> Solutions:
+        """The same in float64."""
+        chosen: dict[str, Any] = {name: [x.double() for x in getattr(self, name)] for name in _LISTS}
+        return replace(self, free_energy=self.free_energy.double(), **chosen)
 
     def unique(self, tolerance: float = 5e-2) -> Solutions:
         """The distinct ones among the converged solutions.

@@ -32,10 +32,10 @@ class MeanField(NegativePhase):
     """F_model = the mean free energy of fixed points, whose gradient is eqs. (39)-(41): no random numbers of its own.
 
     A step does ``k`` iterations from each of ``starts`` points (default: as many as the batch has rows), or fewer where
-    the magnetisations change by less than ``tolerance`` before. ``persistent=True`` goes on from the fixed points of
-    the step before; otherwise each step starts at the rows of its batch, eqs. (36)-(37). With ``noise`` these
-    starts are noisy: of each, a share of the visible units that is drawn from 0 to ``noise`` takes any of its values,
-    all as likely, so that solutions which no datum leads to, but a noisy one does, are unlearnt as well.
+    the residual is at most ``tolerance`` before (as in :func:`harmonium.meanfield.tap`). ``persistent=True`` goes on
+    from the fixed points of the step before; otherwise each step starts at the rows of its batch, eqs. (36)-(37). With
+    ``noise`` these starts are noisy: of each, a share of the visible units that is drawn from 0 to ``noise`` takes any
+    of its values, all as likely, so that solutions which no datum leads to, but a noisy one does, are unlearnt as well.
 
     ``method`` is "tap", "naive", "adatap", "bp" (relaxed) or "bp-exact" (for units with finitely many values). The
     hidden layers of a deep machine are summed out over the batch by clamped mean field, eqs. (E5)-(E8), naive with
@@ -261,7 +261,7 @@ class MeanField(NegativePhase):
         unknown_value = torch.full((n,), torch.nan, dtype=machine.dtype, device=machine.device)
         done = torch.full((n,), self.k, device=machine.device)
         converged = torch.zeros(n, dtype=torch.bool, device=machine.device)
-        return Solutions(self.method, a, c, B, A, unknown_value, done, converged)
+        return Solutions(self.method, a, c, B, A, unknown_value, done, converged, damping=self.damping)
 
     def state_dict(self) -> dict[str, Any]:
         kept: dict[str, Any] = {"a": list(self._model.a), "c": list(self._model.c)}
@@ -281,7 +281,9 @@ class MeanField(NegativePhase):
         if kept is not None:
             a, c, B, A, messages = ([x.clone() for x in part] for part in kept["lists"])
             value, iterations, converged = kept["tensors"]
-            self._solutions = Solutions(kept["method"], a, c, B, A, value, iterations, converged, messages=messages)
+            self._solutions = Solutions(
+                kept["method"], a, c, B, A, value, iterations, converged, messages=messages, damping=self.damping
+            )
 
 
 class _Moments:
