@@ -46,6 +46,10 @@ class NotMixed(UserWarning):
     """Samples of chains that were too short for what they had to cross."""
 
 
+class NotLearned(UserWarning):
+    """Training ended without an error, but its result should not be used as it is."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InvalidOption:
     """The error for an unknown name, with the nearest valid one.
 

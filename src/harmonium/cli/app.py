@@ -113,7 +113,9 @@ def train(
         ),
     ] = None,
     chains: Annotated[int | None, typer.Option(help="Persistent chains. [as many as rows in a batch]")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data. [10]")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the data. [10, or as many as make 2000 updates]")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows of a step. [100]")] = None,
     seed: Annotated[int | None, typer.Option(help="All randomness follows from it. [0]")] = None,
     run: Annotated[
@@ -123,7 +125,8 @@ def train(
         Path | None, typer.Option(metavar="FILE", help="Options from a TOML file; those given here win.")
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Settings found by measuring: plain or best; those given win.")
+        str | None,
+        typer.Option(metavar="NAME", help="Settings found by measuring: plain, best or best-fixed; those given win."),
     ] = None,
     binarise: Annotated[
         str | None,
@@ -137,9 +140,9 @@ def train(
         str | None, typer.Option(metavar="HxW", help="Rows of a file are pictures of this size (or CxHxW).")
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="[sgd: 0.05, unbounded units 0.005; others 0.001]")
+        float | None, typer.Option(help="[sgd: from the data, 0.05 with momentum; others: 0.001]")
     ] = None,
-    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="sgd, adam or rmsprop. [sgd]")] = None,
+    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="sgd, adam, adamw or rmsprop. [sgd]")] = None,
     momentum: Annotated[float | None, typer.Option(help="Of sgd or rmsprop.")] = None,
     schedule: Annotated[
         str | None, typer.Option(metavar="NAME", help="constant, linear:0.3 or growing:10. [constant]")
@@ -228,7 +231,7 @@ def resume(
                 f"{folder}: {done} epochs are done already; expected --epochs of at least that, found {epochs}"
             )
         config.training.epochs = epochs
-    if done >= config.training.epochs:
+    if config.training.epochs is not None and done >= config.training.epochs:
         print(f"{folder}: finished, all {done} epochs are done; nothing to resume (--epochs N goes on to N)")
         return
     if data is not None:
@@ -238,7 +241,7 @@ def resume(
     setup = prepare(config)
     if not quiet:
         begin = f"goes on after epoch {done}" if done else "no checkpoint yet: begins again"
-        print(f"{folder}: {begin}, to epoch {config.training.epochs}")
+        print(f"{folder}: {begin}, to epoch {setup.config.training.epochs}")
     if epochs is not None and done:
         Run(folder).write_config(setup.config.to_dict())
     with _interruptible(folder):
@@ -308,6 +311,7 @@ def _plan(setup: Setup, run: Path) -> None:
     rounded = "" if chosen.precision == "float32" else f" (products {chosen.precision})"
     momentum = "" if chosen.momentum is None else f", momentum {chosen.momentum:g}"
     chains = "" if chosen.chains is None else f", {chosen.chains} chains"
+    rate = "chosen from the data" if chosen.learning_rate is None else f"{chosen.learning_rate:g}"
     show.facts(
         "harmonium train",
         {
@@ -316,7 +320,7 @@ def _plan(setup: Setup, run: Path) -> None:
             "machine": f"RBM {config.machine.visible} – {config.machine.hidden}, {parameters:,} parameters, "
             f"{config.machine.dtype}{rounded} on {chosen.device}, {chosen.threads} thread{'s' * (chosen.threads != 1)}",
             "negative phase": chosen.negative + chains,
-            "optimiser": f"{chosen.optimizer}, learning rate {chosen.learning_rate:g}{momentum}",
+            "optimiser": f"{chosen.optimizer}, learning rate {rate}{momentum}",
             "schedule": f"{chosen.schedule}, {chosen.epochs} epochs of batches of {chosen.batch_size}",
             "transforms": ", ".join(extras) or "none",
             "seed": chosen.seed,

@@ -44,7 +44,7 @@ class Machine:
 class Training:
     """How it learns. An empty value is chosen from the data and the machine, and then recorded."""
 
-    epochs: int = 10
+    epochs: int | None = None
     batch_size: int = 100
     seed: int = 0
     negative: str = "pcd:1"

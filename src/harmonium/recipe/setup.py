@@ -14,7 +14,8 @@ from ..couplings.base import check_scale
 from ..errors import InvalidOption, RunError, unknown
 from ..machines import RBM
 from ..training import Callback, Result, Run, Transform
-from ..training.loop import default_learning_rate, known_precision
+from ..training.defaults import default_epochs
+from ..training.loop import known_precision
 from . import config as schema
 from . import rows, specs
 
@@ -41,16 +42,17 @@ def prepare(config: schema.Config) -> Setup:
     if config.machine.scale is not None:
         check_scale(config.machine.scale)
     hidden = specs.parse_layer(config.machine.hidden)
-    _ingredients(config, 1.0)  # what is wrong with the options is said before the data are read
+    _ingredients(config, chosen.learning_rate)  # what is wrong with the options is said before the data are read
     upper = specs.layer(hidden)
     loaded = rows.load(config)
     machine = RBM(specs.layer(loaded.visible), upper)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
-    rate = chosen.learning_rate or specs.default_rate(chosen.optimizer) or default_learning_rate(machine)
+    rate = chosen.learning_rate or specs.default_rate(chosen.optimizer, chosen.momentum)
+    epochs = chosen.epochs or default_epochs(len(loaded.train), chosen.batch_size)
     resolved = schema.Config(
         data=loaded.config,
         machine=replace(config.machine, visible="+".join(map(str, loaded.visible)), hidden="+".join(map(str, hidden))),
-        training=replace(chosen, learning_rate=rate, threads=threads),
+        training=replace(chosen, learning_rate=rate, epochs=epochs, threads=threads),
         harmonium=__version__,
     )
     return Setup(resolved, machine, loaded)
@@ -81,11 +83,11 @@ def train(
         progress=progress,
         callbacks=callbacks or [],
         config=setup.config.to_dict(),
-        **_ingredients(setup.config, chosen.learning_rate or 1.0),
+        **_ingredients(setup.config, chosen.learning_rate),
     )
 
 
-def _ingredients(config: schema.Config, rate: float) -> dict[str, Any]:
+def _ingredients(config: schema.Config, rate: float | None) -> dict[str, Any]:
     """The objects that the options name."""
     chosen = config.training
     if chosen.learning_rate is not None and not chosen.learning_rate > 0:

@@ -33,8 +33,10 @@ _SCHEDULES: dict[str, Callable[..., training.Schedule]] = {
 _OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # with their learning rates by default
     "sgd": (torch.optim.SGD, None),
     "adam": (torch.optim.Adam, 1e-3),
+    "adamw": (torch.optim.AdamW, 1e-3),
     "rmsprop": (torch.optim.RMSprop, 1e-3),
 }
+_MOMENTUM_RATE = 0.05  # of SGD with momentum
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 _LARGEST = 2**31  # entries of a layer
 
@@ -143,9 +145,12 @@ def schedule(text: str) -> training.Schedule:
     return _call("schedule", text, name, _SCHEDULES, argument, number, options)
 
 
-def optimizer(name: str, rate: float, momentum: float | None) -> Callable[[Any], torch.optim.Optimizer]:
-    """A function that makes the optimiser of the parameters it is given."""
+def optimizer(name: str, rate: float | None, momentum: float | None) -> Callable[[Any], torch.optim.Optimizer] | None:
+    """A function that makes the optimizer of the parameters it is given; ``None`` for plain SGD with default rates."""
     kind, _ = _optimizer(name)
+    rate = default_rate(name, momentum) if rate is None else rate
+    if rate is None:
+        return None
     options: dict[str, Any] = {"lr": rate}
     if not rate > 0:
         raise InvalidOption(f"learning rate: expected a positive number, found {rate:g}")
@@ -158,9 +163,10 @@ def optimizer(name: str, rate: float, momentum: float | None) -> Callable[[Any],
     return partial(kind, **options)
 
 
-def default_rate(name: str) -> float | None:
-    """The learning rate of an optimiser where none is given; ``None`` where it depends on the machine."""
-    return _optimizer(name)[1]
+def default_rate(name: str, momentum: float | None) -> float | None:
+    """The learning rate of an optimizer where none is given; ``None`` where ``fit`` chooses it from the data."""
+    rate = _optimizer(name)[1]
+    return _MOMENTUM_RATE if rate is None and momentum is not None else rate
 
 
 def _optimizer(name: str) -> tuple[type[torch.optim.Optimizer], float | None]:

@@ -2,6 +2,7 @@
 
 from .batches import Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress
+from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .loop import Result, fit
 from .losses import contrastive
@@ -42,6 +43,8 @@ __all__ = [
     "Weighted",
     "ZeroSum",
     "contrastive",
+    "default_epochs",
+    "default_groups",
     "fit",
     "pretrain",
 ]

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
+
+
+def join() -> None:
+    """Join the process group that ``torchrun`` describes in the environment, unless the program has done so."""
+    wanted = int(os.environ.get("WORLD_SIZE", "1"))
+    if wanted < 2 or not {"RANK", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
+        return
+    if not dist.is_available():
+        raise InvalidOption(f"WORLD_SIZE={wanted}: expected a torch with distributed training, found one without it")
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        atexit.register(_leave)
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def world() -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,12 @@ import torch
 from torch import Tensor
 
 from ..checks import whole
-from ..errors import Diverged, InvalidData, InvalidOption, NotNormalisable, RunError, unknown
+from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormalisable, RunError, unknown
 from ..machines import BoltzmannMachine
-from . import distributed
+from . import distributed, outcome
 from .batches import Source, as_source
 from .callbacks import Callback, Progress
+from .defaults import default_epochs, default_groups
 from .metrics import measure
 from .negative import PCD, NegativePhase
 from .progress import ProgressBar
@@ -49,7 +51,7 @@ def fit(
     data: Any,
     *,
     negative: NegativePhase | None = None,
-    epochs: int = 10,
+    epochs: int | None = None,
     batch_size: int = 100,
     optimizer: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None = None,
     transforms: Sequence[Transform] | None = None,
@@ -70,9 +72,14 @@ def fit(
     Args:
         data: tensor, array, memmap, table or torch data set of n rows, each of the visible layer's shape.
         negative: where the model's moments come from; ``PCD(1)`` unless given.
+        epochs: passes over the data; by default ten, or as many as make 2000 updates where the data are few.
+        batch_size: rows of a step. The last batch of an epoch has those that are left, with its share of the learning
+            rate, so that every row counts the same. (With several processes, rows that would give one process more
+            than another wait for the next epoch, shuffled again.)
         optimizer: a ``torch.optim`` optimiser of the machine's parameters, or a function that makes one from them,
-            such as ``lambda p: torch.optim.Adam(p, lr=1e-3)``. Plain SGD unless given, with a learning rate of 0.05
-            for bounded units and 0.005 for unbounded ones.
+            such as ``lambda p: torch.optim.Adam(p, lr=1e-3)``. Its learning rates at the time of a step count, so
+            that a ``torch.optim.lr_scheduler`` may change them. By default plain SGD, with rates chosen from the data
+            (:func:`harmonium.training.default_groups`).
         transforms: of gradients and parameters, in their order, but terms of the loss (penalties) first;
             ``(Centred(),)`` unless given.
         schedule: of the learning rate, k and the batch.
@@ -113,17 +120,6 @@ def fit(
         config=config,
     )
     return training.train(progress)
-
-
-def default_learning_rate(machine: BoltzmannMachine) -> float:
-    """The rate of plain SGD unless one is given: 0.05 for bounded units, 0.005 where some are unbounded.
-
-    >>> import harmonium as hm
-    >>> default_learning_rate(hm.RBM(hm.units.Gaussian(4), hm.units.Bernoulli(2)))
-    0.005
-    """
-    bounded = all(not bool((u.tail().gaussian | u.tail().factorial).any()) for u in machine.units)
-    return 0.05 if bounded else 0.005
 
 
 def _check_types(negative: Any, optimizer: Any, transforms: Any) -> None:
@@ -175,7 +171,7 @@ class Training:
         data: Any,
         *,
         negative: NegativePhase | None = None,
-        epochs: int = 10,
+        epochs: int | None = None,
         batch_size: int = 100,
         optimizer: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None = None,
         transforms: Sequence[Transform] | None = None,
@@ -191,22 +187,24 @@ class Training:
         config: dict[str, Any] | None = None,
     ) -> None:
         _check_types(negative, optimizer, transforms)
-        epochs, batch_size = whole("epochs", epochs), whole("batch_size", batch_size)
+        epochs, batch_size = None if epochs is None else whole("epochs", epochs), whole("batch_size", batch_size)
         metrics_every, seed = whole("metrics_every", metrics_every), whole("seed", seed)
-        if epochs < 1 or batch_size < 1 or metrics_every < 1:
+        if (epochs is not None and epochs < 1) or batch_size < 1 or metrics_every < 1:
             raise InvalidOption(
                 "expected epochs, batch_size and metrics_every of at least 1, "
                 f"found {epochs}, {batch_size}, {metrics_every}"
             )
-        self.machine, self.negative, self.epochs, self.seed = machine, negative or PCD(1), epochs, seed
+        self.machine, self.negative, self.seed = machine, negative or PCD(1), seed
         self.schedule, self.callbacks, self.metrics_every = schedule or Constant(), list(callbacks), metrics_every
         self.rounded = _rounded(precision, machine, self.negative)
+        distributed.join()
         self.rank, self.world = distributed.world()
         self.source = as_source(data, machine)
         self.validation = None if validation is None else as_source(validation, machine, what="validation data")
         self.rows = torch.arange(self.rank, len(self.source), self.world)
         self.share = len(self.source) // self.world  # rows that every process has: all take the same number of steps
         self.batch_size = self._checked_batch(batch_size)
+        self.epochs = default_epochs(self.share, self.batch_size) if epochs is None else epochs
         if resume and run is None:
             raise InvalidOption("resume=True expects run=…, the folder of the run to go on with")
         self.keep = run is not None
@@ -262,11 +260,10 @@ class Training:
         self.machine.initialise(some, generator=generator, **options)
 
     def _optimizer(self, optimizer: Any) -> Optimizer:
-        parameters = [p for p in self.machine.parameters() if p.requires_grad]
         if optimizer is None:
-            optimizer = torch.optim.SGD(parameters, lr=default_learning_rate(self.machine))
+            optimizer = torch.optim.SGD(default_groups(self.machine, self._metric_rows(self.source)))
         elif not isinstance(optimizer, Optimizer):
-            optimizer = optimizer(parameters)
+            optimizer = optimizer([p for p in self.machine.parameters() if p.requires_grad])
         given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         if not given <= {id(parameter) for parameter in self.machine.parameters()}:
             raise InvalidOption("the optimiser holds parameters of something else than the machine that is trained")
@@ -332,6 +329,9 @@ class Training:
                     for transform in self.transforms:
                         transform.end(self.machine)
         self.negative.k = self._own_k
+        if self.rank == 0:
+            for problem in outcome.problems(self.machine, self._metric_rows(self.source), self.history):
+                warnings.warn(problem, NotLearned, stacklevel=3)
         for callback in self.callbacks:
             callback.on_end(state)
         return Result(self.machine, self.history)
@@ -390,10 +390,10 @@ class Training:
         own = [group["lr"] for group in groups]
         for group in groups:
             group["lr"] = group["lr"] * rate
-        linear = self._all_plain and all(group["lr"] == groups[0]["lr"] for group in groups)
+        linear = self._all_plain and all(own)
         for transform in self.transforms:
             if linear:
-                transform.pull_back(self.machine, self.negative)
+                transform.pull_back(self.machine, self.negative, lambda parameter: self._plain[id(parameter)]["lr"])
             else:
                 transform.enter(self.machine, self.negative, self.optimizer)
         for link in self.negative.links.values():

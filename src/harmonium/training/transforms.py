@@ -22,7 +22,7 @@ class Transform:
 
     A transform may also choose the coordinates in which the optimizer acts: :meth:`enter` expresses the parameters in
     them just before the optimizer's step and :meth:`leave` expresses them in the usual ones just after it. A plain step
-    W ← W - ηg with one learning rate is linear, so there :meth:`pull_back` maps the gradient instead, which is faster.
+    W ← W - ηg is linear, so there :meth:`pull_back` maps the gradient instead, which is faster.
     """
 
     #: whether it is a term of the loss; those come first, so that the other transforms see the whole gradient
@@ -43,8 +43,16 @@ class Transform:
     def leave(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         """After the optimizer's step: put the parameters back into the usual coordinates."""
 
-    def pull_back(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        """Map the gradient so that a plain step along it is the plain step in the transform's coordinates."""
+    def pull_back(
+        self,
+        machine: BoltzmannMachine,
+        phase: NegativePhase,
+        rate_of: Callable[[Tensor], float] = lambda parameter: 1.0,
+    ) -> None:
+        """Map the gradient so that a plain step along it is the plain step in the transform's coordinates.
+
+        ``rate_of`` gives the learning rate of each parameter.
+        """
 
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
         """Change the parameters in place."""
@@ -72,7 +80,7 @@ class Centred(Transform):
     gradient is g̃W = gW - μ gcᵀ - gb λᵀ, with the gradients of the biases unchanged. The model and the optimum are the
     same for all offsets; only the conditioning changes. Any optimizer may be used, with or without ``weight_decay``,
     which then acts on W, b̃ and c̃. For plain SGD the step in these coordinates is the plain step along the mapped
-    gradient g̃W, gb - g̃Wλ, gc - g̃Wᵀμ.
+    gradient g̃W, gb - g̃Wλ, gc - g̃Wᵀμ (where all parameters have the same learning rate).
 
     μ of the visible layer is the mean of the data; the offsets of hidden layers follow the batch means with the
     ``rate``. When they move, the momentum of an optimizer is expressed in the new coordinates.
@@ -108,11 +116,17 @@ class Centred(Transform):
         for k, link in phase.links.items():
             link.subtract((self._offsets[k], biases[k + 1]), (biases[k], self._offsets[k + 1]))
 
-    def pull_back(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+    def pull_back(
+        self,
+        machine: BoltzmannMachine,
+        phase: NegativePhase,
+        rate_of: Callable[[Tensor], float] = lambda parameter: 1.0,
+    ) -> None:
         units, offsets = machine.units, self._offsets
         for k, link in phase.links.items():
-            _subtract(units[k], link.down(offsets[k + 1]), _gradient_of)
-            _subtract(units[k + 1], link.up(offsets[k]), _gradient_of)
+            rate = rate_of(link.coupling.weight)
+            _subtract_field(units[k], link.down(offsets[k + 1]), rate, rate_of)
+            _subtract_field(units[k + 1], link.up(offsets[k]), rate, rate_of)
 
     def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
         self._move_momentum(machine, phase, optimizer)
@@ -327,10 +341,9 @@ def _joined(unit: Unit, value_of: Callable[[Tensor], Tensor | None]) -> Tensor:
     return values[0].clone() if len(values) == 1 else torch.cat([v.flatten() for v in values]).view(unit.shape)
 
 
-def _subtract(unit: Unit, change: Tensor, value_of: Callable[[Tensor], Tensor | None]) -> None:
-    """Subtract ``change`` (*shape) from what belongs to a layer's bias."""
+def _subtract_field(unit: Unit, change: Tensor, rate: float, rate_of: Callable[[Tensor], float]) -> None:
+    """Let a plain step of a layer's bias take back what a step of the weights adds to the mean field, (*shape)."""
     pieces = change.flatten().split([bias.numel() for bias in unit.biases()])
     for bias, piece in zip(unit.biases(), pieces, strict=True):
-        value = value_of(bias)
-        assert value is not None
-        value -= piece.view(bias.shape)
+        assert bias.grad is not None
+        bias.grad.sub_(piece.view(bias.shape), alpha=rate / rate_of(bias))

@@ -1,0 +1,107 @@
+"""Settings that ``fit`` chooses from the machine and the data: learning rates and the number of epochs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import noise
+from ..machines import BoltzmannMachine
+from ..units import Unit
+
+#: of a Newton step along the direction of largest curvature; less next to unbounded units, whose curvature grows
+_STEP, _UNBOUNDED_STEP = 0.1, 0.01
+_LARGEST = 0.5
+_FEWEST_EPOCHS, _MOST_EPOCHS, _FEWEST_UPDATES = 10, 1000, 2000
+_DRAWS = 1000
+_ITERATIONS = 20
+
+
+def default_epochs(rows: int, batch_size: int) -> int:
+    """Ten epochs, or as many as make 2000 updates where the data are few.
+
+    >>> default_epochs(60_000, 100), default_epochs(1797, 100)
+    (10, 112)
+    """
+    return min(max(_FEWEST_EPOCHS, -(-_FEWEST_UPDATES // math.ceil(rows / batch_size))), _MOST_EPOCHS)
+
+
+@torch.no_grad()
+def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, Any]]:
+    """Groups of parameters for ``torch.optim.SGD``, each with its learning rate; ``data`` (n, *visible) are some rows.
+
+    A rate is a tenth of the inverse curvature of the loss at zero weights, and at most 0.5. In centered coordinates
+    this curvature is the variance of the parameter's statistic for a parameter of a unit, and λ_max(Cov x) · max Var y
+    for the weights between the layers x and y. So units of any scale learn equally fast. The variance of unbounded
+    units grows with the weights that they are coupled by; there the rate is a hundredth of the inverse curvature.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Gaussian(2))
+    >>> rows = torch.tensor([[1.0, 1, 1, 1], [-1, -1, -1, -1]])  # variance 4 along one direction
+    >>> [(len(group["params"]), round(group["lr"], 3)) for group in default_groups(rbm, rows)]
+    [(1, 0.1), (1, 0.01), (1, 0.003)]
+    """
+    generator = noise.generator(0, machine.device)
+    rates: dict[int, float] = {}
+    for k, unit in enumerate(machine.units):
+        field = torch.zeros(_DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
+        free = unit.sample(field, generator=generator)
+        seen = (
+            [data, free] if k == 0 else [free]
+        )  # the curvature is that of the model, which learns to be like the data
+        rates |= _unit_rates(unit, seen)
+        if k < len(machine.links):
+            variance = max(map(_largest_variance, seen)) * _variance(machine.units[k + 1])
+            step = min(map(_step, machine.units[k : k + 2]))
+            rates[id(machine.links[k].weight)] = _rate(variance, step)
+    return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
+
+
+def _step(unit: Unit) -> float:
+    tail = unit.tail()
+    return _UNBOUNDED_STEP if bool((tail.gaussian | tail.factorial).any()) else _STEP
+
+
+def _rate(curvature: float, step: float) -> float:
+    return min(step / curvature, _LARGEST) if curvature > 0 else _LARGEST
+
+
+def _variance(unit: Unit) -> float:
+    """The largest variance of a unit without a field."""
+    zero = torch.zeros(1, *unit.shape, dtype=unit.bias.dtype, device=unit.bias.device)
+    return unit.variance(zero).max().item()
+
+
+def _unit_rates(unit: Unit, seen: Sequence[Tensor]) -> dict[int, float]:
+    """The rate of every parameter that the unit stores, by its ``id``, from the variance of its statistic."""
+    rates = {}
+    statistics = [unit.statistics(x) for x in seen]
+    with torch.enable_grad():
+        natural = {name: value for name, value in unit.natural().items() if value.requires_grad}
+        for name, value in natural.items():
+            variance = torch.stack([s[name].var(0, correction=0) for s in statistics]).amax(0)
+            stored = [parameter for parameter in unit.parameters() if parameter.requires_grad]
+            slopes = torch.autograd.grad(value.sum(), stored, allow_unused=True)  # 1, or p for a parameter kept as ln p
+            for parameter, slope in zip(stored, slopes, strict=True):
+                if slope is not None:
+                    rates[id(parameter)] = _rate((variance * slope.square()).max().item(), _step(unit))
+    return rates
+
+
+def _largest_variance(x: Tensor) -> float:
+    """λ_max of the covariance of states (n, *shape), by power iteration; at least the variance of every entry."""
+    x = x.flatten(1).to(torch.float64)
+    x = x - x.mean(0)
+    spread = x.square().mean(0)
+    direction, value = spread.sqrt(), 0.0
+    for _ in range(_ITERATIONS):
+        norm = direction.norm()
+        if not norm > 0:
+            break
+        direction = x.T @ (x @ (direction / norm)) / len(x)
+        value = direction.norm().item()
+    return max(value, spread.max().item())
