@@ -51,7 +51,8 @@ class Binomial(Unit):
         return lattice.variance(*self._terms(B, A))
 
     def mode(self, B: Tensor) -> Tensor:
-        return ((self.trials + 1) * torch.sigmoid(self.bias + B)).floor().clamp_max(self.trials)
+        p = torch.sigmoid((self.bias + B).detach().to(torch.float64))  # float32 misses by one for many trials
+        return ((self.trials + 1) * p).floor().clamp_max(self.trials).to(B.dtype)
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         if A is not None:

@@ -109,8 +109,10 @@ class Multinary(Unit):
         return self._closed_form(B, lambda field: torch.sigmoid(field) * torch.sigmoid(-field), self.step)
 
     def mode(self, B: Tensor) -> Tensor:
-        values, exponents = self._terms(B, None)
-        return values[exponents.argmax(-1)]
+        """The mode, counted in float64: ratios of neighboring weights fall (Newton's inequality), so the mode is the
+        number of ratios above one."""
+        ratios = self._log_base.diff() + self.step * (self.bias + B).detach().to(torch.float64).unsqueeze(-1)
+        return self._values(B)[(ratios > 0).sum(-1)]
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         if A is not None:
