@@ -146,6 +146,11 @@ class DoubleReLU(Unit):
         return (self.tilt + h, plus), (self.tilt - h, minus)
 
     def _probabilities(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
-        """P[x > 0] and P[x < 0], each with its own relative precision."""
-        plus, minus = (expectation(_half_line, 0, *side) for side in self._sides(B, A))
-        return torch.sigmoid(plus - minus), torch.sigmoid(minus - plus)
+        """P[x > 0] and P[x < 0], each with its own relative precision.
+
+        The log-odds are the small difference of two large numbers where the unit is bimodal, hence float64.
+        """
+        wide = None if A is None else A.to(torch.float64)
+        plus, minus = (expectation(_half_line, 0, *side) for side in self._sides(B.to(torch.float64), wide))
+        odds = (plus - minus).to(B.dtype)
+        return torch.sigmoid(odds), torch.sigmoid(-odds)

@@ -119,7 +119,7 @@ class Multinary(Unit):
             return lattice.sample(*self._terms(B, A), generator)
         field = (self.bias + B).detach()
         if self.form == "integral":
-            count = sum_of_bernoulli(torch.sigmoid(self.step * field), len(self._log_base) - 1, generator)
+            count = sum_of_bernoulli(self.step * field, len(self._log_base) - 1, generator)
             return self._values(field)[count.long()]
         total, coin = torch.zeros_like(field), torch.empty_like(field)
         for offset in self._offsets:

@@ -143,14 +143,18 @@ def log_multinomial(x: Tensor) -> Tensor:
 
 
 def sample_counts(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:
-    """Multinomial draws as a chain of binomials: x_k given what is left. ``p`` (..., K), ``total`` (..., 1)."""
-    left = total.squeeze(-1).clone()
+    """Multinomial draws as a chain of binomials: x_k given what is left. ``p`` (..., K), ``total`` (..., 1).
+
+    In float64, because the probability of one word given that it is none of those before may be close to one.
+    """
+    dtype, p = p.dtype, p.to(torch.float64)
+    left = total.squeeze(-1).to(torch.float64)
     # 1 - p_1 - … - p_{k-1}, summed from the right so that it never vanishes by cancellation
     rest = p.flip(-1).cumsum(-1).flip(-1)
     ratio = torch.where(rest > 0, p / rest, 0.0).clamp(0.0, 1.0)
     counts = torch.empty_like(p)
     for k in range(p.shape[-1] - 1):
-        counts[..., k] = torch.binomial(left, ratio[..., k].contiguous(), generator=generator)
+        counts[..., k] = torch.binomial(left.contiguous(), ratio[..., k].contiguous(), generator=generator)
         left = left - counts[..., k]
     counts[..., -1] = left
-    return counts
+    return counts.to(dtype)
