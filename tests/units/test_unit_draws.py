@@ -14,7 +14,7 @@ import pytest
 import torch
 from scipy.stats import kstwobign, norm
 from torch import Generator, Tensor
-from unit_cases import EVERY, F64, SCALAR, t
+from unit_cases import EVERY, F64, SCALAR
 
 from harmonium import noise, units
 from harmonium.units import Unit
