@@ -16,7 +16,7 @@ class OnceCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(list(args))
-        for param, count in Counter(order).items():
+        for param, count in Counter[Any](order).items():
             many = getattr(param, "multiple", False) or getattr(param, "count", False) or param.nargs != 1
             if count > 1 and not many and param.param_type_name == "option":
                 hint = _HINTS.get(param.name or "")
