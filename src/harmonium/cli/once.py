@@ -15,6 +15,7 @@ class OnceCommand(TyperCommand):
     """A command whose options may each be given once, but for those that collect several values."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As click's, which reports every occurrence of an option in the order of parsing."""
         _, _, order = self.make_parser(ctx).parse_args(list(args))
         for param, count in Counter[Any](order).items():
             many = getattr(param, "multiple", False) or getattr(param, "count", False) or param.nargs != 1
