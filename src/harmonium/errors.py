@@ -43,7 +43,7 @@ class DataNotFound(HarmoniumError, FileNotFoundError):
 
 
 class NotMixed(UserWarning):
-    """Samples of chains that were too short for what they had to cross."""
+    """Samples of chains that were too short for what they had to cross, or too few and short to judge that."""
 
 
 class NotLearned(UserWarning):

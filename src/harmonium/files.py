@@ -73,7 +73,10 @@ def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 def load_parameters(machine: BoltzmannMachine, path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Put the parameters of a file into a machine of the same kind and shape."""
     state = {name.removeprefix(_MACHINE): t for name, t in tensors.items() if name.startswith(_MACHINE)}
-    expected = {name: tuple(t.shape) for name, t in machine.state_dict().items()}
+    current = machine.state_dict()
+    # files from before learned precisions had a bound do not have it: what the machine has is kept
+    state |= {name: t for name, t in current.items() if name.endswith(".log_max_precision") and name not in state}
+    expected = {name: tuple(t.shape) for name, t in current.items()}
     found = {name: tuple(t.shape) for name, t in state.items()}
     if expected != found:
         name = next(name for name in {**expected, **found} if expected.get(name) != found.get(name))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import threading
+from enum import IntEnum, unique
 
 import torch
 from torch import Generator, Tensor
@@ -15,6 +16,22 @@ from .errors import InvalidOption
 
 # The low 16 bits are squeezed a little, so that rounding can never reach the ends: p = 0 never fires, p = 1 always.
 _LOW_BITS = 2.0**-16 * (1 - 2.0**-7)
+
+
+@unique
+class Purpose(IntEnum):
+    """What a random stream is for. Each purpose has its own number, so that no two share a stream of one seed.
+
+    Numbers never change: the results of a seed depend on them.
+    """
+
+    ORDER = 0  # of the rows in an epoch
+    INITIALIZE = 1
+    CHAINS = 2
+    METRICS = 3
+    HELD_OUT = 101  # rows for validation
+    BINARIZE = 102
+    SHOW = 103  # rows to show in a report
 
 
 def generator(seed: int | None, device: torch.device | str = "cpu") -> Generator | None:

@@ -47,7 +47,9 @@ def train(fails, tmp_path):
             np.save(tmp_path / "rows.npy", rows)
             rows = tmp_path / "rows.npy"
         run = tmp_path / "new" / "run"
-        fails("train", rows, "--epochs", 1, "--batch-size", 5, "--run", run, *options, words=words)
+        defaults = {"--epochs": 1, "--batch-size": 5, "--run": run}
+        others = [part for name, value in defaults.items() if name not in options for part in (name, value)]
+        fails("train", rows, *others, *options, words=words)
         assert not run.exists()
 
     return check
@@ -402,3 +404,26 @@ def test_full_file_system(binary, tmp_path):
         assert not list(disk.iterdir())
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "why"),
+    [
+        (("--hidden", "bernoulli:5", "--hidden", "bernoulli:3"), "--hidden", "one hidden layer is supported"),
+        (("--hidden=bernoulli:5", "--hidden", "bernoulli:5", "--hidden=spin:2"), "--hidden", "found 3 times"),
+        (("--seed", "1", "--seed=2"), "--seed", "expected once, found 2 times"),
+        (("--centred", "--no-centred"), "--centred", "expected once"),
+    ],
+)
+def test_repeated_options_are_rejected(train, options, name, why):
+    """The last one would win silently."""
+    train(BINARY, *options, words=(name, why))
+
+
+def test_repeated_options_of_every_command(fails, tmp_path):
+    fails("sample", tmp_path, "-n", 3, "-n", 4, words=("-n", "expected once"))
+    fails("evaluate", tmp_path, "--steps", 3, "--steps", 4, words=("--steps", "expected once"))
+
+
+def test_options_that_collect_may_be_repeated(fails):
+    fails("reproduce", "no/such", "-o", "a=1", "--option", "b=2", words=("no/such",))

@@ -62,8 +62,34 @@ def test_it_can_be_silenced():
     assert not warned(two_wells(), 100, 500, check_mixing=False)
 
 
-def test_few_chains_and_sweeps_give_no_verdict():
-    assert not warned(two_wells(), 3, 20)
+@pytest.mark.parametrize(
+    ("n", "steps", "needed"),
+    [
+        (1, 1000, "1 chain of 1000 sweeps is too few; expected at least 1000 sweeps of 2 or more chains"),
+        (1, 1, "1 chain of 1 sweep is too few; expected at least 400 sweeps of 2 or more chains"),
+        (3, 20, "3 chains of 20 sweeps are too few; expected at least 267 sweeps of 3 or more chains"),
+        (100, 1, "100 chains of 1 sweep are too few; expected at least 20 sweeps of 100 or more chains"),
+        (100, 0, "100 chains of 0 sweeps"),
+    ],
+)
+def test_too_little_to_judge_is_said(n, steps, needed):
+    """Also of machines that mix at once: nothing shows it."""
+    (message,) = warned(coupled(0.01), n, steps)
+    assert message.startswith("mixing could not be judged: ") and needed in message
+    assert not warned(coupled(0.01), n, steps, check_mixing=False)
+
+
+@pytest.mark.parametrize(("n", "steps"), [(2, 400), (2, 800), (2, 1200), (3, 267), (10, 80), (10, 1000), (100, 20)])
+def test_what_is_needed_is_enough(n, steps):
+    """A quiet answer for a machine that mixes at once; by chance not for one seed in a hundred or so."""
+    assert sum(bool(warned(coupled(0.01), n, steps, seed)) for seed in range(12)) <= 1
+
+
+def test_few_chains_that_stay_apart_are_seen():
+    start = torch.ones(2, 20)
+    start[1] = -1
+    (message,) = warned(two_wells(), 2, 1000, start=start)
+    assert "have not mixed" in message
 
 
 def test_chains_that_drift_together_are_seen():

@@ -11,8 +11,9 @@ import torch
 from training_helpers import binary, draw
 
 import harmonium as hm
+from harmonium.errors import InvalidOption
 from harmonium.training import Run
-from harmonium.training.callbacks import Callback, Metric, Progress
+from harmonium.training.callbacks import HOOKS, Callback, Metric, Progress, check_callbacks
 
 
 def train(callbacks: list[Callback], epochs: int = 4, **options: Any) -> hm.training.Result:
@@ -127,3 +128,45 @@ def test_an_error_in_a_callback_ends_training() -> None:
 
     with pytest.raises(KeyError, match="mine"):
         train([Broken()])
+
+
+@pytest.mark.parametrize(
+    ("name", "close"),
+    [("on_epoch_end", "on_epoch"), ("on_train_begin", "on_"), ("on_ends", "on_end"), ("on_batch", "on_")],
+)
+def test_unknown_hooks_are_rejected(name: str, close: str) -> None:
+    with pytest.raises(InvalidOption, match=f"hooks on_start, on_epoch, on_end, found {name}.*did you mean {close}"):
+        type("Mine", (Callback,), {name: lambda self, progress: None})
+    callback = Callback()
+    setattr(callback, name, lambda progress: None)
+    with pytest.raises(InvalidOption, match=f"found {name}"):
+        check_callbacks([callback])
+
+
+def test_hooks_of_other_bases_are_seen() -> None:
+    class Other:
+        def on_batch_end(self, progress: Progress) -> None: ...
+
+    class Both(Callback, Other): ...
+
+    with pytest.raises(InvalidOption, match="found on_batch_end"):
+        check_callbacks([Both()])
+
+
+def test_known_hooks_and_other_methods_pass() -> None:
+    assert HOOKS == ("on_start", "on_epoch", "on_end")
+
+    class Mine(Metric):
+        def on_end(self, progress: Progress) -> None: ...
+
+        def once(self) -> None: ...
+
+    callbacks = [Mine("x", lambda machine: 0.0), Callback()]
+    assert check_callbacks(iter(callbacks)) == callbacks
+    assert check_callbacks(()) == []
+
+
+@pytest.mark.parametrize("wrong", [[print], [Callback], ["metric"], [None], Callback(), None, 3])
+def test_objects_that_are_no_callbacks(wrong: Any) -> None:
+    with pytest.raises(InvalidOption, match="callbacks: expected"):
+        check_callbacks(wrong)

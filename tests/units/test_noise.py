@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from scipy.stats import binomtest, kstest
 
 from harmonium import noise
 from harmonium.errors import InvalidOption
+from harmonium.training import loop
+from harmonium.training.state import derived_seed
 
 N = 2**24
 
@@ -103,3 +107,21 @@ def test_seeds(seed: int) -> None:
 def test_seeds_that_are_refused(seed: object) -> None:
     with pytest.raises(InvalidOption, match="seed: expected a whole number from 0"):
         noise.generator(seed)  # type: ignore[arg-type]
+
+
+def test_every_purpose_has_a_stream_of_its_own() -> None:
+    """The numbers are distinct, are those that the training loop uses, and are written nowhere else."""
+    purposes = noise.Purpose
+    assert len({purpose.value for purpose in purposes}) == len(purposes.__members__)
+    names = {"_ORDER": "ORDER", "_INITIALISE": "INITIALIZE", "_INITIALIZE": "INITIALIZE", "_CHAINS": "CHAINS"}
+    names["_METRICS"] = "METRICS"
+    for name, purpose in names.items():
+        if hasattr(loop, name):
+            assert getattr(loop, name) == purposes[purpose].value
+    assert (purposes.HELD_OUT, purposes.BINARIZE) == (101, 102)  # results of existing seeds depend on them
+    assert derived_seed(7, purposes.SHOW) != derived_seed(7, purposes.HELD_OUT)
+    firsts = []
+    for path in (Path(noise.__file__).parent).rglob("*.py"):
+        firsts += re.findall(r"\bstream\([^,()]*seed, ([^,)]+)", path.read_text(encoding="utf-8"))
+    assert len(firsts) >= 6
+    assert all(first.startswith("Purpose.") or first in names for first in firsts), firsts

@@ -294,7 +294,7 @@ def test_mixed_is_its_parts() -> None:
     check(unit, torch.tensor([B], dtype=F64), None, expected, [1.0, 0.0, 0.0])
 
 
-@pytest.mark.parametrize(("B", "A"), [(50.0, 0.25), (50.0, 1e-3), (8.0, 1e-6), (4.0, 1e-4), (-50.0, 1e-3), (3.2, 1e-9)])
+@pytest.mark.parametrize(("B", "A"), [(50.0, 1e-3), (8.0, 1e-6), (4.0, 1e-4), (-50.0, 1e-3), (3.2, 1e-9)])
 def test_poisson_sums_of_every_stride(B: float, A: float) -> None:
     """From sums term by term to strided ones; the reference adds all terms."""
     with mp.workdps(40):

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import Interrupted
+from .once import App
 
 if TYPE_CHECKING:
     from ..recipe.config import Config
     from ..recipe.setup import Setup
     from ..training import Callback
 
-app = typer.Typer(
+app = App(
     name="harmonium",
     help="Restricted Boltzmann machines: train, measure and study them.",
     no_args_is_help=True,
@@ -27,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="The data sets that are known by name.", no_args_is_help=True, rich_markup_mode=None)
+data_app = App(help="The data sets that are known by name.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")]

@@ -180,8 +180,9 @@ class BoltzmannMachine(nn.Module):
         """Visible states after ``steps`` Gibbs sweeps of independent chains: (n, *shape).
 
         Chains start at ``start`` (cycled when there are fewer than ``n``), or at draws of the uncoupled visible layer.
-        ``callback(step, state)`` sees every sweep. A :class:`NotMixed` warning says when ``steps`` were too few for
-        the chains to mix, as far as they can tell, unless ``check_mixing`` is false.
+        ``callback(step, state)`` sees every sweep. A :class:`NotMixed` warning is given, unless ``check_mixing`` is
+        false, when ``steps`` were too few for the chains to mix, as far as they can tell, and when nothing can be said
+        about it: for one chain, and for fewer than 20 sweeps or 800 states (chains times sweeps).
         """
         if steps < 0 or (n is not None and n < 1):
             raise InvalidOption(f"expected steps ≥ 0 and n ≥ 1, found steps={steps}, n={n}")
@@ -197,8 +198,14 @@ class BoltzmannMachine(nn.Module):
             if n is not None:
                 visible = visible[torch.arange(n, device=self.device) % len(visible)]
         monitor, state = mixing.watch(self, visible, steps, generator, callback)
-        if check_mixing and monitor.problems:
-            warnings.warn(f"the chains have not mixed: {'; '.join(monitor.problems)}", NotMixed, stacklevel=3)
+        if check_mixing:
+            problems, unjudged = monitor.problems, monitor.unjudged
+            if problems:
+                warnings.warn(f"the chains have not mixed: {'; '.join(problems)}", NotMixed, stacklevel=3)
+            elif unjudged is not None:
+                warnings.warn(
+                    f"mixing could not be judged: {unjudged} (check_mixing=False silences this)", NotMixed, stacklevel=3
+                )
         return state[0]
 
     # -- exact, for small machines ----------------------------------------------------------------------------

@@ -47,6 +47,10 @@ def integrated_autocorrelation_time(series: Tensor, window: float = 6.0) -> floa
     return max(0.5, tau[int(settled[0].item())].item())
 
 
+_FEWEST_CHAINS, _FEWEST_RECORDS, _FEWEST_STATES = 2, 20, 800  # below which mixing cannot be judged
+_FEWEST_FOR_DRIFT = 8  # chains below which the standard error of their mean is itself unknown
+
+
 class Monitor:
     """Watches a run of ``steps`` sweeps of independent chains and says whether they have mixed.
 
@@ -90,15 +94,32 @@ class Monitor:
         return torch.where(scale > 0, (first * last).sum(0) / scale.clamp(min=1e-300), 0.0).mean().item()
 
     @property
+    def unjudged(self) -> str | None:
+        """Why nothing can be said about mixing, and what it would take; ``None`` where something can.
+
+        One chain cannot be compared with others, and the autocorrelation time needs 20 recorded sweeps and 800 states
+        over all chains.
+        """
+        n, count = len(self._records[0]), len(self._records)
+        if n >= _FEWEST_CHAINS and count >= _FEWEST_RECORDS and n * count >= _FEWEST_STATES:
+            return None
+        chains = max(n, _FEWEST_CHAINS)
+        sweeps = max(self.steps, _FEWEST_RECORDS, math.ceil(_FEWEST_STATES / chains))
+        made = f"{n} chain{'s' if n > 1 else ''} of {self.steps} sweep{'' if self.steps == 1 else 's'}"
+        return (
+            f"{made} {'are' if n > 1 else 'is'} too few; expected at least {sweeps} sweeps of {chains} or more chains"
+        )
+
+    @property
     def problems(self) -> tuple[str, ...]:
-        """Reasons to think that the chains have not mixed; none where there is too little to tell."""
+        """Reasons to think that the chains have not mixed; none where there is too little to tell (``unjudged``)."""
         n, count = len(self._records[0]), len(self._records)
         found = []
         if count > 1 and n >= 16 and self.memory > 0.1 + 4 / math.sqrt(n * self.projections):
             found.append(f"states are still correlated with those they started from ({self.memory:.2f})")
-        if count >= 10 and n * count >= 1000:
+        if self.unjudged is None:
             drift, time = self.drift(), self.time
-            if drift > 5:
+            if drift > 5 and n >= _FEWEST_FOR_DRIFT:
                 found.append(
                     f"the mean over the chains still moves (by {drift:.0f} standard errors in the second half)"
                 )

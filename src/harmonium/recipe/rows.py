@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 
 from .. import data
 from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
+from ..noise import Purpose
 from ..training.batches import ArraySource, Redrawn, Source, TensorSource
 from ..training.state import stream
 from . import config as schema
@@ -22,7 +23,6 @@ from . import specs
 from .specs import UnitSpec
 
 _CHUNK = 2**24  # values looked at in one go
-_HELD_OUT, _BINARISE = 101, 102  # purposes of random streams
 
 
 @dataclass
@@ -226,7 +226,7 @@ def _binarised(array: Tensor | np.ndarray, how: str, seed: int, path: Path) -> T
         raise unknown("way to binarise", how, ["threshold", "sample", "redraw", "none"])
     if how == "redraw":
         return _tensor(np.asarray(array)).float() / high
-    generator = stream(seed, _BINARISE)
+    generator = stream(seed, Purpose.BINARIZE)
     out = torch.empty(tuple(array.shape), dtype=torch.uint8)
     start = 0
     for chunk in _chunks(array):
@@ -314,7 +314,7 @@ def _share(validation: str | float | None) -> float | None:
 
 def _hold_out(rows: Source, share: float, seed: int) -> tuple[Source, Source]:
     """The rows in two parts, by a draw of its own; each keeps the order of the file."""
-    order = torch.randperm(len(rows), generator=stream(seed, _HELD_OUT))
+    order = torch.randperm(len(rows), generator=stream(seed, Purpose.HELD_OUT))
     cut = round(share * len(rows))
     if not 0 < cut < len(rows):
         raise InvalidData(f"validation: a share of {share:g} of {len(rows)} rows leaves one side empty")

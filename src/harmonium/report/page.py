@@ -16,6 +16,7 @@ from torch import Tensor
 from .. import files, plots
 from ..errors import HarmoniumError, NotMixed, RunError
 from ..machines import RBM
+from ..noise import Purpose
 from ..plots import style
 from ..plots.curves import drawn
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
@@ -31,7 +32,6 @@ _TILES, _WIDE = 60, 10
 _FIELDS = 120
 _SWEEPS, _FEW_SWEEPS, _LARGE = 1000, 100, 2**20  # chains of machines with more weights than that are shorter
 _MOST_STATES = 2**20  # a report is quick: larger sums are for 'harmonium evaluate'
-_SHOW = 101  # purpose of the random stream that chooses rows to show
 
 
 @dataclass
@@ -79,7 +79,7 @@ def write(
 
 def some_rows(rows: Source, machine: RBM, most: int = _ROWS, *, seed: int = 0) -> Tensor:
     """Up to ``most`` rows as visible states, drawn without return."""
-    index = torch.randperm(len(rows), generator=stream(seed, _SHOW))[:most]
+    index = torch.randperm(len(rows), generator=stream(seed, Purpose.SHOW))[:most]
     return rows.rows(index, machine)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +31,14 @@ class Progress:
 
 
 class Callback:
-    """Override what is needed; set ``progress.stop`` to end training after the epoch."""
+    """Override what is needed; set ``progress.stop`` to end training after the epoch.
+
+    A method ``on_…`` that is none of the hooks would never be called, so a subclass that has one is rejected.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _check_hooks(cls.__name__, vars(cls))
 
     def on_start(self, progress: Progress) -> None:
         """Before the first step."""
@@ -39,6 +48,40 @@ class Callback:
 
     def on_end(self, progress: Progress) -> None:
         """After the last step."""
+
+
+HOOKS = tuple(name for name in vars(Callback) if name.startswith("on_"))
+
+
+def _check_hooks(owner: str, names: Iterable[str]) -> None:
+    """Raise for the first name ``on_…`` that is no hook."""
+    for name in names:
+        if name.startswith("on_") and name not in HOOKS:
+            close = difflib.get_close_matches(name, HOOKS, n=1, cutoff=0.0)[0]
+            raise InvalidOption(
+                f"callbacks: expected methods of {owner} among the hooks {', '.join(HOOKS)}, found {name}, "
+                f"which is never called: did you mean {close}?"
+            )
+
+
+def check_callbacks(callbacks: Iterable[Callback]) -> list[Callback]:
+    """The callbacks as a list; anything that is no :class:`Callback`, or has unknown hooks, is rejected.
+
+    >>> check_callbacks([print])
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidOption: callbacks: expected instances of harmonium.Callback, found <built-in function print>
+    """
+    if isinstance(callbacks, Callback) or not isinstance(callbacks, Iterable):
+        raise InvalidOption(f"callbacks: expected a sequence such as [harmonium.Metric(...)], found {callbacks!r}")
+    checked = list(callbacks)
+    for callback in checked:
+        if isinstance(callback, type) and issubclass(callback, Callback):
+            raise InvalidOption(f"callbacks: expected an instance, {callback.__name__}(...), found the class itself")
+        if not isinstance(callback, Callback):
+            raise InvalidOption(f"callbacks: expected instances of harmonium.Callback, found {callback!r}")
+        _check_hooks(type(callback).__name__, dir(callback))  # those set on the object, and of its other bases
+    return checked
 
 
 class Metric(Callback):

@@ -188,9 +188,10 @@ class Unit(nn.Module):
         states = self.support.states()
         if states is None:
             raise NotImplementedError(f"{self.name()}: mode of an infinite support needs a formula")
-        states = states.to(B)
-        weights = torch.stack([self.log_weight(state.expand(B.shape)) + self._dot(B, state) for state in states])
-        return states[weights.argmax(0)]
+        states = states.to(B.device)
+        B64 = B.detach().to(torch.float64)  # float32 cannot tell the weights of a large field from each other
+        weights = torch.stack([self.log_weight(state.expand(B.shape)) + self._dot(B64, state) for state in states])
+        return states[weights.argmax(0)].to(B.dtype)
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         """An exact draw of each unit in the field B: (..., *shape) -> (..., *shape)."""

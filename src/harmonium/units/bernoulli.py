@@ -43,11 +43,15 @@ class Bernoulli(Unit):
 
     def log_partition_gain(self, B: Tensor, before: Unit, B_before: Tensor, mean: Tensor | None = None) -> Tensor:
         # softplus(y) - softplus(x) = -ln(1 + σ(y)(e^{x-y} - 1)): no cancellation of large numbers, σ is known, and one
-        # logarithm serves the product over all units. Steps so large that it overflows give an infinity that is seen;
+        # logarithm serves the product over all units. Where a step is so large that the sum in the logarithm cancels
+        # or overflows, the difference itself is as good. A product that overflows gives an infinity that is seen;
         # annealing then does without.
         fall = torch.add(B_before, before.bias - self.bias).sub_(B)
         mean = self.mean(B) if mean is None else mean
-        ratios = fall.exp_().sub_(1.0).mul_(mean).add_(1.0)
+        ratios = fall.expm1_().mul_(mean).add_(1.0)
+        least, most = torch.aminmax(ratios)
+        if not (least > 2.0**-4 and most < 2.0**60):  # false for NaN too
+            return super().log_partition_gain(B, before, B_before)
         return ratios.flatten(1).prod(1, dtype=torch.float64).log_().neg_()
 
     def mean_(self, B: Tensor, out: Tensor) -> Tensor:
@@ -57,8 +61,8 @@ class Bernoulli(Unit):
         torch.add(B, self.bias, out=mean)
         if A is not None:
             mean.sub_(A, alpha=0.5)
-        mean.sigmoid_()
-        torch.addcmul(mean, mean, mean, value=-1.0, out=variance)
+        torch.neg(mean, out=variance).sigmoid_()  # 1 - mean, which a difference would round to zero in a large field
+        variance.mul_(mean.sigmoid_())
 
     def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
         return noise.bernoulli_(self.mean_(B, B) if mean is None else mean, out, generator)

@@ -51,12 +51,13 @@ class Binomial(Unit):
         return lattice.variance(*self._terms(B, A))
 
     def mode(self, B: Tensor) -> Tensor:
-        return ((self.trials + 1) * torch.sigmoid(self.bias + B)).floor().clamp_max(self.trials)
+        p = torch.sigmoid((self.bias + B).detach().to(torch.float64))  # float32 misses by one for many trials
+        return ((self.trials + 1) * p).floor().clamp_max(self.trials).to(B.dtype)
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         if A is not None:
             return lattice.sample(*self._terms(B, A), generator)
-        return sum_of_bernoulli(torch.sigmoid(self.bias + B).detach(), self.trials, generator)
+        return sum_of_bernoulli((self.bias + B).detach(), self.trials, generator)
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = logit(⟨x⟩/N), with ``pseudocount`` counts (default 1) of heads and of tails added."""
@@ -76,10 +77,19 @@ def log_binomial(trials: int, x: Tensor) -> Tensor:
     return (top - torch.lgamma(x64 + 1) - torch.lgamma(trials - x64 + 1)).to(x.dtype)
 
 
-def sum_of_bernoulli(p: Tensor, trials: int, generator: Generator | None) -> Tensor:
-    """A Binomial(N, p) draw: N coins each while that is cheap, else torch's binomial sampler."""
+def sum_of_bernoulli(field: Tensor, trials: int, generator: Generator | None) -> Tensor:
+    """A Binomial(N, σ(field)) draw: N coins each while that is cheap, else torch's binomial sampler.
+
+    The sampler counts the rarer side: σ(field) rounds to one where σ(-field) still has all its digits.
+
+    >>> sum_of_bernoulli(torch.tensor([40.0, -40.0]), 20, None)
+    tensor([20.,  0.])
+    """
     if trials > 16:
-        return torch.binomial(torch.full_like(p, trials), p, generator=generator)
+        rare = torch.sigmoid(-field.abs()).to(torch.float64)
+        count = torch.binomial(torch.full_like(rare, trials), rare, generator=generator).to(field.dtype)
+        return torch.where(field > 0, trials - count, count)
+    p = torch.sigmoid(field)
     total = noise.bernoulli(p, generator)
     coin = torch.empty_like(p)
     for _ in range(trials - 1):

@@ -10,17 +10,20 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import NotNormalisable
 from .base import Tail, Unit, Value
-from .positive import log_of_positive
+from .positive import LearnedPrecision, log_of_positive
 from .special import HalfLine, expectation, solve_moments
 from .support import real
 
 _half_line = HalfLine()
 
 
-class DoubleReLU(Unit):
+class DoubleReLU(LearnedPrecision, Unit):
     """x ∈ ℝ, -U(x) = b x + t |x| - γ₊ x₊²/2 - γ₋ x₋²/2: a mixture of two ReLU units, one of them mirrored.
 
     With t > 0 the unit is bimodal, with t < 0 it has a soft threshold on both sides.
+
+    ``max_precision`` bounds learned precisions; by default ``initialise_from`` sets it from the data
+    (:class:`~harmonium.units.positive.LearnedPrecision`).
 
     >>> DoubleReLU(1, tilt=2.0).mode(torch.tensor([0.5]))
     tensor([2.5000], grad_fn=<WhereBackward0>)
@@ -37,6 +40,7 @@ class DoubleReLU(Unit):
         tilt: Value = 0.0,
         precision_plus: Value = 1.0,
         precision_minus: Value = 1.0,
+        max_precision: float | None = None,
         learn: Iterable[str] = ("bias",),
     ) -> None:
         super().__init__(shape, bias=bias, learn=learn)
@@ -44,16 +48,17 @@ class DoubleReLU(Unit):
         plus, minus = "precision_plus", "precision_minus"
         self.log_precision_plus = self._parameter(plus, log_of_positive(plus, precision_plus))
         self.log_precision_minus = self._parameter(minus, log_of_positive(minus, precision_minus))
+        self._bound_precision(max_precision, (plus, minus))
 
     @property
     def precision_plus(self) -> Tensor:
         """γ₊ > 0, stored as its logarithm: (*shape)."""
-        return self.log_precision_plus.exp()
+        return self._positive(self.log_precision_plus)
 
     @property
     def precision_minus(self) -> Tensor:
         """γ₋ > 0, stored as its logarithm: (*shape)."""
-        return self.log_precision_minus.exp()
+        return self._positive(self.log_precision_minus)
 
     def tail(self) -> Tail:
         return Tail.normal(torch.minimum(self.precision_plus, self.precision_minus))
@@ -114,9 +119,11 @@ class DoubleReLU(Unit):
         }
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """The data's mean and, where both precisions are learnt, its variance with one precision for both sides."""
-        variance, mean = torch.var_mean(data.to(torch.float64), 0, correction=0)
-        variance = variance.clamp_min(1e-6 * float(variance.max()) or 1e-12)
+        """The data's mean and, where both precisions are learned, its variance with one precision for both sides;
+        ``pseudocount`` (default 1) observations of the layer's typical variance are added. The bound
+        ``max_precision`` is set too."""
+        extra = 1.0 if pseudocount is None else pseudocount
+        mean, variance = self._resolved_variance(data, self.precision_plus, extra)
         both = {"precision_plus", "precision_minus"} <= set(self.learn)
         tilt = self.tilt.detach().to(torch.float64)
         plus, minus = (x.detach().to(torch.float64) for x in (self.precision_plus, self.precision_minus))
@@ -146,6 +153,11 @@ class DoubleReLU(Unit):
         return (self.tilt + h, plus), (self.tilt - h, minus)
 
     def _probabilities(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
-        """P[x > 0] and P[x < 0], each with its own relative precision."""
-        plus, minus = (expectation(_half_line, 0, *side) for side in self._sides(B, A))
-        return torch.sigmoid(plus - minus), torch.sigmoid(minus - plus)
+        """P[x > 0] and P[x < 0], each with its own relative precision.
+
+        The log-odds are the small difference of two large numbers where the unit is bimodal, hence float64.
+        """
+        wide = None if A is None else A.to(torch.float64)
+        plus, minus = (expectation(_half_line, 0, *side) for side in self._sides(B.to(torch.float64), wide))
+        odds = (plus - minus).to(B.dtype)
+        return torch.sigmoid(odds), torch.sigmoid(-odds)

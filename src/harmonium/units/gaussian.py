@@ -11,13 +11,16 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import NotNormalisable
 from .base import Tail, Unit, Value
-from .positive import log_of_positive
+from .positive import LearnedPrecision, log_of_positive
 from .quadratic import Quadratic
 from .support import real
 
 
-class Gaussian(Quadratic, Unit):
+class Gaussian(LearnedPrecision, Quadratic, Unit):
     """x ∈ ℝ, -U(x) = b x - γ x²/2. The linear activation; TAP paper (C10)-(C18) without bounds.
+
+    ``max_precision`` bounds a learned precision; by default ``initialise_from`` sets it from the data
+    (:class:`~harmonium.units.positive.LearnedPrecision`).
 
     >>> Gaussian(1, precision=4.0).variance(torch.zeros(1, 1))
     tensor([[0.2500]])
@@ -32,15 +35,17 @@ class Gaussian(Quadratic, Unit):
         *,
         bias: Value = 0.0,
         precision: Value = 1.0,
+        max_precision: float | None = None,
         learn: Iterable[str] = ("bias",),
     ) -> None:
         super().__init__(shape, bias=bias, learn=learn)
         self.log_precision = self._parameter("precision", log_of_positive("precision", precision))
+        self._bound_precision(max_precision, ("precision",))
 
     @property
     def precision(self) -> Tensor:
         """γ > 0, stored as its logarithm: (*shape)."""
-        return self.log_precision.exp()
+        return self._positive(self.log_precision)
 
     def tail(self) -> Tail:
         return Tail.normal(self.precision)
@@ -76,10 +81,12 @@ class Gaussian(Quadratic, Unit):
         return precision.reciprocal() if n == 2 else torch.zeros_like(precision)
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """The data's mean, and its variance where the precision is learnt."""
-        variance, mean = torch.var_mean(data.to(torch.float64), 0, correction=0)
+        """The data's mean, and its variance where the precision is learned, with ``pseudocount`` (default 1)
+        observations of the layer's typical variance added; then the bound ``max_precision`` is set too."""
+        extra = 1.0 if pseudocount is None else pseudocount
+        mean, variance = self._resolved_variance(data, self.precision, extra)
         if "precision" in self.learn:
-            self.log_precision.data.copy_(-variance.clamp_min(1e-6 * variance.max().clamp_min(1e-12)).log())
+            self.log_precision.data.copy_(-variance.log())
         self.bias.data.copy_(mean * self.precision)
 
     def _precision(self, A: Tensor | None) -> Tensor:

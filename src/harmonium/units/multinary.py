@@ -109,15 +109,17 @@ class Multinary(Unit):
         return self._closed_form(B, lambda field: torch.sigmoid(field) * torch.sigmoid(-field), self.step)
 
     def mode(self, B: Tensor) -> Tensor:
-        values, exponents = self._terms(B, None)
-        return values[exponents.argmax(-1)]
+        """The mode, counted in float64: ratios of neighboring weights fall (Newton's inequality), so the mode is the
+        number of ratios above one."""
+        ratios = self._log_base.diff() + self.step * (self.bias + B).detach().to(torch.float64).unsqueeze(-1)
+        return self._values(B)[(ratios > 0).sum(-1)]
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         if A is not None:
             return lattice.sample(*self._terms(B, A), generator)
         field = (self.bias + B).detach()
         if self.form == "integral":
-            count = sum_of_bernoulli(torch.sigmoid(self.step * field), len(self._log_base) - 1, generator)
+            count = sum_of_bernoulli(self.step * field, len(self._log_base) - 1, generator)
             return self._values(field)[count.long()]
         total, coin = torch.zeros_like(field), torch.empty_like(field)
         for offset in self._offsets:

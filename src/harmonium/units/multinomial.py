@@ -90,16 +90,23 @@ class Multinomial(Unit):
         return self._total(B) * p * sum_of_others(p)
 
     def mode(self, B: Tensor) -> Tensor:
-        """The most probable counts: floor((D + K/2) p), mended one count at a time by the best ratio of weights."""
-        p = torch.softmax(self.bias + B, -1).detach()
-        total = self._total(B).round().expand(*p.shape[:-1], 1)
-        x = ((total + p.shape[-1] / 2) * p).floor()
-        for _ in range(p.shape[-1]):  # each pass moves the sum by at most one towards D
-            excess = x.sum(-1, keepdim=True) - total
-            gain = torch.zeros_like(x).scatter_(-1, (p / (x + 1)).argmax(-1, keepdim=True), 1.0)
-            lose = torch.zeros_like(x).scatter_(-1, (x / p).argmax(-1, keepdim=True), 1.0)
-            x = x + torch.where(excess < 0, gain, torch.where(excess > 0, -lose, torch.zeros_like(x)))
-        return x
+        """The most probable counts, exactly; where several are equally probable, extra counts go to the first words.
+
+        The weight of x changes by the factor p_k/(x_k + 1) when word k gains a count, and this factor falls as x_k
+        grows, so the mode collects the D largest factors (Finucan 1964): x_k = floor(λ p_k), with λ such that Σx = D.
+        """
+        p = torch.softmax((self.bias + B).detach().to(torch.float64), -1)
+        total = self._total(B).to(torch.float64).round()
+        # Σ floor(λp) grows with λ, is 0 at λ = 0 and above D at λ = D + K + 1: bisect to neighboring floats
+        low, high = torch.zeros_like(total), total + (p.shape[-1] + 1)
+        for _ in range(64):
+            middle = (low + high) / 2
+            fits = (middle * p).floor().sum(-1, keepdim=True) <= total
+            low, high = torch.where(fits, middle, low), torch.where(fits, high, middle)
+        x = (low * p).floor()
+        tied = (high * p).floor() > x  # the words whose factor is 1/λ: any of them may have the counts that are left
+        missing = total - x.sum(-1, keepdim=True)
+        return (x + (tied & (tied.cumsum(-1) <= missing))).to(B.dtype)
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         if A is not None:
@@ -136,14 +143,18 @@ def log_multinomial(x: Tensor) -> Tensor:
 
 
 def sample_counts(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:
-    """Multinomial draws as a chain of binomials: x_k given what is left. ``p`` (..., K), ``total`` (..., 1)."""
-    left = total.squeeze(-1).clone()
+    """Multinomial draws as a chain of binomials: x_k given what is left. ``p`` (..., K), ``total`` (..., 1).
+
+    In float64, because the probability of one word given that it is none of those before may be close to one.
+    """
+    dtype, p = p.dtype, p.to(torch.float64)
+    left = total.squeeze(-1).to(torch.float64)
     # 1 - p_1 - … - p_{k-1}, summed from the right so that it never vanishes by cancellation
     rest = p.flip(-1).cumsum(-1).flip(-1)
     ratio = torch.where(rest > 0, p / rest, 0.0).clamp(0.0, 1.0)
     counts = torch.empty_like(p)
     for k in range(p.shape[-1] - 1):
-        counts[..., k] = torch.binomial(left, ratio[..., k].contiguous(), generator=generator)
+        counts[..., k] = torch.binomial(left.contiguous(), ratio[..., k].contiguous(), generator=generator)
         left = left - counts[..., k]
     counts[..., -1] = left
-    return counts
+    return counts.to(dtype)

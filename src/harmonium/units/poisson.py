@@ -47,7 +47,7 @@ class Poisson(Unit):
 
     def mode(self, B: Tensor) -> Tensor:
         """⌊λ⌋; at an integer λ both λ and λ - 1 are modes."""
-        return (self.bias + B).exp().floor().detach()
+        return (self.bias + B).detach().to(torch.float64).exp().floor().to(B.dtype)
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         h = (self.bias + B).detach()

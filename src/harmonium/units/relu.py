@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from ..errors import NotNormalisable
 from .base import Tail, Unit, Value
-from .positive import log_of_positive
+from .positive import LearnedPrecision, log_of_positive
 from .quadratic import Quadratic
 from .special import HalfLine, expectation, smoothed, solve_moments
 from .support import nonnegative
@@ -17,8 +17,11 @@ from .support import nonnegative
 _half_line = HalfLine()
 
 
-class ReLU(Quadratic, Unit):
+class ReLU(LearnedPrecision, Quadratic, Unit):
     """x ∈ [0, ∞), -U(x) = b x - γ x²/2. The activation function is max(0, (b + B)/γ).
+
+    ``max_precision`` bounds a learned precision; by default ``initialise_from`` sets it from the data
+    (:class:`~harmonium.units.positive.LearnedPrecision`).
 
     >>> unit = ReLU(1, bias=-1e3)
     >>> unit.mean(torch.zeros(1)) * 1e3  # far below threshold: an exponential of rate 1000
@@ -34,15 +37,17 @@ class ReLU(Quadratic, Unit):
         *,
         bias: Value = 0.0,
         precision: Value = 1.0,
+        max_precision: float | None = None,
         learn: Iterable[str] = ("bias",),
     ) -> None:
         super().__init__(shape, bias=bias, learn=learn)
         self.log_precision = self._parameter("precision", log_of_positive("precision", precision))
+        self._bound_precision(max_precision, ("precision",))
 
     @property
     def precision(self) -> Tensor:
         """γ > 0, stored as its logarithm: (*shape)."""
-        return self.log_precision.exp()
+        return self._positive(self.log_precision)
 
     def tail(self) -> Tail:
         return Tail.normal(self.precision, one_sided=True)
@@ -69,8 +74,9 @@ class ReLU(Quadratic, Unit):
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """The data's mean, and its variance where the precision is learnt, with ``pseudocount`` (default 1)
         observations of the layer's average unit added. A variance above the square of the mean is out of reach
-        (the limit γ → 0 is an exponential) and is met as nearly as possible."""
+        (the limit γ → 0 is an exponential) and is met as nearly as possible. The bound ``max_precision`` is set too."""
         data = data.to(torch.float64)
+        self._resolved_variance(data, self.precision, 0.0)
         extra = 1.0 if pseudocount is None else pseudocount
         mean, variance = smoothed(data, extra, data.mean(), data.square().mean())
         mean = mean.clamp_min(1e-6 * float(data.mean()) or 1e-6)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Generator, Tensor
-from torch.special import erfcx, log_ndtr, ndtr, ndtri
+from torch.special import erfcx, log_ndtr, ndtri
 
 from .. import noise
 
@@ -118,10 +118,10 @@ class _Window:
         width = (self.right - self.left) / _CELLS
         edges = [self.left + width * cell for cell in range(_CELLS + 1)]
         masses = [self._mass(edge, width) for edge in edges[:-1]]
-        target = noise.uniform(self.slope, generator) * torch.stack(masses).sum(0)
-        start, rest, below = edges[0], target, torch.zeros_like(target)
-        for edge, mass in zip(edges[1:], masses, strict=True):
-            below = below + mass
+        cumulative = torch.stack(masses).cumsum(0)
+        target = noise.uniform(self.slope, generator) * cumulative[-1]
+        start, rest = edges[0], target
+        for edge, below in zip(edges[1:-1], cumulative[:-1], strict=True):  # the last cell takes all that is left
             beyond = target > below
             start = torch.where(beyond, edge, start)
             rest = torch.where(beyond, target - below, rest)
@@ -217,9 +217,13 @@ class Segment:
         return values[0].reshape(shape), values[1].reshape(shape), values[2].reshape(shape)
 
     def draw(self, h: Tensor, p: Tensor, generator: Generator | None) -> Tensor:
-        """Exact draws (to about 1e-8 in the distribution function): the shape of h and p."""
-        shape = h.shape
-        h, p = h.flatten(), p.flatten()
+        """Exact draws (to about 1e-8 in the distribution function): the shape of h and p.
+
+        In float64 whatever the type: in float32 the sums of the distribution function round, so that a share of 1e-7 of
+        the draws lands at an end of the window, and the heights of two ends far above zero cannot be compared.
+        """
+        shape, dtype = h.shape, h.dtype
+        h, p = h.flatten().to(torch.float64), p.flatten().to(torch.float64)
         first, second, where = self._windows(h, p, _SAMPLING_DEPTH)
         x = first.draw(generator)
         if second is not None:
@@ -227,7 +231,7 @@ class Segment:
             far = far * (second.height - first.height[where]).exp()
             other = noise.uniform(far, generator) * (near[where] + far) < far
             x[where] = torch.where(other, second.draw(generator), x[where])
-        return x.clamp(self.low, self.high).reshape(shape)
+        return x.to(dtype).clamp(self.low, self.high).reshape(shape)
 
     def _windows(self, h: Tensor, p: Tensor, depth: float) -> tuple[_Window, _Window | None, Tensor]:
         """The window around the maximum and, where p < 0 digs a hole too deep for one, the window at the other end."""
@@ -295,9 +299,33 @@ class HalfLine:
         """Exact draws: the shape of h and p."""
         scale = p.rsqrt()
         u = h * scale
-        survival = (-noise.exponential(u, generator)).exp()
-        value = scale * (u - ndtri(survival * ndtr(u.clamp_min(-2.0)))).clamp_min(0.0)
+        positive = noise.bernoulli(_share_above_zero(u), generator) > 0
+        z = normal_below(u.clamp_min(-2.0), positive, (-noise.exponential(u, generator)).exp())
+        value = scale * (u - z).clamp_min(0.0)
         return _in_tail(value, u, h, p, lambda h, p: self.segment.draw(h, p, generator))
+
+
+def _share_above_zero(u: Tensor) -> Tensor:
+    """P[z > 0 | z < u] of a standard normal z; zero for u ≤ 0."""
+    above = torch.erf(u.clamp_min(0.0) / math.sqrt(2)) / 2
+    return above / (above + 0.5)
+
+
+def normal_below(u: Tensor, positive: Tensor, uniform: Tensor) -> Tensor:
+    """Standard normal z given z < u, from its sign (``positive``, never true for u ≤ 0) and a uniform in (0, 1].
+
+    Each side is inverted from its own end, where probabilities are small numbers with all their digits: a single
+    distribution function rounds to 1 a few deviations above zero, and what is drawn beyond is lost or impossible.
+
+    >>> u = torch.tensor([100.0, 100.0])
+    >>> normal_below(u, torch.tensor([True, False]), torch.tensor([0.05, 0.05]))
+    tensor([ 1.9600, -1.9600])
+    """
+    root = u / math.sqrt(2)  # erfc has its digits in the tail, torch's ndtr has not
+    below, above = (torch.erfc(-root) / 2).clamp_max(0.5), torch.erf(root.clamp_min(0.0)) / 2
+    share = torch.where(positive, torch.addcmul(torch.erfc(root) / 2, above, uniform), below * uniform)
+    z = ndtri(share.clamp_min(1e-30))  # an infinite exponential draw would give an infinite z
+    return torch.where(positive, -z, z)
 
 
 def _in_tail(value: Tensor, u: Tensor, h: Tensor, p: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

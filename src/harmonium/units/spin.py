@@ -46,8 +46,9 @@ class Spin(Unit):
         return torch.add(B, self.bias, out=out).tanh_()
 
     def mean_and_variance_(self, B: Tensor, A: Tensor | None, mean: Tensor, variance: Tensor) -> None:
-        self.mean_(B, mean)
-        torch.mul(mean, mean, out=variance).neg_().add_(1.0)
+        torch.add(B, self.bias, out=mean)
+        torch.cosh(mean, out=variance).reciprocal_().square_()  # 1 - mean² would round to zero in a large field
+        mean.tanh_()
 
     def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = atanh⟨x⟩, with ``pseudocount`` counts (default 1) of each value added."""
