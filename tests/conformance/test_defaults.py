@@ -31,7 +31,7 @@ def teacher(visible: str, hidden: str) -> hm.RBM:
     both = cases.UNITS[visible].tail != "bounded" and cases.UNITS[hidden].tail != "bounded"
     sizes = cases.weights(machine.coupling.weight.shape, source) / 0.3
     with torch.no_grad():
-        machine.coupling.weight.copy_(sizes * (0.25 if both else 0.7) / (spreads[0] * spreads[1]))
+        machine.coupling.weight.copy_(sizes * (0.2 if both else 0.7) / (spreads[0] * spreads[1]))
         below, above = (unit.mean(torch.zeros(1, *unit.shape, dtype=cases.F64)) for unit in parts)
         parts[0].shift_bias(-machine.coupling.down(above)[0])
         parts[1].shift_bias(-machine.coupling.up(below)[0])

@@ -17,7 +17,7 @@ from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormal
 from ..machines import BoltzmannMachine
 from . import distributed, outcome
 from .batches import Source, as_source
-from .callbacks import Callback, Progress
+from .callbacks import Callback, Progress, check_callbacks
 from .defaults import default_epochs, default_groups
 from .metrics import measure
 from .negative import PCD, NegativePhase
@@ -195,7 +195,8 @@ class Training:
                 f"found {epochs}, {batch_size}, {metrics_every}"
             )
         self.machine, self.negative, self.seed = machine, negative or PCD(1), seed
-        self.schedule, self.callbacks, self.metrics_every = schedule or Constant(), list(callbacks), metrics_every
+        self.schedule, self.callbacks = schedule or Constant(), check_callbacks(callbacks)
+        self.metrics_every = metrics_every
         self.rounded = _rounded(precision, machine, self.negative)
         distributed.join()
         self.rank, self.world = distributed.world()
