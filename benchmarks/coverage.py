@@ -1,4 +1,4 @@
-"""Do the intervals of annealed importance sampling hold the truth? 100 seeds of each machine whose ln Z is known.
+"""Do the conditional intervals of annealed importance sampling hold the truth? 100 seeds of each machine whose ln Z is known.
 
     python benchmarks/coverage.py            # all small machines, and the digits machine
     python benchmarks/coverage.py --small    # without the digits machine (which takes minutes)
@@ -51,11 +51,11 @@ def split(estimate: Estimate) -> list[Estimate]:
 def summary(groups: list[Estimate], log_z: float) -> dict[str, Any]:
     """How often the intervals of the groups hold ln Z, and where their mean lies."""
     errors = torch.tensor([group.value - log_z for group in groups], dtype=torch.float64)
-    ends = [group.interval for group in groups]
+    ends = [group.conditional_interval for group in groups]
     return {
         "inside": sum(low <= log_z <= high for low, high in ends),
         "open": sum(not math.isfinite(high - low) for low, high in ends),
-        "trustworthy": sum(group.trustworthy for group in groups),
+        "without_problems": sum(not group.problems for group in groups),
         "mean_error": errors.mean().item(),
         "error_of_mean": (errors.std() / math.sqrt(len(errors))).item(),
         "standard_error": sum(group.standard_error for group in groups) / len(groups),

@@ -1,4 +1,4 @@
-"""The intervals hold ln Z in 99 of 100 seeds, from both sides, wherever most of the runs count.
+"""The conditional intervals hold ln Z in 99 of 100 seeds, from both sides, wherever most of the runs count.
 
 The weights of 100 x 60 independent chains are split into 100 groups, each an estimate of its own: chains do not see
 each other, so that this is as good as 100 seeds. Three standard errors leave out 0.27 of 100 by chance alone, so that
@@ -64,7 +64,7 @@ def annealed(name):
 
 def inside(groups, log_z, sigmas=3.0):
     """How many intervals, taken to be those of this many standard errors, hold the truth."""
-    ends = [group.interval for group in groups]
+    ends = [group.conditional_interval for group in groups]
     scaled = [
         (group.value + (low - group.value) * sigmas / 3, group.value + (high - group.value) * sigmas / 3)
         for group, (low, high) in zip(groups, ends, strict=True)
