@@ -1,4 +1,6 @@
-"""Do the conditional intervals of annealed importance sampling hold the truth? 100 seeds of each machine whose ln Z is known.
+"""Do the conditional intervals of annealed importance sampling hold the truth?
+
+100 seeds of each machine whose ln Z is known.
 
     python benchmarks/coverage.py            # all small machines, and the digits machine
     python benchmarks/coverage.py --small    # without the digits machine (which takes minutes)

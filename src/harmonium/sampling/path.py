@@ -18,7 +18,6 @@ from ..machines.chain import ArrayLike
 from ..units import Unit
 from ..units.base import per_row
 
-
 _CHAINS = 500  # short chains whose single-site statistics make a base
 _SWEEPS = 20
 
