@@ -4,7 +4,7 @@
     python benchmarks/adversarial.py --quick                # minutes: fewer machines, the same goals
     python benchmarks/adversarial.py --only likelihood      # one of the checks
 
-The exit status is 1 where a goal is missed. Results of a full run: ``results/adversarial.json``.
+The exit status is 1 where a goal is missed. Results of full runs: ``results/adversarial.json``.
 
 To add a check, write a function of :class:`Options` that returns :class:`Number` and enter it in ``CHECKS``.
 """
@@ -12,6 +12,7 @@ To add a check, write a function of :class:`Options` that returns :class:`Number
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 import time
@@ -24,7 +25,7 @@ import torch
 from torch import Generator
 
 import harmonium as hm
-from common import write
+from common import RESULTS, write
 from harmonium.likelihood import Estimate
 from harmonium.likelihood.estimate import DATA, Annealing
 
@@ -57,7 +58,7 @@ class Number:
 
 # -- the likelihood of machines that are hard to sample ----------------------------------------------------------------
 
-# Thresholds of the library were chosen on seeds from 1000 on. The default seeds from 0 on are for the report.
+# Thresholds of the library were chosen on seeds from 1000 on. Those from 0 on are for the report.
 SEEDS, QUICK_SEEDS = 20, 2
 SLOW = {"relu": 2}  # seeds of kinds whose units are slow to sample
 TEMPERATURES, SAMPLING_STEPS, POPULATION = 400, 50, 1000
@@ -116,14 +117,8 @@ def likelihood(options: Options) -> list[Number]:
 
     An estimate is wrong if it is off by more than half a nat, which is judged by enumeration.
     """
-    count = QUICK_SEEDS if options.quick else SEEDS
-    cases = [
-        (kind, seed)
-        for seed in range(options.first_seed, options.first_seed + count)
-        for kind in KINDS
-        if seed - options.first_seed < SLOW.get(kind, count)
-    ]
-    two_sided, one_sided, from_data, population = Tally(), Tally(), Tally(), Tally()
+    cases = _cases(options)
+    two_sided, one_sided, from_data = Tally(), Tally(), Tally()
     numbers: list[Number] = []
     began = time.perf_counter()
     for done, (kind, seed) in enumerate(cases, 1):
@@ -141,10 +136,6 @@ def likelihood(options: Options) -> list[Number]:
             mark = two_sided.add(found.annealed - truth, not found.problems, low, high)
             remarks.append((f"two-sided, {name}", mark and f"{mark} {found.annealed - truth:+.2f} {found.problems}"))
             remarks.append((f"forward from {name}", _one_sided(from_data, found.checks[DATA], log_z)))
-        annealed = hm.sampling.population_annealing(machine, POPULATION, seed=seed)
-        error, ends = annealed.log_partition - log_z, annealed.conditional_interval
-        mark = population.add(error, not annealed.problems, ends[0] - log_z, ends[1] - log_z)
-        remarks.append(("population", mark and f"{mark} {error:+.2f} {annealed.problems}"))
         said = "; ".join(f"{name}: {text}" for name, text in remarks if text)
         print(f"  {done}/{len(cases)} {time.perf_counter() - began:.0f} s {kind} {seed} {said}", flush=True)
         if done % 50 == 0 or done == len(cases):
@@ -155,11 +146,35 @@ def likelihood(options: Options) -> list[Number]:
                 *two_sided.numbers("two-sided"),
                 *one_sided.numbers("forward from short chains", verdict=False),
                 *from_data.numbers("forward from data", verdict=False),
-                *population.numbers("population annealing"),
             ]
             if done < len(cases):
                 show(numbers)
     return numbers
+
+
+def population(options: Options) -> list[Number]:
+    """The same of population annealing, whose conditional interval with both ends is judged.
+
+    It is fast, so there are twice as many machines: those of the other check, on which it had 2 misses of 302, and as
+    many new ones, as so few misses say little about a level of 0.3 %.
+    """
+    tally, cases = Tally(), _cases(options, 2)
+    for kind, seed in cases:
+        machine = make(kind, seed)
+        found = hm.sampling.population_annealing(machine, POPULATION, seed=seed)
+        error, *ends = (x - machine.log_partition() for x in (found.log_partition, *found.conditional_interval))
+        mark = tally.add(error, not found.problems, *ends)
+        if mark:
+            print(f"  {kind} {seed}: {mark} {error:+.2f} [{ends[0]:+.2f}, {ends[1]:+.2f}] {found.problems}", flush=True)
+    return [Number("machines", len(cases)), *tally.numbers("population annealing")]
+
+
+def _cases(options: Options, times: int = 1) -> list[tuple[str, int]]:
+    """(kind, seed) of the machines."""
+    first, count = options.first_seed, times * (QUICK_SEEDS if options.quick else SEEDS)
+    return [
+        (kind, seed) for seed in range(first, first + count) for kind in KINDS if seed - first < SLOW.get(kind, count)
+    ]
 
 
 def _one_sided(tally: Tally, found: Estimate, log_z: float) -> str:
@@ -171,7 +186,7 @@ def _one_sided(tally: Tally, found: Estimate, log_z: float) -> str:
 
 # -- all of them -------------------------------------------------------------------------------------------------------
 
-CHECKS: dict[str, Callable[[Options], list[Number]]] = {"likelihood": likelihood}
+CHECKS: dict[str, Callable[[Options], list[Number]]] = {"likelihood": likelihood, "population": population}
 
 
 def show(numbers: Sequence[Number]) -> None:
@@ -186,9 +201,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer machines; nothing is written")
     parser.add_argument("--only", choices=CHECKS, action="append", help="one of the checks")
-    parser.add_argument(
-        "--first-seed", type=int, default=0, help="of the machines; 1000 is where thresholds were chosen"
-    )
+    parser.add_argument("--first-seed", type=int, default=0, help="thresholds were chosen on seeds from 1000 on")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
@@ -200,8 +213,10 @@ def main() -> None:
         show(numbers)
         found += numbers
         results[name] = {"seconds": time.perf_counter() - began, "numbers": [asdict(number) for number in numbers]}
-    if not arguments.quick and not arguments.only and not arguments.first_seed:
-        write("adversarial", results)
+    if not arguments.quick and not arguments.first_seed:
+        kept = RESULTS / "adversarial.json"
+        before = json.loads(kept.read_text()) if kept.exists() else {}
+        write("adversarial", {**{name: before[name] for name in CHECKS if name in before}, **results})
     missed = [number.name for number in found if not number.good]
     if missed:
         sys.exit(f"goals missed: {', '.join(missed)}")

@@ -142,9 +142,10 @@ def estimate(
 
     Both directions can miss the same modes and then agree on a wrong number. Shorter forward annealings from other
     bases look elsewhere: from free units, and from the data (or from short chains, if a ``base`` was given). None of
-    them exceeds ln Z but by chance, so a higher value there proves the first one wrong; and at least one of them has to
-    have the power to confirm it. The masses of the modes have to agree between the weighted states at the end of every
-    annealing and the samples.
+    them exceeds ln Z but by chance, so a higher value there proves the first one wrong. The one from free units, which
+    prefer no mode, also has to confirm the estimate: a fifth of its runs have to carry it, and it has to agree within
+    half a nat. The masses of modes have to agree between the samples and the weighted states at the end of the
+    annealing from the base and from free units.
 
     With ``waypoints``, earlier machines of the same run from early to late, the annealing follows the run, and the
     samples come from trajectory tempering along it. That pays where learning was slow and smooth; checkpoints from a
@@ -174,7 +175,7 @@ def estimate(
 
 @dataclass(frozen=True)
 class Annealing:
-    """All of an estimate that does not depend on the data."""
+    """The part of :func:`estimate` that does not depend on the data, for the likelihood of several sets of data."""
 
     machine: BoltzmannMachine
     forward: Estimate
