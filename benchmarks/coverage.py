@@ -31,6 +31,7 @@ import harmonium as hm
 from common import write
 from harmonium.likelihood import Estimate, ais, reverse_ais
 from harmonium.machines import enumeration
+from harmonium.sampling.path import free
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(TESTS / "conformance"), str(TESTS / "machines")]
@@ -66,7 +67,12 @@ def summary(groups: list[Estimate], log_z: float) -> dict[str, Any]:
 
 
 def both(
-    machine: hm.BoltzmannMachine, log_z: float, start: Tensor, seed: int, base: Tensor | None, temperatures: int
+    machine: hm.BoltzmannMachine,
+    log_z: float,
+    start: Tensor,
+    seed: int,
+    base: hm.BoltzmannMachine | Tensor,
+    temperatures: int,
 ) -> dict[str, Any]:
     """Forward and reverse, and whether their means lie on their own sides of the truth (within 3 errors)."""
     began = time.perf_counter()
@@ -143,7 +149,7 @@ def main() -> None:
     tables = {}
     if not options.digits:
         for k, (name, machine, log_z, start, temperatures) in enumerate(small()):
-            tables[name] = both(machine, log_z, start, k, None, temperatures)
+            tables[name] = both(machine, log_z, start, k, free(machine), temperatures)
             show(name, tables[name])
         write("coverage", {"seeds": SEEDS, "runs": RUNS, "machines": tables})
     if not options.small:
