@@ -1,4 +1,6 @@
-"""Do the intervals of annealed importance sampling hold the truth? 100 seeds of each machine whose ln Z is known.
+"""Do the conditional intervals of annealed importance sampling hold the truth?
+
+100 seeds of each machine whose ln Z is known.
 
     python benchmarks/coverage.py            # all small machines, and the digits machine
     python benchmarks/coverage.py --small    # without the digits machine (which takes minutes)
@@ -29,6 +31,7 @@ import harmonium as hm
 from common import write
 from harmonium.likelihood import Estimate, ais, reverse_ais
 from harmonium.machines import enumeration
+from harmonium.sampling.path import free
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(TESTS / "conformance"), str(TESTS / "machines")]
@@ -51,11 +54,11 @@ def split(estimate: Estimate) -> list[Estimate]:
 def summary(groups: list[Estimate], log_z: float) -> dict[str, Any]:
     """How often the intervals of the groups hold ln Z, and where their mean lies."""
     errors = torch.tensor([group.value - log_z for group in groups], dtype=torch.float64)
-    ends = [group.interval for group in groups]
+    ends = [group.conditional_interval for group in groups]
     return {
         "inside": sum(low <= log_z <= high for low, high in ends),
         "open": sum(not math.isfinite(high - low) for low, high in ends),
-        "trustworthy": sum(group.trustworthy for group in groups),
+        "without_problems": sum(not group.problems for group in groups),
         "mean_error": errors.mean().item(),
         "error_of_mean": (errors.std() / math.sqrt(len(errors))).item(),
         "standard_error": sum(group.standard_error for group in groups) / len(groups),
@@ -64,7 +67,12 @@ def summary(groups: list[Estimate], log_z: float) -> dict[str, Any]:
 
 
 def both(
-    machine: hm.BoltzmannMachine, log_z: float, start: Tensor, seed: int, base: Tensor | None, temperatures: int
+    machine: hm.BoltzmannMachine,
+    log_z: float,
+    start: Tensor,
+    seed: int,
+    base: hm.BoltzmannMachine | Tensor,
+    temperatures: int,
 ) -> dict[str, Any]:
     """Forward and reverse, and whether their means lie on their own sides of the truth (within 3 errors)."""
     began = time.perf_counter()
@@ -141,7 +149,7 @@ def main() -> None:
     tables = {}
     if not options.digits:
         for k, (name, machine, log_z, start, temperatures) in enumerate(small()):
-            tables[name] = both(machine, log_z, start, k, None, temperatures)
+            tables[name] = both(machine, log_z, start, k, free(machine), temperatures)
             show(name, tables[name])
         write("coverage", {"seeds": SEEDS, "runs": RUNS, "machines": tables})
     if not options.small:

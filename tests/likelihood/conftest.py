@@ -3,4 +3,4 @@
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("machines", "training")]
+sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("machines", "training", "likelihood")]

@@ -1,4 +1,4 @@
-"""The intervals hold ln Z in 99 of 100 seeds, from both sides, wherever most of the runs count.
+"""The conditional intervals hold ln Z in 99 of 100 seeds, from both sides, wherever most of the runs count.
 
 The weights of 100 x 60 independent chains are split into 100 groups, each an estimate of its own: chains do not see
 each other, so that this is as good as 100 seeds. Three standard errors leave out 0.27 of 100 by chance alone, so that
@@ -18,6 +18,7 @@ import torch
 from golden_machines import BINARY, BINARY_IDS, binary
 
 from harmonium.likelihood import Estimate, ais, reverse_ais
+from harmonium.sampling.path import free
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 from cases import MACHINES, UNITS, generator, id_of, rbm
@@ -54,17 +55,17 @@ def build(name):
 
 @cache
 def annealed(name):
-    """Estimates of all groups, forward and reverse, and ln Z."""
+    """Estimates of all groups, forward and reverse, and ln Z; from free units, where weights spread most."""
     machine, log_z, start, temperatures = build(name)
-    source = generator("coverage", name)
-    forward = ais(machine, runs=SEEDS * RUNS, temperatures=temperatures, generator=source)
-    reverse = reverse_ais(machine, start, temperatures=temperatures, generator=source)
+    options = {"temperatures": temperatures, "base": free(machine), "generator": generator("coverage", name)}
+    forward = ais(machine, runs=SEEDS * RUNS, **options)
+    reverse = reverse_ais(machine, start, **options)
     return split(forward), split(reverse), log_z
 
 
 def inside(groups, log_z, sigmas=3.0):
     """How many intervals, taken to be those of this many standard errors, hold the truth."""
-    ends = [group.interval for group in groups]
+    ends = [group.conditional_interval for group in groups]
     scaled = [
         (group.value + (low - group.value) * sigmas / 3, group.value + (high - group.value) * sigmas / 3)
         for group, (low, high) in zip(groups, ends, strict=True)

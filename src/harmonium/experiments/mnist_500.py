@@ -7,6 +7,7 @@ anew each epoch (that of the published numbers), and *threshold*, 1 where the gr
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -86,7 +87,7 @@ def _one(record: Record, name: str, settings: dict[str, Any], temperatures: int,
         "test_forward": found.from_forward,
         "test_reverse": found.from_reverse,
         "gap": found.gap,
-        "interval": found.interval,
+        "interval": [end if math.isfinite(end) else None for end in found.interval],  # JSON has no infinity
         "effective_sample_size": [found.forward.effective_sample_size, found.reverse.effective_sample_size],
         "problems": found.problems,
         "train": train,

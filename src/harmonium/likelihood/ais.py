@@ -1,4 +1,4 @@
-"""Annealed importance sampling, forwards and backwards: ln Z with an interval and a verdict."""
+"""Annealed importance sampling, forwards and backwards: ln Z with the end of an interval that each can know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
-from ..sampling.path import Path, betas, draws, free, independent, uncoupled_log_partition
+from ..sampling.path import Path, betas, draws, fitted, matched, uncoupled_log_partition
 from ..sampling.population import effective
 from ..units import Unit
 from .data import mean_free_energy
@@ -45,10 +45,15 @@ Temperatures = int | Sequence[float] | Tensor | Adaptive
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate of ln Z from weights of independent runs.
+    """An estimate of ln Z from weights of independent runs, in one direction.
 
     ``direction`` "forward" errs towards small values (in the mean, by Jensen's inequality), "reverse" towards large
-    ones, so that a likelihood is bracketed: forward is too good, reverse too bad.
+    ones, so that a likelihood is bracketed: forward is too good, reverse too bad. ``states`` (runs, *visible) are the
+    states of the model's end of the path: those reached, which represent the model with their weights, or those that
+    the reverse direction started at.
+
+    One direction cannot certify itself. Its runs can miss most of the mass and agree with each other; then nothing
+    here shows it. ``problems`` are what can be seen. :func:`harmonium.likelihood.estimate` looks from both sides.
     """
 
     machine: BoltzmannMachine
@@ -56,6 +61,7 @@ class Estimate:
     base_log_partition: float
     direction: str = "forward"
     outliers: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    states: Tensor | None = None
 
     @property
     def _sign(self) -> float:
@@ -88,7 +94,24 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where ln Z lies, at the level of three standard errors; infinite where the runs cannot tell.
+        """The interval of ln Z at the level of three standard errors, open at the end that one direction cannot know.
+
+        Forward, the mean weight ŵ is an unbiased estimate of Z, whatever the runs have missed, so that
+        P(Ẑ > cZ) ≤ 1/c (Markov): the lower end is controlled. The mass of states that no run has reached is not, and
+        the upper end is ∞. Reverse, from exact draws of the model, the mean weight is an unbiased estimate of 1/Z: the
+        upper end is controlled, and the lower one is -∞. Draws that miss a mode control neither.
+
+        The controlled end is that of :attr:`conditional_interval`, at most ln 370 away (Markov at that level).
+        """
+        low, high = self.conditional_interval
+        return (low, math.inf) if self.direction == "forward" else (-math.inf, high)
+
+    @property
+    def conditional_interval(self) -> tuple[float, float]:
+        """The interval of ln Z at the level of three standard errors, *if* the runs have seen all that matters.
+
+        That is: if the weights are a fair sample of their distribution, and for the reverse direction if the draws are
+        exact. Infinite where the runs cannot tell.
 
         A mean of weights errs because large ones are rare. Towards these the interval reaches as far as three standard
         errors corrected for the skewness of the weights (Johnson), or as a law with the first three cumulants of their
@@ -126,7 +149,7 @@ class Estimate:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Reasons not to believe the number."""
+        """Reasons not to believe the number. That there are none is no reason to believe it."""
         return self.problems_at(_CARRIED)
 
     def problems_at(self, share: float) -> tuple[str, ...]:
@@ -145,11 +168,6 @@ class Estimate:
     @property
     def _not_finite(self) -> int:
         return int((~torch.isfinite(self.log_weights)).sum())
-
-    @property
-    def trustworthy(self) -> bool:
-        """Whether nothing speaks against the number. One direction alone can be wrong without a sign of it."""
-        return not self.problems
 
     def log_likelihood(self, data: Tensor) -> float:
         """The mean of ln p(v) over the rows of ``data``, in nats, with this ln Z."""
@@ -174,8 +192,12 @@ def ais(
     Args:
         temperatures: the number of equal steps of β from 0 to 1, the values themselves, or :class:`Adaptive`,
             which takes small steps where the distribution changes quickly.
-        base: where to start: data (n, *visible), whose single-site statistics the base takes; another machine on the
-            same units, such as an earlier checkpoint, with its ``base_log_partition``; by default nothing is coupled.
+        base: where to start: data (n, *visible), whose single-site statistics the base takes, together with those of
+            hidden states given the data; another machine on the
+            same units, such as an earlier checkpoint, with its ``base_log_partition``; by default the single-site
+            statistics of 500 short Gibbs chains of the machine (20 sweeps), with random numbers of their own. The
+            first states of a machine with couplings are not exact draws but end 1000 Gibbs sweeps of it, so that the
+            estimate is unbiased only if these suffice.
         waypoints: machines on the way, such as the checkpoints of the run from early to late: the states then follow
             learning itself, where valleys open one after the other. Checkpoints from a time of large steps are noisy,
             and the way through them is longer than the straight one.
@@ -186,21 +208,22 @@ def ais(
     >>> rbm.initialise(weights="normal", scale=0.5, seed=0)
     >>> estimate = hm.likelihood.ais(rbm, temperatures=200, seed=0)
     >>> low, high = estimate.interval
-    >>> low < rbm.log_partition() < high
-    True
+    >>> low < rbm.log_partition() < high, high
+    (True, inf)
     """
     if runs < 1:
         raise InvalidOption(f"runs: expected at least one, found {runs}")
     machine.check_normalisable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
-    start, log_z = _base(machine, base, base_log_partition)
+    start, log_z = _base(machine, base, base_log_partition, generator)
     legs = _legs([start, *waypoints, machine])
     state = _base_state(legs[0], runs, generator)
-    weights = _along(legs, state, lambda: _base_state(legs[0], runs, generator), temperatures, generator)
+    weights, final = _along(legs, state, lambda: _base_state(legs[0], runs, generator), temperatures, generator)
     outliers = outlying(weights)
+    states = final[0]
     if remove_outliers:
-        weights = weights[~outliers]
-    return Estimate(machine, weights, log_z, "forward", outliers)
+        weights, states = weights[~outliers], states[~outliers]
+    return Estimate(machine, weights, log_z, "forward", outliers, states)
 
 
 @torch.no_grad()
@@ -219,19 +242,20 @@ def reverse_ais(
 
     The arguments are those of :func:`ais`.
 
-    With exact draws of the model the mean estimate lies above ln Z, so that likelihoods come out too small.
+    With exact draws of the model the mean estimate lies above ln Z, so that likelihoods come out too small. Nothing
+    here can tell whether ``start`` are such draws.
     """
     machine.check_normalisable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
-    end, log_z = _base(machine, base, base_log_partition)
+    end, log_z = _base(machine, base, base_log_partition, generator)
     legs = [leg.reversed() for leg in reversed(_legs([end, *waypoints, machine]))]
     visible = machine.as_states(start)
     if len(visible) == 0:
         raise InvalidData("start: expected at least one state, found none")
     machine.visible.check(visible, "start")
     state = _settle_even(machine, machine.initial_state(visible, generator), generator)
-    weights = _along(legs, state, lambda: state, temperatures, generator)
-    return Estimate(machine, weights, log_z, "reverse", outlying(weights))
+    weights, _ = _along(legs, state, lambda: state, temperatures, generator)
+    return Estimate(machine, weights, log_z, "reverse", outlying(weights), visible)
 
 
 def _legs(machines: Sequence[BoltzmannMachine]) -> list[Path]:
@@ -247,10 +271,10 @@ def _along(
     start: Callable[[], list[Tensor]],
     temperatures: Temperatures,
     generator: Generator | None,
-) -> Tensor:
-    """The log-weights (runs,) of states carried along one path after the other."""
+) -> tuple[Tensor, list[Tensor]]:
+    """The log-weights (runs,) of states carried along one path after the other, and the last states."""
     if len(legs) == 1:
-        return anneal(legs[0], state, _schedule(legs[0], start, temperatures, generator), generator)[0]
+        return anneal(legs[0], state, _schedule(legs[0], start, temperatures, generator), generator)
     if not isinstance(temperatures, int) or temperatures < len(legs):
         raise InvalidOption(
             f"temperatures: on a way of {len(legs)} legs expected at least as many steps, found {temperatures}"
@@ -262,7 +286,7 @@ def _along(
     for leg, count in zip(legs, steps.tolist(), strict=True):
         weights, state = anneal(leg, state, betas(count), generator)
         total += weights
-    return total
+    return total, state
 
 
 def _schedule(
@@ -348,7 +372,10 @@ def outlying(values: Tensor) -> Tensor:
 
 
 def _base(
-    machine: BoltzmannMachine, base: BoltzmannMachine | Tensor | None, log_partition: float | None
+    machine: BoltzmannMachine,
+    base: BoltzmannMachine | Tensor | None,
+    log_partition: float | None,
+    generator: Generator | None,
 ) -> tuple[BoltzmannMachine, float]:
     if isinstance(base, BoltzmannMachine):
         if log_partition is None:
@@ -356,12 +383,12 @@ def _base(
                 base.log_partition() if any(bool(c.weight.any()) for c in base.links) else uncoupled_log_partition(base)
             )
         return base, log_partition
-    start = free(machine) if base is None else independent(machine, base)
+    start = fitted(machine, generator) if base is None else matched(machine, base, generator)
     return start, uncoupled_log_partition(start)
 
 
 def _base_state(path: Path, runs: int, generator: Generator | None) -> list[Tensor]:
-    """Exact draws of the base: of an uncoupled one directly, of a coupled one by the machine's own sampler."""
+    """States of the base: exact draws of an uncoupled one; of a coupled one the ends of 1000 Gibbs sweeps."""
     base = path.base
     state = draws(base, runs, generator)
     if any(bool(c.weight.any()) for c in base.links):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -91,7 +92,8 @@ def annealed(subject: Subject) -> list[Row]:
     log_z = -result.mean_free_energy - result.annealed
     unseen = _free_energy(subject.machine, subject.test)
     test = None if unseen is None else -unseen - log_z
-    note = f"train between {low:.2f} and {high:.2f}, gap {result.gap:.2f}: {verdict}"
+    ends = f"between {low:.2f} and {high:.2f}" if math.isfinite(low) else f"at most {high:.2f}, with no lower end"
+    note = f"train {ends}, gap {result.gap:.2f}: {verdict}"
     return [Row(name, unit, result.annealed, test, note)]
 
 

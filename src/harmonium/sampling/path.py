@@ -11,11 +11,15 @@ from itertools import pairwise
 import torch
 from torch import Generator, Tensor
 
+from .. import noise
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..units import Unit
 from ..units.base import per_row
+
+_CHAINS = 500  # short chains whose single-site statistics make a base
+_SWEEPS = 20
 
 
 @dataclass(frozen=True)
@@ -176,6 +180,64 @@ def independent(machine: BoltzmannMachine, data: ArrayLike) -> BoltzmannMachine:
     if len(rows) == 0:
         raise InvalidData("base: expected at least one row of data, found none")
     apart.visible.initialise_from(rows)
+    return apart
+
+
+@torch.no_grad()
+def matched(machine: BoltzmannMachine, data: ArrayLike, generator: Generator | None = None) -> BoltzmannMachine:
+    """An uncoupled copy with the single-site statistics of ``data`` (n, *visible), and of hidden states given them.
+
+    Unlike :func:`independent` it also moves the hidden biases. Those of a trained machine make up for large fields from
+    the visible units; without the couplings they would leave the hidden units far from their usual activity.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(2), hm.units.Bernoulli(1))
+    >>> _ = torch.nn.init.constant_(rbm.coupling.weight, 10.0), torch.nn.init.constant_(rbm.hidden.bias, -20.0)
+    >>> base = matched(rbm, torch.ones(1000, 2), torch.Generator().manual_seed(0))
+    >>> bool(base.hidden.bias.abs() < 0.5)
+    True
+    """
+    rows = machine.as_states(data)
+    if len(rows) == 0:
+        raise InvalidData("base: expected at least one row of data, found none")
+    own = _own(machine, generator)
+    return _with_statistics(machine, machine.initial_state(rows, own))
+
+
+@torch.no_grad()
+def fitted(machine: BoltzmannMachine, generator: Generator | None = None) -> BoltzmannMachine:
+    """An uncoupled copy whose units have the single-site statistics of short Gibbs chains of the machine.
+
+    500 chains of 20 sweeps start at independent visible units. They need not be in equilibrium: annealing is unbiased
+    from any base that does not depend on its random numbers, and a base near the model only has less way to go.
+
+    The chains draw from a generator of their own, which takes one number from ``generator``.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
+    >>> rbm.visible.shift_bias(torch.tensor([-3.0, -1.0, 1.0, 3.0]))
+    >>> base = fitted(rbm, torch.Generator().manual_seed(0))
+    >>> bool((base.visible.bias - rbm.visible.bias).abs().max() < 0.5)
+    True
+    """
+    own = _own(machine, generator)
+    state = machine.initial_state(machine.independent(_CHAINS, own), own)
+    for _ in range(_SWEEPS):
+        state = machine.sweep(state, own)
+    return _with_statistics(machine, state)
+
+
+def _own(machine: BoltzmannMachine, generator: Generator | None) -> Generator | None:
+    """A generator of its own for a base, so that the base does not depend on the random numbers of an annealing."""
+    seed = int(torch.randint(2**62, (1,), generator=generator, device=machine.device))
+    return noise.generator(seed, machine.device)
+
+
+def _with_statistics(machine: BoltzmannMachine, state: Sequence[Tensor]) -> BoltzmannMachine:
+    """An uncoupled copy whose units have the single-site statistics of the states (n, *shape) of every layer."""
+    apart = uncoupled(machine)
+    for unit, x in zip(apart.units, state, strict=True):
+        unit.initialise_from(x)
     return apart
 
 

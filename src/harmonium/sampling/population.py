@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import scipy.stats
 import torch
 from torch import Generator, Tensor
 
@@ -25,6 +26,13 @@ _OVERLAP = 0.9  # the effective share of a population after one step of a chosen
 _PILOT = 500  # states at most that choose a schedule
 _MOST_TEMPERATURES = 10_000
 _HALVINGS = 30  # of the whole path until the shortest step
+_POPULATIONS = 10  # independent ones at most, for an error of ln Z
+_SMALLEST = 50  # states of one of them
+_CARRIED = 0.6  # the share of the independent populations that has to carry an estimate
+_CARRIED_STATES = 0.1  # the same of states without selection, of which there are more
+_FAMILIES = 3.0  # that have to carry each population; with fewer, the populations agree on wrong numbers
+_LEVEL = 0.0027  # outside three standard errors of a normal distribution
+_MARKOV = math.log(370)
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,11 @@ class Population:
     ``state``: the last states of all layers, (n, *shape) each. ``log_weights`` (n,): of these states; all equal where
     selection came last. ``families`` (n,): the founder of each state. ``shares`` (n,): the part of the weight that each
     founder's family had before the last selection. ``log_partition``: the estimate of ln Z. ``resampled``: how often
-    there was selection.
+    there was selection. ``log_partitions``: the estimates of the independent populations that the states were divided
+    into, whose mean is that of Z; without selection those of every state.
+
+    The estimate of Z is unbiased, so that ln Z is too small in the mean, and it is far too small where all populations
+    miss the same modes. No number of a population can exclude that; ``problems`` name what can be seen.
     """
 
     state: list[Tensor]
@@ -44,6 +56,7 @@ class Population:
     log_partition: float
     betas: tuple[float, ...]
     resampled: int
+    log_partitions: Tensor
 
     @property
     def samples(self) -> Tensor:
@@ -57,8 +70,17 @@ class Population:
 
     @property
     def effective_families(self) -> float:
-        """n/ρ_t: how many independent runs carry the result; without selection the effective sample size."""
+        """n/ρ_t: how many founders carry the samples; without selection the effective sample size.
+
+        Selection between fine steps lets families die out by chance alone, as neutral genes do. That makes samples
+        alike and is no error of ln Z.
+        """
         return len(self.shares) / self.mean_square_family_size
+
+    @property
+    def effective_populations(self) -> float:
+        """(ΣẐ)²/ΣẐ² of the independent populations: how many of them carry ln Z."""
+        return effective(self.log_partitions)
 
     @property
     def surviving_families(self) -> int:
@@ -67,35 +89,89 @@ class Population:
 
     @property
     def standard_error(self) -> float:
-        """Of ln Z, √((ρ_t - 1)/(n - 1)): the families are independent runs, their shares the weights of these.
+        """Of ln Z, to first order: that of the mean of Ẑ over the independent populations, relative to it.
 
-        Selection between fine steps adds to the differences between families what it does not add to ln Z, so that
-        the error is then rather too large.
+        A population that was not divided has only its families to tell: √((ρ_t - 1)/(n - 1)), which is too large
+        where families die out by chance (see :attr:`effective_families`). Infinite for a single state.
         """
-        n = len(self.shares)
-        return math.sqrt(max(self.mean_square_family_size - 1, 0.0) / (n - 1)) if n > 1 else math.inf
+        n = len(self.log_partitions)
+        if n < 2:
+            n = len(self.shares)
+            return math.sqrt(max(self.mean_square_family_size - 1, 0.0) / (n - 1)) if n > 1 else math.inf
+        z = (self.log_partitions - self.log_partitions.max()).exp()
+        return (z.std() / z.mean()).item() / math.sqrt(n)
 
     @property
-    def collapsed(self) -> bool:
-        """Whether so few families are left that the population is hardly better than a few runs."""
-        return not self.effective_families >= max(5.0, min(100.0, 0.1 * len(self.shares)))
+    def conditional_interval(self) -> tuple[float, float]:
+        """Where ln Z lies, at the level of three standard errors, if the populations have seen all that matters.
+
+        By Student's distribution for the number of populations. Towards large values it also covers a lognormal law of
+        Ẑ with the variance of ln Ẑ among them.
+        """
+        low, high = self.log_partition - self._below, math.inf
+        spread = self._quantile * self.standard_error
+        if math.isfinite(spread) and not self._collapsed:
+            high = math.log1p(spread)
+            if len(self.log_partitions) > 1:
+                ln, n = self.log_partitions, len(self.log_partitions)
+                variance = ln.var().item()
+                error = self._quantile * math.sqrt(variance / n * (1 + variance / 2))
+                high = max(high, ln.mean().item() + variance / 2 + error - self.log_partition)
+            high += self.log_partition
+        return low, high
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where ln Z lies: the lower end of :attr:`conditional_interval`, and no upper end.
+
+        Ẑ is unbiased, so that it exceeds Z by a factor c with probability 1/c at most (Markov); nothing bounds the mass
+        of modes that no population has found. :func:`harmonium.likelihood.estimate` looks from both sides.
+        """
+        return self.log_partition - self._below, math.inf
+
+    @property
+    def _below(self) -> float:
+        spread = self._quantile * self.standard_error
+        return min(_MARKOV, -math.log1p(-spread) if spread < 1 else math.inf)
+
+    @property
+    def _quantile(self) -> float:
+        """Of Student's distribution, at the level of three standard errors of a normal one."""
+        freedom = len(self.log_partitions) - 1
+        return float(scipy.stats.t.isf(_LEVEL / 2, freedom)) if freedom else 3.0
+
+    @property
+    def _collapsed(self) -> bool:
+        return bool(self._few_populations or self._few_families)
+
+    @property
+    def _few_populations(self) -> bool:
+        """Whether so few of the independent parts count that they are hardly better than one."""
+        n = len(self.log_partitions)
+        share = _CARRIED_STATES if n == len(self.shares) else _CARRIED
+        return n > 1 and not self.effective_populations >= max(min(5.0, n / 2), share * n)
+
+    @property
+    def _few_families(self) -> bool:
+        n, founders = len(self.log_partitions), len(self.shares)
+        if n == founders > 1:  # without selection: the same as the populations
+            return False
+        least = max(5.0, min(100.0, 0.1 * founders)) if n == 1 else min(_FAMILIES * n, founders / 2)
+        return not self.effective_families >= least
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Reasons not to believe the result."""
+        """Reasons not to believe the result. Without any, modes that all populations miss remain possible."""
         if not math.isfinite(self.log_partition):
             return ("the weights are not finite numbers",)
-        if self.collapsed:
-            return (
-                f"{self.effective_families:.1f} of {len(self.shares)} families carry the population: "
-                "use more temperatures, sweeps or states",
-            )
-        return ()
-
-    @property
-    def trustworthy(self) -> bool:
-        """Whether nothing speaks against the result."""
-        return not self.problems
+        n, founders, found = len(self.log_partitions), len(self.shares), []
+        advice = "use more temperatures, sweeps or states"
+        if self._few_populations:
+            parts = "states" if n == founders else "independent populations"
+            found.append(f"{self.effective_populations:.1f} of {n} {parts} carry ln Z: {advice}")
+        if self._few_families:
+            found.append(f"{self.effective_families:.1f} of {founders} families carry the population: {advice}")
+        return tuple(found)
 
     def mean(self, values: Tensor) -> Tensor:
         """The weighted mean of something known of every state: (n, ...) -> (...)."""
@@ -111,14 +187,16 @@ def population_annealing(
     temperatures: int | Sequence[float] | None = None,
     base: BoltzmannMachine | ArrayLike | None = None,
     threshold: float = 0.5,
+    populations: int | None = None,
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Population:
     """``n`` samples of the machine, equally weighted, and its ln Z, by annealing with selection.
 
-    Wherever the weights gathered since the last selection have an effective number below ``threshold`` · n, and at
+    Wherever the weights gathered since the last selection have an effective share below ``threshold``, and at
     the end, states are copied or dropped in proportion to them (systematically: a state of weight w has ⌊nw⌋ or ⌈nw⌉
-    copies).
+    copies). The states are divided into ``populations`` that do not see each other before the last selection: the
+    differences of their estimates give the error of ln Z.
 
     Args:
         steps: Gibbs sweeps at each temperature.
@@ -127,19 +205,25 @@ def population_annealing(
         base: data whose single-site statistics the first states have, an uncoupled machine on the same units, or by
             default free units.
         threshold: 1 selects at every temperature, 0 only at the end.
+        populations: how many independent ones; by default 10, or fewer so that each has 50 states.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
     >>> rbm.initialise(scale=0.8, seed=0)
     >>> population = hm.sampling.population_annealing(rbm, 2000, temperatures=10, seed=0)
-    >>> population.samples.shape, population.trustworthy
-    (torch.Size([2000, 5]), True)
-    >>> abs(population.log_partition - rbm.log_partition()) < 4 * population.standard_error
+    >>> population.samples.shape, population.problems
+    (torch.Size([2000, 5]), ())
+    >>> low, high = population.conditional_interval
+    >>> low < rbm.log_partition() < high
     True
     """
     if not 0 <= threshold <= 1:
         raise InvalidOption(f"threshold: expected a share between 0 and 1, found {threshold}")
-    return _run(machine, n, steps, temperatures, base, threshold, seed, generator)
+    if populations is None:
+        populations = min(_POPULATIONS, max(1, n // _SMALLEST))
+    elif not 1 <= populations <= max(n, 1):
+        raise InvalidOption(f"populations: expected 1 to n = {n}, found {populations}")
+    return _run(machine, n, steps, temperatures, base, threshold, seed, generator, populations)
 
 
 @torch.no_grad()
@@ -173,6 +257,7 @@ def _run(
     threshold: float | None,
     seed: int | None,
     generator: Generator | None,
+    populations: int = 1,
 ) -> Population:
     if steps < 1 or n < 1:
         raise InvalidOption(f"expected steps ≥ 1 and n ≥ 1, found steps={steps}, n={n}")
@@ -180,31 +265,49 @@ def _run(
     generator = noise.generator(seed, machine.device) if generator is None else generator
     path = Path(machine, _base(machine, base))
     schedule = _choose(path, min(n, _PILOT), steps, generator) if temperatures is None else betas(temperatures)
-    return _anneal(path, schedule, n, steps, threshold, generator)
+    return _anneal(path, schedule, n, steps, threshold, populations, generator)
 
 
 def _anneal(
-    path: Path, schedule: Sequence[float], n: int, steps: int, threshold: float | None, generator: Generator | None
+    path: Path,
+    schedule: Sequence[float],
+    n: int,
+    steps: int,
+    threshold: float | None,
+    populations: int,
+    generator: Generator | None,
 ) -> Population:
     state = draws(path.base, n, generator)
-    log_z = uncoupled_log_partition(path.base)
     log_w = torch.zeros(n, dtype=torch.float64, device=path.target.device)
     families = torch.arange(n, device=log_w.device)
-    shares = torch.full_like(log_w, 1 / n)
+    parts = families.tensor_split(populations)  # places of the states of each population
+    log_z = torch.full((populations,), uncoupled_log_partition(path.base), dtype=torch.float64, device=log_w.device)
     resampled = 0
-    for before, beta in pairwise(schedule):
+    for before, beta in pairwise(schedule[:-1]):
         log_w = log_w + _gain(path, state, before)(beta)
-        last = beta == schedule[-1]
-        if last:
-            shares = torch.zeros_like(log_w).index_add_(0, families, torch.softmax(log_w, 0))
-        if threshold is not None and (effective(log_w) < threshold * n or last):
-            chosen = resample(log_w, generator)
-            state, families = [x[chosen] for x in state], families[chosen]
-            log_z += _log_mean(log_w)
-            log_w = torch.zeros_like(log_w)
-            resampled += 1
+        chosen, selected = torch.arange(n, device=log_w.device), False
+        for k, part in enumerate(parts):
+            if threshold is not None and effective(log_w[part]) < threshold * len(part):
+                chosen[part] = part[resample(log_w[part], generator)]
+                log_z[k] += _log_mean(log_w[part])
+                log_w[part] = 0.0
+                selected = True
+        resampled += selected
+        state, families = [x[chosen] for x in state], families[chosen]
         state = _sweeps(path, state, beta, steps, generator)
-    return Population(state, log_w, families, shares, log_z + _log_mean(log_w), tuple(schedule), resampled)
+    log_w = log_w + _gain(path, state, schedule[-2])(schedule[-1])
+    # the weight of a state among all is that within its population times what this one has gathered so far
+    whole = log_w + torch.cat([log_z[k].expand(len(part)) for k, part in enumerate(parts)])
+    shares = torch.zeros_like(whole).index_add_(0, families, torch.softmax(whole, 0))
+    if threshold is None:
+        each = whole
+    else:
+        each = torch.stack([log_z[k] + _log_mean(log_w[part]) for k, part in enumerate(parts)])
+        chosen = resample(whole, generator)
+        state, families, log_w = [x[chosen] for x in state], families[chosen], torch.zeros_like(log_w)
+        resampled += 1
+    state = _sweeps(path, state, schedule[-1], steps, generator)
+    return Population(state, log_w, families, shares, _log_mean(whole), tuple(schedule), resampled, each)
 
 
 def resample(log_weights: Tensor, generator: Generator | None = None) -> Tensor:

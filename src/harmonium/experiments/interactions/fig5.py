@@ -33,7 +33,7 @@ def run(record: Record, trained: Machines, temperatures: int = 0) -> None:
         for size in trained.sizes:
             rbm, curves[activation, size] = trained(activation, size)
             estimate = ais(rbm, temperatures=steps, base=trained.rows, remove_outliers=True, seed=trained.seed)
-            low, high = (estimate.value - end for end in reversed(estimate.interval))
+            low, high = (estimate.value - end for end in reversed(estimate.conditional_interval))
             value = estimate.log_likelihood(trained.test)
             found[activation, size] = {
                 "activation": activation,

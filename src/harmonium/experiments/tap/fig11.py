@@ -355,7 +355,8 @@ def _broken(name: str) -> str:
 def _draw_contest(ax: Axes, found: dict[str, TwoSided]) -> None:
     for place, value in enumerate(found.values()):
         colour = style.SECOND if place == len(found) - 1 else style.ACCENT
-        ax.vlines(place, *value.interval, color=colour, linewidth=1)
+        drawn = [end for end in value.interval if math.isfinite(end)] + [value.from_reverse, value.from_forward]
+        ax.vlines(place, min(drawn), max(drawn), color=colour, linewidth=1)
         ax.plot(
             [place, place],
             [value.from_reverse, value.from_forward],
