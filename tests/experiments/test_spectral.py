@@ -31,7 +31,7 @@ def test_runs(module, shared, tmp_path):
 def test_the_linear_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(fig1, "ROWS", 400)
     record = Record("spectral/fig1", "quick", tmp_path)
-    fig1.run(record, "quick", epochs=3)
+    fig1.run(record, "quick", epochs=3, seeds=2)
     record.close()
     check_left_behind(record, "fig1")
 
@@ -42,7 +42,7 @@ def test_machines_start_as_the_paper_says(tmp_path):
     assert set(machines.rows.unique().tolist()) == {-1.0, 1.0}
     start = histories["mean"].spectra[0]
     torch.testing.assert_close(start.values, histories["zero"].spectra[0].values)
-    assert analysis.MarchenkoPastur.of(start.values, 64, 12).std == pytest.approx(trained.STD, rel=0.2)
+    assert analysis.MarchenkoPastur.of(start.values, 64, 12).std == pytest.approx(0.01, rel=0.2)
     kept = sorted(machines.folder.glob("*/checkpoints/epoch-000000.safetensors"))
     mean, zero = (hm.load(path) for path in kept)
     assert (zero.visible.bias == 0).all() and (zero.hidden.bias == 0).all() and (mean.hidden.bias == 0).all()
