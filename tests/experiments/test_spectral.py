@@ -202,11 +202,32 @@ def test_cut_offs():
     assert fig4.judge_cut_off(changes(90, 250)) is True
     assert fig4.judge_cut_off(changes(400, 0)) is False  # all grow: there is no cut-off
     assert fig4.judge_cut_off(changes(0, 400)) is False
-    assert fig4.judge_cut_offs(changes(50, 0), changes(250, 100)) is True
-    assert fig4.judge_cut_offs(changes(8, 0), changes(400, 0)) is None  # more modes at the end, but no cut-off
-    assert fig4.judge_cut_offs(changes(100, 0), changes(100, 200)) is False
-    assert fig4.judge_cut_offs(changes(50, 0, 20), changes(90, 200, 20)) is None
-    assert fig4.judge_cut_offs(changes(0, 0), changes(90, 200)) is None
+    assert fig4.judge_cut_offs(changes(50, 300), changes(250, 100)) is True
+    assert fig4.judge_cut_offs(changes(50, 300), changes(400, 0)) is None  # more modes at the end, but no cut-off
+    assert fig4.judge_cut_offs(changes(100, 300), changes(60, 200)) is False
+    assert fig4.judge_cut_offs(changes(100, 300), changes(110, 200)) is None
+    assert fig4.judge_cut_offs(changes(50, 300, 20), changes(90, 200, 20)) is None
+    assert fig4.judge_cut_offs(changes(0, 400), changes(90, 200)) is None
+
+
+def test_growth_by_the_linear_theory():
+    """Two pixels that are equal and one of its own: one mode grows, one shrinks, one stays."""
+    rows = torch.tensor([[1.0, 1, 1], [1, 1, -1], [-1, -1, 1], [-1, -1, -1]])
+    expected = [math.exp(0.5), 1.0, math.exp(-0.5)]
+    assert fig4.linear_growth(rows, 2.0, 0.25).tolist() == pytest.approx(expected)
+    # the gradient of the exact log-likelihood of ±1 units with small weights
+    rows = rows.double()
+    weight = 1e-4 * torch.randn(3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weight.requires_grad_()
+    log_partition = torch.logsumexp(torch.cosh(every(3) @ weight).log().sum(1), 0)
+    likelihood = torch.cosh(rows @ weight).log().sum(1).mean() - log_partition
+    (drift,) = torch.autograd.grad(likelihood, weight)
+    expected = (rows.T @ rows / 4 - torch.eye(3)) @ weight
+    torch.testing.assert_close(drift, expected, rtol=1e-3, atol=1e-10)
+
+
+def every(spins: int) -> torch.Tensor:
+    return torch.cartesian_prod(*[torch.tensor([-1.0, 1.0], dtype=torch.float64)] * spins)
 
 
 def test_the_top_of_the_spectrum():

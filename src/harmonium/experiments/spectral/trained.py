@@ -49,6 +49,7 @@ class Reading:
     unit: Callable[[int], Unit]
     std: float  # of the weights at the start
     rate: float
+    variance: float  # of a hidden unit without field
     scales: dict[str, Settings]
     difference: str  # from what is printed
 
@@ -58,11 +59,12 @@ READINGS = {
         Spin,
         0.01,
         1e-3,
+        1.0,
         {"quick": Settings(10_000, 150), "full": Settings(0, 200)},
         "weights of standard deviation 0.01 instead of 0.1, learning rate 0.001 instead of 0.01",
     ),
     # 12 000 updates, as many as 20 epochs of all images have
-    "bernoulli": Reading(Bernoulli, 0.1, 1e-2, {"quick": Settings(10_000, 120), "full": Settings(0, 20)}, ""),
+    "bernoulli": Reading(Bernoulli, 0.1, 1e-2, 0.25, {"quick": Settings(10_000, 120), "full": Settings(0, 20)}, ""),
 }
 
 
@@ -104,6 +106,11 @@ class Machines:
     def updates(self) -> int:
         """Of an epoch."""
         return -(-len(self.rows) // min(_BATCH, len(self.rows)))
+
+    @property
+    def time(self) -> float:
+        """The number of updates times their learning rate."""
+        return self.epochs * self.updates * self.reading.rate
 
     @property
     def difference(self) -> str:
