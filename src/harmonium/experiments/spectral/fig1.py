@@ -117,7 +117,7 @@ def train(record: Record, rows: Tensor, epochs: int, seed: int) -> Mapping[float
     fit(
         rbm,
         rows,
-        negative=PCD(5, chains=1000),
+        negative=PCD(1, chains=500),
         epochs=epochs,
         batch_size=BATCH,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=RATE),

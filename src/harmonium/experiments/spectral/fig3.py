@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from ...analysis import DataModes, SpectralHistory, Spectrum
 from ...plots import mode_pictures, style
@@ -36,8 +34,8 @@ def run(record: Record, trained: Machines) -> None:
             for epoch, space, mean, zero in zip(
                 fitted.epochs,
                 common.tolist(),
-                first(fitted, axes).tolist(),
-                first(plain, about_zero).tolist(),
+                first(fitted, axes),
+                first(plain, about_zero),
                 strict=True,
             )
         ],
@@ -65,10 +63,9 @@ def emerged(history: SpectralHistory) -> int | None:
     return next((k for k, found in enumerate(history.spectra) if found.values[0].item() > threshold), None)
 
 
-def first(history: SpectralHistory, axes: DataModes, checkpoint: int | None = None) -> Tensor:
-    """|u¹·e¹| at every checkpoint, or at one: (checkpoints,)."""
-    spectra = history.spectra if checkpoint is None else [history.spectra[checkpoint]]
-    return torch.stack([found.alignment(axes.axes[:1])[0, 0] for found in spectra])
+def first(history: SpectralHistory, axes: DataModes) -> list[float]:
+    """|u¹·e¹| at every checkpoint."""
+    return [same(found, axes) for found in history.spectra]
 
 
 # -- verdicts -------------------------------------------------------------------------------------------------------
@@ -95,14 +92,13 @@ def _claims(
             claim(words, "no mode emerges from the noise", None)
             continue
         whole, parts = axes[centred]
-        best = jackknife(*(_over(lambda own, k=k, history=history: first(history, own, k)[0].item(), whole, parts)))
+        best = jackknife(same(history.spectra[k], whole), [same(history.spectra[k], part) for part in parts])
         claim(words, f"|u·e| = {best:.3f} at epoch {history.epochs[k]:g}, where it emerges", judge_same(best))
     whole, parts = axes[True]
     modes = min(MODES, len(fitted.spectra[0]))
-    shared = [
-        jackknife(*_over(lambda own, k=k: space(fitted.spectra[k], own, modes), whole, parts)) for k in (early, late)
-    ]
-    number, numbers = _over(lambda own: components(fitted.spectra[early], own, modes), whole, parts)
+    spans = [[space(fitted.spectra[k], own, modes) for own in (whole, *parts)] for k in (early, late)]
+    shared = [jackknife(value, without) for value, *without in spans]
+    number, *numbers = (components(fitted.spectra[early], own, modes) for own in (whole, *parts))
     claim(
         "early modes are the components of the data",
         f"at epoch {fitted.epochs[early]:g} the first {modes} modes span {shared[0]:.3f} of the space of the first "
@@ -110,11 +106,8 @@ def _claims(
         f"{max(numbers):.0f} without a tenth of the images",
         judge_components([number, *numbers], modes),
     )
-    drop = jackknife(
-        *_over(
-            lambda own: space(fitted.spectra[early], own, modes) - space(fitted.spectra[late], own, modes), whole, parts
-        )
-    )
+    fall, *falls = (before - after for before, after in zip(*spans, strict=True))
+    drop = jackknife(fall, falls)
     claim(
         "later the modes are deformed",
         f"at epoch {fitted.epochs[late]:g} they span {shared[1]:.3f}, a fall of {drop:.3f}",
@@ -122,11 +115,9 @@ def _claims(
     )
 
 
-def _over(
-    function: Callable[[DataModes], float], whole: DataModes, parts: Sequence[DataModes]
-) -> tuple[float, list[float]]:
-    """Of the axes of all images, and without each tenth of them."""
-    return function(whole), [function(part) for part in parts]
+def same(found: Spectrum, axes: DataModes) -> float:
+    """|u¹·e¹|."""
+    return found.alignment(axes.axes[:1])[0, 0].item()
 
 
 def space(found: Spectrum, axes: DataModes, modes: int) -> float:
