@@ -64,7 +64,9 @@ def history(*values: list[float]) -> analysis.SpectralHistory:
 
 
 def test_when_modes_appear():
-    assert fig1.appearance(history([0.1, 0.1], [0.8, 0.1], [1.0, 0.7]), 2) == [1.0, 2.0]
+    found = fig1.appearance(history([0.1, 0.1], [0.5, 0.1], [1.0, 1.6]), 2)
+    assert found == pytest.approx([1.0, 1.75])  # 0.1, 0.2, 0.4, 0.8, 1.6 in four equal parts of the last epoch
+    assert fig1.appearance(history([1.0, 1.0], [1.0, 1.0]), 2) == [0.0, 0.0]
 
 
 def test_which_modes_grew():
@@ -105,6 +107,7 @@ def test_what_is_left_of_the_weak_components():
 def test_gains_about_the_time_that_modes_appear():
     epochs, likelihood = [0.0, 1.0, 4.0, 9.0, 16.0], [0.0, 1.0, 1.0, 3.0, 3.5]
     assert fig1.gains(epochs, likelihood, [1.0, 16.0]) == [1.0, 2.5]
+    assert fig1.gains(epochs, likelihood, [4.0, 9.0]) == pytest.approx([1.8, 1.7])  # the middle is at epoch 6
 
 
 # -- verdicts: data for which each has to come out true, false and open ----------------------------------------------

@@ -87,7 +87,7 @@ def learn(record: Record, epochs: int, seed: int) -> Learnt:
     likelihood = torch.stack([log_probability(machine, rows).mean() for machine in machines.values()])
     modes = theory.unstable
     appeared = appearance(history, modes)
-    record.say(f"seed {seed}: modes at epochs {', '.join(f'{epoch:g}' for epoch in appeared)}")
+    record.say(f"seed {seed}: modes at epochs {', '.join(f'{epoch:.0f}' for epoch in appeared)}")
     return Learnt(
         history,
         theory,
@@ -163,15 +163,23 @@ def gains(epochs: list[float], likelihood: list[float], appeared: list[float]) -
     """By how much the likelihood rises as each mode appears: between the (geometric) middles of their epochs."""
     middle = [math.sqrt(a * b) for a, b in pairwise(appeared)]
     ends = [epochs[0], *middle, epochs[-1]]
-    values = [likelihood[int(np.abs(np.array(epochs) - end).argmin())] for end in ends]
+    values = np.interp(ends, epochs, likelihood).tolist()
     return [b - a for a, b in pairwise(values)]
 
 
 def appearance(history: SpectralHistory, modes: int) -> list[float]:
-    """The epoch at which each of the first modes first has half of its final strength."""
-    values = history.values[:, :modes]
-    reached = values >= _LEARNT * values[-1]
-    return [history.epochs[int(column.nonzero()[0])] for column in reached.T]
+    """The epoch at which each of the first modes first has half of its final strength.
+
+    Between two checkpoints ln w is taken to be linear, as modes grow exponentially.
+    """
+    found = []
+    for values in style.as_array(history.values)[:, :modes].T:
+        wanted = _LEARNT * values[-1]
+        k = int((values >= wanted).argmax())
+        before, after = history.epochs[max(k - 1, 0)], history.epochs[k]
+        share = 1.0 if k == 0 else math.log(wanted / values[k - 1]) / math.log(values[k] / values[k - 1])
+        found.append(before + share * (after - before))
+    return found
 
 
 # -- verdicts, from one value for each seed (rows) and mode (columns) ------------------------------------------------
@@ -196,8 +204,8 @@ def _claims(record: Record, found: list[Learnt]) -> None:
     others = last[:, modes:].max(1) / end.min(1)
     record.claim(
         "components below the threshold are damped",
-        f"of the weights outside of the modes at the start {mean(left):.3f} are left at the end; the largest other "
-        f"singular value is {mean(others):.3f} of the weakest mode",
+        f"of the weights outside of the modes at the start {mean(left):.3f} is left at the end; the largest other "
+        f"singular value is {mean(others):.1e} of the weakest mode",
         judge_damped(left, others),
     )
     aligned = np.stack([style.as_array(own.aligned[:modes]) for own in found])
