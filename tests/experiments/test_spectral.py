@@ -180,11 +180,29 @@ def test_a_spike_near_zero(share, holds):
 
 
 def test_modes_and_components():
-    assert [fig3.judge_same(Measured(x, 0.01, 9)) for x in (0.97, 0.7, 0.91)] == [True, False, None]
+    assert [fig3.judge_same(Measured(x, 0.01, 9), 1.0) for x in (0.97, 0.7, 0.91)] == [True, False, None]
+    assert fig3.judge_same(Measured(0.85, 0.005, 9), 0.9) is True  # noise leaves no more
+    assert fig3.judge_same(Measured(0.3, 0.005, 9), 0.3) is None
     assert fig3.judge_components([6, 5, 7], 10) is True
     assert fig3.judge_components([2, 2, 3], 10) is False
     assert fig3.judge_components([5, 4, 6], 10) is None
     assert [fig3.judge_deformed(Measured(x, 0.01, 9)) for x in (0.3, 0.0, 0.06)] == [True, False, None]
+
+
+def test_what_noise_leaves_of_a_mode():
+    generator = torch.Generator().manual_seed(0)
+    rows, columns, std = 600, 300, 0.1
+    u, v = (torch.nn.functional.normalize(torch.randn(n, generator=generator, dtype=torch.float64), dim=0)
+            for n in (rows, columns))  # fmt: skip
+    matrix = std * torch.randn(rows, columns, generator=generator, dtype=torch.float64) + 5.0 * torch.outer(u, v)
+    left, w, right = torch.linalg.svd(matrix, full_matrices=False)
+    found = analysis.Spectrum(w, left.T, right)
+    most = fig3.visible_through_noise(found, std)
+    assert most[0] == pytest.approx((left[:, 0] @ u).abs().item(), abs=0.03) and most[0] < 0.95
+    assert (most[5:] == 0).all()
+    axes = analysis.DataModes(torch.zeros(rows), torch.ones(1), u[None])
+    assert fig3.components(found, axes, most[:1]) == 1
+    assert fig3.components(found, analysis.DataModes(axes.mean, axes.variances, found.left[5:6]), most[:1]) == 0
 
 
 def test_checkpoints_of_figure_3():

@@ -322,15 +322,12 @@ def hump(*values: float, error: float = 0.1) -> list[Measured]:
 
 def test_a_free_energy_that_rises_and_declines():
     epochs = [0, 1, 2, 5, 10]
-    assert fig5.judge_hump(epochs, hump(-60, -40, -50, -60, -70), shorter=True) is True
-    assert fig5.judge_hump(epochs, hump(-60, -70, -80, -90, -99), shorter=True) is False  # it never rises
-    assert fig5.judge_hump(epochs, hump(-60, -50, -45, -42, -40), shorter=False) is False
-    assert fig5.judge_hump(epochs, hump(-60, -50, -45, -42, -40), shorter=True) is None  # not long enough
-    assert (
-        fig5.judge_hump(epochs, hump(-60, -40, -40.1, -40.2, -40.3), shorter=False) is False
-    )  # no decline that counts
-    assert fig5.judge_hump(epochs, hump(-60, -40, -50, -60, -70, error=20), shorter=False) is None
-    assert fig5.judge_hump(epochs, hump(-60, math.nan, -50, -60, -70), shorter=False) is None
+    assert fig5.judge_hump(epochs, hump(-60, -40, -50, -60, -70)) is True
+    assert fig5.judge_hump(epochs, hump(-60, -70, -80, -90, -99)) is False  # it never rises
+    assert fig5.judge_hump(epochs, hump(-60, -50, -45, -42, -40)) is False
+    assert fig5.judge_hump(epochs, hump(-60, -40, -40.1, -40.2, -40.3)) is False  # no decline that counts
+    assert fig5.judge_hump(epochs, hump(-60, -40, -50, -60, -70, error=20)) is None
+    assert fig5.judge_hump(epochs, hump(-60, math.nan, -50, -60, -70)) is None
 
 
 def test_several_modes():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from ...analysis import DataModes, SpectralHistory, Spectrum
@@ -15,7 +16,8 @@ from .trained import Machines, on_machines
 MODES = 10
 PUBLISHED_UPDATES = 600, 6000  # of panels (e) and (f)
 _CLEARLY = 1.2  # times what noise reaches: a mode has emerged
-_SAME = 0.9  # |u·e| of a mode that is a component
+_SAME = 0.9  # |u·e| of a mode that is a component, as a share of what noise leaves
+_SEEN = 0.5  # what noise has to leave
 _DEFORMED = 0.05  # by which the common share of the spaces has fallen at the end
 
 
@@ -93,17 +95,24 @@ def _claims(
             continue
         whole, parts = axes[centred]
         best = jackknife(same(history.spectra[k], whole), [same(history.spectra[k], part) for part in parts])
-        claim(words, f"|u·e| = {best:.3f} at epoch {history.epochs[k]:g}, where it emerges", judge_same(best))
+        most = float(visible_through_noise(history.spectra[k], trained.reading.std)[0])
+        claim(
+            words,
+            f"|u·e| = {best:.3f} at epoch {history.epochs[k]:g}, where it emerges; the noise of the weights leaves at "
+            f"most {most:.3f}",
+            judge_same(best, most),
+        )
     whole, parts = axes[True]
     modes = min(MODES, len(fitted.spectra[0]))
     spans = [[space(fitted.spectra[k], own, modes) for own in (whole, *parts)] for k in (early, late)]
     shared = [jackknife(value, without) for value, *without in spans]
-    number, *numbers = (components(fitted.spectra[early], own, modes) for own in (whole, *parts))
+    most_early = visible_through_noise(fitted.spectra[early], trained.reading.std)[:modes]
+    number, *numbers = (components(fitted.spectra[early], own, most_early) for own in (whole, *parts))
     claim(
         "early modes are the components of the data",
         f"at epoch {fitted.epochs[early]:g} the first {modes} modes span {shared[0]:.3f} of the space of the first "
-        f"{modes} components; {number:.0f} of them are one of these (|u·e| ≥ {_SAME}), {min(numbers):.0f} to "
-        f"{max(numbers):.0f} without a tenth of the images",
+        f"{modes} components; {number:.0f} of them are one of these (|u·e| ≥ {_SAME} of what noise leaves), "
+        f"{min(numbers):.0f} to {max(numbers):.0f} without a tenth of the images",
         judge_components([number, *numbers], modes),
     )
     fall, *falls = (before - after for before, after in zip(*spans, strict=True))
@@ -125,14 +134,31 @@ def space(found: Spectrum, axes: DataModes, modes: int) -> float:
     return found.alignment(axes.axes[:modes])[:modes].square().sum().item() / modes
 
 
-def components(found: Spectrum, axes: DataModes, modes: int) -> float:
-    """How many of the first modes are one of the first components."""
-    return float((found.alignment(axes.axes[:modes])[:modes].max(1).values >= _SAME).sum())
+def visible_through_noise(found: Spectrum, std: float) -> np.ndarray:
+    """The largest |u·e| that each mode can have with the direction that was added to weights of noise: (modes,).
+
+    A mode of strength θ in noise has the singular value √((1 + θ²)(c + θ²))/θ in units of std √columns, and its left
+    vector the squared overlap 1 - c(1 + θ²)/(θ²(θ² + c)), with c = rows/columns (Benaych-Georges and Nadakuditi 2012).
+    """
+    rows, columns = found.size
+    c = rows / columns
+    half = ((style.as_array(found.values) / std) ** 2 / columns - 1 - c) / 2
+    strength = half + np.sqrt(np.maximum(half**2 - c, 0))  # θ²; below √c the mode is noise
+    with np.errstate(divide="ignore", invalid="ignore"):
+        overlap = 1 - c * (1 + strength) / (strength * (strength + c))
+    return np.sqrt(np.where(strength > np.sqrt(c), np.maximum(overlap, 0), 0))
 
 
-def judge_same(overlap: Measured) -> Verdict:
-    """Criterion: |u·e| exceeds SAME, at the checkpoint where the mode first stands out."""
-    return overlap.above(_SAME)
+def components(found: Spectrum, axes: DataModes, most: np.ndarray) -> float:
+    """How many of the first modes are one of the first components, as far as noise lets it be seen."""
+    best = style.as_array(found.alignment(axes.axes[: len(most)])[: len(most)].max(1).values)
+    return float(((best >= _SAME * most) & (most >= _SEEN)).sum())
+
+
+def judge_same(overlap: Measured, most: float) -> Verdict:
+    """Criterion: |u·e| exceeds SAME of what the noise of the weights leaves, at the checkpoint where the mode first
+    stands out. Open where noise leaves less than SEEN."""
+    return overlap.above(_SAME * most) if most >= _SEEN else None
 
 
 def judge_components(numbers: Sequence[float], modes: int) -> Verdict:

@@ -121,13 +121,17 @@ class Machines:
         return ", ".join([*found, *filter(None, [self.reading.difference])])
 
     def axes(self, *, centred: bool = True) -> DataModes:
-        """The principal axes of the rows."""
-        return data_modes(self.rows, centred=centred)
+        """The principal axes of the rows; without ``centred`` about the mean of units without field, where fields that
+        start at zero leave them."""
+        return data_modes(self._about(), centred=centred)
 
     def axes_without(self, *, centred: bool = True) -> list[DataModes]:
         """The same without each tenth of the rows, for the jackknife."""
-        group = torch.arange(len(self.rows)) % GROUPS
-        return [data_modes(self.rows[group != k], centred=centred) for k in range(GROUPS)]
+        rows, group = self._about(), torch.arange(len(self.rows)) % GROUPS
+        return [data_modes(rows[group != k], centred=centred) for k in range(GROUPS)]
+
+    def _about(self) -> Tensor:
+        return self.rows if self.units == "spin" else self.rows - 0.5
 
     def history(self, field: str = "mean") -> SpectralHistory:
         """The spectra along training, with visible fields that start at the data's ``"mean"`` or at ``"zero"``."""
