@@ -67,7 +67,7 @@ def _partitions(found: Landscape) -> list[float]:
     return [-float(depth[own].mean()) if len(own) else math.nan for own in left]
 
 
-def contrast(points: Sequence[Point], coefficients: Sequence[float]) -> Measured:
+def contrast(points: Sequence[Point], coefficients: Sequence[float] | np.ndarray) -> Measured:
     """Σ c_i L_i over the points of a curve, of which all have seen the same images."""
     c = np.asarray(coefficients, dtype=float)
     return jackknife(float(c @ [p.value for p in points]), c @ np.stack([p.parts for p in points]))
