@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -11,6 +18,7 @@ from ...machines import RBM
 from ...plots import style
 from ...training import PCD, Run, fit
 from ...units import Gaussian
+from ..judging import Verdict, every, mean
 from ..record import Record
 
 #: of the data, the strongest modes and that of all others; σ_v² = 1 is the threshold
@@ -19,34 +27,77 @@ VISIBLE, HIDDEN, ROWS = 50, 25, 4000
 RATE, BATCH, STD = 2e-3, 200, 1e-3
 EPOCHS = {"quick": 600, "full": 2000}
 _LEARNT = 0.5  # of the final strength: a mode has appeared
-_CLOSE = 0.05  # by which a singular value may miss the theory
+_LATER = 1.2  # times the epoch of the mode before
+_CLOSE = 0.05  # by which a singular value may miss the theory, relative to it
+_FORGOTTEN = 0.5  # of the weak modes at the start, that may be left at the end
+_WEAK = 0.5  # of the weakest learnt mode: what no other may reach
 _ALIGNED = 0.95
+_GAIN = 0.5  # of what the theory has for a mode
 
 
-def run(record: Record, scale: str, epochs: int = 0, seed: int = 0) -> None:
-    """Synthetic data with five components above the threshold; ``epochs`` in the place of the scale's."""
-    rows = draw(seed)
-    axes = data_modes(rows, centred=False)
-    theory = LinearTheory(axes.variances)
-    history = train(record, rows, epochs or EPOCHS[scale], seed)
-    times = torch.tensor(history.epochs, dtype=torch.float64) * RATE * (ROWS // BATCH)
-    # the theory starts where the vectors have turned to the axes: from the strengths on them at the beginning
-    start = _on_axes(history, axes.axes)
-    path = theory.evolve(start, times)
-    likelihood = theory.log_likelihood(_on_axes_along(history, axes.axes))
-    modes = theory.unstable
+@dataclass(frozen=True)
+class Learnt:
+    """What one machine has learnt of its own data; by mode above the threshold where nothing else is said."""
+
+    history: SpectralHistory
+    theory: LinearTheory
+    path: Tensor  # (checkpoints, modes): what the theory expects
+    likelihood: Tensor  # (checkpoints,): of the machine, nats a row
+    epochs: list[float]  # at which the modes appear
+    aligned: Tensor  # |u·e| at the end
+    gains: list[float]  # of the likelihood, about the time that a mode appears
+    left: float  # of the weights outside of the strong components at the start, as a share
+
+    @property
+    def modes(self) -> int:
+        """How many components the theory lets grow."""
+        return self.theory.unstable
+
+
+def run(record: Record, scale: str, epochs: int = 0, seeds: int = 5, seed: int = 0) -> None:
+    """Synthetic data with five components above the threshold; ``epochs`` in the place of the scale's.
+
+    ``seeds`` sets of data, each with a machine of its own, give the errors; the figure has the first.
+    """
+    found = [learn(record, epochs or EPOCHS[scale], seed + k) for k in range(seeds)]
     record.table(
         "modes",
         [
-            {"epoch": epoch, "log_likelihood": likelihood[t].item()}
-            | {f"w{k + 1}": history.values[t, k].item() for k in range(modes)}
-            | {f"theory{k + 1}": path[t, k].item() for k in range(modes)}
-            for t, epoch in enumerate(history.epochs)
+            {"seed": seed + n, "epoch": epoch, "log_likelihood": own.likelihood[t].item()}
+            | {f"w{k + 1}": own.history.values[t, k].item() for k in range(own.modes)}
+            | {f"theory{k + 1}": own.path[t, k].item() for k in range(own.modes)}
+            for n, own in enumerate(found)
+            for t, epoch in enumerate(own.history.epochs)
         ],
     )
-    aligned = history.spectra[-1].alignment(axes.axes)[:modes, :modes].diagonal()
-    record.figure("fig1", _figure(history, path, likelihood, aligned, theory))
-    _claims(record, history, theory, likelihood, aligned)
+    record.figure("fig1", _figure(found[0]))
+    _claims(record, found)
+
+
+def learn(record: Record, epochs: int, seed: int) -> Learnt:
+    """Draw data, train a machine, and compare it with the theory."""
+    rows = draw(seed)
+    axes = data_modes(rows, centred=False)
+    theory = LinearTheory(axes.variances)
+    machines = train(record, rows, epochs, seed)
+    history = spectral_history(machines)
+    times = torch.tensor(history.epochs, dtype=torch.float64) * RATE * (ROWS // BATCH)
+    # the theory starts where the vectors have turned to the axes: from the strengths on them at the beginning
+    path = theory.evolve(_on_axes(history, axes.axes), times)
+    likelihood = torch.stack([log_probability(machine, rows).mean() for machine in machines.values()])
+    modes = theory.unstable
+    appeared = appearance(history, modes)
+    record.say(f"seed {seed}: modes at epochs {', '.join(f'{epoch:.0f}' for epoch in appeared)}")
+    return Learnt(
+        history,
+        theory,
+        path,
+        likelihood,
+        appeared,
+        history.spectra[-1].alignment(axes.axes)[:modes, :modes].diagonal(),
+        gains(history.epochs, likelihood.tolist(), appeared),
+        remaining(history, axes.axes[:modes]),
+    )
 
 
 def draw(seed: int) -> Tensor:
@@ -58,15 +109,15 @@ def draw(seed: int) -> Tensor:
     return torch.randn(ROWS, VISIBLE, generator=generator, dtype=torch.float64) * spread.sqrt() @ axes.T
 
 
-def train(record: Record, rows: Tensor, epochs: int, seed: int) -> SpectralHistory:
-    """The spectra of a machine of Gaussian units along training, without biases, as in the theory."""
-    folder = record.folder / "machine"
+def train(record: Record, rows: Tensor, epochs: int, seed: int) -> Mapping[float, RBM]:
+    """A machine of Gaussian units along training, without biases, as in the theory."""
+    folder = record.folder / f"machine-{seed}"
     rbm = RBM(Gaussian(VISIBLE, learn=()), Gaussian(HIDDEN, learn=())).double()
     rbm.initialise(weights="normal", scale=STD, seed=seed)
     fit(
         rbm,
         rows,
-        negative=PCD(5, chains=1000),
+        negative=PCD(1, chains=500),
         epochs=epochs,
         batch_size=BATCH,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=RATE),
@@ -77,7 +128,21 @@ def train(record: Record, rows: Tensor, epochs: int, seed: int) -> SpectralHisto
         seed=seed,
         progress=False,
     )
-    return spectral_history(Run(folder).machines())
+    return cast("Mapping[float, RBM]", Run(folder).machines())
+
+
+@torch.no_grad()
+def log_probability(machine: RBM, rows: Tensor) -> Tensor:
+    """ln p of every row (n,) by a machine of Gaussian units of variance 1 without biases.
+
+    Its partition function is Gaussian: ln Z = (N_v + N_h)/2 ln 2π - ½ ln det(1 - WᵀW); NaN where it diverges.
+    """
+    weight = machine.coupling.matrix().double()
+    gram = torch.eye(weight.shape[1], dtype=torch.float64) - weight.T @ weight
+    sign, log_det = torch.linalg.slogdet(gram)
+    finite = bool(sign > 0) and bool((torch.linalg.eigvalsh(gram) > 0).all())
+    log_partition = (sum(weight.shape) * math.log(2 * math.pi) - log_det) / 2 if finite else math.nan
+    return -machine.free_energy(rows.double()) - log_partition
 
 
 def _on_axes(history: SpectralHistory, axes: Tensor, checkpoint: int = 0) -> Tensor:
@@ -86,56 +151,120 @@ def _on_axes(history: SpectralHistory, axes: Tensor, checkpoint: int = 0) -> Ten
     return torch.linalg.vector_norm(found.values[:, None] * (found.left @ axes[:HIDDEN].T.to(found.left)), dim=0)
 
 
-def _on_axes_along(history: SpectralHistory, axes: Tensor) -> Tensor:
-    return torch.stack([_on_axes(history, axes, k) for k in range(len(history.epochs))])
+def remaining(history: SpectralHistory, strong: Tensor) -> float:
+    """How much of the first weights outside of the ``strong`` axes (k, visible) is left in the last ones: their scalar
+    product in units of the first. Noise of the gradient, which comes anew, does not count."""
+    first, last = (found.left.T * found.values @ found.right for found in (history.spectra[0], history.spectra[-1]))
+    first = first - strong.T @ (strong @ first)
+    return ((first * last).sum() / first.square().sum()).item()
+
+
+def gains(epochs: list[float], likelihood: list[float], appeared: list[float]) -> list[float]:
+    """By how much the likelihood rises as each mode appears: between the (geometric) middles of their epochs."""
+    middle = [math.sqrt(a * b) for a, b in pairwise(appeared)]
+    ends = [epochs[0], *middle, epochs[-1]]
+    values = np.interp(ends, epochs, likelihood).tolist()
+    return [b - a for a, b in pairwise(values)]
 
 
 def appearance(history: SpectralHistory, modes: int) -> list[float]:
-    """The epoch at which each of the first modes first has half of its final strength."""
-    values = history.values[:, :modes]
-    reached = values >= _LEARNT * values[-1]
-    return [history.epochs[int(column.nonzero()[0])] for column in reached.T]
+    """The epoch at which each of the first modes first has half of its final strength.
+
+    Between two checkpoints ln w is taken to be linear, as modes grow exponentially.
+    """
+    found = []
+    for values in style.as_array(history.values)[:, :modes].T:
+        wanted = _LEARNT * values[-1]
+        k = int((values >= wanted).argmax())
+        before, after = history.epochs[max(k - 1, 0)], history.epochs[k]
+        share = 1.0 if k == 0 else math.log(wanted / values[k - 1]) / math.log(values[k] / values[k - 1])
+        found.append(before + share * (after - before))
+    return found
 
 
-def _claims(
-    record: Record, history: SpectralHistory, theory: LinearTheory, likelihood: Tensor, aligned: Tensor
-) -> None:
-    modes, last = theory.unstable, history.values[-1]
-    epochs = appearance(history, modes)
+# -- verdicts, from one value for each seed (rows) and mode (columns) ------------------------------------------------
+
+
+def _claims(record: Record, found: list[Learnt]) -> None:
+    modes = min(own.modes for own in found)
+    last = np.stack([style.as_array(own.history.values[-1]) for own in found])
+    end = np.stack([style.as_array(own.theory.equilibrium(HIDDEN)[:modes]) for own in found])
+    epochs = np.array([own.epochs[:modes] for own in found])
     record.claim(
         "the modes emerge from the bulk one after the other, the strongest first",
-        f"half of the final strength at epochs {', '.join(f'{epoch:g}' for epoch in epochs)}",
-        epochs == sorted(epochs) and len(set(epochs)) > 1,
+        f"half of the final strength at epochs {_list(epochs, '.0f')} ({len(found)} seeds)",
+        judge_order(epochs),
     )
-    end = theory.equilibrium(HIDDEN)[:modes]
-    miss = (last[:modes] - end).abs().max().item()
-    found = ", ".join(f"{a:.3f} ({b:.3f})" for a, b in zip(last[:modes].tolist(), end.tolist(), strict=True))
     record.claim(
-        "the singular values end at w² = (s - σ_v²)/(σ_v² σ_h² s)", f"{found}: largest miss {miss:.3f}", miss <= _CLOSE
+        "the singular values end at w² = (s - σ_v²)/(σ_v² σ_h² s)",
+        f"relative to it, {_list(last[:, :modes] / end, '.4f')}",
+        judge_equilibrium(last[:, :modes], end),
     )
-    below = last[modes:].max().item()
+    left = np.array([own.left for own in found])
+    others = last[:, modes:].max(1) / end.min(1)
     record.claim(
         "components below the threshold are damped",
-        f"the largest other singular value went from {history.values[0, 0].item():.4f} to {below:.4f}",
-        below < 0.5 * end.min().item(),
+        f"of the weights outside of the modes at the start {mean(left):.3f} is left at the end; the largest other "
+        f"singular value is {mean(others):.1e} of the weakest mode",
+        judge_damped(left, others),
     )
+    aligned = np.stack([style.as_array(own.aligned[:modes]) for own in found])
     record.claim(
         "the left vectors are aligned with the components of the data at the end",
-        f"|u·e| = {', '.join(f'{value:.3f}' for value in aligned.tolist())}",
-        bool((aligned >= _ALIGNED).all()),
+        f"|u·e| = {_list(aligned, '.3f')}",
+        judge_aligned(aligned),
     )
-    gains = [likelihood[history.epochs.index(epoch)].item() for epoch in epochs]
+    gained = np.array([own.gains[:modes] for own in found])
+    expected = np.stack([style.as_array(_expected(own.theory)[:modes]) for own in found])
     record.claim(
         "the likelihood increases with each mode that is learnt",
-        f"{likelihood[0].item():.2f} nats at the start, {', '.join(f'{gain:.2f}' for gain in gains)} as the modes "
-        f"appear, {likelihood[-1].item():.2f} at the end",
-        gains == sorted(gains) and gains[0] > likelihood[0].item(),
+        f"of the machine, nats a row: {_list(gained, '.3f')} as the modes appear, where the theory has "
+        f"{', '.join(f'{value:.3f}' for value in expected.mean(0))}",
+        judge_likelihood(gained, expected),
     )
 
 
-def _figure(
-    history: SpectralHistory, path: Tensor, likelihood: Tensor, aligned: Tensor, theory: LinearTheory
-) -> Figure:
+def _list(values: np.ndarray, spec: str) -> str:
+    return ", ".join(f"{mean(column):{spec}}" for column in values.T)
+
+
+def _expected(theory: LinearTheory) -> Tensor:
+    """What each mode above the threshold σ_v² = 1 adds to the likelihood: ½ (s - 1 - ln s)."""
+    s = theory.variances[: theory.unstable]
+    return (s - 1 - s.log()) / 2
+
+
+def judge_order(epochs: np.ndarray) -> Verdict:
+    """Criterion: each mode appears more than LATER times as late as the stronger one before it."""
+    return every(mean(column).above(math.log(_LATER)) for column in np.diff(np.log(np.maximum(epochs, 1)), axis=1).T)
+
+
+def judge_equilibrium(last: np.ndarray, end: np.ndarray) -> Verdict:
+    """Criterion: no singular value misses the theory by more than CLOSE of it."""
+    return every(mean(column).within(_CLOSE) for column in (last / end - 1).T)
+
+
+def judge_damped(left: np.ndarray, others: np.ndarray) -> Verdict:
+    """From one value for each seed. Criterion: less than FORGOTTEN of the weak components at the start is left, and no
+    other singular value reaches WEAK of the weakest mode."""
+    return every([mean(left).below(_FORGOTTEN), mean(others).below(_WEAK)])
+
+
+def judge_aligned(aligned: np.ndarray) -> Verdict:
+    """Criterion: every |u·e| exceeds ALIGNED."""
+    return every(mean(column).above(_ALIGNED) for column in aligned.T)
+
+
+def judge_likelihood(gained: np.ndarray, expected: np.ndarray) -> Verdict:
+    """Criterion: the machine's own likelihood rises with every mode, by more than GAIN of what the theory has."""
+    return every(mean(column).above(_GAIN) for column in (gained / expected).T)
+
+
+# -- the picture ----------------------------------------------------------------------------------------------------
+
+
+def _figure(own: Learnt) -> Figure:
+    history, path, likelihood, aligned, theory = own.history, own.path, own.likelihood, own.aligned, own.theory
     with style.look():
         figure = Figure(figsize=(8.6, 3.3), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(2, 1))

@@ -7,24 +7,28 @@ from matplotlib.figure import Figure
 
 from ...analysis import MarchenkoPastur, SpectralHistory, Spectrum
 from ...plots import spectrum_histogram, style
+from ..judging import Verdict, bootstrap, explain, open_not_false
 from ..record import Record
-from .trained import STD, Machines, on_machines, table
+from .trained import Machines, on_machines, table
 
 _FOLLOWS = 0.03  # largest distance of the distributions
-_MANY = 20  # outliers
-_SPIKE = 2.0  # times the share of noise among the smallest
+_DRAWS, _CHANCE = 99, 0.01  # matrices of noise, and the share of them that may be farther away
+_SOME, _MANY = 3, 20  # outliers
+_CLEARLY = 1.1  # times the threshold
+_SPREAD = 2.0  # times the threshold, for the strongest
+_LOW, _SPIKE = 0.1, 2.0  # share of the smallest at the start, and how many times it at the end
 
 
 @on_machines
 def run(record: Record, trained: Machines) -> None:
     """The spectrum before training, when the first modes stand out, and at the end."""
     history = trained.history()
-    noise = MarchenkoPastur(*history.spectra[0].size, STD)
+    noise = MarchenkoPastur(*history.spectra[0].size, trained.reading.std)
     early = first_outliers(history)
     shown = {"at the start": 0, f"epoch {history.epochs[early]:g}": early, f"epoch {history.epochs[-1]:g}": -1}
     record.table("spectra", table(history))
     record.figure("fig2", _figure({name: history.spectra[k] for name, k in shown.items()}, noise))
-    _claims(record, history, noise, early)
+    _claims(record, history, noise, early, trained.difference)
 
 
 def first_outliers(history: SpectralHistory, least: int = 3) -> int:
@@ -37,37 +41,97 @@ def first_outliers(history: SpectralHistory, least: int = 3) -> int:
 
 def distance(found: Spectrum, noise: MarchenkoPastur) -> float:
     """The largest difference between the shares of modes below a value, as found and as the law has it."""
-    values = np.sort(style.as_array(found.values))
+    return _distance(np.sort(style.as_array(found.values)), noise)
+
+
+def _distance(values: np.ndarray, noise: MarchenkoPastur) -> float:
     share = noise.share_below(values)
     steps = np.arange(len(values) + 1) / len(values)
     return float(max(np.abs(share - steps[1:]).max(), np.abs(share - steps[:-1]).max()))
 
 
-def _claims(record: Record, history: SpectralHistory, noise: MarchenkoPastur, early: int) -> None:
+def drawn_distances(noise: MarchenkoPastur, seed: int = 0) -> np.ndarray:
+    """The same of matrices of noise."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for _ in range(_DRAWS):
+        matrix = draw.normal(scale=noise.std, size=(noise.rows, noise.columns))
+        values = np.sqrt(np.linalg.eigvalsh(matrix.T @ matrix if noise.columns < noise.rows else matrix @ matrix.T))
+        found.append(_distance(np.sort(values), noise))
+    return np.array(found)
+
+
+# -- verdicts -------------------------------------------------------------------------------------------------------
+
+
+def _claims(record: Record, history: SpectralHistory, noise: MarchenkoPastur, early: int, difference: str) -> None:
     start, last = history.spectra[0], history.spectra[-1]
-    apart = distance(start, noise)
+    apart, drawn = distance(start, noise), drawn_distances(noise)
     record.claim(
         "before training the singular values follow the law of Marchenko and Pastur",
-        f"largest distance of the distributions {apart:.3f} ({len(start)} modes, std {STD})",
-        apart <= _FOLLOWS,
+        f"largest distance of the distributions {apart:.4f} ({len(start)} modes, std {noise.std}); "
+        f"{np.quantile(drawn, 0.5):.4f} in the median of {len(drawn)} matrices of noise, at most {drawn.max():.4f}",
+        judge_noise(apart, drawn),
     )
+    holds = open_not_false(difference, judge_overcome(history.outliers[0], history.outliers[early], len(start)))
     record.claim(
         "with training some singular values overcome the edge of the bulk",
-        f"{history.outliers[0]} above it at the start, {history.outliers[early]} at epoch {history.epochs[early]:g}",
-        history.outliers[0] == 0 < history.outliers[early] < len(start) / 2,
+        explain(
+            f"{history.outliers[0]} above it at the start, {history.outliers[early]} at epoch "
+            f"{history.epochs[early]:g}",
+            holds,
+            difference,
+        ),
+        holds,
     )
+    values = style.as_array(last.values)
+    holds = open_not_false(difference, judge_spread(values, noise.threshold))
     record.claim(
         "after a long training many outliers are spread above the threshold",
-        f"{history.outliers[-1]} of {len(last)} modes, from {noise.threshold:.2f} to {last.values[0].item():.2f}",
-        history.outliers[-1] >= _MANY and last.values[0].item() > 2 * noise.threshold,
+        explain(
+            f"{int((values > _CLEARLY * noise.threshold).sum())} of {len(last)} modes are more than {_CLEARLY} times "
+            f"above it, the first {values[0] / noise.threshold:.2f} times",
+            holds,
+            difference,
+        ),
+        holds,
     )
-    low = start.values.quantile(0.1).item()
-    share = (last.values < low).double().mean().item()
+    low = start.values.quantile(_LOW).item()
+    share = (values < low).mean()
+    holds = open_not_false(difference, judge_spike(values, low))
     record.claim(
         "and singular values below the threshold pile up near zero",
-        f"{share:.0%} lie below {low:.3f}, where a tenth lay at the start",
-        share >= 0.1 * _SPIKE,
+        explain(f"{share:.0%} lie below {low:.3f}, where a tenth lay at the start", holds, difference),
+        holds,
     )
+
+
+def judge_noise(apart: float, drawn: np.ndarray) -> Verdict:
+    """From the distance of the distributions, and those of matrices of noise.
+
+    Criterion: the distance is at most FOLLOWS, and more than CHANCE of the matrices of noise are as far away. Open
+    where noise of that size is too far from the law as well.
+    """
+    if ((drawn >= apart).sum() + 1) / (len(drawn) + 1) <= _CHANCE:
+        return False
+    return True if apart <= _FOLLOWS else None
+
+
+def judge_overcome(before: int, after: int, modes: int) -> Verdict:
+    """Criterion: SOME modes, but fewer than half, are above what noise reaches once in a thousand, and none was."""
+    return None if before else _SOME <= after < modes / 2
+
+
+def judge_spread(values: np.ndarray, threshold: float) -> Verdict:
+    """Criterion: MANY modes are CLEARLY above the threshold, and the first by a factor of SPREAD."""
+    return bool((values > _CLEARLY * threshold).sum() >= _MANY and values.max() > _SPREAD * threshold)
+
+
+def judge_spike(values: np.ndarray, low: float) -> Verdict:
+    """Criterion: of the modes, SPIKE times as many as at the start lie below ``low``, where LOW of them lay. It fails
+    where fewer do than at the start; between the two it is open, as the length of the training is not published."""
+    share = bootstrap(np.mean, values < low)
+    return True if share.above(_SPIKE * _LOW) else False if share.below(_LOW) else None
 
 
 def _figure(shown: dict[str, Spectrum], noise: MarchenkoPastur) -> Figure:

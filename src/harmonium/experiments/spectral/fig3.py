@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Sequence
+
+import numpy as np
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from ...analysis import DataModes, SpectralHistory, Spectrum
 from ...plots import mode_pictures, style
+from ..judging import Measured, Verdict, explain, jackknife, open_not_false
 from ..record import Record
 from .trained import Machines, on_machines
 
 MODES = 10
-_SAME = 0.9  # |u·e| of a mode that is a component
+PUBLISHED_UPDATES = 600, 6000  # of panels (e) and (f)
+_CLEARLY = 1.2  # times what noise reaches: a mode has emerged
+_SAME = 0.9  # |u·e| of a mode that is a component, as a share of what noise leaves
+_SEEN = 0.5  # what noise has to leave
 _DEFORMED = 0.05  # by which the common share of the spaces has fallen at the end
 
 
 @on_machines
 def run(record: Record, trained: Machines) -> None:
-    """Visible fields that start at zero and at the mean; modes early and at the end beside the components."""
+    """Visible fields that start at zero and at the mean; modes early and late beside the components."""
     plain, fitted = trained.history("zero"), trained.history("mean")
     about_zero, axes = trained.axes(centred=False), trained.axes()
     modes = min(MODES, len(fitted.spectra[0]))
     common = fitted.alignment(axes.axes, modes)
-    early = int(common.argmax())
+    early, late = when(fitted, trained.updates, printed=not trained.difference)
     record.table(
         "alignment",
         [
@@ -31,51 +36,148 @@ def run(record: Record, trained: Machines) -> None:
             for epoch, space, mean, zero in zip(
                 fitted.epochs,
                 common.tolist(),
-                first(fitted, axes).tolist(),
-                first(plain, about_zero).tolist(),
+                first(fitted, axes),
+                first(plain, about_zero),
                 strict=True,
             )
         ],
     )
-    record.figure("fig3", _figure(trained, plain, fitted, about_zero, axes, early))
-    _claims(record, plain, fitted, about_zero, axes, common)
+    record.figure("fig3", _figure(trained, plain, fitted, about_zero, axes, early, late))
+    _claims(record, trained, plain, fitted, early, late)
 
 
-def first(history: SpectralHistory, axes: DataModes) -> Tensor:
-    """|u¹·e¹| at every checkpoint: (checkpoints,)."""
-    return torch.stack([found.alignment(axes.axes[:1])[0, 0] for found in history.spectra])
+def when(history: SpectralHistory, updates: int, *, printed: bool) -> tuple[int, int]:
+    """The numbers of an early and of a late checkpoint, of a history with ``updates`` in an epoch.
+
+    With the settings of the paper those after as many updates as 1 and 10 epochs of all 60 000 images have; else the
+    first one at which MODES modes stand out of the noise, or half of all, and the last.
+    """
+    if printed:
+        nearest = [min(history.epochs, key=lambda epoch: abs(epoch * updates - n)) for n in PUBLISHED_UPDATES]
+        return history.epochs.index(nearest[0]), history.epochs.index(nearest[1])
+    enough = min(MODES, len(history.spectra[0]) // 2)
+    return next((k for k, n in enumerate(history.outliers) if n >= enough), len(history.epochs) - 1), -1
+
+
+def emerged(history: SpectralHistory) -> int | None:
+    """The number of the first checkpoint at which a mode is CLEARLY above what noise reaches; None without one."""
+    threshold = _CLEARLY * history.spectra[0].noise.threshold
+    return next((k for k, found in enumerate(history.spectra) if found.values[0].item() > threshold), None)
+
+
+def first(history: SpectralHistory, axes: DataModes) -> list[float]:
+    """|u¹·e¹| at every checkpoint."""
+    return [same(found, axes) for found in history.spectra]
+
+
+# -- verdicts -------------------------------------------------------------------------------------------------------
 
 
 def _claims(
-    record: Record,
-    plain: SpectralHistory,
-    fitted: SpectralHistory,
-    about_zero: DataModes,
-    axes: DataModes,
-    common: Tensor,
+    record: Record, trained: Machines, plain: SpectralHistory, fitted: SpectralHistory, early: int, late: int
 ) -> None:
-    for history, of, words in (
-        (plain, about_zero, "visible fields from zero: the first mode learnt is the data's first, close to their mean"),
-        (fitted, axes, "visible fields from the mean: the first mode learnt is the first principal component"),
+    difference = trained.difference
+
+    def claim(claimed: str, measured: str, verdict: Verdict) -> None:
+        holds = open_not_false(difference, verdict)
+        record.claim(claimed, explain(measured, holds, difference), holds)
+
+    axes = {
+        centred: (trained.axes(centred=centred), trained.axes_without(centred=centred)) for centred in (False, True)
+    }
+    for history, centred, words in (
+        (plain, False, "visible fields from zero: the first mode learnt is the data's first, close to their mean"),
+        (fitted, True, "visible fields from the mean: the first mode learnt is the first principal component"),
     ):
-        best = first(history, of)
-        k = int(best.argmax())
-        record.claim(words, f"|u·e| = {best[k].item():.3f} at epoch {history.epochs[k]:g}", best[k].item() >= _SAME)
-    early = int(common.argmax())
-    share = common[early].item()
-    diagonal = fitted.spectra[early].alignment(axes.axes)
-    strong = int((diagonal[:MODES, :MODES].max(1).values >= _SAME).sum())
-    record.claim(
+        k = emerged(history)
+        if k is None:
+            claim(words, "no mode emerges from the noise", None)
+            continue
+        whole, parts = axes[centred]
+        best = jackknife(same(history.spectra[k], whole), [same(history.spectra[k], part) for part in parts])
+        most = float(visible_through_noise(history.spectra[k], trained.reading.std)[0])
+        claim(
+            words,
+            f"|u·e| = {best:.3f} at epoch {history.epochs[k]:g}, where it emerges; the noise of the weights leaves at "
+            f"most {most:.3f}",
+            judge_same(best, most),
+        )
+    whole, parts = axes[True]
+    modes = min(MODES, len(fitted.spectra[0]))
+    spans = [[space(fitted.spectra[k], own, modes) for own in (whole, *parts)] for k in (early, late)]
+    shared = [jackknife(value, without) for value, *without in spans]
+    # the best of all checkpoints up to there, as the batch size is not published and with it the number of updates
+    seen = [(found, visible_through_noise(found, trained.reading.std)[:modes]) for found in fitted.spectra[: early + 1]]
+    number, *numbers = (max(components(found, own, most) for found, most in seen) for own in (whole, *parts))
+    claim(
         "early modes are the components of the data",
-        f"at epoch {fitted.epochs[early]:g} the first {MODES} modes span {share:.0%} of the space of the "
-        f"first {MODES} components; {strong} of them are one of these (|u·e| ≥ {_SAME})",
-        strong >= MODES / 2,
+        f"at epoch {fitted.epochs[early]:g} the first {modes} modes span {shared[0]:.3f} of the space of the first "
+        f"{modes} components; up to then at most {number:.0f} are one of these (|u·e| ≥ {_SAME} of what noise leaves), "
+        f"{min(numbers):.0f} to {max(numbers):.0f} without a tenth of the images",
+        judge_components([number, *numbers], modes),
     )
-    record.claim(
+    fall, *falls = (before - after for before, after in zip(*spans, strict=True))
+    drop = jackknife(fall, falls)
+    claim(
         "later the modes are deformed",
-        f"at epoch {fitted.epochs[-1]:g} they span {common[-1].item():.0%}",
-        early < len(common) - 1 and share - common[-1].item() >= _DEFORMED,
+        f"at epoch {fitted.epochs[late]:g} they span {shared[1]:.3f}, a fall of {drop:.3f}",
+        judge_deformed(drop) if fitted.epochs[late] > fitted.epochs[early] else None,
     )
+
+
+def same(found: Spectrum, axes: DataModes) -> float:
+    """|u¹·e¹|."""
+    return found.alignment(axes.axes[:1])[0, 0].item()
+
+
+def space(found: Spectrum, axes: DataModes, modes: int) -> float:
+    """The share of the space of the first components that the first modes span."""
+    return found.alignment(axes.axes[:modes])[:modes].square().sum().item() / modes
+
+
+def visible_through_noise(found: Spectrum, std: float) -> np.ndarray:
+    """The largest |u·e| that each mode can have with the direction that was added to weights of noise: (modes,).
+
+    A mode of strength θ in noise has the singular value √((1 + θ²)(c + θ²))/θ in units of std √columns, and its left
+    vector the squared overlap 1 - c(1 + θ²)/(θ²(θ² + c)), with c = rows/columns (Benaych-Georges and Nadakuditi 2012).
+    """
+    rows, columns = found.size
+    c = rows / columns
+    half = ((style.as_array(found.values) / std) ** 2 / columns - 1 - c) / 2
+    strength = half + np.sqrt(np.maximum(half**2 - c, 0))  # θ²; below √c the mode is noise
+    with np.errstate(divide="ignore", invalid="ignore"):
+        overlap = 1 - c * (1 + strength) / (strength * (strength + c))
+    return np.sqrt(np.where(strength > np.sqrt(c), np.maximum(overlap, 0), 0))
+
+
+def components(found: Spectrum, axes: DataModes, most: np.ndarray) -> float:
+    """How many of the first modes are one of the first components, as far as noise lets it be seen."""
+    best = style.as_array(found.alignment(axes.axes[: len(most)])[: len(most)].max(1).values)
+    return float(((best >= _SAME * most) & (most >= _SEEN)).sum())
+
+
+def judge_same(overlap: Measured, most: float) -> Verdict:
+    """Criterion: |u·e| exceeds SAME of what the noise of the weights leaves, at the checkpoint where the mode first
+    stands out. Open where noise leaves less than SEEN."""
+    return overlap.above(_SAME * most) if most >= _SEEN else None
+
+
+def judge_components(numbers: Sequence[float], modes: int) -> Verdict:
+    """From how many of the modes are components at the best early checkpoint, of all images and without each tenth.
+
+    Criterion: at least half of the modes are.
+    """
+    if min(numbers) >= modes / 2:
+        return True
+    return False if max(numbers) < modes / 2 else None
+
+
+def judge_deformed(drop: Measured) -> Verdict:
+    """Criterion: the common share of the spaces falls by more than DEFORMED."""
+    return drop.above(_DEFORMED)
+
+
+# -- the picture ----------------------------------------------------------------------------------------------------
 
 
 def _figure(
@@ -85,14 +187,15 @@ def _figure(
     about_zero: DataModes,
     axes: DataModes,
     early: int,
+    late: int,
 ) -> Figure:
-    k = int(first(plain, about_zero).argmax())
+    k = emerged(plain) or 0
     series: list[tuple[str, Spectrum | DataModes]] = [
         (f"Fields from zero: modes at epoch {plain.epochs[k]:g}", plain.spectra[k]),
         ("Data, about zero", about_zero),
         (f"Fields from the mean: modes at epoch {fitted.epochs[early]:g}", fitted.spectra[early]),
         ("Principal components of the data", axes),
-        (f"Modes at epoch {fitted.epochs[-1]:g}", fitted.spectra[-1]),
+        (f"Modes at epoch {fitted.epochs[late]:g}", fitted.spectra[late]),
     ]
     with style.look():
         figure = Figure(figsize=(8.2, 1.12 * len(series)), layout="constrained")

@@ -13,13 +13,18 @@ from torch import Tensor
 
 from ...machines import RBM
 from ...plots import diverging, style
+from ..judging import Measured, Verdict, bootstrap, every, explain, open_not_false
 from ..record import Record
 from .trained import DATASETS, Machines, on_machines
 
+#: hidden units of the machines in the figure
+PUBLISHED = {"binary-mnist": (25, 50, 100, 500), "real-mnist": (100, 500)}
 P = 0.1  # of the norm that measures spread
 _SHOWN = 12  # receptive fields in each panel
 _LOCAL = 0.1  # of the picture: what a localised feature covers at most
 _EXTREME = 0.1  # of the hidden units, that stand for the most localised
+_MORE_LOCAL = 0.1  # in ln of the number of pixels: by which a field has to shrink
+_SIMILAR = 0.05  # in the cosine
 PANELS = ("most localised", "most spread", "most active", "least active")
 
 
@@ -49,6 +54,11 @@ class Fields:
         return self.log_norm - self.weights.norm(dim=1).log() - flat
 
     @property
+    def cover(self) -> Tensor:
+        """The number of pixels of a flat field of that spread: (hidden,)."""
+        return self.weights.shape[1] * (self.spread / (1 / P - 1 / 2)).exp()
+
+    @property
     def pixels(self) -> Tensor:
         """The effective number of pixels, (Σw²)²/Σw⁴: (hidden,)."""
         return self.weights.square().sum(1).square() / self.weights.pow(4).sum(1)
@@ -59,10 +69,10 @@ class Fields:
         orders = (spread, spread.flip(0), active, active.flip(0))
         return {panel: order[:_SHOWN] for panel, order in zip(PANELS, orders, strict=True)}
 
-    def likeness(self, others: Fields) -> float:
-        """The median over these fields of the largest |cosine| with one of the others."""
+    def likeness(self, others: Fields) -> Tensor:
+        """The largest |cosine| of each of these fields with one of the others: (hidden,)."""
         mine, theirs = (torch.nn.functional.normalize(x.weights, dim=1) for x in (self, others))
-        return (mine @ theirs.T).abs().amax(1).median().item()
+        return (mine @ theirs.T).abs().amax(1)
 
     def turned(self, image: Sequence[int]) -> Fields:
         """Mirrored left to right: fields of the same smoothness and extent, but of other pictures."""
@@ -98,35 +108,94 @@ def run(record: Record, trained: Machines) -> None:
     _claims(record, trained, found)
 
 
+# -- verdicts -------------------------------------------------------------------------------------------------------
+
+
 def _claims(record: Record, trained: Machines, found: dict[tuple[str, int], Fields]) -> None:
     for dataset in ("binary-mnist", "real-mnist"):
-        sizes = trained.sizes(dataset)
-        local = {m: found[dataset, m].pixels.quantile(_EXTREME).item() for m in sizes}
+        sizes, difference = trained.sizes(dataset), trained.difference(dataset, *PUBLISHED[dataset])
         number = trained.rows(dataset).shape[1]
+        pixels = {m: style.as_array(found[dataset, m].pixels) for m in sizes}
+        # localized features form late in training: a short one that has none tells nothing
+        holds = open_not_false(difference, every(judge_local(pixels[m], number) for m in sizes))
         record.claim(
             f"{dataset}: there are localised features",
-            f"a tenth of the fields cover, of {number} pixels, effectively at most "
-            + ", ".join(f"{value:.0f} (N_h = {m})" for m, value in local.items()),
-            all(value <= _LOCAL * number for value in local.values()),
+            explain(
+                f"a tenth of the fields cover, of {number} pixels, effectively at most "
+                + ", ".join(f"{local(pixels[m]):.0f} (N_h = {m})" for m in sizes),
+                holds,
+                difference,
+            ),
+            holds,
         )
-        for words, values in (
-            ("ℓ0.1-norm in units of the ℓ2-norm (ln)", [found[dataset, m].spread.median().item() for m in sizes]),
-            ("effective number of pixels", [found[dataset, m].pixels.median().item() for m in sizes]),
+        for words, cover in (
+            ("ℓ0.1-norm in units of the ℓ2-norm", [style.as_array(found[dataset, m].cover) for m in sizes]),
+            ("participation ratio", [style.as_array(found[dataset, m].pixels) for m in sizes]),
         ):
+            holds = open_not_false(difference, judge_more_local(cover))
             record.claim(
                 f"{dataset}: localisation increases with the number of hidden units, by the {words}",
-                "median " + ", ".join(f"{v:.2f} (N_h = {m})" for m, v in zip(sizes, values, strict=True)),
-                all(later < before for before, later in pairwise(values)) if len(sizes) > 1 else None,
+                explain(
+                    "effective number of pixels of the median field: "
+                    + ", ".join(f"{median(v):.1f} (N_h = {m})" for m, v in zip(sizes, cover, strict=True)),
+                    holds,
+                    difference,
+                ),
+                holds,
             )
     size = trained.size("real-mnist", 100)
     real, binary = found["real-mnist", size], found["binary-mnist", trained.size("binary-mnist", size)]
-    like, other = real.likeness(binary), real.likeness(binary.turned(trained.image("binary-mnist")))
+    like = style.as_array(real.likeness(binary))
+    other = style.as_array(real.likeness(binary.turned(trained.image("binary-mnist"))))
+    difference = " and ".join(filter(None, map(trained.difference, ("real-mnist", "binary-mnist"))))
+    holds = open_not_false(difference, judge_similar(like, other))
     record.claim(
         "features of real-MNIST are similar to those of binary-MNIST",
-        f"N_h = {size}: the median field has a cosine of {like:.2f} with the nearest of binary-MNIST, "
-        f"of {other:.2f} with the nearest of their mirror images",
-        like > other,
+        explain(
+            f"N_h = {size}: the median field has a cosine of {np.median(like):.2f} with the nearest of binary-MNIST, "
+            f"of {np.median(other):.2f} with the nearest of their mirror images, a gain of "
+            f"{bootstrap(np.median, like - other):.3f}",
+            holds,
+            difference,
+        ),
+        holds,
     )
+
+
+def median(values: np.ndarray) -> Measured:
+    """Over the hidden units."""
+    return bootstrap(np.median, values)
+
+
+def local(pixels: np.ndarray) -> Measured:
+    """The effective number of pixels that a tenth of the fields do not exceed."""
+    return bootstrap(lambda x: float(np.quantile(x, _EXTREME)), pixels)
+
+
+def judge_local(pixels: np.ndarray, number: int) -> Verdict:
+    """Criterion: a tenth of the fields cover less than LOCAL of the picture of ``number`` pixels."""
+    return local(pixels).below(_LOCAL * number)
+
+
+def judge_more_local(cover: Sequence[np.ndarray]) -> Verdict:
+    """From effective numbers of pixels, (hidden,) each, of machines of ascending size.
+
+    Criterion: from the smallest to the largest machine ln of the median falls by more than MORE_LOCAL, and from none to
+    the next does it rise beyond its error.
+    """
+    if len(cover) < 2:
+        return None
+    medians = [median(np.log(values)) for values in cover]
+    steps = [before.minus(after).above(0) is not False for before, after in pairwise(medians)]
+    return every([medians[0].minus(medians[-1]).above(_MORE_LOCAL), *steps])
+
+
+def judge_similar(like: np.ndarray, other: np.ndarray) -> Verdict:
+    """From the largest |cosine| of each field with true ones and with mirrored ones.
+
+    Criterion: the median gain over mirrored ones, which are as smooth and as large, exceeds SIMILAR.
+    """
+    return bootstrap(np.median, like - other).above(_SIMILAR)
 
 
 def _figure(trained: Machines, found: dict[tuple[str, int], Fields]) -> Figure:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +15,7 @@ from scipy.stats import gaussian_kde, spearmanr
 from ...analysis import Landscape, landscape
 from ...analysis.landscape import HEALTHY
 from ...plots import style
+from ..judging import CONFIDENCE, Measured, Verdict, bootstrap, every, explain, mean, open_not_false
 from ..record import Record
 from .trained import DATASETS, Machines, on_machines
 
@@ -21,7 +24,14 @@ PUBLISHED = {"binary-mnist": 100, "real-mnist": 100, "cbcl": 256}
 GREEN = "#4f8f4a"
 _SLICES = 4  # epochs whose distribution is shown
 _FEW = 20  # solutions, below which a distribution says nothing
-_STEADY = 0.9  # rank correlation with the epoch
+_ENOUGH = 100  # solutions, among which two modes would be seen
+_FEW_EPOCHS = 5  # of a curve
+_RARE = 0.01  # of the starts, that another solution may have without being found
+_STEADY = 0.9  # rank correlation with the epoch, beyond its error
+_RISE, _DECLINE = 1.0, 0.1  # of the free energy: nats, and as a share of the rise
+_MANY = 10.0  # times as many solutions
+_CHANCE = 0.05
+_RESAMPLES = 200
 _PEAK = 0.05  # of the highest one, by which a further peak stands out
 
 
@@ -91,51 +101,204 @@ def explore(record: Record, trained: Machines, dataset: str) -> Along:
     return along
 
 
+# -- verdicts -------------------------------------------------------------------------------------------------------
+
+
 def _claims(record: Record, trained: Machines, dataset: str, along: Along) -> None:
     counts, epochs = along.counts, along.epochs
+    difference = trained.difference(dataset, PUBLISHED[dataset])
     listed = ", ".join(f"{n} at {epoch}" for epoch, n in zip(epochs, counts, strict=True))
+    start = along.found[0]
     record.claim(
         f"{dataset}: the number of solutions starts at 1",
-        f"{counts[0]} before training, {counts[1]} at epoch {epochs[1]}",
-        counts[0] == 1,
+        f"{counts[0]} before training from {start.starts} starts, of which {start.converged:.0%} converge",
+        judge_single(start.sizes.tolist(), start.starts),
     )
-    rank = float(spearmanr(epochs, counts).statistic) if max(counts) > min(counts) else 0.0
+    basins = np.stack([part.basin.cpu().numpy() for part in along.found])
+    holds = judge_steady(epochs, basins)
     record.claim(
         f"{dataset}: it increases steadily with training",
-        f"solutions at epochs: {listed}; rank correlation {rank:.2f}",
-        rank >= _STEADY,
+        explain(f"solutions at epochs: {listed}; rank correlation {steadiness(epochs, basins):.2f}", holds, difference),
+        holds,
     )
+    means = [mean_free_energy(part) for part in along.found]
     top = int(np.argmax(along.means))
+    # with a large learning rate the rise may be over at the first epoch, a short training may end before the decline
+    holds = open_not_false(difference, judge_hump(epochs, means))
     record.claim(
         f"{dataset}: the free energy increases early in training, then gradually declines",
-        f"mean {along.means[0]:.1f} before training, highest {along.means[top]:.1f} at epoch {epochs[top]}, "
-        f"{along.means[-1]:.1f} at the end",
-        0 < top < len(epochs) - 1 and epochs[top] <= epochs[-1] / 2,
+        explain(
+            f"mean {means[0]:.1f} before training, highest {means[top]:.1f} at epoch {epochs[top]}, "
+            f"{means[-1]:.1f} at the end",
+            holds,
+            difference,
+        ),
+        holds,
     )
-    many = [(epoch, part) for epoch, part in zip(epochs, along.found, strict=True) if len(part) >= _FEW]
-    number = {epoch: len(peaks(part)) for epoch, part in many}
+    many = {epoch: part for epoch, part in zip(epochs, along.found, strict=True) if len(part) >= _FEW}
+    chances = {epoch: one_mode(style.as_array(part.free_energy)) for epoch, part in many.items()}
+    holds = open_not_false(
+        difference, every(judge_modes(chance, len(many[epoch])) for epoch, chance in chances.items())
+    )
     record.claim(
         f"{dataset}: the free energies have several modes",
-        f"peaks of the density at epochs with {_FEW} solutions or more: "
-        + (", ".join(f"{n} at {epoch}" for epoch, n in number.items()) or "no such epoch"),
-        all(n > 1 for n in number.values()) if number else None,
+        explain(
+            f"probability of a density as uneven if it had one mode, at epochs with {_FEW} solutions or more: "
+            + (", ".join(f"{chance:.2f} at {epoch}" for epoch, chance in chances.items()) or "no such epoch"),
+            holds,
+            difference,
+        ),
+        holds,
     )
-    if dataset == "binary-mnist":
-        _share(record, trained, dataset, along)
+    if dataset != "cbcl":  # the text has both sets of digits
+        _share(record, trained, dataset, along, difference)
 
 
-def _share(record: Record, trained: Machines, dataset: str, along: Along) -> None:
+def _share(record: Record, trained: Machines, dataset: str, along: Along, difference: str) -> None:
     """At the end, where solutions are most, from as many starts as published: their share falls as starts are added."""
     rows = trained.published_probes(dataset)
     last = along.found[-1]
     if last.starts < len(rows):
         last = landscape(trained.machine(dataset, along.hidden), rows)
+    holds = judge_share(last.sizes.tolist(), last.starts, shorter=bool(difference))
     record.claim(
-        f"{dataset}: with 100 hidden units the solutions are fewer than a tenth of the starts",
-        f"N_h = {along.hidden}: {len(last)} from {last.starts} starts, {last.share:.1%} of those that converged "
-        f"({last.converged:.0%})",
-        last.share < HEALTHY if along.hidden == PUBLISHED[dataset] else None,
+        f"{dataset}: with {PUBLISHED[dataset]} hidden units the solutions are fewer than a tenth of the starts",
+        explain(
+            f"N_h = {along.hidden}: {len(last)} from {last.starts} starts, {len(last) / last.starts:.1%}; "
+            f"{last.converged:.0%} of the starts converge",
+            holds,
+            difference,
+        ),
+        holds,
     )
+
+
+def judge_single(sizes: Sequence[int], starts: int) -> Verdict:
+    """From how many starts each solution has.
+
+    Criterion: one solution has all starts, and there are enough of them to rule out others that more than RARE of the
+    starts would lead to.
+    """
+    if len(sizes) > 1:
+        return False
+    enough = (1 - _RARE) ** starts < 1 - CONFIDENCE
+    return True if len(sizes) == 1 and sizes[0] == starts and enough else None
+
+
+def steadiness(epochs: Sequence[float], basins: np.ndarray, seed: int = 0) -> Measured:
+    """The rank correlation of the number of solutions with the epoch, the error from drawing the starts again.
+
+    ``basins`` (epochs, starts) has the number of the solution of every start, -1 for none.
+    """
+
+    def rank(starts: np.ndarray) -> float:
+        counts = [len(np.unique(row[row >= 0])) for row in starts.T]
+        return float(spearmanr(epochs, counts).statistic) if max(counts) > min(counts) else 0.0
+
+    return bootstrap(rank, basins.T, resamples=100, seed=seed)
+
+
+def judge_steady(epochs: Sequence[float], basins: np.ndarray) -> Verdict:
+    """Criterion: the rank correlation exceeds STEADY. Open with fewer than FEW_EPOCHS, or never FEW solutions."""
+    counts = [len(np.unique(row[row >= 0])) for row in basins]
+    if len(epochs) < _FEW_EPOCHS or max(counts) < _FEW:
+        return None
+    return steadiness(epochs, basins).above(_STEADY)
+
+
+def judge_many(sizes: Sequence[Sequence[int]]) -> Verdict:
+    """From how many starts each solution has, at the first and at the last epoch.
+
+    Criterion: there is a solution at first, and the ratio of their numbers at the end exceeds MANY; the error of a
+    number is the root of the number of solutions with one start.
+    """
+    if not sizes[0] or not sizes[-1]:
+        return None
+    first, last = (Measured(len(part), math.sqrt(sum(size == 1 for size in part))) for part in (sizes[0], sizes[-1]))
+    return last.minus(Measured(_MANY * first.value, _MANY * first.error)).above(0)
+
+
+def mean_free_energy(found: Landscape) -> Measured:
+    """The uniform average over the distinct solutions; of a single one without error."""
+    values = style.as_array(found.free_energy)
+    return mean(values) if len(values) > 1 else Measured(float(values[0]) if len(values) else math.nan)
+
+
+def judge_hump(epochs: Sequence[float], means: Sequence[Measured]) -> Verdict:
+    """Criterion: the highest mean free energy is in the first half of the training, more than RISE nats above the start
+    and above the end by more than DECLINE of that rise.
+    """
+    if len(means) < _FEW_EPOCHS or any(math.isnan(value.value) for value in means):
+        return None
+    top = max(range(len(means)), key=lambda k: means[k].value)
+    risen = means[top].minus(means[0])
+    if risen.above(_RISE) is not True:
+        return risen.above(_RISE)
+    early = epochs[top] <= epochs[-1] / 2
+    fallen = means[top].minus(means[-1]).above(_DECLINE * risen.value)
+    return every([early, fallen])
+
+
+def one_mode(values: np.ndarray, seed: int = 0) -> float:
+    """The probability that a density with one mode looks as uneven: Silverman's (1981) test with Gaussian kernels."""
+    spread = values.std()
+    if spread == 0:
+        return 1.0
+    points = (values - values.mean()) / spread
+    width = _critical_width(points)
+    draw = np.random.default_rng(seed)
+    uneven = 0
+    for _ in range(_RESAMPLES):
+        drawn = draw.choice(points, len(points)) + width * draw.normal(size=len(points))
+        drawn = drawn.mean() + (drawn - drawn.mean()) / math.sqrt(1 + width**2)
+        uneven += _modes(drawn, width) > 1
+    return (uneven + 1) / (_RESAMPLES + 1)
+
+
+def _critical_width(points: np.ndarray) -> float:
+    """The smallest width of the kernels with which the density of ``points`` of variance 1 has one mode."""
+    low, high = 0.0, 1.0
+    while _modes(points, high) > 1:
+        high *= 2
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _modes(points, middle) > 1 else (low, middle)
+    return high
+
+
+def _modes(points: np.ndarray, width: float) -> int:
+    grid = np.linspace(points.min() - 3 * width, points.max() + 3 * width, 512)
+    density = np.exp(-0.5 * ((grid[:, None] - points[None]) / width) ** 2).sum(1)
+    slope = np.sign(np.diff(density))
+    slope = slope[slope != 0]
+    return int(((slope[:-1] > 0) & (slope[1:] < 0)).sum())
+
+
+def judge_modes(chance: float, solutions: int) -> Verdict:
+    """Criterion: one mode has a probability of at most CHANCE. Where it has more, ENOUGH solutions refute the claim."""
+    if chance <= _CHANCE:
+        return True
+    return False if solutions >= _ENOUGH else None
+
+
+def judge_share(sizes: Sequence[int], starts: int, *, shorter: bool) -> Verdict:
+    """From how many starts each solution has.
+
+    Criterion: fewer than HEALTHY distinct solutions for each start, also if every start that did not converge had one
+    of its own. The error of their number is the root of the number of solutions with one start. The number grows with
+    training, so that a training that is ``shorter`` than the published one cannot show that it stays small.
+    """
+    if starts == 0:
+        return None
+    lost = starts - sum(sizes)
+    error = math.sqrt(sum(size == 1 for size in sizes)) / starts
+    verdict = Measured((len(sizes) + lost) / starts, error).below(HEALTHY)
+    if verdict is not True:
+        return False if Measured(len(sizes) / starts, error).above(HEALTHY) else None
+    return None if shorter else True
+
+
+# -- the picture ----------------------------------------------------------------------------------------------------
 
 
 def peaks(found: Landscape) -> np.ndarray:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -11,8 +14,9 @@ from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
 from ...analysis import Landscape
 from ...plots import style
+from ..judging import Measured, Verdict, explain, jackknife, open_not_false
 from ..record import Record
-from .fig5 import Along, explore
+from .fig5 import PUBLISHED, Along, explore, judge_many
 from .trained import Machines, on_machines
 
 DATASET = "binary-mnist"
@@ -20,6 +24,11 @@ _NEIGHBOURS = 5
 _PANELS = 8
 _SHUFFLES = 999
 _CHANCE = 0.01
+_SMOOTH = 0.3  # correlation of a free energy with those of the nearest solutions
+_ENOUGH = 50  # solutions
+_SEVERAL = 5  # solutions, for a mean correlation
+_CORRELATED = 0.7  # "highly correlated"
+_DIVERSE = 0.1  # by which the correlation has to fall
 
 
 @on_machines
@@ -36,16 +45,20 @@ def run(record: Record, trained: Machines) -> None:
             for (x, y), value, size in zip(plane, part.free_energy.tolist(), part.sizes.tolist(), strict=True)
         ],
     )
-    correlations = [correlation(part) for part in points]
     record.table(
         "spread",
         [
-            {"epoch": epoch, "solutions": len(part), "correlation": "" if np.isnan(value) else value}
-            for epoch, part, value in zip(along.epochs, points, correlations, strict=True)
+            {
+                "epoch": epoch,
+                "solutions": len(part),
+                "correlation": "" if math.isnan(found.value) else found.value,
+                "standard_error": "" if math.isnan(found.error) else found.error,
+            }
+            for epoch, part, found in zip(along.epochs, points, map(correlation, points), strict=True)
         ],
     )
     record.figure("fig6", _figure(along, places))
-    _claims(record, along, points, correlations)
+    _claims(record, along, points, trained.difference(DATASET, PUBLISHED[DATASET]))
 
 
 def states(found: Landscape) -> np.ndarray:
@@ -68,12 +81,17 @@ def embed(fitted: np.ndarray, points: list[np.ndarray]) -> list[np.ndarray]:
     return [isomap.transform(part) if len(part) else np.empty((0, 2)) for part in points]
 
 
-def correlation(points: np.ndarray) -> float:
-    """The mean correlation of two solutions; NaN where there is one alone."""
+def correlation(points: np.ndarray) -> Measured:
+    """The mean correlation of two solutions, the error by leaving each of them out; NaN where there is one alone."""
     if len(points) < 2:
-        return float("nan")
+        return Measured(math.nan, math.nan)
     matrix = np.corrcoef(points)
-    return float((matrix.sum() - np.trace(matrix)) / (len(matrix) * (len(matrix) - 1)))
+    n, total = len(matrix), matrix.sum() - np.trace(matrix)
+    value = total / (n * (n - 1))
+    if n == 2:
+        return Measured(float(value), math.nan)
+    without = (total - 2 * (matrix.sum(0) - np.diag(matrix))) / ((n - 1) * (n - 2))
+    return jackknife(float(value), without)
 
 
 def smoothness(points: np.ndarray, values: np.ndarray, seed: int = 0) -> tuple[float, float]:
@@ -88,7 +106,10 @@ def smoothness(points: np.ndarray, values: np.ndarray, seed: int = 0) -> tuple[f
     return own, (beyond + 1) / (_SHUFFLES + 1)
 
 
-def _claims(record: Record, along: Along, points: list[np.ndarray], correlations: list[float]) -> None:
+# -- verdicts -------------------------------------------------------------------------------------------------------
+
+
+def _claims(record: Record, along: Along, points: list[np.ndarray], difference: str) -> None:
     last = along.found[-1]
     if len(last) > 2 * _NEIGHBOURS:
         own, chance = smoothness(points[-1], style.as_array(last.free_energy))
@@ -96,21 +117,63 @@ def _claims(record: Record, along: Along, points: list[np.ndarray], correlations
             f"the free energy of a solution correlates by {own:.2f} with the mean of its {_NEIGHBOURS} nearest, "
             f"by chance as much in {chance:.3f} of the cases ({len(last)} solutions)"
         )
-        holds: bool | None = chance <= _CHANCE
+        holds = judge_smooth(own, chance, len(last))
     else:
         measured, holds = f"{len(last)} solutions", None
-    record.claim("free energies are not random over the solutions but go with their location", measured, holds)
+    record.claim(
+        "free energies are not random over the solutions but go with their location",
+        explain(measured, holds, difference),
+        holds,
+    )
+    holds = open_not_false(difference, judge_many([part.sizes.tolist() for part in along.found]))
     record.claim(
         "the solutions progress from few to many",
-        ", ".join(f"{n} at epoch {epoch}" for epoch, n in zip(along.epochs, along.counts, strict=True)),
-        along.counts[0] <= along.counts[-1] / 10,
+        explain(
+            ", ".join(f"{n} at epoch {epoch}" for epoch, n in zip(along.epochs, along.counts, strict=True)),
+            holds,
+            difference,
+        ),
+        holds,
     )
-    several = [(epoch, value) for epoch, value in zip(along.epochs, correlations, strict=True) if not np.isnan(value)]
+    several = [(e, correlation(part)) for e, part in zip(along.epochs, points, strict=True) if len(part) >= _SEVERAL]
+    values = [value for _, value in several]
     record.claim(
-        "they start from a highly correlated state and then diversify",
-        "mean correlation of two solutions: " + ", ".join(f"{value:.2f} at epoch {epoch}" for epoch, value in several),
-        several[-1][1] < several[0][1] if len(several) > 1 else None,
+        "the solutions start from a highly correlated state",
+        "mean correlation of two solutions: "
+        + (f"{values[0]:.2f} at epoch {several[0][0]}, the first with {_SEVERAL}" if several else "too few solutions"),
+        judge_correlated(values),
     )
+    holds = open_not_false(difference, judge_diversify(values))
+    record.claim(
+        "and then diversify",
+        explain(
+            "mean correlation of two solutions: "
+            + (", ".join(f"{value:.2f} at epoch {epoch}" for epoch, value in several) or "too few solutions"),
+            holds,
+            difference,
+        ),
+        holds,
+    )
+
+
+def judge_smooth(own: float, chance: float, solutions: int) -> Verdict:
+    """Criterion: the correlation with the neighbors exceeds SMOOTH and comes by chance in at most CHANCE of the cases.
+
+    With fewer than ENOUGH solutions a failure is open.
+    """
+    if own > _SMOOTH and chance <= _CHANCE:
+        return True
+    return False if solutions >= _ENOUGH else None
+
+
+def judge_correlated(values: Sequence[Measured]) -> Verdict:
+    """Criterion: at the first epoch with SEVERAL solutions, their mean correlation exceeds CORRELATED."""
+    return values[0].above(_CORRELATED) if values else None
+
+
+def judge_diversify(values: Sequence[Measured]) -> Verdict:
+    """Criterion: the mean correlation of two solutions falls from the first epoch to the last by more than DIVERSE."""
+    return values[0].minus(values[-1]).above(_DIVERSE) if len(values) > 1 else None
 
 
 def _figure(along: Along, places: list[np.ndarray]) -> Figure:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +15,9 @@ from torch import Tensor
 
 from ...analysis import Landscape, landscape
 from ...plots import mosaic, style
+from ..judging import Measured, Verdict, bootstrap, every, explain, open_not_false
 from ..record import Record
+from .fig5 import judge_many
 from .fig6 import embed
 from .trained import DATASETS, Machines, on_machines
 
@@ -24,6 +28,9 @@ COLOURS = (style.ACCENT, style.SECOND, "#4f8f4a")
 _PANELS = 4  # epochs; 1, 3, 25 and 100 in the paper
 _TILES = 8  # solutions shown below each panel
 _SPREAD = 0.5  # of that of the rows
+_SEVERAL = 20  # solutions, for statements about where they are
+_DENSE = 0.9  # times the distance of the mean of the rows
+_ALIKE = 0.1  # by which rows of one basin are of one class more often
 _SHUFFLES = 999
 _CHANCE = 0.01
 
@@ -85,51 +92,107 @@ def _starts(trained: Machines, dataset: str) -> tuple[Tensor, Tensor | None]:
     return rows[own], labels[own]
 
 
+# -- verdicts -------------------------------------------------------------------------------------------------------
+
+
 def _claims(record: Record, trained: Machines, dataset: str, own: Explored) -> None:
-    counts = [len(part) for part in own.found]
-    record.claim(
-        f"{dataset}: the solutions grow from few to many",
-        ", ".join(f"{n} at epoch {epoch}" for epoch, n in zip(own.epochs, counts, strict=True)),
-        counts[-1] >= 10 * counts[0],
+    difference = trained.difference(dataset, PUBLISHED[dataset])
+
+    def claim(claimed: str, measured: str, verdict: Verdict) -> None:
+        holds = open_not_false(difference, verdict)
+        record.claim(f"{dataset}: {claimed}", explain(measured, holds, difference), holds)
+
+    claim(
+        "the solutions grow from few to many",
+        ", ".join(f"{len(part)} at epoch {epoch}" for epoch, part in zip(own.epochs, own.found, strict=True)),
+        judge_many([part.sizes.tolist() for part in own.found]),
     )
-    spread = [float(np.sqrt(part.var(0).sum() / own.plane.var(0).sum())) if len(part) else 0.0 for part in own.places]
-    record.claim(
-        f"{dataset}: they keep a spread distribution over the data",
-        "standard deviation in the plane, that of the rows as one: "
-        + ", ".join(f"{value:.2f} at epoch {epoch}" for epoch, value in zip(own.epochs, spread, strict=True)),
-        spread[-1] >= _SPREAD,
+    spreads = {
+        epoch: spread(part, own.plane)
+        for epoch, part in zip(own.epochs, own.places, strict=True)
+        if len(part) >= _SEVERAL
+    }
+    claim(
+        "they keep a spread distribution over the data",
+        f"standard deviation in the plane, that of the rows as one, with {_SEVERAL} solutions or more: "
+        + (", ".join(f"{value:.2f} at epoch {epoch}" for epoch, value in spreads.items()) or "no such epoch"),
+        judge_spread(list(spreads.values())),
     )
-    data = own.rows.double().cpu().numpy()
-    points = own.found[-1].solutions.magnetisations[0].flatten(1).double().cpu().numpy()
-    tree = NearestNeighbors(n_neighbors=2).fit(data)
-    between = float(np.median(tree.kneighbors(data)[0][:, 1]))
-    away = float(np.median(tree.kneighbors(points)[0][:, 0])) if len(points) else float("nan")
-    record.claim(
-        f"{dataset}: they lie within dense regions of the data",
-        f"the median solution is {away:.2f} from the nearest row; rows are {between:.2f} from each other",
-        away <= between,
+    near = Nearness.of(own.found[-1].solutions.magnetisations[0], own.rows)
+    claim(
+        "they lie within dense regions of the data",
+        f"{len(near.solutions)} solutions; the median one is {median(near.solutions):.2f} from the nearest row; "
+        f"rows are {median(near.rows):.2f} from each other, their mean is {near.center:.2f} from the nearest",
+        judge_dense(near),
     )
     if own.labels is None:
         return
-    share, chance = likeness(own.found[-1].basin, own.labels, trained.seed)
-    base = _same_class(torch.zeros_like(own.labels), own.labels)
-    record.claim(
-        f"{dataset}: solutions are attractors that gather rows alike",
+    share, base, chance = likeness(own.found[-1].basin, own.labels, trained.seed)
+    claim(
+        "solutions are attractors that gather rows alike",
         f"two rows of one basin are of one class in {share:.0%} of the cases, any two rows in {base:.0%}; "
         f"by chance as often in {chance:.3f} of shuffles",
-        chance <= _CHANCE,
+        judge_alike(share, base, chance),
     )
 
 
-def likeness(basin: Tensor, labels: Tensor, seed: int = 0) -> tuple[float, float]:
-    """How often two starts of one basin are of one class, and how often shuffled labels do as well."""
+def median(values: np.ndarray) -> Measured:
+    """With the error from drawing the values again."""
+    return bootstrap(np.median, values) if len(values) else Measured(math.nan, math.nan)
+
+
+def spread(places: np.ndarray, plane: np.ndarray) -> Measured:
+    """The standard deviation of solutions (n, 2) in units of that of the rows (m, 2)."""
+    return bootstrap(lambda x: float(np.sqrt(x.var(0).sum() / plane.var(0).sum())), places)
+
+
+def judge_spread(values: Sequence[Measured]) -> Verdict:
+    """Criterion: at every epoch with SEVERAL solutions their spread exceeds SPREAD of that of the rows."""
+    return every(value.above(_SPREAD) for value in values)
+
+
+@dataclass(frozen=True)
+class Nearness:
+    """Distances to the nearest row: of every solution, of every row from another, and of the mean of the rows."""
+
+    solutions: np.ndarray
+    rows: np.ndarray
+    center: float
+
+    @staticmethod
+    def of(points: Tensor, rows: Tensor) -> Nearness:
+        data, own = (x.flatten(1).double().cpu().numpy() for x in (rows, points))
+        tree = NearestNeighbors(n_neighbors=2).fit(data)
+        away = tree.kneighbors(own)[0][:, 0] if len(own) else np.empty(0)
+        return Nearness(away, tree.kneighbors(data)[0][:, 1], float(tree.kneighbors(data.mean(0)[None])[0][0, 0]))
+
+
+def judge_dense(near: Nearness) -> Verdict:
+    """Criterion: the median solution is nearer to a row than rows are to each other, and nearer than DENSE times the
+    distance of the mean of all rows, which is a smooth picture near to many of them without being where they are
+    dense. Open with fewer than SEVERAL solutions."""
+    if len(near.solutions) < _SEVERAL:
+        return None
+    away = median(near.solutions)
+    return every([away.minus(median(near.rows)).below(0), away.below(_DENSE * near.center)])
+
+
+def judge_alike(share: float, base: float, chance: float) -> Verdict:
+    """Criterion: two rows of a basin are of one class more often than any two, by more than ALIKE, and by chance as
+    often in at most CHANCE of the shuffles. Open where no two rows share a basin."""
+    return None if math.isnan(share) else share - base > _ALIKE and chance <= _CHANCE
+
+
+def likeness(basin: Tensor, labels: Tensor, seed: int = 0) -> tuple[float, float, float]:
+    """How often two starts of one basin are of one class, how often any two are, and how often shuffled labels do as
+    well as the basins; of the starts that converged."""
     reached = basin >= 0
     basin, labels = basin[reached], labels[reached]
-    own = _same_class(basin, labels)
+    own, base = _same_class(basin, labels), _same_class(torch.zeros_like(basin), labels)
     generator = torch.Generator().manual_seed(seed)
     shuffled = (labels[torch.randperm(len(labels), generator=generator)] for _ in range(_SHUFFLES))
     beyond = sum(not _same_class(basin, other) < own for other in shuffled)
-    return own, (beyond + 1) / (_SHUFFLES + 1)
+    return own, base, (beyond + 1) / (_SHUFFLES + 1)
 
 
 def _same_class(basin: Tensor, labels: Tensor) -> float:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
+from ..judging import every
 from ..record import Record
-from .fig3 import measure
+from .scored import judge_rise, measure, rise
 from .trained import DATASETS, SETTINGS, Machines, on_machines
 
 
@@ -46,14 +45,14 @@ def _trained(record: Record, trained: Machines, dataset: str) -> list[dict[str, 
     rows = []
     for size in trained.sizes(dataset):
         kept = trained.along(dataset, size)
-        start, end = (measure(epoch, machine, probes) for epoch, machine in (kept[0], kept[-1]))
+        start, end = (measure(epoch, machine, probes, probes)[0] for epoch, machine in (kept[0], kept[-1]))
         finite = all(bool(p.isfinite().all()) for _, machine in kept for p in machine.parameters())
-        change = (end.value - start.value) / math.hypot(start.error, end.error)
         record.claim(
             f"{dataset}, N_h = {size}: these settings raise the TAP log-likelihood and all stays finite",
-            f"{start.value:.4f} to {end.value:.4f} nats a unit, {change:+.0f} standard errors; {end.converged:.0%} of "
-            f"the starts converge; parameters {'finite' if finite else 'not finite'} at all {len(kept)} kept epochs",
-            finite and end.value > start.value,
+            f"{start.value:.4f} to {end.value:.4f} nats a unit, a rise of {rise([start, end]):.4f}; "
+            f"{end.converged:.0%} of the starts converge; "
+            f"parameters {'finite' if finite else 'not finite'} at all {len(kept)} kept epochs",
+            every([finite, judge_rise([start, end])]),
         )
         rows.append({
             "dataset": dataset,

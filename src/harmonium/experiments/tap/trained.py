@@ -165,6 +165,32 @@ class Machines:
             return rows[:limit], labels[:limit]
         return datasets.load(source, split=split, binarise=binarise)[:limit], None
 
+    def difference(self, dataset: str, *published: int) -> str:
+        """How the machines differ from those of Table I, in words, where any of this could change a verdict.
+
+        Empty where training is as published and there is a machine of each of the ``published`` sizes.
+        """
+        own, full, found = self.settings(dataset), SETTINGS["full"][dataset], []
+        if self.data:
+            found.append(f"images of {self.data}")
+        missing = [size for size in published if size not in self.sizes(dataset)]
+        if missing:
+            found.append(f"no machine of {', '.join(map(str, missing))} hidden units")
+        rows, epochs = len(self.rows(dataset)), self.epochs(dataset)
+        whole = datasets.info(self.source(dataset)).splits["train"]
+        if (rows, epochs, own.batch) != (whole, full.epochs, full.batch):
+            updates, wanted = (
+                n * -(-r // m) for n, r, m in ((epochs, rows, own.batch), (full.epochs, whole, full.batch))
+            )
+            found.append(f"{updates} updates from {rows} images instead of {wanted} from {whole}")
+        if own.rate != full.rate:
+            found.append(f"learning rate {_range(own.rate)} instead of {_range(full.rate)}")
+        if (own.iterations, own.tolerance) != (full.iterations, full.tolerance):
+            found.append(f"{own.iterations} iterations a step instead of up to {full.iterations}")
+        if own.centred != full.centred:
+            found.append("centered gradients")
+        return ", ".join(found)
+
     # -- machines -------------------------------------------------------------------------------------------
 
     def sizes(self, dataset: str) -> tuple[int, ...]:
@@ -245,6 +271,11 @@ class Machines:
             result = fit(machine, self.rows(dataset), run=run, resume=known, seed=self.seed, **options)
             self._done[key] = machine, result.history
         return self._done[key]
+
+
+def _range(rate: tuple[float, float]) -> str:
+    first, last = rate
+    return f"{first:g}" if first == last else f"{first:g} to {last:g}"
 
 
 #: makes an experiment of a function of a record and machines
