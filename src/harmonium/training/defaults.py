@@ -15,7 +15,7 @@ from ..units import Unit
 
 #: of a Newton step along the direction of largest curvature; less next to unbounded units, whose variance grows with
 #: the weights, and least next to those with a factorial tail, where it grows exponentially
-_STEP, _GAUSSIAN_STEP, _FACTORIAL_STEP = 0.1, 0.03, 0.01
+_STEP, _GAUSSIAN_STEP, _FACTORIAL_STEP = 0.05, 0.03, 0.01
 _LARGEST = 0.5
 _FEWEST_EPOCHS, _MOST_EPOCHS, _FEWEST_UPDATES = 10, 1000, 2000
 _DRAWS = 1000
