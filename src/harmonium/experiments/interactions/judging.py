@@ -12,7 +12,7 @@ a tensor (1 + blocks,), its value with all units first, so that differences and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -95,6 +95,46 @@ def unlikely(p_value: float, more_than_chance: bool) -> Verdict:
     if not more_than_chance:
         return False
     return True if p_value < UNLIKELY else None
+
+
+def wilson(hits: int, n: int) -> tuple[float, float]:
+    """The interval of three standard errors about a share of ``hits`` in ``n``, after Wilson (1927).
+
+    >>> low, high = wilson(12, 15)
+    >>> 0.3 < low < 0.8 < high < 1
+    True
+    """
+    if n < 1:
+        return 0.0, 1.0
+    share, square = hits / n, ERRORS**2 / n
+    middle = (share + square / 2) / (1 + square)
+    half = math.sqrt(share * (1 - share) * square + square**2 / 4) / (1 + square)
+    return middle - half, middle + half
+
+
+def share_above(hits: int, n: int, bound: float) -> Verdict:
+    """Whether a share of ``hits`` in ``n`` is above ``bound``, by its interval of three standard errors.
+
+    >>> share_above(12, 15, 0.3), share_above(2, 100, 0.3), share_above(5, 15, 0.3)
+    (True, False, None)
+    """
+    low, high = wilson(hits, n)
+    return True if low > bound else False if high < bound else None
+
+
+def averaged(repeats: Sequence[Measured]) -> Measured:
+    """The mean over trainings that differ in their seeds, judged on the same data.
+
+    The error of the data does not shrink with the number of trainings; their own spread does, and is added to it. Of
+    one training the spread is not known and left out.
+
+    >>> averaged([Measured(1.0, 0.3), Measured(3.0, 0.3)])
+    Measured(value=2.0, error=1.044...)
+    """
+    values = torch.tensor([x.value for x in repeats], dtype=torch.float64)
+    own = sum(x.error for x in repeats) / len(repeats)
+    spread = float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return Measured(float(values.mean()), math.hypot(own, spread))
 
 
 def claim(record: Record, claimed: str, measured: str, holds: Verdict, differs: str = "") -> None:

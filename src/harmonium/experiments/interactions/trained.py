@@ -222,7 +222,10 @@ class Machines:
         generator = noise.generator(self.seed)
         values = [
             torch.cat(
-                [pseudo_log_likelihood(rbm, part, exact=False, generator=generator).double() for part in rows.split(1000)]
+                [
+                    pseudo_log_likelihood(rbm, part, exact=False, generator=generator).double()
+                    for part in rows.split(1000)
+                ]
             )
             for _ in range(repeats)
         ]
