@@ -197,9 +197,9 @@ def claim_agreement(record: Record, name: str, counted: Counted, control: int) -
 class Typical:
     """Random machines of a kind: mean and standard error over machines.
 
-    ``factor`` is that of the decay of strengths from one order to the next, from order 2 on; ``missed`` is the share
-    of the multi-information that the nearest pairwise model misses, ``truncated`` the same for the machine's own fields
-    and couplings.
+    ``factor`` is that of the decay of strengths from one order to the next, from order 2 on; ``missed`` is ln of the
+    share of the multi-information that the nearest pairwise model misses, ``truncated`` the same for the machine's own
+    fields and couplings. Shares range over decades, from one machine to another, hence the logarithms.
     """
 
     factor: Measured
@@ -208,7 +208,7 @@ class Typical:
 
     def row(self) -> dict[str, float]:
         """The columns of a table."""
-        columns = {"factor": self.factor, "missed": self.missed, "truncated": self.truncated}
+        columns = {"factor": self.factor, "ln_missed": self.missed, "ln_truncated": self.truncated}
         return {key: v for n, x in columns.items() for key, v in ((n, x.value), (f"{n}_se", x.error))}
 
 
@@ -222,8 +222,23 @@ def typical(machine: Callable[[int], RBM], seeds: Sequence[int]) -> Typical:
         log_p = model.distribution()[1]
         information = multi_information(model, log_p)
         missed = best_pairwise(model, log_p), truncated_distance(model, log_p, 2)
-        rows.append((decay_factor(strengths(model)), *(part / information for part in missed)))
+        rows.append((decay_factor(strengths(model)), *(log_share(part, information) for part in missed)))
     return Typical(*(mean(column) for column in zip(*rows, strict=True)))
+
+
+def log_share(part: float, whole: float) -> float:
+    """ln(part/whole); of what is zero within rounding the logarithm of 10⁻¹²."""
+    return math.log(max(part / whole, 1e-12))
+
+
+def share_words(log_share: Measured) -> str:
+    """A typical share and its interval of one standard error.
+
+    >>> share_words(Measured(math.log(0.1), 0.5))
+    '10 % (6.1 to 16 %)'
+    """
+    low, middle, high = (100 * math.exp(log_share.value + k * log_share.error) for k in (-1, 0, 1))
+    return f"{middle:.2g} % ({low:.2g} to {high:.2g} %)"
 
 
 def mean(values: Sequence[float]) -> Measured:
@@ -250,13 +265,21 @@ def judge_rapid(factor: Measured) -> Verdict:
 
 
 def judge_pairwise(missed: Measured) -> Verdict:
-    """A pairwise model represents a machine very well: it misses less than a tenth of the multi-information."""
-    return below(missed, PAIRWISE)
+    """A pairwise model represents a machine very well: it misses less than a tenth of the multi-information.
+
+    Args:
+        missed: ln of the share that is missed.
+    """
+    return below(missed, math.log(PAIRWISE))
 
 
 def judge_higher(missed: Measured) -> Verdict:
-    """Higher orders are relevant: no pairwise model comes within a tenth of the multi-information."""
-    return above(missed, PAIRWISE)
+    """Higher orders are relevant: every pairwise model misses more than a tenth of the multi-information.
+
+    Args:
+        missed: ln of the share that the nearest one misses.
+    """
+    return above(missed, math.log(PAIRWISE))
 
 
 def moebius(rbm: RBM) -> dict[int, float]:

@@ -58,7 +58,7 @@ def run(
         ):
             record.claim(
                 f"{name}: very well represented by a pairwise model, taken as {words}",
-                f"which misses {brief(missed)} of the multi-information, in {machines} random machines",
+                f"which misses {counting.share_words(missed)} of the multi-information, in {machines} random machines",
                 counting.judge_pairwise(missed),
             )
     record.figure("fig3", draw(found))

@@ -37,7 +37,7 @@ def run(
         # The complement of what figure 3 says of weak machines, by the same numbers and margins.
         record.claim(
             f"{name}: relevant interactions of higher order",
-            f"the nearest pairwise model misses {brief(row.missed)} of the multi-information, "
+            f"the nearest pairwise model misses {counting.share_words(row.missed)} of the multi-information, "
             f"in {machines} random machines",
             counting.judge_higher(row.missed),
         )
