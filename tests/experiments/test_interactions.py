@@ -163,6 +163,7 @@ def test_published_settings_leave_nothing_open(tmp_path):
     assert trained.Machines(record, "full").differs(50, 400, 1200) == ""
     assert "rows" in trained.Machines(record, "full", rows=100).differs(trained_out=False)
     assert "10 epochs" in trained.Machines(record, "quick").differs(100)
+    assert "every 5 epochs" in trained.Machines(record, "quick", epochs=500).differs(100)
     assert trained.Machines(record, "quick").differs(100, trained_out=False) == ""
 
 

@@ -127,6 +127,8 @@ class Machines:
             found.append(f"{self.limit} rows instead of all")
         if trained_out and self.epochs < published.epochs:
             found.append(f"{self.epochs} epochs instead of {published.epochs}")
+        elif trained_out and self.every != published.every:
+            found.append(f"k grows every {self.every} epochs instead of {published.every}")
         missing = [str(size) for size in sizes if size not in self.sizes]
         if missing:
             found.append(f"no machines of {', '.join(missing)} hidden units")
