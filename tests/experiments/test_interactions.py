@@ -385,6 +385,20 @@ def test_figures_3_and_4_are_told_apart():
     assert strong.missed.value > weak.missed.value + log(10)
 
 
+def test_frozen_machines_are_left_out():
+    """Exponential units with strong weights may put all probability on one state, where shares have no meaning."""
+
+    def make(seed: int) -> hm.RBM:
+        rbm = fig3.machine("Step", seed, visible=4, hidden=3)
+        if seed == 1:
+            rbm.visible.bias.data += 20
+        return rbm
+
+    assert counting.typical(make, range(3)).machines == 2
+    assert counting.judge_pairwise(counting.typical(make, [1]).missed) is None
+    assert counting.judge_pairwise(counting.typical(make, [0]).missed) is None  # one machine has no spread
+
+
 def test_large_negative_fields_of_no_pixel_are_open(tmp_path, monkeypatch):
     some = machines(tmp_path)
     monkeypatch.setattr(fig7, "_NEGATIVE", -1e6)

@@ -41,7 +41,9 @@ RAPID = 0.5
 #: share of the multi-information that a pairwise model may miss and still represent a machine "very well"
 PAIRWISE = 0.1
 #: random machines over which decay and distance to pairwise models are averaged
-MACHINES = 20
+MACHINES = 50
+#: probability of a single state above which a machine is frozen: there is no distribution left to represent
+FROZEN = 0.99
 _FEWEST = 5.0  # expected visits of a cell of χ²
 _SMALLEST_PARTS = 25_600  # chains that run side by side
 
@@ -195,13 +197,14 @@ def claim_agreement(record: Record, name: str, counted: Counted, control: int) -
 
 @dataclass(frozen=True)
 class Typical:
-    """Random machines of a kind: mean and standard error over machines.
+    """Random machines of a kind: mean and standard error over ``machines`` that are not frozen in a single state.
 
     ``factor`` is that of the decay of strengths from one order to the next, from order 2 on; ``missed`` is ln of the
     share of the multi-information that the nearest pairwise model misses, ``truncated`` the same for the machine's own
     fields and couplings. Shares range over decades, from one machine to another, hence the logarithms.
     """
 
+    machines: int
     factor: Measured
     missed: Measured
     truncated: Measured
@@ -209,7 +212,8 @@ class Typical:
     def row(self) -> dict[str, float]:
         """The columns of a table."""
         columns = {"factor": self.factor, "ln_missed": self.missed, "ln_truncated": self.truncated}
-        return {key: v for n, x in columns.items() for key, v in ((n, x.value), (f"{n}_se", x.error))}
+        pairs = {key: v for n, x in columns.items() for key, v in ((n, x.value), (f"{n}_se", x.error))}
+        return {"machines": self.machines, **pairs}
 
 
 @torch.no_grad()
@@ -220,10 +224,13 @@ def typical(machine: Callable[[int], RBM], seeds: Sequence[int]) -> Typical:
         rbm = machine(seed)
         model = InteractionModel.from_rbm(rbm, max_order=rbm.visible.size)
         log_p = model.distribution()[1]
+        if log_p.max() > math.log(FROZEN):
+            continue
         information = multi_information(model, log_p)
         missed = best_pairwise(model, log_p), truncated_distance(model, log_p, 2)
         rows.append((decay_factor(strengths(model)), *(log_share(part, information) for part in missed)))
-    return Typical(*(mean(column) for column in zip(*rows, strict=True)))
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    return Typical(len(rows), *(mean(column) for column in columns))
 
 
 def log_share(part: float, whole: float) -> float:
@@ -242,7 +249,9 @@ def share_words(log_share: Measured) -> str:
 
 
 def mean(values: Sequence[float]) -> Measured:
-    """The mean and its standard error; that of one value is infinite."""
+    """The mean and its standard error; that of one value is infinite, and there is none of no value."""
+    if not values:
+        return Measured(math.nan, math.inf)
     found = np.array(values)
     error = found.std(ddof=1) / math.sqrt(len(found)) if len(found) > 1 else math.inf
     return Measured(float(found.mean()), float(error))

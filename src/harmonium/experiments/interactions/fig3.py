@@ -45,11 +45,11 @@ def run(
         name: counting.typical(lambda k, name=name: machine(name, k), seeds(seed, machines))  # type: ignore[misc]
         for name in counting.NONLINEAR
     }
-    record.table("typical", [{"machine": name, "machines": machines, **row.row()} for name, row in typical.items()])
+    record.table("typical", [{"machine": name, **row.row()} for name, row in typical.items()])
     for name, row in typical.items():
         record.claim(
             f"{name}: the strength of interactions decays rapidly with their order",
-            f"×{brief(row.factor)} an order, from order 2 on, in {machines} random machines",
+            f"×{brief(row.factor)} an order, from order 2 on, in {row.machines} random machines",
             counting.judge_rapid(row.factor),
         )
         for words, missed in (
@@ -58,7 +58,7 @@ def run(
         ):
             record.claim(
                 f"{name}: very well represented by a pairwise model, taken as {words}",
-                f"which misses {counting.share_words(missed)} of the multi-information, in {machines} random machines",
+                f"which misses {counting.share_words(missed)} of the multi-information, in {row.machines} random machines",
                 counting.judge_pairwise(missed),
             )
     record.figure("fig3", draw(found))

@@ -30,7 +30,7 @@ def run(
         name: counting.typical(lambda k, name=name: machine(name, k), fig3.seeds(seed, machines))  # type: ignore[misc]
         for name in found
     }
-    record.table("typical", [{"machine": name, "machines": machines, **row.row()} for name, row in typical.items()])
+    record.table("typical", [{"machine": name, **row.row()} for name, row in typical.items()])
     for name, counted in found.items():
         counting.claim_agreement(record, name, counted, control=2)
         row = typical[name]
@@ -38,12 +38,12 @@ def run(
         record.claim(
             f"{name}: relevant interactions of higher order",
             f"the nearest pairwise model misses {counting.share_words(row.missed)} of the multi-information, "
-            f"in {machines} random machines",
+            f"in {row.machines} random machines",
             counting.judge_higher(row.missed),
         )
         record.claim(
             f"{name}: the hierarchy of orders of figure 3 disappears",
-            f"×{brief(row.factor)} an order, from order 2 on, in {machines} random machines",
+            f"×{brief(row.factor)} an order, from order 2 on, in {row.machines} random machines",
             negate(counting.judge_rapid(row.factor)),
         )
     record.figure("fig4", fig3.draw(found))
