@@ -58,7 +58,7 @@ def run(
         ):
             record.claim(
                 f"{name}: very well represented by a pairwise model, taken as {words}",
-                f"which misses {counting.share_words(missed)} of the multi-information, in {row.machines} random machines",
+                f"misses {counting.share_words(missed)} of the multi-information, in {row.machines} random machines",
                 counting.judge_pairwise(missed),
             )
     record.figure("fig3", draw(found))
