@@ -160,7 +160,7 @@ def _claims(
             "correlation of fields less that of couplings: "
             + "; ".join(f"{a}, M = {m} {brief(measured(gain))}" for (a, m), gain in gains.items()),
             judge_better(map(measured, gains.values())),
-            trained.differs(50, 400, trained_out=False),
+            trained.differs(50, 400, 1200),
         )
 
 

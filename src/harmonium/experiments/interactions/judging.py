@@ -143,8 +143,10 @@ def claim(record: Record, claimed: str, measured: str, holds: Verdict, differs: 
     What the criterion says of the machines at hand is then part of the measurement.
     """
     if differs:
-        outcome = {True: "meet", False: "do not meet", None: "do not decide"}[holds]
-        measured, holds = f"{measured} (open: {differs}; these machines {outcome} the criterion)", None
+        outcome = {True: "meet the criterion", False: "do not meet the criterion", None: "are too near it to tell"}[
+            holds
+        ]
+        measured, holds = f"{measured} (open: {differs}; these machines {outcome})", None
     record.claim(claimed, measured, holds)
 
 
