@@ -321,14 +321,14 @@ def _reliability(record: Record, trained: Machines, activation: str) -> None:
         "the error reaches the interaction itself at about the order ln 2/ln(1 + δw/w), about 7 for δw/w = 10 %",
         f"{place}: "
         + "; ".join(
-            f"reached {_at(reached)}, implied by the couplings {brief(measured(implied))}"
-            for reached, implied in limits
+            f"{_reached(reached)}, implied by the couplings {brief(measured(implied))}" for reached, implied in limits
         ),
         judge_around(measured((reached / implied).log()) for reached, implied in limits),
         differs,
     )
 
 
-def _at(order: Tensor) -> str:
-    value = float(order[0])
-    return f"not up to order {FURTHER[-1]}" if math.isnan(value) else f"at order {brief(measured(order))}"
+def _reached(order: Tensor) -> str:
+    if math.isnan(float(order[0])):
+        return f"not reached up to order {FURTHER[-1]}"
+    return f"reached at order {brief(measured(order))}"

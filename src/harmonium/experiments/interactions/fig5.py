@@ -289,7 +289,9 @@ def _figure(
             likelihood.vlines(trained.sizes, *ends, color=colour)
         curve.set(xlabel="epoch", ylabel="nats a row")
         curve.set_title("test pseudo-likelihood")
-        curve.legend(fontsize=6.5)
+        low, high = curve.get_ylim()
+        curve.set_ylim(low - 0.4 * (high - low), high)  # room for the legend
+        curve.legend(fontsize=6.5, ncols=2, loc="lower right")
         _by_size(pseudo, "test pseudo-likelihood")
         _by_size(likelihood, "test likelihood")
         pseudo.legend(fontsize=8)

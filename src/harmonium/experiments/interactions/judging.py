@@ -230,10 +230,10 @@ class Scatter:
 def brief(x: Measured, digits: int = 2) -> str:
     """A value with its error in few digits.
 
-    >>> brief(Measured(0.8123, 0.0131)), brief(Measured(12.345, 0.5))
-    ('0.812 ± 0.013', '12.35 ± 0.50')
+    >>> brief(Measured(0.8123, 0.0131)), brief(Measured(12.345, 0.5)), brief(Measured(-116.55, math.inf))
+    ('0.812 ± 0.013', '12.35 ± 0.50', '-116.5 ± ∞')
     """
     if not math.isfinite(x.error) or x.error <= 0:
-        return f"{x.value:.{digits + 1}g}"
+        return f"{x.value:.4g}" + (" ± ∞" if x.error == math.inf else "")
     places = max(0, digits - 1 - math.floor(math.log10(x.error)))
     return f"{x.value:.{places}f} ± {x.error:.{places}f}"
