@@ -243,9 +243,12 @@ def share_words(log_share: Measured) -> str:
 
     >>> share_words(Measured(math.log(0.1), 0.5))
     '10 % (6.1 to 16 %)'
+    >>> share_words(Measured(math.log(1.2), 0.1))
+    '120 % (109 to 133 %)'
     """
-    low, middle, high = (100 * math.exp(log_share.value + k * log_share.error) for k in (-1, 0, 1))
-    return f"{middle:.2g} % ({low:.2g} to {high:.2g} %)"
+    shares = (100 * math.exp(log_share.value + k * log_share.error) for k in (-1, 0, 1))
+    low, middle, high = (f"{x:.2g}" if x < 99.5 else f"{x:.0f}" for x in shares)
+    return f"{middle} % ({low} to {high} %)"
 
 
 def mean(values: Sequence[float]) -> Measured:
