@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import pytest
@@ -9,8 +10,9 @@ import torch
 from record_helpers import check_left_behind
 
 import harmonium as hm
+from harmonium.evaluation import Measured
 from harmonium.experiments import Record
-from harmonium.experiments.interactions import proteins, spikes
+from harmonium.experiments.interactions import judging, proteins, spikes
 
 
 def alignment(n: int, sites: int, letters: int, seed: int) -> torch.Tensor:
@@ -21,8 +23,8 @@ def alignment(n: int, sites: int, letters: int, seed: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("module", "name", "options"),
     [
-        (proteins, "protein-ww", {"size": 3, "epochs": 1, "rows": 200}),
-        (spikes, "spikes-15", {"data": "spikes-15", "epochs": 1, "rows": 300, "sweeps": 2}),
+        (proteins, "protein-ww", {"size": 3, "epochs": 1, "rows": 200, "seeds": 2}),
+        (spikes, "spikes-15", {"data": "spikes-15", "epochs": 1, "rows": 300, "sweeps": 2, "seeds": 2}),
     ],
 )
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotMixed")
@@ -124,6 +126,71 @@ def test_ranking():
     assert proteins.Ranking.of(score, near).words(1) == "4–22*"
 
 
+def test_average_precision():
+    """By its definition, and without a site by that of a ranking of the other sites."""
+    pairs = torch.tensor([[0, 5], [1, 6], [0, 6], [2, 7], [1, 7]])
+    hits = torch.tensor([True, False, True, True, False])
+    found = proteins.Ranking(pairs, torch.arange(5.0, 0, -1), hits).average_precision()
+    assert found[0].item() == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
+    assert found[1].item() == pytest.approx(1 / 2)  # without site 0: no, yes, no
+    assert len(found) == 9
+
+
+def test_gain_of_a_ranking():
+    near = proteins.touching()
+    noise = torch.rand(len(near), len(near), generator=torch.Generator().manual_seed(0))
+    perfect, random = (proteins.Ranking.of(score, near) for score in (near.double(), noise))
+    better = proteins.gain([perfect, perfect], [random])
+    assert better.value > 0.5
+    assert proteins.judge_better_ranking(better) is True
+    assert proteins.judge_better_ranking(proteins.gain([random], [perfect])) is False
+    assert proteins.judge_better_ranking(proteins.gain([random], [random])) is None
+
+
+VERDICTS = {
+    "alignment": (
+        lambda x: proteins.judge_alignment(*x),
+        (True, [(90, 100), (80, 100)]),
+        [(False, [(90, 100)]), (True, [(90, 100), (10, 100)])],
+        [(True, [(52, 100)])],
+    ),
+    "contacts": (
+        proteins.judge_contacts,
+        [(12, 15, 0.14)],
+        [[(12, 15, 0.14), (1, 100, 0.14)]],
+        [[], [(6, 15, 0.14)]],  # which p < 0.01 would call far above chance
+    ),
+    "charges": (
+        proteins.judge_charges,
+        [(1e-4, 0.6, 0.14)],
+        [[(1e-4, 0.6, 0.14), (0.8, 0.1, 0.14)]],
+        [[], [(0.01, 0.4, 0.14)]],
+    ),
+    "equally": (
+        lambda x: spikes.judge_equally(x, 1.0),
+        Measured(0.05, 0.01),
+        [Measured(0.5, 0.01), Measured(-0.5, 0.01)],
+        [Measured(0.05, 0.2), Measured(0.24, 0.01)],  # an error as large as this used to be agreement
+    ),
+    "better": (spikes.judge_better, Measured(1.0, 0.1), [Measured(-1.0, 0.1)], [Measured(0.2, 0.1)]),
+    "at the floor": (spikes.judge_at_floor, Measured(-1.0, 0.1), [Measured(1.0, 0.1)], [Measured(0.2, 0.1)]),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_verdicts(name):
+    judge, good, bad, unclear = VERDICTS[name]
+    assert judge(good) is True
+    assert [judge(case) for case in bad] == [False] * len(bad)
+    assert [judge(case) for case in unclear] == [None] * len(unclear)
+
+
+def test_the_spread_of_trainings_is_part_of_an_error():
+    assert judging.averaged([Measured(2.0, 0.3)]) == (2.0, 0.3)
+    assert judging.averaged([Measured(2.0, 0.3)] * 4) == pytest.approx((2.0, 0.3))  # the data are the same
+    assert judging.averaged([Measured(1.0, 0.0), Measured(3.0, 0.0)]).error == pytest.approx(1.0)
+
+
 # -- spikes --------------------------------------------------------------------------------------------------------
 
 
@@ -134,3 +201,17 @@ def test_activity():
     assert spikes._variation(rows[:1], rows[1:2]) == 1
     triplets = hm.analysis.all_tuples(4, 3)
     assert spikes._coincidences(rows, triplets).tolist() == [0.5, 0.25, 0.25, 0.25]
+
+
+def test_synchrony_has_an_error():
+    """Total variation of two laws, and its jackknife over blocks of bins against the spread over samples."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(rate: float) -> torch.Tensor:
+        return (torch.rand(2000, 6, generator=generator) < rate).float()
+
+    found = [judging.measured(spikes.variations(draw(0.3), draw(0.2))) for _ in range(30)]
+    values = torch.tensor([x.value for x in found])
+    assert found[0].value > 0.1
+    typical = math.sqrt(sum(x.error**2 for x in found) / len(found))
+    assert typical == pytest.approx(values.std().item(), rel=0.5)

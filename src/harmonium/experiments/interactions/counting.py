@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,10 +17,12 @@ from torch import Tensor
 from ... import noise, units
 from ...analysis import InteractionModel, all_tuples
 from ...errors import NotMixed
+from ...evaluation import Measured
 from ...machines import RBM
 from ...plots import style
 from ...units import Unit
 from ..record import Record
+from .judging import Verdict, above, below
 
 #: activation function (the mode of a hidden unit given its input): the unit that has it
 ACTIVATIONS: dict[str, type[Unit]] = {
@@ -31,6 +34,16 @@ ACTIVATIONS: dict[str, type[Unit]] = {
 NONLINEAR = ("ReLU", "Step", "Exponential")
 REPEATS = 20
 LEAST_P_VALUE = 0.01
+#: χ² has to reject a model without the higher orders as clearly as this for an agreement to mean something
+CONTROL_P_VALUE = 1e-6
+#: strengths "decay rapidly" if an order is half as strong as the one before, or less
+RAPID = 0.5
+#: share of the multi-information that a pairwise model may miss and still represent a machine "very well"
+PAIRWISE = 0.1
+#: random machines over which decay and distance to pairwise models are averaged
+MACHINES = 50
+#: probability of a single state above which a machine is frozen: there is no distribution left to represent
+FROZEN = 0.99
 _FEWEST = 5.0  # expected visits of a cell of χ²
 _SMALLEST_PARTS = 25_600  # chains that run side by side
 
@@ -103,11 +116,14 @@ def count(rbm: RBM, size: int, steps: int, seed: int, repeats: int = REPEATS) ->
     return Counted(model, log_p, frequencies / size, size, tuple(dict.fromkeys(told)))
 
 
+def truncated(model: InteractionModel, order: int) -> Tensor:
+    """ln p of the model without its interactions above ``order``: (states,)."""
+    return InteractionModel(model.n, {s: term for s, term in model.terms.items() if s <= order}).distribution()[1]
+
+
 def truncated_distance(model: InteractionModel, log_p: Tensor, order: int) -> float:
     """KL(p | the model without its interactions above ``order``), in nats."""
-    kept = {s: term for s, term in model.terms.items() if s <= order}
-    _, short = InteractionModel(model.n, kept).distribution()
-    return (log_p.exp() * (log_p - short)).sum().item()
+    return (log_p.exp() * (log_p - truncated(model, order))).sum().item()
 
 
 def best_pairwise(model: InteractionModel, log_p: Tensor) -> float:
@@ -146,17 +162,163 @@ def strengths(model: InteractionModel) -> dict[int, float]:
 # -- what all three figures write -----------------------------------------------------------------------------------
 
 
-def claim_agreement(record: Record, name: str, counted: Counted) -> None:
-    """The frequencies of a machine against the probabilities of its interaction model."""
+def judge_agreement(p_value: float, control: float, mixed: bool = True) -> Verdict:
+    """Frequencies agree with a model: p ≥ 0.01, while the same counts reject a control with p < 10⁻⁶.
+
+    Args:
+        p_value: of χ² against the interaction model.
+        control: of χ² against the same model without its higher orders; if this is not rejected, the samples are too
+            few to tell, and the claim is open.
+        mixed: whether the chains had forgotten their start; if not, a disagreement says nothing about the model.
+
+    >>> judge_agreement(0.4, 1e-30), judge_agreement(1e-5, 1e-30), judge_agreement(0.4, 0.2)
+    (True, False, None)
+    """
+    if p_value < LEAST_P_VALUE:
+        return False if mixed else None
+    return True if control < CONTROL_P_VALUE else None
+
+
+def claim_agreement(record: Record, name: str, counted: Counted, control: int) -> None:
+    """The frequencies of a machine against its interaction model; without orders above ``control`` it has to fail."""
     chi, freedom, p_value = counted.chi_square()
+    short = replace(counted, log_p=truncated(counted.model, control))
+    rejected = short.chi_square()[2]
     together = f"{len(counted.frequencies)} samples of {counted.size:,}"
     told = f"; {'; '.join(counted.warnings)}" if counted.warnings else ""
     record.claim(
         f"{name}: frequencies of the states match the probabilities of the interaction model",
         f"χ² = {chi:.1f} with {freedom} degrees of freedom, p = {p_value:.3f}, in {together}; "
+        f"without interactions above order {control} p = {rejected:.1g}; "
         f"{counted.within_bars:.1%} of the states within the error bar{told}",
-        p_value >= LEAST_P_VALUE,
+        judge_agreement(p_value, rejected, not counted.warnings),
     )
+
+
+@dataclass(frozen=True)
+class Typical:
+    """Random machines of a kind: mean and standard error over ``machines`` that are not frozen in a single state.
+
+    ``factor`` is that of the decay of strengths from one order to the next, from order 2 on; ``missed`` is ln of the
+    share of the multi-information that the nearest pairwise model misses, ``truncated`` the same for the machine's own
+    fields and couplings. Shares range over decades, from one machine to another, hence the logarithms.
+    """
+
+    machines: int
+    factor: Measured
+    missed: Measured
+    truncated: Measured
+
+    def row(self) -> dict[str, float]:
+        """The columns of a table."""
+        columns = {"factor": self.factor, "ln_missed": self.missed, "ln_truncated": self.truncated}
+        pairs = {key: v for n, x in columns.items() for key, v in ((n, x.value), (f"{n}_se", x.error))}
+        return {"machines": self.machines, **pairs}
+
+
+@torch.no_grad()
+def typical(machine: Callable[[int], RBM], seeds: Sequence[int]) -> Typical:
+    """Measure ``machine(seed)`` for every seed."""
+    rows = []
+    for seed in seeds:
+        rbm = machine(seed)
+        model = InteractionModel.from_rbm(rbm, max_order=rbm.visible.size)
+        log_p = model.distribution()[1]
+        if log_p.max() > math.log(FROZEN):
+            continue
+        information = multi_information(model, log_p)
+        missed = best_pairwise(model, log_p), truncated_distance(model, log_p, 2)
+        rows.append((decay_factor(strengths(model)), *(log_share(part, information) for part in missed)))
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    return Typical(len(rows), *(mean(column) for column in columns))
+
+
+def log_share(part: float, whole: float) -> float:
+    """ln(part/whole); of what is zero within rounding the logarithm of 10⁻¹²."""
+    return math.log(max(part / whole, 1e-12))
+
+
+def share_words(log_share: Measured) -> str:
+    """A typical share and its interval of one standard error.
+
+    >>> share_words(Measured(math.log(0.1), 0.5))
+    '10 % (6.1 to 16 %)'
+    >>> share_words(Measured(math.log(1.2), 0.1))
+    '120 % (109 to 133 %)'
+    """
+    shares = (100 * math.exp(log_share.value + k * log_share.error) for k in (-1, 0, 1))
+    low, middle, high = (f"{x:.2g}" if x < 99.5 else f"{x:.0f}" for x in shares)
+    return f"{middle} % ({low} to {high} %)"
+
+
+def mean(values: Sequence[float]) -> Measured:
+    """The mean and its standard error; that of one value is infinite, and there is none of no value."""
+    if not values:
+        return Measured(math.nan, math.inf)
+    found = np.array(values)
+    error = found.std(ddof=1) / math.sqrt(len(found)) if len(found) > 1 else math.inf
+    return Measured(float(found.mean()), float(error))
+
+
+def decay_factor(strength: dict[int, float]) -> float:
+    """The factor from one order to the next, by least squares in the logarithm, from order 2 on.
+
+    >>> round(decay_factor({1: 7.0, 2: 0.5, 3: 0.1, 4: 0.02}), 9)
+    0.2
+    """
+    orders = [order for order in strength if order > 1]
+    slope = np.polyfit(orders, np.log([strength[order] for order in orders]), 1)[0]
+    return float(np.exp(slope))
+
+
+def judge_rapid(factor: Measured) -> Verdict:
+    """Strengths decay rapidly: each order is less than half as strong as the one before, by three standard errors."""
+    return below(factor, RAPID)
+
+
+def judge_pairwise(missed: Measured) -> Verdict:
+    """A pairwise model represents a machine very well: it misses less than a tenth of the multi-information.
+
+    Args:
+        missed: ln of the share that is missed.
+    """
+    return below(missed, math.log(PAIRWISE))
+
+
+def judge_higher(missed: Measured) -> Verdict:
+    """Higher orders are relevant: every pairwise model misses more than a tenth of the multi-information.
+
+    Args:
+        missed: ln of the share that the nearest one misses.
+    """
+    return above(missed, math.log(PAIRWISE))
+
+
+def moebius(rbm: RBM) -> dict[int, float]:
+    """The largest interaction of each order, from the enumerated probabilities of the machine instead of eq. (14).
+
+    >>> from ...couplings import Dense
+    >>> from ...units import Bernoulli, Gaussian
+    >>> rbm = RBM(Bernoulli(3), Gaussian(1), Dense(3, 1, torch.tensor([[1.0], [2.0], [3.0]], dtype=torch.float64)))
+    >>> {order: round(value, 6) for order, value in moebius(rbm).items()}[2]
+    6.0
+    """
+    states, log_p = rbm.distribution()
+    n = states.shape[1]
+    table = torch.empty_like(log_p)
+    table[states.long() @ 2 ** torch.arange(n)] = log_p
+    left = inclusion_exclusion(table)
+    order = torch.tensor([bin(k).count("1") for k in range(2**n)])
+    return {s: left[order == s].abs().max().item() for s in range(1, n + 1)}
+
+
+def inclusion_exclusion(table: Tensor) -> Tensor:
+    """I_S = Σ_{T ⊆ S} (-1)^{|S| - |T|} f(T) for f (2ⁿ, ...) by sets as binary numbers, along the first dimension."""
+    left, n = table.clone(), (len(table) - 1).bit_length()
+    for k in range(n):
+        part = left.view(2 ** (n - 1 - k), 2, 2**k, *table.shape[1:])
+        part[:, 1] -= part[:, 0].clone()
+    return left
 
 
 def state_rows(name: str, counted: Counted) -> list[dict[str, object]]:
@@ -212,8 +374,3 @@ def alignment(ax: Axes, counted: Counted, title: str) -> None:
     inset.set_title("interactions", fontsize=7, pad=2)
     inset.tick_params(labelsize=6)
     inset.set_xticks([order for order in counted.model.terms if order % 2 == 0 or counted.model.n < 6])
-
-
-def largest_beyond(model: InteractionModel, order: int) -> float:
-    """The largest magnitude of an interaction above ``order``."""
-    return max((values.abs().max().item() for s, (_, values) in model.terms.items() if s > order), default=math.nan)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from ...evaluation import Measured
 from ...plots import interaction_scatter, style
 from ..record import Record
 from .counting import NONLINEAR
+from .judging import SCALED, Verdict, above, below, brief, claim, every, measured
 from .trained import Machines, on_machines
-
-_NO_RELATION = 0.8  # correlation that couplings of machines "related by a linear scaling" reach
 
 
 @on_machines
@@ -33,10 +34,7 @@ def run(record: Record, trained: Machines) -> None:
                 "first": a,
                 "second": b,
                 "hidden": m,
-                "number": c.number,
-                "slope": c.slope,
-                "correlation": c.pearson,
-                "relative_error": c.relative_error,
+                **c.row(),
             }
             for (order, a, b, m), c in found.items()
         ],
@@ -48,25 +46,30 @@ def run(record: Record, trained: Machines) -> None:
                 x, y = (trained.interactions(activation, size, 3) for activation in pair)
                 interaction_scatter(x, y, labels=pair, title=f"three-body, M = {size}", ax=ax)
     record.figure("fig10", figure)
-    every = {(a, b, m): trained.compare(1, (b, m), (a, m), live=False) for a, b in pairs for m in sizes}
-    names = ("fields of live units", "couplings", "triplets")
-    order = {name: {key: found[k, *key] for key in every} for k, name in enumerate(names, 1)}
-    order["fields of all units"] = every
-    for high, low in (
-        ("fields of live units", "couplings"),
-        ("fields of all units", "couplings"),
-        ("couplings", "triplets"),
-    ):
-        record.claim(
-            f"{high} agree across activation functions better than {low}",
-            "; ".join(
-                f"{a}–{b}, M = {m}: {order[high][a, b, m].pearson:.2f} > {order[low][a, b, m].pearson:.2f}?"
-                for a, b, m in every
-            ),
-            all(order[high][key].pearson > order[low][key].pearson for key in every),
-        )
-    record.claim(
-        "triplets of different activation functions are not related by a linear scaling",
-        ", ".join(f"{a}–{b} r {found[3, a, b, m].pearson:.2f} (M = {m})" for m in sizes for a, b in pairs),
-        all(found[3, a, b, m].pearson < _NO_RELATION for a, b in pairs for m in sizes),
+    keys = [(a, b, m) for a, b in pairs for m in sizes]
+    gains = {key: found[2, *key].pearson - found[3, *key].pearson for key in keys}
+    claim(
+        record,
+        "couplings agree across activation functions better than triplets",
+        "correlation of couplings less that of triplets: "
+        + "; ".join(f"{a}–{b}, M = {m} {brief(measured(gain))}" for (a, b, m), gain in gains.items()),
+        judge_better(map(measured, gains.values())),
+        trained.differs(400, 1200),
     )
+    claim(
+        record,
+        "triplets of different activation functions are not related by a linear scaling",
+        "; ".join(f"{a}–{b}, M = {m}: {found[3, a, b, m].words()}" for a, b, m in keys),
+        judge_unrelated(measured(found[3, *key].pearson) for key in keys),
+        trained.differs(400, 1200),
+    )
+
+
+def judge_better(gains: Iterable[Measured]) -> Verdict:
+    """One order agrees better than the next: every difference of correlations is positive."""
+    return every(above(gain) for gain in gains)
+
+
+def judge_unrelated(correlations: Iterable[Measured]) -> Verdict:
+    """Not related by a linear scaling: every correlation is below 0.8, which those that are so related reach."""
+    return every(below(r, SCALED) for r in correlations)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -16,43 +15,69 @@ from ...plots import style
 from ...units import Bernoulli
 from ..record import Record
 from . import counting
+from .judging import Verdict, brief
 
 #: states in each of the 20 samples: of all together, or of each, 500 times the number of states
 SIZES = {"quick": 25_600, "full": 512_000}
 VISIBLE, HIDDEN = 10, 15
-_PAIRWISE = 0.1  # of the multi-information, which a pairwise model may miss and still represent a machine very well
+_ROUNDING = 1e-9
 
 
-def run(record: Record, scale: str, size: int = 0, steps: int = 40, seed: int = 0) -> None:
-    """All four activation functions; ``size`` takes the place of the scale's states a sample."""
+def run(
+    record: Record, scale: str, size: int = 0, steps: int = 40, machines: int = counting.MACHINES, seed: int = 0
+) -> None:
+    """All four activation functions; ``size`` states a sample, and ``machines`` random ones for what is typical."""
     found = {}
     for k, name in enumerate(counting.ACTIVATIONS):
         record.say(f"{name}: {counting.REPEATS} samples of {size or SIZES[scale]:,} states")
         found[name] = counting.count(machine(name, seed + k), size or SIZES[scale], steps, seed + k)
     for name, counted in found.items():
-        counting.claim_agreement(record, name, counted)
-    beyond = counting.largest_beyond(found["Linear"].model, 2)
-    record.claim("Linear: no interactions above order 2", f"the largest is {beyond:.1e}", beyond == 0)
-    for name, row in counting.write(record, found).items():
-        if name not in counting.NONLINEAR:
-            continue
-        strengths = counting.strengths(found[name].model)
+        counting.claim_agreement(record, name, counted, control=1)
+    largest = counting.moebius(machine("Linear", seed))
+    beyond = max(value for order, value in largest.items() if order > 2)
+    record.claim(
+        "Linear: no interactions above order 2",
+        f"from enumerated probabilities: the largest coupling is {largest[2]:.3f}, beyond it {beyond:.1e}",
+        judge_no_higher(largest[2], beyond),
+    )
+    counting.write(record, found)
+    typical = {
+        name: counting.typical(lambda k, name=name: machine(name, k), seeds(seed, machines))  # type: ignore[misc]
+        for name in counting.NONLINEAR
+    }
+    record.table("typical", [{"machine": name, **row.row()} for name, row in typical.items()])
+    for name, row in typical.items():
         record.claim(
             f"{name}: the strength of interactions decays rapidly with their order",
-            ", ".join(f"{value:.2g}" for value in strengths.values()),
-            all(b < a for a, b in itertools.pairwise(strengths.values())),
+            f"×{brief(row.factor)} an order, from order 2 on, in {row.machines} random machines",
+            counting.judge_rapid(row.factor),
         )
         for words, missed in (
-            ("the pairwise model nearest to it", row["missed_by_pairs"]),
-            ("its own fields and couplings, all higher orders left out", row["missed_by_truncation"]),
+            ("the pairwise model nearest to it", row.missed),
+            ("its own fields and couplings, all higher orders left out", row.truncated),
         ):
-            share = missed / row["multi_information"]
             record.claim(
                 f"{name}: very well represented by a pairwise model, taken as {words}",
-                f"{missed:.5f} nats away, {share:.1%} of the multi-information",
-                share <= _PAIRWISE,
+                f"misses {counting.share_words(missed)} of the multi-information, in {row.machines} random machines",
+                counting.judge_pairwise(missed),
             )
     record.figure("fig3", draw(found))
+
+
+def seeds(seed: int, machines: int) -> list[int]:
+    """Seeds of the random machines over which is averaged."""
+    return [seed + 1000 + k for k in range(machines)]
+
+
+def judge_no_higher(coupling: float, beyond: float) -> Verdict:
+    """No interactions above order 2: they are rounding errors, while there are couplings.
+
+    >>> judge_no_higher(0.7, 1e-15), judge_no_higher(0.7, 1e-3), judge_no_higher(0.0, 0.0)
+    (True, False, None)
+    """
+    if beyond > _ROUNDING:
+        return False
+    return True if coupling > 1e3 * _ROUNDING else None
 
 
 def machine(activation: str, seed: int, visible: int = VISIBLE, hidden: int = HIDDEN) -> RBM:

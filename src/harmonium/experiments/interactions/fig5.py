@@ -2,53 +2,119 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from ...likelihood import ais
+from ...evaluation import Measured
+from ...likelihood import Estimate, ais
+from ...machines import RBM
 from ...plots import style
 from ..record import Record
 from .counting import ACTIVATIONS, NONLINEAR
+from .judging import Verdict, above, below, brief, claim, every, increasing, within
 from .trained import Machines, on_machines
 
 TEMPERATURES = {"quick": 1000, "full": 14_000}
 COLOURS = dict(zip(ACTIVATIONS, (style.ACCENT, style.SECOND, "#4f8f4a", "#8a5aa8"), strict=True))
-_REPEATS = {"quick": 4, "full": 40}  # random units of each row, for the final pseudo-likelihood
-_SATURATED = 0.25  # of the least gain of the other machines over the same sizes, where all of them gain
-_RESEMBLES = 0.05
+_REPEATS = {"quick": 16, "full": 40}  # random units of each test row, for the final pseudo-likelihood
+_TRAIN_REPEATS = {"quick": 2, "full": 8}
+_SATURATED = 0.25  # of the gain up to the size from which a likelihood "saturates", for all that is gained beyond
+_RESEMBLES = 0.05  # relative difference of numbers that "resemble very closely"
 
 Row = dict[str, float | str]
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A number for each row of the data, in nats (n,), and the standard error of a constant common to all: ln Z."""
+
+    rows: Tensor
+    common: float = 0.0
+
+    @property
+    def mean(self) -> Measured:
+        """The mean over the rows."""
+        return combined([(1.0, self)])
+
+
+def combined(parts: Sequence[tuple[float, Scores]]) -> Measured:
+    """Σ c · mean score of machines on the same rows: the error is that of paired rows, and those of ln Z beside it.
+
+    >>> a, b = Scores(torch.tensor([1.0, 2.0, 3.0])), Scores(torch.tensor([0.0, 1.0, 2.0]))
+    >>> combined([(1, a), (-1, b)])
+    Measured(value=1.0, error=0.0)
+    """
+    rows = torch.stack([c * part.rows.double() for c, part in parts]).sum(0)
+    error = float(rows.std()) / math.sqrt(len(rows)) if len(rows) > 1 else math.inf
+    return Measured(float(rows.mean()), math.hypot(error, *(c * part.common for c, part in parts)))
+
+
+# -- criteria --------------------------------------------------------------------------------------------------------
+
+
+def judge_all_above(differences: Iterable[Measured]) -> Verdict:
+    """One is "always larger" than others: each difference is positive by more than three standard errors."""
+    return every(above(difference) for difference in differences)
+
+
+def judge_resemblance(gaps: Iterable[Measured]) -> Verdict:
+    """Two numbers "resemble very closely": each relative difference is within ± 5 %."""
+    return every(within(gap, -_RESEMBLES, _RESEMBLES) for gap in gaps)
+
+
+def judge_saturation(before: Measured, excess: Measured) -> Verdict:
+    """A likelihood saturates: what is gained beyond a size is less than a quarter of the gain up to it.
+
+    Args:
+        before: the gain from the smallest size up to the one where it is said to saturate.
+        excess: the gain beyond that size, less a quarter of ``before``.
+
+    Open if there was no gain before, which leaves nothing to saturate. Other machines have no part in it.
+    """
+    return below(excess) if above(before) else None
+
+
+# -- the experiment --------------------------------------------------------------------------------------------------
 
 
 @on_machines
 def run(record: Record, trained: Machines, temperatures: int = 0) -> None:
     """Train every machine and measure it on the test rows; ``temperatures`` of the annealing as the scale says."""
     steps, scale = temperatures or TEMPERATURES[trained.scale], trained.scale
-    curves: dict[tuple[str, int], list[dict[str, float]]] = {}
-    found: dict[tuple[str, int], Row] = {}
+    curves: dict[Key, list[dict[str, float]]] = {}
+    scores: dict[str, dict[Key, Scores]] = {"pseudo_likelihood": {}, "likelihood": {}, "train_pseudo_likelihood": {}}
+    found: dict[Key, Row] = {}
     for activation in ACTIVATIONS:
         for size in trained.sizes:
-            rbm, curves[activation, size] = trained(activation, size)
+            key = activation, size
+            rbm, curves[key] = trained(*key)
             estimate = ais(rbm, temperatures=steps, base=trained.rows, remove_outliers=True, seed=trained.seed)
+            scores["pseudo_likelihood"][key] = Scores(trained.pseudo_likelihoods(rbm, trained.test, _REPEATS[scale]))
+            scores["train_pseudo_likelihood"][key] = Scores(
+                trained.pseudo_likelihoods(rbm, trained.rows, _TRAIN_REPEATS[scale])
+            )
+            scores["likelihood"][key] = likelihoods(rbm, estimate, trained.test)
             low, high = (estimate.value - end for end in reversed(estimate.conditional_interval))
-            value = estimate.log_likelihood(trained.test)
-            found[activation, size] = {
-                "activation": activation,
-                "hidden": size,
-                "pseudo_likelihood": trained.pseudo_likelihood(rbm, trained.test, _REPEATS[scale]),
-                "train_pseudo_likelihood": trained.pseudo_likelihood(rbm, trained.rows, _REPEATS[scale]),
-                "likelihood": value,
+            value = scores["likelihood"][key].mean.value
+            found[key] = {"activation": activation, "hidden": size}
+            for what, part in scores.items():
+                found[key] |= {what: part[key].mean.value, f"{what}_se": part[key].mean.error}
+            found[key] |= {
                 "likelihood_low": value + low,
                 "likelihood_high": value + high,
                 "outlying_runs": int(estimate.outliers.sum()),
                 "problems": "; ".join(estimate.problems),
             }
-            words = found[activation, size]
             record.say(
-                f"{activation}, {size}: pseudo-likelihood {words['pseudo_likelihood']:.1f}, likelihood {value:.1f}"
+                f"{activation}, {size}: pseudo-likelihood {found[key]['pseudo_likelihood']:.1f}, likelihood {value:.1f}"
             )
     record.table("likelihoods", list(found.values()))
     record.table(
@@ -65,90 +131,138 @@ def run(record: Record, trained: Machines, temperatures: int = 0) -> None:
         ],
     )
     record.figure("fig5", _figure(trained, curves, found))
-    _claims(record, trained, curves, found)
+    _claims(record, trained, curves, scores)
+
+
+@torch.no_grad()
+def likelihoods(rbm: RBM, estimate: Estimate, rows: Tensor) -> Scores:
+    """ln p of each row, with a third of the interval of ln Z (three standard errors) as the common error."""
+    free = torch.cat([rbm.free_energy(part).double() for part in rows.split(1000)])
+    ends = [abs(end - estimate.value) for end in estimate.conditional_interval]
+    return Scores(-free - estimate.value, max(ends) / 3)
 
 
 def _claims(
     record: Record,
     trained: Machines,
-    curves: dict[tuple[str, int], list[dict[str, float]]],
-    found: dict[tuple[str, int], Row],
+    curves: Mapping[Key, list[dict[str, float]]],
+    scores: Mapping[str, Mapping[Key, Scores]],
 ) -> None:
-    def value(activation: str, size: int, what: str) -> float:
-        return float(found[activation, size][what])
+    def difference(what: str, first: Key, second: Key) -> Measured:
+        return combined([(1.0, scores[what][first]), (-1.0, scores[what][second])])
 
     def of_all(size: int, what: str) -> str:
-        return f"M = {size}: " + ", ".join(f"{a} {value(a, size, what):.1f}" for a in ACTIVATIONS)
+        return f"M = {size}: " + ", ".join(f"{a} {brief(scores[what][a, size].mean, 1)}" for a in ACTIVATIONS)
 
-    small, large = trained.size(50), trained.size(1200)
-    curve = {a: np.array([row["test_pseudo_likelihood"] for row in curves[a, small]]) for a in ACTIVATIONS}
-    above = {a: float((curve["Linear"] > curve[a]).mean()) for a in NONLINEAR}
-    record.claim(
+    small, large, sizes = trained.size(50), trained.size(1200), trained.sizes
+    one_unit = {a: _one_unit_error(trained, ("Linear", small), (a, small)) for a in NONLINEAR}
+    above_others = {
+        a: [
+            Measured(x["test_pseudo_likelihood"] - y["test_pseudo_likelihood"], one_unit[a])
+            for x, y in zip(curves["Linear", small], curves[a, small], strict=True)
+        ]
+        for a in NONLINEAR
+    }
+    share = {a: sum(above(x) is True for x in part) / len(part) for a, part in above_others.items()}
+    claim(
+        record,
         "with 50 hidden units the pseudo-likelihood of Linear is always above that of the others",
-        f"M = {small}: above in " + ", ".join(f"{v:.0%} of the epochs ({a})" for a, v in above.items()),
-        min(above.values()) == 1 if trained.has(50) else None,
+        f"M = {small}: above by three standard errors in "
+        + ", ".join(f"{v:.0%} of the epochs ({a})" for a, v in share.items()),
+        judge_all_above(x for part in above_others.values() for x in part),
+        trained.differs(50),
     )
-    beats = {a: value(a, large, "pseudo_likelihood") > value("Linear", large, "pseudo_likelihood") for a in NONLINEAR}
-    record.claim(
+    order = [("ReLU", "Linear"), ("Exponential", "Linear"), ("Linear", "Step")]
+    claim(
+        record,
         "with 1200 hidden units ReLU and Exponential have larger pseudo-likelihoods than Linear, Step has not",
         of_all(large, "pseudo_likelihood"),
-        (beats["ReLU"] and beats["Exponential"] and not beats["Step"]) if trained.has(1200) else None,
+        judge_all_above(difference("pseudo_likelihood", (a, large), (b, large)) for a, b in order),
+        trained.differs(1200),
     )
-    apart = max(abs(value(*key, "train_pseudo_likelihood") / value(*key, "pseudo_likelihood") - 1) for key in found)
-    record.claim(
+    gaps = {
+        key: _relative_gap(scores["train_pseudo_likelihood"][key], scores["pseudo_likelihood"][key]) for key in curves
+    }
+    widest = max(gaps, key=lambda key: abs(gaps[key].value))
+    claim(
+        record,
         "pseudo-likelihoods of training rows resemble those of test rows very closely",
-        f"at most {apart:.1%} apart",
-        apart <= _RESEMBLES,
+        f"furthest apart: {widest[0]}, M = {widest[1]}, by {brief(gaps[widest])} of the latter",
+        judge_resemblance(gaps.values()),
+        trained.differs(trained_out=False),
     )
-    knee = trained.size(100)
     for what in ("pseudo_likelihood", "likelihood"):
         words = what.replace("_", "-")
-        gain = {a: value(a, large, what) - value(a, knee, what) for a in ACTIVATIONS}
-        yardstick = min(gain[a] for a in NONLINEAR)
-        record.claim(
-            f"the {words} of Linear saturates beyond M = 100: its couplings are well captured by rank 100",
-            f"gain from M = {knee} to {large}: " + ", ".join(f"{a} {v:+.1f}" for a, v in gain.items()) + " nats",
-            None
-            if not trained.has(100) or large == knee or yardstick <= 0
-            else gain["Linear"] <= _SATURATED * yardstick,
-        )
-        some = [m for m in trained.sizes if m < 400]
-        best = {m: max(ACTIVATIONS, key=lambda a, m=m: value(a, m, what)) for m in some}  # type: ignore[misc]
-        record.claim(
+        _saturation(record, trained, scores[what], "Linear", 100, f"the {words} of Linear saturates beyond M = 100")
+        some = [m for m in sizes if m < 400]
+        claim(
+            record,
             f"Linear has the largest {words} of all for small layers (M ≲ 400)",
-            "; ".join(of_all(m, what) for m in some),
-            set(best.values()) == {"Linear"} if best else None,
+            "; ".join(of_all(m, what) for m in some) or "no such sizes",
+            judge_all_above(difference(what, ("Linear", m), (a, m)) for a in NONLINEAR for m in some),
+            trained.differs(50, 100, 200),
         )
-    steady = {a: [value(a, m, "likelihood") for m in trained.sizes] for a in NONLINEAR}
-    record.claim(
+    steps = {a: [difference("likelihood", (a, n), (a, m)) for m, n in pairwise(sizes)] for a in NONLINEAR}
+    claim(
+        record,
         "the likelihood of non-linear machines increases steadily with M",
-        "; ".join(f"{a}: {', '.join(f'{v:.1f}' for v in values)}" for a, values in steady.items()),
-        all(b > a for values in steady.values() for a, b in pairwise(values)) if len(trained.sizes) > 1 else None,
+        "from each size to the next: "
+        + "; ".join(f"{a}: {', '.join(brief(step, 1) for step in part)}" for a, part in steps.items()),
+        increasing(step for part in steps.values() for step in part),
+        trained.differs(50, 1200),
     )
-    some = [m for m in trained.sizes if m <= 400]
-    record.claim(
+    some = [m for m in sizes if m <= 400]
+    claim(
+        record,
         "the likelihood of Step is always the smallest for M ≤ 400",
-        "; ".join(of_all(m, "likelihood") for m in some),
-        all(min(ACTIVATIONS, key=lambda a, m=m: value(a, m, "likelihood")) == "Step" for m in some)  # type: ignore[misc]
-        if some
-        else None,
+        "; ".join(of_all(m, "likelihood") for m in some) or "no such sizes",
+        judge_all_above(
+            difference("likelihood", (a, m), ("Step", m)) for a in ACTIVATIONS if a != "Step" for m in some
+        ),
+        trained.differs(50, 400),
     )
-    beyond = [m for m in trained.sizes if m > 400]
-    relu = [value("ReLU", m, "likelihood") for m in trained.sizes if m >= 400]
-    record.claim(
-        "the likelihood of ReLU saturates after M = 400",
-        ", ".join(f"{v:.1f}" for v in relu) or "no such sizes at this scale",
-        relu[-1] - relu[0] <= _SATURATED * (relu[0] - value("ReLU", trained.sizes[0], "likelihood"))
-        if trained.has(400) and beyond
-        else None,
-    )
-    record.claim(
+    _saturation(record, trained, scores["likelihood"], "ReLU", 400, "the likelihood of ReLU saturates after M = 400")
+    beyond = [m for m in sizes if m > 400]
+    claim(
+        record,
         "Exponential has the largest likelihood of all for M > 400",
-        "; ".join(of_all(m, "likelihood") for m in beyond) or "no such sizes at this scale",
-        all(max(ACTIVATIONS, key=lambda a, m=m: value(a, m, "likelihood")) == "Exponential" for m in beyond)  # type: ignore[misc]
-        if beyond
-        else None,
+        "; ".join(of_all(m, "likelihood") for m in beyond) or "no such sizes",
+        judge_all_above(
+            difference("likelihood", ("Exponential", m), (a, m))
+            for a in ACTIVATIONS
+            if a != "Exponential"
+            for m in beyond
+        ),
+        trained.differs(1200),
     )
+
+
+def _saturation(
+    record: Record, trained: Machines, scores: Mapping[Key, Scores], activation: str, published: int, claimed: str
+) -> None:
+    first, knee, last = trained.sizes[0], trained.size(published), trained.sizes[-1]
+    start, middle, end = (scores[activation, m] for m in (first, knee, last))
+    before, after = combined([(1, middle), (-1, start)]), combined([(1, end), (-1, middle)])
+    excess = combined([(1, end), (-1 - _SATURATED, middle), (_SATURATED, start)])
+    claim(
+        record,
+        claimed,
+        f"{brief(before)} nats from M = {first} to {knee}, {brief(after)} from {knee} to {last}",
+        judge_saturation(before, excess) if first < knee < last else None,
+        trained.differs(50, published, 1200),
+    )
+
+
+def _relative_gap(first: Scores, second: Scores) -> Measured:
+    """(first - second)/|second| of means over different rows."""
+    a, b = first.mean, second.mean
+    return Measured((a.value - b.value) / abs(b.value), math.hypot(a.error, a.value / b.value * b.error) / abs(b.value))
+
+
+def _one_unit_error(trained: Machines, first: Key, second: Key) -> float:
+    """The error of a difference of pseudo-likelihoods as they are watched in training: one random unit a test row."""
+    values = [trained.pseudo_likelihoods(trained.machine(*key), trained.test) for key in (first, second)]
+    return combined([(1, Scores(values[0])), (-1, Scores(values[1]))]).error
 
 
 def _figure(
@@ -175,7 +289,9 @@ def _figure(
             likelihood.vlines(trained.sizes, *ends, color=colour)
         curve.set(xlabel="epoch", ylabel="nats a row")
         curve.set_title("test pseudo-likelihood")
-        curve.legend(fontsize=6.5)
+        low, high = curve.get_ylim()
+        curve.set_ylim(low - 0.4 * (high - low), high)  # room for the legend
+        curve.legend(fontsize=6.5, ncols=2, loc="lower right")
         _by_size(pseudo, "test pseudo-likelihood")
         _by_size(likelihood, "test likelihood")
         pseudo.legend(fontsize=8)

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...analysis import Comparison
+from ...evaluation import Measured
 from ...plots import interaction_scatter, style
 from ..record import Record
 from .counting import ACTIVATIONS
+from .judging import (
+    SCALED,
+    Scatter,
+    Verdict,
+    above,
+    below,
+    brief,
+    claim,
+    every,
+    measured,
+    within,
+)
 from .trained import Machines, on_machines
 
 REFERENCE = "Exponential"
 OTHERS = tuple(name for name in ACTIVATIONS if name != REFERENCE)
-_ALIGNED = 0.8  # correlation of what lies along a line
 _UNIT = 0.2  # from slope 1, of what lies along y = x
 _NEGATIVE = -4.0  # fields of pixels that are hardly ever on
-_EQUAL = 0.1
+_EQUAL = 0.1  # root mean square difference of "equal" fields, of their size
+_MUCH = 2.0  # times the variance about a line that is "much larger"
 
 
 @on_machines
@@ -37,10 +51,7 @@ def run(record: Record, trained: Machines) -> None:
                 "activation": a,
                 "reference": REFERENCE,
                 "hidden": m,
-                "number": c.number,
-                "slope": c.slope,
-                "correlation": c.pearson,
-                "relative_error": c.relative_error,
+                **c.row(),
             }
             for (order, a, m), c in found.items()
         ],
@@ -49,64 +60,115 @@ def run(record: Record, trained: Machines) -> None:
     _claims(record, trained, sizes, found)
 
 
+# -- criteria --------------------------------------------------------------------------------------------------------
+
+
+def judge_nearest(gaps: Iterable[Measured]) -> Verdict:
+    """An order of distances: every gap from one relative error to the next larger is positive."""
+    return every(above(gap) for gap in gaps)
+
+
+def judge_equal(differences: Iterable[Measured]) -> Verdict:
+    """Fields are "equal": root mean square differences below a tenth of their size; open where there are no fields."""
+    return every(below(difference, _EQUAL) for difference in differences)
+
+
+def judge_aligned(slopes_and_correlations: Iterable[tuple[Measured, Measured]]) -> Verdict:
+    """Couplings "align quite well": slopes within 1 ± 0.2, correlations above 0.8."""
+    return every(every((within(slope, 1 - _UNIT, 1 + _UNIT), above(r, SCALED))) for slope, r in slopes_and_correlations)
+
+
+def judge_much_larger(excesses: Iterable[Measured]) -> Verdict:
+    """Variability is "much larger": the variance about the line, 1 - r², is more than twice the other.
+
+    Args:
+        excesses: (1 - r²) of the one, less twice that of the other.
+    """
+    return every(above(excess) for excess in excesses)
+
+
+def judge_better(gains: Iterable[Measured]) -> Verdict:
+    """One order agrees better than another: every difference of correlations is positive."""
+    return every(above(gain) for gain in gains)
+
+
 def _claims(
-    record: Record, trained: Machines, sizes: tuple[int, ...], found: dict[tuple[int, str, int], Comparison]
+    record: Record, trained: Machines, sizes: tuple[int, ...], found: Mapping[tuple[int, str, int], Scatter]
 ) -> None:
     def words(order: int, size: int) -> str:
-        parts = [(a, found[order, a, size]) for a in OTHERS]
-        return f"M = {size}: " + ", ".join(
-            f"{a} r {c.pearson:.2f}, slope {c.slope:.2f}, error {c.relative_error:.2f}" for a, c in parts
-        )
+        return f"M = {size}: " + ", ".join(f"{a} {found[order, a, size].words()}" for a in OTHERS)
 
     error = {m: {a: found[1, a, m].relative_error for a in OTHERS} for m in sizes}
-    record.claim(
+    claim(
+        record,
         "fields: those of ReLU are nearest to those of Exponential, Linear follows, Step differs most",
         "; ".join(words(1, m) for m in sizes),
-        all(part["ReLU"] < part["Linear"] < part["Step"] for part in error.values()),
+        judge_nearest(
+            measured(part[far] - part[near])
+            for part in error.values()
+            for near, far in (("ReLU", "Linear"), ("Linear", "Step"))
+        ),
+        trained.differs(50, 400, 1200),
     )
-    change = max(_negative_change(trained, a, m) for a in OTHERS for m in sizes)
-    record.claim(
+    negative = {(a, m): large_negative(trained, a, m) for a in OTHERS for m in sizes}
+    changes = {key: measured(part.relative_error) for key, part in negative.items()}
+    claim(
+        record,
         "large negative fields are equal across activation functions",
-        f"below {_NEGATIVE:g} for Exponential: root mean square difference at most {change:.1%} of their size",
-        change <= _EQUAL,
+        f"below {_NEGATIVE:g} for Exponential, pixels that are on at least once; root mean square difference of their "
+        "size: "
+        + "; ".join(f"{a}, M = {m} {brief(changes[a, m])} ({part.number})" for (a, m), part in negative.items()),
+        judge_equal(changes.values()),
+        trained.differs(50, 400, 1200),
     )
     large = [m for m in sizes if m >= 400]
-    relu = [found[2, "ReLU", m] for m in large]
-    record.claim(
+    claim(
+        record,
         "couplings of ReLU and Exponential align well for M ≳ 400",
         "; ".join(words(2, m) for m in large or sizes[-1:]),
-        all(c.pearson >= _ALIGNED and abs(c.slope - 1) <= _UNIT for c in relu) if relu else None,
+        judge_aligned((measured(found[2, "ReLU", m].slope), measured(found[2, "ReLU", m].pearson)) for m in large),
+        trained.differs(400, 1200),
     )
     step = [found[2, "Step", m] for m in large]
-    record.claim(
+    claim(
+        record,
         "couplings of Step are those of Exponential up to a linear scaling for M ≳ 400",
-        ", ".join(f"r {c.pearson:.2f} about a slope of {c.slope:.2f}" for c in step) or "no such sizes at this scale",
-        all(c.pearson >= _ALIGNED for c in step) if step else None,
+        "; ".join(f"M = {m}: {c.words()}" for m, c in zip(large, step, strict=True)) or "no such sizes",
+        every(above(measured(c.pearson), SCALED) for c in step),
+        trained.differs(400, 1200),
     )
-    record.claim(
+    about = {(a, m): 1 - found[2, a, m].pearson.square() for a in OTHERS for m in large}
+    claim(
+        record,
         "couplings of Linear vary much more about those of Exponential than those of the non-linear machines",
-        "; ".join(words(2, m) for m in large or sizes[-1:]),
-        all(found[2, "Linear", m].pearson < min(found[2, a, m].pearson for a in ("ReLU", "Step")) for m in large)
-        if large
-        else None,
+        "1 - r²: "
+        + ("; ".join(f"{a}, M = {m} {brief(measured(part))}" for (a, m), part in about.items()) or "no such sizes"),
+        judge_much_larger(
+            measured(about["Linear", m] - _MUCH * about[a, m]) for m in large for a in OTHERS if a != "Linear"
+        ),
+        trained.differs(400, 1200),
     )
     for which, live in (("live units", True), ("all units", False)):
-        fields = {(a, m): trained.compare(1, (a, m), (REFERENCE, m), live) for a in OTHERS for m in sizes}
-        record.claim(
+        gains = {
+            (a, m): trained.compare(1, (a, m), (REFERENCE, m), live).pearson - found[2, a, m].pearson
+            for a in OTHERS
+            for m in sizes
+        }
+        claim(
+            record,
             f"whatever M, fields (of {which}) agree better than couplings",
-            "; ".join(
-                f"M = {m}: "
-                + ", ".join(f"{a} {fields[a, m].pearson:.2f} > {found[2, a, m].pearson:.2f}?" for a in OTHERS)
-                for m in sizes
-            ),
-            all(fields[a, m].pearson > found[2, a, m].pearson for a in OTHERS for m in sizes),
+            "correlation of fields less that of couplings: "
+            + "; ".join(f"{a}, M = {m} {brief(measured(gain))}" for (a, m), gain in gains.items()),
+            judge_better(map(measured, gains.values())),
+            trained.differs(50, 400, 1200),
         )
 
 
-def _negative_change(trained: Machines, activation: str, size: int) -> float:
+def large_negative(trained: Machines, activation: str, size: int) -> Scatter:
+    """Fields below -4 of the reference, of pixels that are on at least once, so that the data have set them."""
     reference, other = (trained.interactions(a, size, 1) for a in (REFERENCE, activation))
-    chosen = reference < _NEGATIVE
-    return Comparison.of(other[chosen], reference[chosen]).relative_error if bool(chosen.any()) else 0.0
+    chosen = (reference < _NEGATIVE) & (trained.rows.mean(0) > 0)
+    return Scatter.of(other[chosen], reference[chosen], trained.masks(1)[:, chosen])
 
 
 def _figure(trained: Machines, sizes: tuple[int, ...]) -> Figure:

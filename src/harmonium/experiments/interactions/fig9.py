@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from ...plots import style
 from ..record import Record
 from .counting import ACTIVATIONS, NONLINEAR
 from .fig5 import COLOURS
 from .fig8 import small_against_exact
+from .judging import brief, claim, increasing, kept, measured, strength, unit_blocks
 from .trained import Machines, on_machines
 
 
@@ -25,8 +27,8 @@ def run(record: Record, trained: Machines) -> None:
             {
                 "activation": a,
                 "hidden": m,
-                "rms_weight": weight[a][k],
-                **({"relative_error": error[a][k]} if a in error else {}),
+                **_columns("rms_weight", weight[a][k]),
+                **(_columns("relative_error", error[a][k]) if a in error else {}),
             }
             for a in ACTIVATIONS
             for k, m in enumerate(trained.sizes)
@@ -42,25 +44,38 @@ def run(record: Record, trained: Machines) -> None:
         ):
             for activation, part in values.items():
                 ax.plot(
-                    trained.sizes, part, "o-", color=COLOURS[activation], markersize=4, linewidth=1.2, label=activation
+                    trained.sizes,
+                    [float(value[0]) for value in part],
+                    "o-",
+                    color=COLOURS[activation],
+                    markersize=4,
+                    linewidth=1.2,
+                    label=activation,
                 )
             ax.set(xlabel="hidden units M", yscale="log")
             ax.set_title(title)
             ax.legend(fontsize=8)
     record.figure("fig9", figure)
-    several = len(trained.sizes) > 1
     for words, values in (
         ("the typical weight decreases with M for every activation function", weight),
         ("the error of the small-weight limit of the couplings decreases with M", error),
     ):
         for activation, part in values.items():
-            record.claim(
+            claim(
+                record,
                 f"{activation}: {words}",
-                ", ".join(f"{value:.3g} (M = {m})" for m, value in zip(trained.sizes, part, strict=True)),
-                all(b < a for a, b in pairwise(part)) if several else None,
+                ", ".join(f"{brief(measured(v))} (M = {m})" for m, v in zip(trained.sizes, part, strict=True)),
+                increasing(measured(a - b) for a, b in pairwise(part)),  # each step down by three standard errors
+                trained.differs(50, 1200),
             )
 
 
-def typical_weight(trained: Machines, activation: str, size: int) -> float:
-    """√⟨w²⟩."""
-    return trained.machine(activation, size).coupling.matrix().detach().square().mean().sqrt().item()
+def _columns(name: str, values: Tensor) -> dict[str, float]:
+    value, error = measured(values)
+    return {name: value, f"{name}_se": error}
+
+
+def typical_weight(trained: Machines, activation: str, size: int) -> Tensor:
+    """√⟨w²⟩ with its replicates over blocks of visible units: (1 + blocks,)."""
+    rows = trained.machine(activation, size).coupling.matrix().detach().double().square().mean(1).sqrt()
+    return strength(rows, kept(trained.tuples(1), unit_blocks(len(rows))))

@@ -8,6 +8,7 @@ less than 8 Å apart, and pairs count from five sites apart.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +22,13 @@ from ... import data as datasets
 from ... import units
 from ...analysis import interactions
 from ...errors import unknown
+from ...evaluation import Measured
 from ...likelihood import pseudo_log_likelihood
 from ...machines import RBM
 from ...plots import style
 from ...training import L2, PCD, Centred, LinearDecay, Weighted, ZeroSum, fit
 from ..record import Record
+from .judging import Verdict, above, averaged, brief, every, measured, share_above, unlikely
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY-"
 PIN1 = "LPPGWEKRMSRSSGRVYYFNHITNASQWERP"
@@ -44,38 +47,56 @@ REACH = 8.0
 APART = 5
 EPOCHS = {"quick": 15, "full": 60}
 HIDDEN = ("Gaussian", "ReLU", "Bernoulli")
+WEIGHTED, ALIKE = "couplings", "couplings, all sequences alike"
+INFORMATION, INFORMATION_ALIKE = "mutual information", "mutual information, all alike"
 _SITES = len(PIN1)
 _RATE, _BATCH, _DECAY = 0.005, 500, 0.01
 _SCORED = 300  # test rows for the pseudo-likelihood
-_CERTAIN = 0.01  # probability of so many contacts by chance
+_FAR = 2.0  # times chance, for a share of contacts "far above" it
+_CONSERVED = 0.5  # of the sequences have the residue at a conserved site
+_CHARGED = 10  # pairs with the strongest attraction of charges
 _CHEMISTRY = "DEKRHNQSTGPAVILMCFWY"
 
 
 def run(
-    record: Record, scale: str, hidden: str = "Gaussian", size: int = 200, epochs: int = 0, rows: int = 0, seed: int = 0
+    record: Record,
+    scale: str,
+    hidden: str = "Gaussian",
+    size: int = 200,
+    epochs: int = 0,
+    rows: int = 0,
+    seeds: int = 3,
+    seed: int = 0,
 ) -> None:
-    """One machine on weighted sequences and one on all alike; ``rows`` 0 are all of them."""
+    """Machines on weighted sequences and on all alike, ``seeds`` of each; ``rows`` 0 are all of them.
+
+    The picture and the tables are those of the first seed.
+    """
     if hidden not in HIDDEN:
         raise unknown("hidden", hidden, HIDDEN)
     train, test = (datasets.load("protein-ww", split=split) for split in ("train", "test"))
     train, test = train[: rows or None], test[:: max(1, len(test) // _SCORED)]
     each = datasets.similarity_weights(train)
     near = touching()
-    ranked: dict[str, Ranking] = {}
-    tables: dict[str, Tensor] = {}
-    for name, part in (("couplings", Weighted(train, each)), ("couplings, all sequences alike", train)):
-        record.say(f"training: {name}, {size} hidden units ({hidden})")
-        rbm = _train(part, hidden, size, epochs or EPOCHS[scale], seed)
-        tables[name] = interactions(rbm, 2, method="small")
-        ranked[name] = Ranking.of(corrected(norms(tables[name])), near)
-        record.numbers[f"test pseudo-likelihood, {name}"] = pseudo_log_likelihood(rbm, test).mean().item()
-    for name, weight in (("mutual information", each), ("mutual information, all alike", torch.ones_like(each))):
-        ranked[name] = Ranking.of(corrected(mutual_information(train, weight)), near)
+    ranked: dict[str, list[Ranking]] = {}
+    tables: dict[str, list[Tensor]] = {}
+    for name, part in ((WEIGHTED, Weighted(train, each)), (ALIKE, train)):
+        ranked[name], tables[name] = [], []
+        for k in range(seeds):
+            record.say(f"training: {name}, {size} hidden units ({hidden}), seed {seed + k}")
+            rbm = _train(part, hidden, size, epochs or EPOCHS[scale], seed + k)
+            tables[name].append(interactions(rbm, 2, method="small"))
+            ranked[name].append(Ranking.of(corrected(norms(tables[name][-1])), near))
+            score = pseudo_log_likelihood(rbm, test).mean().item()
+            record.numbers[f"test pseudo-likelihood, {name}, seed {seed + k}"] = score
+    for name, weight in ((INFORMATION, each), (INFORMATION_ALIKE, torch.ones_like(each))):
+        ranked[name] = [Ranking.of(corrected(mutual_information(train, weight)), near)]
     record.numbers |= {"sequences": len(train), "effective sequences": each.sum().item()}
-    pull = attraction(tables["couplings"])
-    _tables(record, ranked, pull, near)
-    _claims(record, train, ranked, pull, near)
-    record.figure("proteins", _figure(ranked, near, tables["couplings"], _most_charged(pull)))
+    pulls = [attraction(table) for table in tables[WEIGHTED]]
+    first = {name: part[0] for name, part in ranked.items()}
+    _tables(record, ranked, pulls[0], near)
+    _claims(record, train, ranked, pulls, near)
+    record.figure("proteins", _figure(first, near, tables[WEIGHTED][0], _most_charged(pulls[0])))
 
 
 def _train(rows: Tensor | Weighted, hidden: str, size: int, epochs: int, seed: int) -> RBM:
@@ -166,6 +187,22 @@ class Ranking:
         found, every = int(self.hits[:count].sum()), int(self.hits.sum())
         return float(stats.hypergeom.sf(found - 1, len(self.hits), every, count))
 
+    def average_precision(self) -> Tensor:
+        """The mean over contacts of the precision up to each, first of all pairs, then without each site: (1 + sites,).
+
+        Unlike the precision of a fixed number of pairs it changes smoothly with the ranking, so that a jackknife over
+        sites gives its error. It is the share of contacts for a random ranking, and 1 for a perfect one.
+        """
+        sites = int(self.pairs.max()) + 1
+        left = [torch.ones(len(self.hits), dtype=torch.bool)]
+        left += [(self.pairs != site).all(1) for site in range(sites)]
+        found = []
+        for mask in left:
+            hits = self.hits[mask].double()
+            precision = hits.cumsum(0) / torch.arange(1, len(hits) + 1)
+            found.append((precision * hits).sum() / hits.sum())
+        return torch.stack(found)
+
     def words(self, count: int) -> str:
         """The first pairs, sites counted from 1, contacts with a star."""
         some = zip(self.pairs[:count].tolist(), self.hits[:count].tolist(), strict=True)
@@ -181,20 +218,28 @@ def _most_charged(pull: Tensor) -> tuple[int, int]:
 # -- what is written --------------------------------------------------------------------------------------------------
 
 
-def _tables(record: Record, ranked: dict[str, Ranking], pull: Tensor, near: Tensor) -> None:
+def _tables(record: Record, ranked: Mapping[str, Sequence[Ranking]], pull: Tensor, near: Tensor) -> None:
     counts = (10, _SITES // 2, _SITES)
     record.table(
         "precision",
         [
-            {"score": name, **{f"first_{count}": r.precision(count) for count in counts}, "chance": r.chance}
-            for name, r in ranked.items()
+            {
+                "score": name,
+                "seed": k,
+                **{f"first_{count}": r.precision(count) for count in counts},
+                "average_precision": measured(r.average_precision()).value,
+                "average_precision_se": measured(r.average_precision()).error,
+                "chance": r.chance,
+            }
+            for name, part in ranked.items()
+            for k, r in enumerate(part)
         ],
     )
     record.table(
         "pairs",
         [
             {"score": name, "rank": k + 1, "first": i + 1, "second": j + 1, "value": value, "contact": int(hit)}
-            for name, r in ranked.items()
+            for name, (r, *_) in ranked.items()
             for k, ((i, j), value, hit) in enumerate(
                 zip(r.pairs.tolist(), r.scores.tolist(), r.hits.tolist(), strict=True)
             )
@@ -210,43 +255,98 @@ def _tables(record: Record, ranked: dict[str, Ranking], pull: Tensor, near: Tens
     )
 
 
-def _claims(record: Record, train: Tensor, ranked: dict[str, Ranking], pull: Tensor, near: Tensor) -> None:
+# -- criteria ---------------------------------------------------------------------------------------------------------
+
+
+def judge_alignment(present: bool, conserved: Iterable[tuple[int, int]]) -> Verdict:
+    """The structure belongs to the columns: its sequence is in the alignment, and conserved residues are conserved.
+
+    Args:
+        present: whether the sequence of the structure is a row.
+        conserved: for each conserved residue the rows that have it, and all rows; more than half have to.
+    """
+    return every((present, *(share_above(*counts, _CONSERVED) for counts in conserved)))
+
+
+def judge_contacts(counts: Iterable[tuple[int, int, float]]) -> Verdict:
+    """Pairs are contacts "far above chance": their share is more than twice that of all pairs, in every training.
+
+    Args:
+        counts: contacts among the first pairs, the number of these pairs, and the share of contacts among all.
+    """
+    return every(share_above(hits, n, _FAR * chance) for hits, n, chance in counts)
+
+
+def judge_better_ranking(gain: Measured) -> Verdict:
+    """A ranking predicts contacts better than another: the difference of average precisions is positive."""
+    return above(gain)
+
+
+def judge_charges(found: Iterable[tuple[float, float, float]]) -> Verdict:
+    """Attracting pairs are contacts more often than by chance: p below that of three standard errors, every time.
+
+    Args:
+        found: p-value, share of contacts among the pairs, and share among all.
+    """
+    return every(unlikely(p, share > chance) for p, share, chance in found)
+
+
+def gain(first: Sequence[Ranking], second: Sequence[Ranking]) -> Measured:
+    """The difference of average precisions with its error over sites and seeds; a single second serves every first."""
+    others = list(second) * len(first) if len(second) == 1 else second
+    return averaged(
+        [measured(a.average_precision() - b.average_precision()) for a, b in zip(first, others, strict=True)]
+    )
+
+
+def _claims(
+    record: Record, train: Tensor, ranked: Mapping[str, Sequence[Ranking]], pulls: Sequence[Tensor], near: Tensor
+) -> None:
     half, whole = _SITES // 2, _SITES
     codes = torch.tensor([LETTERS.index(letter) for letter in PIN1])
-    most = train.float().mean(0)
+    letters = train.argmax(-1)
+    conserved = {k: int((letters[:, k] == codes[k]).sum()) for k in (4, 27, 30)}
+    present = bool((letters == codes).all(1).any())
     record.claim(
         "the structure's residues are the alignment's columns: Pin1 is in it, W 5, W 28 and P 31 are conserved",
-        ", ".join(f"{PIN1[k]} {k + 1} in {most[k, codes[k]]:.0%}" for k in (4, 27, 30)),
-        bool((train.argmax(-1) == codes).all(1).any()),
+        f"Pin1 is {'' if present else 'not '}a row; "
+        + ", ".join(f"{PIN1[k]} {k + 1} in {hits / len(train):.0%}" for k, hits in conserved.items()),
+        judge_alignment(present, [(hits, len(train)) for hits in conserved.values()]),
     )
-    found = ranked["couplings"]
-
-    def compared(other: str) -> str:
-        return "; ".join(
-            f"first {count}: {found.precision(count):.2f} against {ranked[other].precision(count):.2f}"
-            for count in (half, whole)
-        )
-
+    found = ranked[WEIGHTED]
     record.claim(
         "the strongest couplings are contacts, far above chance",
-        f"{found.precision(half):.2f} of the first {half} (p = {found.p_value(half):.1e}), "
-        f"{found.precision(whole):.2f} of the first {whole}, {found.chance:.2f} of all; {found.words(10)}",
-        found.p_value(half) < _CERTAIN,
+        "; ".join(
+            f"{r.precision(half):.2f} of the first {half} (p = {r.p_value(half):.1e}), "
+            f"{r.precision(whole):.2f} of the first {whole}"
+            for r in found
+        )
+        + f"; {found[0].chance:.2f} of all; {found[0].words(10)}",
+        judge_contacts((int(r.hits[:half].sum()), half, r.chance) for r in found),
     )
     for other, claimed in (
-        ("couplings, all sequences alike", "weighting sequences by their similarity improves the prediction"),
-        ("mutual information", "couplings predict contacts better than mutual information of the same sequences"),
+        (ALIKE, "weighting sequences by their similarity improves the prediction"),
+        (INFORMATION, "couplings predict contacts better than mutual information of the same sequences"),
     ):
-        holds = all(found.precision(count) > ranked[other].precision(count) for count in (half, whole))
-        record.claim(claimed, compared(other), holds)
-    charged = Ranking.of(pull, near)
-    i, j = _most_charged(pull)
+        better = gain(found, ranked[other])
+        shares = {count: [_mean_precision(part, count) for part in (found, ranked[other])] for count in (half, whole)}
+        record.claim(
+            claimed,
+            f"average precision higher by {brief(better)} over {len(found)} seeds; "
+            + "; ".join(f"first {count}: {a:.2f} against {b:.2f}" for count, (a, b) in shares.items()),
+            judge_better_ranking(better),
+        )
+    charged = [Ranking.of(pull, near) for pull in pulls]
     record.claim(
-        "where the machine has opposite charges attract each other most, the two sites touch",
-        f"sites {i + 1} and {j + 1}, {'a contact' if near[i, j] else 'no contact'}; of the ten strongest attractions "
-        f"{charged.precision(10):.2f} are contacts: {charged.words(10)}",
-        bool(near[i, j]),
+        "pairs where the machine has opposite charges attract each other most are contacts more often than chance",
+        "; ".join(f"{r.precision(_CHARGED):.1f} of {_CHARGED} (p = {r.p_value(_CHARGED):.1e})" for r in charged)
+        + f"; {charged[0].words(_CHARGED)}",
+        judge_charges((r.p_value(_CHARGED), r.precision(_CHARGED), r.chance) for r in charged),
     )
+
+
+def _mean_precision(ranked: Sequence[Ranking], count: int) -> float:
+    return sum(r.precision(count) for r in ranked) / len(ranked)
 
 
 def _figure(ranked: dict[str, Ranking], near: Tensor, couplings: Tensor, charged: tuple[int, int]) -> Figure:

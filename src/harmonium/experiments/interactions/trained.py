@@ -1,7 +1,7 @@
 """The machines of figures 5 to 11: every activation function at several sizes, trained once and shared.
 
 Contrastive divergence with k = ⌈epoch/every⌉ steps and the learning rate η₀/k, mini-batches of 100, plain gradients,
-weights ±√(0.1/N), thresholds that centre the inputs. The published η₀ are not given ("as small as possible"); those of
+weights ±√(0.1/N), thresholds that center the inputs. The published η₀ are not given ("as small as possible"); those of
 the quick scale are as large as all sizes bear. Each machine is a run folder, so that a further figure, or the same
 after an interruption, goes on where it was.
 """
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ... import data as datasets
 from ... import noise
-from ...analysis import Comparison, all_tuples, interactions, random_tuples
+from ...analysis import all_tuples, interactions, random_tuples
 from ...likelihood import pseudo_log_likelihood
 from ...machines import RBM
 from ...training import CD, GrowingSteps, Metric, fit
@@ -26,6 +26,7 @@ from ...units import Bernoulli
 from ..options import parse_sizes, with_options_of
 from ..record import Record
 from .counting import ACTIVATIONS
+from .judging import Scatter, kept, strength, unit_blocks
 
 RATES = {
     "quick": {"Linear": 0.01, "ReLU": 0.02, "Step": 0.1, "Exponential": 0.003},
@@ -79,6 +80,7 @@ class Machines:
         self.epochs, self.every, self.limit = epochs or chosen.epochs, chosen.every, rows or chosen.rows
         self._machines: dict[tuple[str, int], RBM] = {}
         self._found: dict[tuple[str, int, int, str, bool], Tensor] = {}
+        self._masks: dict[tuple[int, bool], Tensor] = {}
         self.folder = Path(machines) if machines else record.folder / "machines"
 
     @cached_property
@@ -105,6 +107,32 @@ class Machines:
     def has(self, *published: int) -> bool:
         """Whether the published sizes themselves are there, so that a claim about them can be decided."""
         return set(published) <= set(self.sizes)
+
+    def differs(self, *sizes: int, trained_out: bool = True) -> str:
+        """The settings that keep a published claim open, in words; empty where it can be judged.
+
+        Args:
+            sizes: numbers of hidden units that the claim is about.
+            trained_out: whether the claim compares machines with each other, or names a value at the end of training.
+                The paper trains for 500 epochs with k up to 50; after fewer, machines of different sizes or activation
+                functions are at different stages of training. Claims that compare quantities of the same machines do
+                not need it.
+
+        Every claim about the published machines needs MNIST, and all of its rows.
+        """
+        published, found = SETTINGS["full"], []
+        if self.data != "mnist":
+            found.append(f"{self.data} instead of MNIST")
+        if self.limit:
+            found.append(f"{self.limit} rows instead of all")
+        if trained_out and self.epochs < published.epochs:
+            found.append(f"{self.epochs} epochs instead of {published.epochs}")
+        elif trained_out and self.every != published.every:
+            found.append(f"k grows every {self.every} epochs instead of {published.every}")
+        missing = [str(size) for size in sizes if size not in self.sizes]
+        if missing:
+            found.append(f"no machines of {', '.join(missing)} hidden units")
+        return ", ".join(found)
 
     def build(self, activation: str, size: int) -> RBM:
         """A new machine."""
@@ -154,11 +182,25 @@ class Machines:
         return self._found[key]
 
     def _interactions(self, activation: str, size: int, order: int, method: str, bias: bool) -> Tensor:
-        rbm, n = self.machine(activation, size), self.rows.shape[1]
+        return self.of(self.machine(activation, size), order, method=method, bias=bias)
+
+    def of(self, rbm: RBM, order: int, *, method: str = "exact", bias: bool = True) -> Tensor:
+        """The interactions of any machine on these rows, for each of :meth:`tuples`."""
         if order == 2:
-            return interactions(rbm, 2, method=method)[tuple(all_tuples(n, 2).T)]
-        tuples = all_tuples(n, 1) if order == 1 else random_tuples(n, order, TUPLES[self.scale], seed=self.seed)
-        return interactions(rbm, order, tuples, method=method, bias=bias)
+            return interactions(rbm, 2, method=method)[tuple(self.tuples(2).T)]
+        return interactions(rbm, order, self.tuples(order), method=method, bias=bias)
+
+    def tuples(self, order: int) -> Tensor:
+        """All units or pairs of them, or random tuples of a higher order, the same for every machine: (t, order)."""
+        n = self.rows.shape[1]
+        return all_tuples(n, order) if order < 3 else random_tuples(n, order, TUPLES[self.scale], seed=self.seed)
+
+    def masks(self, order: int, live: bool = False) -> Tensor:
+        """For the jackknife over blocks of visible units: (1 + blocks, t); of order 1 perhaps the live ones only."""
+        if (order, live) not in self._masks:
+            tuples = self.tuples(order)[self.live] if live else self.tuples(order)
+            self._masks[order, live] = kept(tuples, unit_blocks(self.rows.shape[1]))
+        return self._masks[order, live]
 
     @cached_property
     def live(self) -> Tensor:
@@ -166,20 +208,34 @@ class Machines:
         mean = self.rows.mean(0)
         return (mean >= _RARE) & (mean <= 1 - _RARE)
 
-    def compare(self, order: int, first: tuple[str, int], second: tuple[str, int], live: bool = True) -> Comparison:
+    def compare(self, order: int, first: tuple[str, int], second: tuple[str, int], live: bool = True) -> Scatter:
         """How interactions of one machine (activation, size) follow those of another; of fields the ``live`` or all."""
         x, y = (self.interactions(*key, order) for key in (first, second))
-        return Comparison.of(x[self.live], y[self.live]) if order == 1 and live else Comparison.of(x, y)
+        if order == 1 and live:
+            x, y = x[self.live], y[self.live]
+        return Scatter.of(x, y, self.masks(order, order == 1 and live))
 
-    def pseudo_likelihood(self, rbm: RBM, rows: Tensor, repeats: int = 1) -> float:
-        """Σ_i ln p(v_i | v_-i) in nats a row, from ``repeats`` random units of each row: the same for every machine."""
+    def strength(self, activation: str, size: int, order: int) -> Tensor:
+        """√⟨I²⟩ of an order with its replicates, fields without the visible bias: (1 + blocks,)."""
+        return strength(self.interactions(activation, size, order, bias=False), self.masks(order))
+
+    def pseudo_likelihoods(self, rbm: RBM, rows: Tensor, repeats: int = 1) -> Tensor:
+        """Σ_i ln p(v_i | v_-i) of each row in nats, from ``repeats`` random units: the same for every machine. (n,)"""
         generator = noise.generator(self.seed)
         values = [
-            pseudo_log_likelihood(rbm, part, exact=False, generator=generator).double().sum().item()
+            torch.cat(
+                [
+                    pseudo_log_likelihood(rbm, part, exact=False, generator=generator).double()
+                    for part in rows.split(1000)
+                ]
+            )
             for _ in range(repeats)
-            for part in rows.split(1000)
         ]
-        return sum(values) / (len(rows) * repeats)
+        return torch.stack(values).mean(0)
+
+    def pseudo_likelihood(self, rbm: RBM, rows: Tensor, repeats: int = 1) -> float:
+        """The mean over the rows."""
+        return self.pseudo_likelihoods(rbm, rows, repeats).mean().item()
 
 
 #: makes an experiment of a function of a record and machines
