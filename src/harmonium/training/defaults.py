@@ -14,8 +14,8 @@ from ..machines import BoltzmannMachine
 from ..units import Unit
 
 #: of a Newton step along the direction of largest curvature; less next to unbounded units, whose variance grows with
-#: the weights, and least next to those with a factorial tail, where it grows exponentially
-_STEP, _GAUSSIAN_STEP, _FACTORIAL_STEP = 0.05, 0.03, 0.01
+#: the weights
+_STEP, _UNBOUNDED_STEP = 0.05, 0.01
 _LARGEST = 0.5
 _FEWEST_EPOCHS, _MOST_EPOCHS, _FEWEST_UPDATES = 10, 1000, 2000
 _DRAWS = 1000
@@ -35,25 +35,23 @@ def default_epochs(rows: int, batch_size: int) -> int:
 def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, Any]]:
     """Groups of parameters for ``torch.optim.SGD``, each with its learning rate; ``data`` (n, *visible) are some rows.
 
-    A rate is a tenth of the inverse curvature of the loss at zero weights, and at most 0.5. In centered coordinates
+    A rate is a twentieth of the inverse curvature of the loss at zero weights, and at most 0.5. In centered coordinates
     this curvature is the variance of the parameter's statistic for a parameter of a unit, and λ_max(Cov x) · max Var y
     for the weights between the layers x and y. So units of any scale learn equally fast. The variance of unbounded
-    units grows with the weights; there the rate is 0.03 of the inverse curvature, and 0.01 for Poisson units.
+    units grows with the weights; there the rate is a hundredth of the inverse curvature.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Gaussian(2))
     >>> rows = torch.tensor([[1.0, 1, 1, 1], [-1, -1, -1, -1]])  # variance 4 along one direction
     >>> [(len(group["params"]), round(group["lr"], 3)) for group in default_groups(rbm, rows)]
-    [(1, 0.1), (1, 0.03), (1, 0.008)]
+    [(1, 0.05), (1, 0.01), (1, 0.003)]
     """
     generator = noise.generator(0, machine.device)
     rates: dict[int, float] = {}
     for k, unit in enumerate(machine.units):
         field = torch.zeros(_DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
         free = unit.sample(field, generator=generator)
-        seen = (
-            [data, free] if k == 0 else [free]
-        )  # the curvature is that of the model, which learns to be like the data
+        seen = [data, free] if k == 0 else [free]  # the variances of the model at first, and of what it is to learn
         rates |= _unit_rates(unit, seen)
         if k < len(machine.links):
             variance = max(map(_largest_variance, seen)) * _variance(machine.units[k + 1])
@@ -64,9 +62,7 @@ def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, An
 
 def _step(unit: Unit) -> float:
     tail = unit.tail()
-    if bool(tail.factorial.any()):
-        return _FACTORIAL_STEP
-    return _GAUSSIAN_STEP if bool(tail.gaussian.any()) else _STEP
+    return _UNBOUNDED_STEP if bool((tail.gaussian | tail.factorial).any()) else _STEP
 
 
 def _rate(curvature: float, step: float) -> float:

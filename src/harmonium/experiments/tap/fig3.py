@@ -101,9 +101,10 @@ def judge_rapid(points: Sequence[Point]) -> Verdict:
 def judge_taper(points: Sequence[Point]) -> Verdict:
     """Criterion: the log-likelihood rises, and in both later stretches at less than TAPERS of the first rate."""
     first, *later = _stretches(points)
-    if first is None or any(part is None for part in later):
+    known = [part for part in later if part is not None]
+    if first is None or len(known) < len(later):
         return None
-    return every([judge_rise(points), *(contrast(points, _TAPERS * first - part).above(0) for part in later)])
+    return every([judge_rise(points), *(contrast(points, _TAPERS * first - part).above(0) for part in known)])
 
 
 def judge_constant(points: Sequence[Point]) -> Verdict:

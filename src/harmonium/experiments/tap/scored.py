@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -15,7 +16,7 @@ from ...machines import BoltzmannMachine
 from ..judging import Measured, Verdict, jackknife
 
 GROUPS = 10  # of images, each of which is left out once
-_INFERENCE = {"damping": 0.5, "tolerance": 1e-8, "max_iterations": 1000}
+_INFERENCE: dict[str, Any] = {"damping": 0.5, "tolerance": 1e-8, "max_iterations": 1000}
 LEAST_RISE = 0.01  # nats a unit: a smaller rise does not count
 LEAST_CONVERGED = 0.5  # of the starts, for a log-likelihood that can be judged
 
