@@ -18,19 +18,23 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 import harmonium as hm
 from common import RESULTS, write
 from harmonium.likelihood import Estimate
 from harmonium.likelihood.estimate import DATA, Annealing
+from harmonium.training.outcome import gain_over_independent
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "likelihood"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "conformance"))
 from hard_machines import KINDS, ROWS, exact_draws, make, one_mode
+from test_defaults import LEARNABLE, draws, teacher, untrained
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,119 @@ def _one_sided(tally: Tally, found: Estimate, log_z: float) -> str:
 
 # -- all of them -------------------------------------------------------------------------------------------------------
 
-CHECKS: dict[str, Callable[[Options], list[Number]]] = {"likelihood": likelihood, "population": population}
+# -- training ----------------------------------------------------------------------------------------------------------
+
+
+def optimizers(options: Options) -> list[Number]:
+    """Adam with centering and exact gradients: how far the likelihood falls from its maximum, and behind plain Adam."""
+    potts, relu = hm.units.Potts((4, 3)), hm.units.ReLU(3)
+    teacher = hm.RBM(potts, relu).double()
+    source = Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter, scale in ((teacher.coupling.weight, 0.7), (potts.bias, 0.3), (relu.bias, 0.3)):
+            parameter.copy_(scale * torch.randn(parameter.shape, generator=source, dtype=torch.float64))
+    data = teacher.sample(2000, steps=300, seed=1, check_mixing=False)
+    ends = []
+    for transforms in (None, []):
+        rbm = hm.RBM(hm.units.Potts((4, 3)), hm.units.ReLU(3)).double()
+        values: list[float] = []
+        record = hm.training.Metric("x", partial(_keep_likelihood, values, data), every=20)
+        hm.fit(rbm, data, negative=hm.Exact(), epochs=200 if options.quick else 800, batch_size=2000,
+               initialise={"scale": 0.3}, transforms=transforms, metrics_every=800, progress=False, callbacks=[record],
+               optimizer=lambda p: torch.optim.Adam(p, lr=0.004))  # fmt: skip
+        ends.append((max(values) - values[-1], values[-1]))
+    return [
+        Number(
+            "centered Adam: fall from the maximum, nats",
+            ends[0][0],
+            1e-3,
+            "0.8 before it acted in centered coordinates",
+        ),
+        Number("centered Adam: behind plain Adam, nats", ends[1][1] - ends[0][1], 0.01, "0.83 before"),
+    ]
+
+
+def _keep_likelihood(values: list[float], data: Tensor, machine: hm.RBM) -> float:
+    values.append(hm.likelihood.exact(machine).log_likelihood(data))
+    return values[-1]
+
+
+def defaults(options: Options) -> list[Number]:
+    """Nothing but defaults: the digits, and (full) every pair of units that can learn."""
+    digits = torch.as_tensor(hm.data.load("digits", binarise="threshold")).float()
+    rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(16))
+    hm.fit(rbm, digits, seed=0, progress=False)
+    ours, (_, theirs) = hm.likelihood.exact(rbm).log_likelihood(digits), gain_over_independent(rbm, digits)
+    found = [Number("digits: behind independent units, nats", theirs - ours, -4.0, "-0.04 with the former defaults")]
+    if options.quick:
+        return found
+    failed = []
+    for pair in LEARNABLE:
+        made = teacher(*pair)
+        data, learner = draws(made, 1000), untrained(made)
+        try:
+            hm.fit(learner, data, progress=False)
+            ours, theirs = gain_over_independent(learner, data)
+            learned = ours > theirs
+        except hm.errors.Diverged:
+            learned = False
+        if not learned:
+            failed.append("-".join(pair))
+    return [*found, Number(f"pairs of units of {len(LEARNABLE)} that do not learn", len(failed), 0, ", ".join(failed))]
+
+
+# -- units and mean field ----------------------------------------------------------------------------------------------
+
+
+def units(options: Options) -> list[Number]:
+    """Numbers that rounding used to spoil: draws, modes and variances in large fields, in float32."""
+    n, source = 200_000, Generator().manual_seed(0)
+    spread = max(
+        abs(kind(1).sample(torch.full((n, 1), 1e4), generator=source).double().var().item() - 1)
+        for kind in (hm.units.ReLU, hm.units.DoubleReLU)
+    )
+    mode = hm.units.Multinomial(3, total=3).mode(torch.tensor([[0.0, -200.0, 0.0]]))
+    worst = 0.0
+    for kind, exact in ((hm.units.Bernoulli, math.exp(-20)), (hm.units.Spin, 4 * math.exp(-40))):
+        mean, variance = torch.empty(1, 1), torch.empty(1, 1)
+        with torch.no_grad():
+            kind(1).mean_and_variance_(torch.full((1, 1), 20.0), None, mean, variance)
+        worst = max(worst, abs(variance.item() / exact - 1))
+    return [
+        Number("ReLU units at B = 10⁴: error of the variance", spread, 0.02, "25 before"),
+        Number("Multinomial mode: negative counts", int((mode < 0).sum()), 0, "1 before"),
+        Number("binary variance at B = 20: relative error", worst, 1e-5, "1 before"),
+    ]
+
+
+def mean_field(options: Options) -> list[Number]:
+    """Convergence that is only apparent: strong damping, and the unstable solution of a ferromagnet."""
+    rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(20)).double()
+    with torch.no_grad():
+        rbm.coupling.weight.fill_(0.1)  # the threshold is 0.05
+    ones = torch.ones(1, 20, dtype=torch.float64)
+    damped = hm.meanfield.naive(rbm, 0.5 * ones, damping=0.9999, tolerance=1e-3, max_iterations=50)
+    still = hm.meanfield.naive(rbm, 1e-6 * ones, tolerance=1e-4)
+    stable, small = hm.meanfield.stability(rbm, still).stable, still.magnetisations[0].abs().amax(1) < 0.5
+    return [
+        Number("damping 0.9999: starts that seem converged", int(damped.converged.sum()), 0, "1 before"),
+        Number(
+            "ferromagnet at m = 10⁻⁶: unstable solutions that seem stable",
+            int((stable & small).sum()),
+            0,
+            "1 before",
+        ),
+    ]
+
+
+CHECKS: dict[str, Callable[[Options], list[Number]]] = {
+    "likelihood": likelihood,
+    "population": population,
+    "optimizers": optimizers,
+    "defaults": defaults,
+    "units": units,
+    "mean-field": mean_field,
+}
 
 
 def show(numbers: Sequence[Number]) -> None:

@@ -62,5 +62,6 @@ def trained(binary: Path, tmp_path: Path, command: Command) -> Path:
         "train", binary, "--hidden", "bernoulli:3", "--epochs", 4, "--batch-size", 20, "--validation", 0.2,
         "--run", run, "--no-report", "--quiet",
     )  # fmt: skip
-    assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
+    assert (outcome.status, outcome.out) == (0, "")
+    assert not outcome.err or "no better than independent units" in outcome.err  # two epochs teach little
     return run

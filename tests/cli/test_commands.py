@@ -48,7 +48,7 @@ def test_train_says_what_it_does_and_does_it(command, binary, tmp_path):
         "60 to learn from",
         "bernoulli:6 – bernoulli:3",
         "pcd:1",
-        "sgd, learning rate 0.05",
+        "sgd, learning rate chosen from the data",
         "epoch 2/2",
         str(run),
     ):

@@ -48,7 +48,7 @@ def prepare(config: schema.Config) -> Setup:
     machine = RBM(specs.layer(loaded.visible), upper)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     rate = chosen.learning_rate or specs.default_rate(chosen.optimizer, chosen.momentum)
-    epochs = chosen.epochs or default_epochs(len(loaded.train), chosen.batch_size)
+    epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
     resolved = schema.Config(
         data=loaded.config,
         machine=replace(config.machine, visible="+".join(map(str, loaded.visible)), hidden="+".join(map(str, hidden))),

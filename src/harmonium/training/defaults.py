@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import noise
+from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..units import Unit
 
@@ -28,6 +29,8 @@ def default_epochs(rows: int, batch_size: int) -> int:
     >>> default_epochs(60_000, 100), default_epochs(1797, 100)
     (10, 112)
     """
+    if batch_size < 1:
+        raise InvalidOption(f"batch_size: expected at least 1, found {batch_size}")
     return min(max(_FEWEST_EPOCHS, -(-_FEWEST_UPDATES // math.ceil(rows / batch_size))), _MOST_EPOCHS)
 
 

@@ -1,0 +1,97 @@
+"""The last batch of an epoch: fewer rows, the exact gradient of their mean, and every row of the data used once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from training_helpers import binary, draw, generator, gradients
+
+import harmonium as hm
+from harmonium import meanfield
+from harmonium.training.batches import TensorSource
+from harmonium.training.negative import NegativePhase
+
+
+def contrastive(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    chains = phase.chain_states()
+    return hm.losses.contrastive(machine, data, chains[: len(data)] if isinstance(phase, hm.CD) else chains)
+
+
+def exact(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    return machine.free_energy(data).mean() + torch.logsumexp(-machine.free_energy(machine.visible.enumerate()), 0)
+
+
+def mean_field(machine: hm.RBM, phase: Any, data: Tensor) -> Tensor:
+    return machine.free_energy(data).mean() - meanfield.free_energy(machine, phase.solutions(machine)).mean()
+
+
+PHASES: dict[str, Any] = {
+    "cd": (lambda: hm.CD(2), contrastive),
+    "pcd": (lambda: hm.PCD(1), contrastive),
+    "pcd-chains": (lambda: hm.PCD(1, chains=7), contrastive),
+    "parallel-tempering": (lambda: hm.ParallelTempering(1, rungs=3), contrastive),
+    "exact": (hm.Exact, exact),
+    "tap": (lambda: hm.MeanField(3), mean_field),
+    "tap-restarted": (lambda: hm.MeanField(3, persistent=False), mean_field),
+}
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_the_gradient_is_that_of_the_rows_in_the_batch(name: str) -> None:
+    build, loss = PHASES[name]
+    machine, phase = binary(5, 3, seed=1, weight=0.5), build()
+    data = draw(machine, 12)
+    with torch.no_grad():
+        phase.begin(machine, 10, data, generator(2))
+        phase.batch.copy_(data[:10])
+        phase.gradient(machine, generator(3))
+        phase.use(4)
+        phase.batch.copy_(data[8:])
+        phase.gradient(machine, generator(4))
+    found = gradients(machine)
+    machine.zero_grad()
+    loss(machine, phase, data[8:]).backward()
+    for key, value in gradients(machine).items():
+        torch.testing.assert_close(found[key], value, rtol=1e-9, atol=1e-11)
+    hidden = phase.hidden_means(machine)[0]
+    torch.testing.assert_close(hidden, machine.hidden_mean(data[8:]).mean(0).detach(), rtol=1e-9, atol=1e-11)
+
+
+def test_every_row_is_used_once_in_an_epoch() -> None:
+    class Counted(TensorSource):
+        taken: list[int] = []  # noqa: RUF012
+
+        def take(self, index: Tensor, out: Tensor, generator: Any = None) -> Tensor:
+            if generator is not None:
+                self.taken += index.tolist()
+            return super().take(index, out, generator)
+
+    machine = binary(5, 3, seed=1)
+    source = Counted(draw(machine, 47), (5,))
+    hm.fit(machine, source, epochs=2, batch_size=10, progress=False)
+    assert sorted(Counted.taken) == sorted([*range(47)] * 2)
+
+
+def test_a_few_rows_are_one_batch() -> None:
+    machine = binary(5, 3, seed=1)
+    history = hm.fit(machine, draw(machine, 30), epochs=2, progress=False).history
+    assert [row["epoch"] for row in history] == [1, 2]
+
+
+def test_an_incomplete_batch_moves_the_weights_by_its_share() -> None:
+    """Plain SGD over one epoch of batches with a fixed gradient: Σ rows, not Σ batches."""
+
+    class Fixed(hm.Exact):
+        def evaluate(self, machine: Any, generator: Any) -> None:
+            super().evaluate(machine, generator)
+            for link in self.links.values():
+                link.set_dense(torch.ones_like(link.coupling.weight))
+
+    machine = binary(5, 3, seed=1)
+    before = machine.coupling.weight.detach().clone()
+    hm.fit(machine, draw(machine, 25), negative=Fixed(), epochs=1, batch_size=10, transforms=[], progress=False,
+           optimizer=lambda p: torch.optim.SGD(p, lr=0.1))  # fmt: skip
+    torch.testing.assert_close(before - machine.coupling.weight.detach(), torch.full_like(before, 0.25))
