@@ -337,7 +337,7 @@ def after_selection(case: MachineCase, machine: hm.BoltzmannMachine, base: hm.Bo
     start = Exact(case, half).draw(CHAINS, source)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(population, "draws", lambda *_: start)
-        found = population._anneal(Path(machine, half), (0.0, 0.6, 1.0), CHAINS, 1, 1.0, source)
+        found = population._anneal(Path(machine, half), (0.0, 0.6, 1.0), CHAINS, 1, 1.0, 1, source)
     return Exact(case, machine).worst(found.state)
 
 

@@ -79,13 +79,13 @@ def expected() -> dict[str, torch.Tensor]:
     return trained(ROWS.float())
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::harmonium.errors.NotLearned")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_bits_from_every_kind_of_data(kind: str, expected: dict[str, torch.Tensor], tmp_path: Path) -> None:
     assert_same(trained(KINDS[kind](tmp_path)), expected)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::harmonium.errors.NotLearned")
 def test_read_only_arrays_raise_no_warning(expected: dict[str, torch.Tensor]) -> None:
     rows = ROWS.numpy().astype(np.float32)
     rows.flags.writeable = False

@@ -34,7 +34,7 @@ def test_a_slow_learner_is_in_equilibrium():
 
 
 def test_contrastive_divergence_of_a_strong_machine_is_not():
-    verdict, history = watched(hm.CD(1), 2.0, epochs=20)
+    verdict, history = watched(hm.CD(1), 2.0, epochs=40)
     assert verdict.startswith("out of equilibrium")
     assert math.isinf(history[-1]["mixing_time"])
 

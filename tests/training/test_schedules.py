@@ -49,6 +49,9 @@ class Watch(Transform):
         assert optimizer is self.optimizer
         self.phase, self.rates = phase, [group["lr"] for group in optimizer.param_groups]
 
+    def pull_back(self, machine: BoltzmannMachine, phase: Any, rate_of: Any = None) -> None:
+        self.enter(machine, phase, self.optimizer)
+
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
         self.seen.append((clock.epoch, clock.fraction, self.rates, self.phase.k, len(self.phase.batch)))
         assert [group["lr"] for group in self.optimizer.param_groups] == [0.1, 0.02]  # its own, between the steps

@@ -44,16 +44,17 @@ def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, An
     units grows with the weights; there the rate is a hundredth of the inverse curvature.
 
     >>> import harmonium as hm
-    >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Gaussian(2))
+    >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Spin(2))
     >>> rows = torch.tensor([[1.0, 1, 1, 1], [-1, -1, -1, -1]])  # variance 4 along one direction
-    >>> [(len(group["params"]), round(group["lr"], 3)) for group in default_groups(rbm, rows)]
-    [(1, 0.05), (1, 0.01), (1, 0.003)]
+    >>> [(len(group["params"]), round(group["lr"], 4)) for group in default_groups(rbm, rows)]
+    [(1, 0.05), (1, 0.05), (1, 0.0125)]
     """
     generator = noise.generator(0, machine.device)
     rates: dict[int, float] = {}
     for k, unit in enumerate(machine.units):
-        field = torch.zeros(_DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
-        free = unit.sample(field, generator=generator)
+        bound = unit.bind(data) if k == 0 else unit  # documents keep their lengths
+        field = torch.zeros(len(data) if k == 0 else _DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
+        free = bound.sample(field, generator=generator)
         seen = [data, free] if k == 0 else [free]  # the variances of the model at first, and of what it is to learn
         rates |= _unit_rates(unit, seen)
         if k < len(machine.links):

@@ -389,6 +389,8 @@ class Training:
         """The step, with ``rate`` times the learning rates that the optimizer has at this moment."""
         groups = self.optimizer.param_groups
         own = [group["lr"] for group in groups]
+        if self._all_plain and not any(own):
+            return
         for group in groups:
             group["lr"] = group["lr"] * rate
         linear = self._all_plain and all(own)

@@ -61,7 +61,8 @@ def _growth(machine: BoltzmannMachine, rows: Tensor, history: Sequence[dict[str,
     norms = [row["weight_norm"] for row in history if "weight_norm" in row]
     if len(norms) < _FEWEST_ROWS:
         return None
-    middle, late, last = norms[len(norms) // 2], norms[3 * len(norms) // 4], norms[-1]
+    quarter = len(norms) // 4
+    middle, late, last = norms[-1 - 2 * quarter], norms[-1 - quarter], norms[-1]
     if last < 1.5 * middle or last - late < late - middle:
         return None
     strongest = max(

@@ -161,6 +161,7 @@ class Nearness:
 
     @staticmethod
     def of(points: Tensor, rows: Tensor) -> Nearness:
+        """From solutions and rows, each (n, *shape)."""
         data, own = (x.flatten(1).double().cpu().numpy() for x in (rows, points))
         tree = NearestNeighbors(n_neighbors=2).fit(data)
         away = tree.kneighbors(own)[0][:, 0] if len(own) else np.empty(0)
