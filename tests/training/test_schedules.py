@@ -186,3 +186,10 @@ def test_the_rate_of_the_optimizer_at_the_time_of_the_step_counts(plain: bool) -
     for name, value in scheduled().items():
         torch.testing.assert_close(value, parameters(by_hand)[name], rtol=1e-12, atol=1e-12)
     assert not torch.equal(train([0.1])["couplings.0.weight"], train([0.2])["couplings.0.weight"])
+
+
+def test_a_rate_of_zero_moves_nothing() -> None:
+    machine, data = binary(5, 3, seed=2), draw(binary(5, 3, seed=1), 40)
+    before = parameters(machine)
+    hm.fit(machine, data, epochs=1, batch_size=10, schedule=lambda clock: Setting(rate=0.0), progress=False)
+    assert_same(parameters(machine), before)

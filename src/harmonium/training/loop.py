@@ -389,7 +389,7 @@ class Training:
         """The step, with ``rate`` times the learning rates that the optimizer has at this moment."""
         groups = self.optimizer.param_groups
         own = [group["lr"] for group in groups]
-        if self._all_plain and not any(own):
+        if self._all_plain and not (rate and any(own)):  # nothing moves; the map of the gradient divides by rates
             return
         for group in groups:
             group["lr"] = group["lr"] * rate
@@ -492,9 +492,7 @@ class Training:
         self.batch_size, self.negative.k = state["batch_size"], state["k"]
         self.negative.resize(self.machine, self.batch_size)
         load_optimizer(self.optimizer, state["optimizer"])
-        if (
-            state.get("format", 1) < 2
-        ):  # the first format kept the scheduled rate in "lr" and the optimizer's own beside it
+        if state.get("format", 1) < 2:  # the scheduled rate was in "lr", and the optimizer's own beside it
             for group in self.optimizer.param_groups:
                 group["lr"] = group.pop("initial_lr", group["lr"])
         own = state["processes"][self.rank]
