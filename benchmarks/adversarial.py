@@ -188,8 +188,6 @@ def _one_sided(tally: Tally, found: Estimate, log_z: float) -> str:
     return f"interval misses {error:+.2f}" if "misses" in mark else ""
 
 
-# -- all of them -------------------------------------------------------------------------------------------------------
-
 # -- training ----------------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +236,7 @@ def defaults(options: Options) -> list[Number]:
         return found
     failed = []
     for pair in LEARNABLE:
+        began = time.perf_counter()
         made = teacher(*pair)
         data, learner = draws(made, 1000), untrained(made)
         try:
@@ -248,6 +247,8 @@ def defaults(options: Options) -> list[Number]:
             learned = False
         if not learned:
             failed.append("-".join(pair))
+        verdict = "" if learned else "does not learn"
+        print(f"  {'-'.join(pair):40s} {time.perf_counter() - began:6.1f} s {verdict}", flush=True)
     return [*found, Number(f"pairs of units of {len(LEARNABLE)} that do not learn", len(failed), 0, ", ".join(failed))]
 
 
