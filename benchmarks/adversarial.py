@@ -28,7 +28,7 @@ from torch import Generator, Tensor
 import harmonium as hm
 from common import RESULTS, write
 from harmonium.likelihood import Estimate
-from harmonium.likelihood.estimate import DATA, Annealing
+from harmonium.likelihood.two_sided import DATA, Annealing
 from harmonium.training.outcome import gain_over_independent
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "likelihood"))
@@ -206,7 +206,7 @@ def optimizers(options: Options) -> list[Number]:
         values: list[float] = []
         record = hm.training.Metric("x", partial(_keep_likelihood, values, data), every=20)
         hm.fit(rbm, data, negative=hm.Exact(), epochs=200 if options.quick else 800, batch_size=2000,
-               initialise={"scale": 0.3}, transforms=transforms, metrics_every=800, progress=False, callbacks=[record],
+               initialize={"scale": 0.3}, transforms=transforms, metrics_every=800, progress=False, callbacks=[record],
                optimizer=lambda p: torch.optim.Adam(p, lr=0.004))  # fmt: skip
         ends.append((max(values) - values[-1], values[-1]))
     return [
@@ -227,7 +227,7 @@ def _keep_likelihood(values: list[float], data: Tensor, machine: hm.RBM) -> floa
 
 def defaults(options: Options) -> list[Number]:
     """Nothing but defaults: the digits, and (full) every pair of units that can learn."""
-    digits = torch.as_tensor(hm.data.load("digits", binarise="threshold")).float()
+    digits = torch.as_tensor(hm.data.load("digits", binarize="threshold")).float()
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(16))
     hm.fit(rbm, digits, seed=0, progress=False)
     ours, (_, theirs) = hm.likelihood.exact(rbm).log_likelihood(digits), gain_over_independent(rbm, digits)
@@ -284,7 +284,7 @@ def mean_field(options: Options) -> list[Number]:
     ones = torch.ones(1, 20, dtype=torch.float64)
     damped = hm.meanfield.naive(rbm, 0.5 * ones, damping=0.9999, tolerance=1e-3, max_iterations=50)
     still = hm.meanfield.naive(rbm, 1e-6 * ones, tolerance=1e-4)
-    stable, small = hm.meanfield.stability(rbm, still).stable, still.magnetisations[0].abs().amax(1) < 0.5
+    stable, small = hm.meanfield.stability(rbm, still).stable, still.magnetizations[0].abs().amax(1) < 0.5
     return [
         Number("damping 0.9999: starts that seem converged", int(damped.converged.sum()), 0, "1 before"),
         Number(

@@ -2,7 +2,7 @@
 
     python benchmarks/centring.py [--epochs 50]
 
-Centred and plain PCD-1 on MNIST (pixels > 127) and on the flipped images 1 - v: learning rate 0.05, constant for
+Centered and plain PCD-1 on MNIST (pixels > 127) and on the flipped images 1 - v: learning rate 0.05, constant for
 30 % of the run then linear to zero, parameters averaged over the last 30 %. With 16 hidden units ln Z is exact
 (2^16 states).
 """
@@ -23,10 +23,10 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    train = hm.data.load("mnist", binarise="threshold")
-    test = hm.data.load("mnist", split="test", binarise="threshold")
+    train = hm.data.load("mnist", binarize="threshold")
+    test = hm.data.load("mnist", split="test", binarize="threshold")
     rows = []
-    for centred in (True, False):
+    for centered in (True, False):
         for flipped in (False, True):
             x, y = (1 - train, 1 - test) if flipped else (train, test)
             rbm = hm.RBM(hm.units.Bernoulli(784), hm.units.Bernoulli(args.hidden))
@@ -36,7 +36,7 @@ def main() -> None:
                 x,
                 negative=hm.PCD(1),
                 epochs=args.epochs,
-                transforms=[*([hm.Centred()] if centred else []), hm.Average(0.3)],
+                transforms=[*([hm.Centered()] if centered else []), hm.Average(0.3)],
                 schedule=hm.LinearDecay(0.3),
                 seed=args.seed,
                 metrics_every=args.epochs,
@@ -44,7 +44,7 @@ def main() -> None:
             seconds = time.perf_counter() - began
             value = hm.likelihood.exact(rbm)
             row = {
-                "gradient": "centred" if centred else "plain",
+                "gradient": "centered" if centered else "plain",
                 "data": "1 - v" if flipped else "v",
                 "train": value.log_likelihood(x),
                 "test": value.log_likelihood(y),

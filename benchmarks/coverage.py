@@ -98,13 +98,13 @@ def small() -> Iterator[tuple[str, hm.BoltzmannMachine, float, Tensor, int]]:
     for name, case in cases.items():
         machine = case.build()
         exact = joint(machine, case.nodes(machine))
-        if len(machine.units) == 2:  # backwards, a deep machine's hidden layers would have to settle first
+        if len(machine.layers) == 2:  # backwards, a deep machine's hidden layers would have to settle first
             yield name, machine, exact.log_partition, exact.draw(n, generator("coverage", name))[0], 30
     for name, golden in zip(BINARY_IDS, BINARY, strict=True):
         yield name, *_enumerated(binary(golden), n, name), 60
     for scale in (1.0, 2.0, 3.0):
         machine = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
-        machine.initialise(scale=scale, seed=3)
+        machine.initialize(scale=scale, seed=3)
         for temperatures in (15, 60, 240):
             name = f"strong-{scale:g}-{temperatures}"
             yield name, *_enumerated(machine, n, name), temperatures

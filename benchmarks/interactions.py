@@ -18,7 +18,7 @@ import torch
 
 import harmonium as hm
 from common import write
-from harmonium import analysis
+from harmonium import interactions
 
 UNITS = {
     "step": hm.units.Bernoulli,
@@ -50,16 +50,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
     generator = torch.Generator().manual_seed(0)
-    pairs = analysis.random_tuples(args.visible, 2, 500, seed=0)
+    pairs = interactions.random_tuples(args.visible, 2, 500, seed=0)
     rows = []
     for name, kind in UNITS.items():
         weight = args.scale * torch.randn(args.visible, args.hidden, generator=generator)
         hidden = kind(args.hidden, bias=torch.randn(args.hidden, generator=generator))
         coupling = hm.couplings.Dense(args.visible, args.hidden, weight)
         rbm = hm.RBM(hm.units.Bernoulli(args.visible), hidden, coupling)
-        wall, processor = seconds(lambda: analysis.interactions(rbm, 2), args.repeats)  # noqa: B023
-        small, _ = seconds(lambda: analysis.interactions(rbm, 2, method="small"), args.repeats)  # noqa: B023
-        error = analysis.interactions(rbm, 2)[tuple(pairs.T)] - analysis.interactions(rbm, 2, pairs)
+        wall, processor = seconds(lambda: interactions.n_body(rbm, 2), args.repeats)  # noqa: B023
+        small, _ = seconds(lambda: interactions.n_body(rbm, 2, method="small"), args.repeats)  # noqa: B023
+        error = interactions.n_body(rbm, 2)[tuple(pairs.T)] - interactions.n_body(rbm, 2, pairs)
         row = {"unit": name, "seconds": wall, "cpu_seconds": processor, "small_seconds": small}
         row["error"] = error.abs().max().item()
         rows.append(row)

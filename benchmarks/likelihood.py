@@ -47,7 +47,7 @@ def floor(visible: int, hidden: int, runs: int) -> Callable[[], None]:
 def machine(visible: int, hidden: int) -> hm.RBM:
     """A machine with weights of the size of trained ones."""
     rbm = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden))
-    rbm.initialise(weights="normal", scale=0.05, seed=0)
+    rbm.initialize(weights="normal", scale=0.05, seed=0)
     return rbm
 
 

@@ -33,7 +33,7 @@ VISIBLE, HIDDEN, BATCH = 784, 500, 100
 def machine(scale: float = 0.05) -> hm.RBM:
     """Weights of a size at which TAP converges and the units are not frozen."""
     rbm = hm.RBM(hm.units.Bernoulli(VISIBLE), hm.units.Bernoulli(HIDDEN))
-    rbm.initialise(scale=scale, seed=0)
+    rbm.initialize(scale=scale, seed=0)
     return rbm
 
 
@@ -47,7 +47,7 @@ def iteration(clock: Callable[[], float], chunks: int) -> dict[str, Any]:
 
     def chain(second_order: bool) -> Chain:
         a, c = upward(rbm, data, torch.zeros_like(data))
-        return Chain(rbm, [Layer(unit) for unit in rbm.units], a, c, second_order=second_order)
+        return Chain(rbm, [Layer(unit) for unit in rbm.layers], a, c, second_order=second_order)
 
     tap, naive = chain(True), chain(False)
 

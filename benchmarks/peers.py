@@ -53,7 +53,7 @@ def harmonium(args: argparse.Namespace) -> Callable[[], None]:
     data = _torch_data(args.rows, args.visible)
     rbm = hm.RBM(hm.units.Bernoulli(args.visible), hm.units.Bernoulli(args.hidden))
     phase = hm.PCD if args.method == "pcd" else hm.CD
-    transforms = [hm.Centred()] if args.centred else []
+    transforms = [hm.Centered()] if args.centered else []
 
     def epoch() -> None:
         hm.fit(
@@ -78,7 +78,7 @@ def sklearn64(args: argparse.Namespace) -> Callable[[], None]:
 
 
 def rbms(args: argparse.Namespace) -> Callable[[], None]:
-    """rbms: the statements of its training loop (centred gradient, persistent chains or CD), without its files."""
+    """rbms: the statements of its training loop (centered gradient, persistent chains or CD), without its files."""
     import torch
     from rbms.bernoulli_bernoulli.classes import BBRBM
     from rbms.training.pcd import fit_batch_pcd
@@ -142,7 +142,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--method", choices=("pcd", "cd"), default="pcd")
-    parser.add_argument("--centred", action="store_true")
+    parser.add_argument("--centered", action="store_true")
     args = parser.parse_args()
     import torch
 

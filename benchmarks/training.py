@@ -73,7 +73,7 @@ def floor(visible: int, hidden: int, batch: int, k: int, method: str) -> Callabl
     return pcd if method == "pcd" else cd
 
 
-def ours(visible: int, hidden: int, batch: int, k: int, method: str, centred: bool = False) -> Callable[[], None]:
+def ours(visible: int, hidden: int, batch: int, k: int, method: str, centered: bool = False) -> Callable[[], None]:
     """The steps of hm.fit over a small data set: shuffling, gathering, gradient, torch.optim.SGD."""
     rbm = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden))
     training = Training(
@@ -81,7 +81,7 @@ def ours(visible: int, hidden: int, batch: int, k: int, method: str, centred: bo
         binary_data(steps_of(visible, hidden, batch, k) * batch, visible),
         negative=(hm.PCD if method == "pcd" else hm.CD)(k),
         batch_size=batch,
-        transforms=[hm.Centred()] if centred else [],
+        transforms=[hm.Centered()] if centered else [],
     )
     return training.one_epoch
 
@@ -121,7 +121,7 @@ def steps(shapes: list[tuple[int, int, int, int]], chunks: int) -> dict[str, obj
                 candidates = {
                     "floor": floor(*shape, method),
                     "harmonium": ours(*shape, method),
-                    "harmonium centred": ours(*shape, method, centred=True),
+                    "harmonium centered": ours(*shape, method, centered=True),
                     "textbook torch": textbook(*shape, method),
                 }
                 table = ratios(interleaved(candidates, chunks, clock), "floor")
@@ -137,7 +137,7 @@ def epochs(rounds: int) -> dict[str, object]:
     here = Path(__file__).parent
     results: dict[str, object] = {}
     for method, peers in {
-        "pcd": ["harmonium", "harmonium --centred", "sklearn-float32", "sklearn-float64", "rbms"],
+        "pcd": ["harmonium", "harmonium --centered", "sklearn-float32", "sklearn-float64", "rbms"],
         "cd": ["harmonium", "rbms", "learnergy"],
     }.items():
         times: dict[str, list[float]] = {peer: [] for peer in peers}

@@ -24,7 +24,7 @@ from harmonium.errors import CheckpointError, HarmoniumError
 
 def machine(seed: int = 0, hidden: int = 3) -> hm.RBM:
     rbm = hm.RBM(units.Bernoulli(4), units.Gaussian(hidden))
-    rbm.initialise(seed=seed, scale=0.3)
+    rbm.initialize(seed=seed, scale=0.3)
     return rbm
 
 
@@ -188,19 +188,19 @@ def test_a_type_survives(path):
 def test_exact_sums_survive(path):
     """A new machine is in single precision, but what a unit derives from its options stays in double."""
     original = hm.RBM(units.Multinary(3, levels=5, scale=0.3), units.Binomial(2, trials=3))
-    original.initialise(seed=0, scale=0.5)
+    original.initialize(seed=0, scale=0.5)
     hm.save(original, path)
     assert hm.load(path).log_partition() == original.log_partition()
 
 
 def test_a_mask_survives(path):
     rbm = hm.RBM(units.Bernoulli(6), units.Bernoulli(3), Masked(6, 3, degree=2, seed=5))
-    rbm.initialise(seed=0)
+    rbm.initialize(seed=0)
     hm.save(rbm, path)
     assert torch.equal(hm.load(path).coupling.mask, rbm.coupling.mask)
 
 
-def test_what_is_learnt_survives(path):
+def test_what_is_learned_survives(path):
     rbm = hm.RBM(units.Gaussian(2, learn=("bias", "precision")), units.Bernoulli(3, learn=()))
     hm.save(rbm, path)
     assert [p.requires_grad for p in hm.load(path).parameters()] == [p.requires_grad for p in rbm.parameters()]

@@ -2,7 +2,7 @@
 
 >>> import harmonium as hm
 >>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(32))
->>> images = hm.data.load("digits", binarise="threshold")
+>>> images = hm.data.load("digits", binarize="threshold")
 >>> result = hm.fit(rbm, images, negative=hm.PCD(1), epochs=1, seed=0, progress=False)
 >>> rbm.sample(5, steps=10, seed=0).shape
 torch.Size([5, 64])
@@ -36,7 +36,7 @@ from .training import (
     PCD,
     Average,
     Callback,
-    Centred,
+    Centered,
     Clip,
     Constant,
     DeepPCD,
@@ -69,7 +69,7 @@ __all__ = [
     "Average",
     "BoltzmannMachine",
     "Callback",
-    "Centred",
+    "Centered",
     "Clip",
     "Constant",
     "DeepBoltzmannMachine",

@@ -18,7 +18,7 @@ class InvalidOption(HarmoniumError, ValueError):
     """An argument, option or configuration value that has no meaning here."""
 
 
-class NotNormalisable(HarmoniumError, ValueError):
+class NotNormalizable(HarmoniumError, ValueError):
     """The machine has no finite partition function, so the question has no answer."""
 
 

@@ -64,7 +64,7 @@ def bernoulli_(p: Tensor, out: Tensor, generator: Generator | None = None) -> Te
     """Write 1 with probability ``p`` and 0 otherwise into ``out`` (any float type), and return it.
 
     On the CPU one 64-bit word of the generator serves four draws: 16 bits decide almost always, and a
-    neighbouring draw's bits decide the one case in 65 536 that is left, so a marginal is exact to about 2⁻²⁴
+    neighboring draw's bits decide the one case in 65 536 that is left, so a marginal is exact to about 2⁻²⁴
     (measured: half the cost of ``uniform_`` and a tenth of ``torch.bernoulli``).
 
     >>> p = torch.tensor([0.0, 1.0, 1.0])

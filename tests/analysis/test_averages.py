@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from harmonium.analysis.averages import COMPONENTS, averages
 from harmonium.errors import InvalidOption
+from harmonium.replicas.averages import COMPONENTS, averages
 
 
 def normal(step: float = 0.2) -> tuple[np.ndarray, np.ndarray]:

@@ -23,10 +23,10 @@ from golden_interactions import (
 
 import harmonium as hm
 from harmonium import units
-from harmonium.analysis import all_tuples, interactions, random_tuples, strongest
-from harmonium.analysis.differences import Bound, difference, pairs
-from harmonium.analysis.sites import Sites
-from harmonium.analysis.strongest import _Best, _Search
+from harmonium.interactions import all_tuples, n_body, random_tuples, strongest
+from harmonium.interactions.differences import Bound, difference, pairs
+from harmonium.interactions.ranking import _Best, _Search
+from harmonium.interactions.sites import Sites
 
 HIDDEN = {
     "bernoulli": lambda: units.Bernoulli(4),
@@ -53,7 +53,7 @@ def rebuilt(machine: hm.RBM, gauge: str | None = None) -> tuple[torch.Tensor, to
     spins = Sites.of(machine).gauge(gauge) == "zero-sum"
     for order in range(1, unit.sites + 1):
         tuples = all_tuples(unit.sites, order)
-        values = interactions(machine, order, tuples, gauge=gauge)
+        values = n_body(machine, order, tuples, gauge=gauge)
         if binary:
             x = 2 * number.to(F64) - 1 if spins else number.to(F64)
             total += x[:, tuples].prod(2) @ values
@@ -74,7 +74,7 @@ def test_golden_machines_at_every_order(case, activation):
     from_distribution = moebius(machine.distribution()[1], n)
     for order in range(1, n + 1):
         tuples = all_tuples(n, order)
-        found = interactions(machine, order, tuples)
+        found = n_body(machine, order, tuples)
         known = tensor([expected["I"][",".join(map(str, row))] for row in tuples.tolist()])
         inverted = tensor([from_distribution[tuple(row)] for row in tuples.tolist()])
         assert torch.allclose(found, known, rtol=0, atol=1e-9)
@@ -86,7 +86,7 @@ def test_golden_machines_at_every_order(case, activation):
 @pytest.mark.parametrize(("case", "activation"), CASES, ids=IDS)
 def test_golden_small_parameter_couplings(case, activation):
     expected = case["act"][activation]["J_eq19"]
-    found = interactions(golden(case, activation, [0.0] * len(case["W"])), 2, method="small")
+    found = n_body(golden(case, activation, [0.0] * len(case["W"])), 2, method="small")
     for pair, value in expected.items():
         i, j = map(int, pair.split(","))
         assert found[i, j].item() == pytest.approx(value, rel=1e-10, abs=1e-12)
@@ -98,19 +98,19 @@ def test_golden_generating_functions_and_cumulants(activation):
         bias = -tensor([entry["c"]])
         for q, value, *_ in entry["rows"]:
             machine = rbm(units.Bernoulli(1), ACTIVATIONS[activation](1, bias=bias), [[q]])
-            assert interactions(machine, 1).item() == pytest.approx(value, rel=1e-10, abs=1e-12)
+            assert n_body(machine, 1).item() == pytest.approx(value, rel=1e-10, abs=1e-12)
         machine = rbm(units.Bernoulli(6), ACTIVATIONS[activation](1, bias=bias), torch.ones(6, 1, dtype=F64))
         for order, kappa in enumerate(entry["kappa"], 1):
-            found = interactions(machine, order, [list(range(order))], method="small", bias=False).item()
+            found = n_body(machine, order, [list(range(order))], method="small", bias=False).item()
             assert found == pytest.approx(kappa, rel=1e-7, abs=1e-10)
 
 
 @pytest.mark.parametrize("case", GOLDEN["fig2"], ids=["pairs", "tetrahedron"])
 def test_three_bodies_and_nothing_else(case):
     machine = golden(case, "exponential", case["b"])
-    assert interactions(machine, 1).abs().max() < 1e-12
-    assert interactions(machine, 2).abs().max() < 1e-12
-    assert interactions(machine, 3, [[2, 0, 1]]).item() == pytest.approx(case["I"]["0,1,2"], abs=1e-12)
+    assert n_body(machine, 1).abs().max() < 1e-12
+    assert n_body(machine, 2).abs().max() < 1e-12
+    assert n_body(machine, 3, [[2, 0, 1]]).item() == pytest.approx(case["I"]["0,1,2"], abs=1e-12)
 
 
 # -- every unit, every gauge --------------------------------------------------------------------------------------
@@ -133,17 +133,17 @@ def test_all_orders_together_are_the_distribution(visible, hidden, gauge):
 def test_spins_have_the_interactions_of_the_walsh_transform():
     machine = random_rbm(units.Spin(5), units.Bernoulli(3))
     for part, value in walsh(machine.distribution()[1], 5).items():
-        assert interactions(machine, len(part), [part]).item() == pytest.approx(value, abs=1e-12)
+        assert n_body(machine, len(part), [part]).item() == pytest.approx(value, abs=1e-12)
 
 
 def test_gauges_of_sites_with_many_states():
     machine = random_rbm(units.Potts((4, 3)), units.Bernoulli(5))
     tuples = all_tuples(4, 3)
-    zero_sum = interactions(machine, 3, tuples)
+    zero_sum = n_body(machine, 3, tuples)
     assert zero_sum.shape == (4, 3, 3, 3)
     for axis in (1, 2, 3):
         assert zero_sum.sum(axis).abs().max() < 1e-13 < zero_sum.abs().max()
-    lattice_gas = interactions(machine, 3, tuples, gauge="lattice-gas")
+    lattice_gas = n_body(machine, 3, tuples, gauge="lattice-gas")
     for axis in (1, 2, 3):
         assert bool((lattice_gas.select(axis, 0) == 0).all()) and lattice_gas.abs().max() > 1e-3
 
@@ -151,38 +151,36 @@ def test_gauges_of_sites_with_many_states():
 def test_the_bias_is_in_order_one_unless_left_out():
     for unit in (units.Bernoulli(4), units.Spin(4)):
         machine = random_rbm(unit, units.ReLU(3))
-        difference = interactions(machine, 1) - interactions(machine, 1, bias=False)
+        difference = n_body(machine, 1) - n_body(machine, 1, bias=False)
         assert torch.allclose(difference, unit.bias.detach(), atol=1e-13)
     potts = random_rbm(units.Potts((3, 4)), units.ReLU(3))
-    centred = potts.visible.bias.detach() - potts.visible.bias.detach().mean(1, keepdim=True)
-    assert torch.allclose(interactions(potts, 1) - interactions(potts, 1, bias=False), centred, atol=1e-13)
+    centered = potts.visible.bias.detach() - potts.visible.bias.detach().mean(1, keepdim=True)
+    assert torch.allclose(n_body(potts, 1) - n_body(potts, 1, bias=False), centered, atol=1e-13)
 
 
 def test_random_backgrounds_approach_the_zero_sum_gauge():
     machine = random_rbm(units.Spin(8), units.Bernoulli(5), scale=0.5)
     tuples = all_tuples(8, 2)
-    exact = interactions(machine, 2, tuples)
-    errors = [
-        (interactions(machine, 2, tuples, samples=n, seed=1) - exact).square().mean().sqrt().item() for n in (50, 5000)
-    ]
+    exact = n_body(machine, 2, tuples)
+    errors = [(n_body(machine, 2, tuples, samples=n, seed=1) - exact).square().mean().sqrt().item() for n in (50, 5000)]
     assert errors[1] < errors[0] / 4 and errors[1] < 0.05 * exact.square().mean().sqrt().item()
-    again = interactions(machine, 2, tuples, samples=50, seed=1)
-    assert torch.equal(again, interactions(machine, 2, tuples, samples=50, seed=1))
-    assert not torch.equal(again, interactions(machine, 2, tuples, samples=50, seed=2))
+    again = n_body(machine, 2, tuples, samples=50, seed=1)
+    assert torch.equal(again, n_body(machine, 2, tuples, samples=50, seed=1))
+    assert not torch.equal(again, n_body(machine, 2, tuples, samples=50, seed=2))
 
 
 @pytest.mark.parametrize("visible", [units.Spin(70), units.Bernoulli(70)])
 def test_all_sampled_couplings_at_once_are_those_one_by_one(visible):
     machine = random_rbm(visible, units.Bernoulli(3), scale=0.3)
     rows = random_tuples(70, 2, 40, seed=0)
-    full = interactions(machine, 2, gauge="zero-sum", samples=5, seed=2)
-    single = interactions(machine, 2, rows, gauge="zero-sum", samples=5, seed=2)
+    full = n_body(machine, 2, gauge="zero-sum", samples=5, seed=2)
+    single = n_body(machine, 2, rows, gauge="zero-sum", samples=5, seed=2)
     assert torch.allclose(full[tuple(rows.T)], single, rtol=0, atol=1e-12)
 
 
 def test_one_background_is_enough_for_linear_units():
     machine = random_rbm(units.Spin(30), units.Gaussian(6))
-    found = interactions(machine, 2, samples=1)
+    found = n_body(machine, 2, samples=1)
     W = machine.coupling.matrix().detach()
     expected = (W @ W.T).fill_diagonal_(0.0)
     assert torch.allclose(found, expected, atol=1e-10)
@@ -207,7 +205,7 @@ def test_the_order_at_which_the_small_limit_is_approached(activation, gauge, fal
         for scale in (0.01, 0.005):
             machine = rbm(units.Bernoulli(5), ACTIVATIONS[activation](3, bias=bias), scale * weights)
             exact, small = (
-                interactions(machine, order, all_tuples(5, order), method=method, gauge=gauge, bias=False)
+                n_body(machine, order, all_tuples(5, order), method=method, gauge=gauge, bias=False)
                 for method in ("exact", "small")
             )
             errors.append(((exact - small).norm() / exact.norm()).item())
@@ -217,10 +215,10 @@ def test_the_order_at_which_the_small_limit_is_approached(activation, gauge, fal
 
 def test_the_small_limit_is_exact_for_linear_units():
     machine = random_rbm(units.Bernoulli(6), units.Gaussian(3, precision=2.0))
-    exact, small = (interactions(machine, 2, method=method) for method in ("exact", "small"))
+    exact, small = (n_body(machine, 2, method=method) for method in ("exact", "small"))
     assert torch.allclose(exact, small, atol=1e-12)
-    assert bool((interactions(machine, 3, all_tuples(6, 3)) == 0).all())
-    assert bool((interactions(machine, 3, method="small") == 0).all())
+    assert bool((n_body(machine, 3, all_tuples(6, 3)) == 0).all())
+    assert bool((n_body(machine, 3, method="small") == 0).all())
 
 
 # -- all of an order ------------------------------------------------------------------------------------------------
@@ -233,13 +231,13 @@ def test_the_small_limit_is_exact_for_linear_units():
 def test_the_dense_form_holds_every_tuple_in_every_order(order, visible, gauge, method):
     layer = units.Bernoulli(5) if visible == "bernoulli" else units.Potts((4, 3))
     machine = random_rbm(layer, units.Bernoulli(3))
-    full = interactions(machine, order, gauge=gauge, method=method)
+    full = n_body(machine, order, gauge=gauge, method=method)
     n = layer.sites
     assert full.shape == ((n,) * order if visible == "bernoulli" else (n,) * order + (3,) * order)
     tuples = all_tuples(n, order)
     shuffled = tuples[:, torch.randperm(order, generator=torch.Generator().manual_seed(0))]
     for rows in (tuples, tuples.flip(1), shuffled):
-        assert torch.allclose(full[tuple(rows.T)], interactions(machine, order, rows, gauge=gauge, method=method))
+        assert torch.allclose(full[tuple(rows.T)], n_body(machine, order, rows, gauge=gauge, method=method))
     different = torch.tensor(
         [len(set(row)) == order for row in torch.cartesian_prod(*[torch.arange(n)] * order).reshape(-1, order).tolist()]
     )
@@ -254,7 +252,7 @@ def test_all_pairs_at_once_are_the_pairs_one_by_one(hidden, scale):
         scale = 1.5  # e^w soon leaves the range of ordinary numbers
     machine = random_rbm(units.Bernoulli(90), HIDDEN[hidden](), scale)
     rows = random_tuples(90, 2, 500, seed=1)
-    fast, slow = interactions(machine, 2), interactions(machine, 2, rows)
+    fast, slow = n_body(machine, 2), n_body(machine, 2, rows)
     tolerance = 1e-12 * max(1.0, slow.abs().max().item())
     assert torch.allclose(fast[tuple(rows.T)], slow, rtol=0, atol=tolerance)
     assert torch.equal(fast, fast.T)
@@ -276,7 +274,7 @@ def test_units_without_weights_do_nothing():
     with torch.no_grad():
         machine.coupling.weight[:, 1] = 0
         machine.coupling.weight[5] = 0
-    full = interactions(machine, 2)
+    full = n_body(machine, 2)
     assert bool(torch.isfinite(full).all())
     assert full[5].abs().max() < 1e-13 < full.abs().max()
 
@@ -285,15 +283,15 @@ def test_other_couplings_and_shapes():
     visible, hidden = units.Bernoulli((1, 4, 4)), units.Bernoulli((2, 2, 2))
     coupling = hm.couplings.Conv2d((1, 4, 4), (2, 2, 2), kernel=3)
     machine = hm.RBM(visible, hidden, coupling).double()
-    machine.initialise(weights="normal", scale=1.0, seed=0)
+    machine.initialize(weights="normal", scale=1.0, seed=0)
     flat = rbm(units.Bernoulli(16), units.Bernoulli(8), coupling.matrix().detach())
-    assert torch.allclose(interactions(machine, 2), interactions(flat, 2), atol=1e-12)
-    assert interactions(machine, 2).shape == (16, 16)
+    assert torch.allclose(n_body(machine, 2), n_body(flat, 2), atol=1e-12)
+    assert n_body(machine, 2).shape == (16, 16)
 
 
 def test_single_precision_machines_are_expanded_in_double():
     machine = random_rbm(units.Bernoulli(6), units.Bernoulli(4)).float()
-    found = interactions(machine, 3, all_tuples(6, 3))
+    found = n_body(machine, 3, all_tuples(6, 3))
     assert found.dtype == F64 and machine.dtype == torch.float32
     known = moebius(machine.double().distribution()[1], 6)
     assert torch.allclose(found, tensor([known[tuple(row)] for row in all_tuples(6, 3).tolist()]), rtol=0, atol=1e-12)
@@ -302,7 +300,7 @@ def test_single_precision_machines_are_expanded_in_double():
 def test_a_strong_interaction_does_not_drown_a_weak_one():
     """Rounding errors are those of each tuple: what is a digit of e^20 is much to others."""
     machine = rbm(units.Bernoulli(4), units.Poisson(1), [[10.0], [11.0], [1e-4], [2e-4]])
-    strong, weak = interactions(machine, 2, [[0, 1], [2, 3]])
+    strong, weak = n_body(machine, 2, [[0, 1], [2, 3]])
     assert strong.item() == pytest.approx(math.expm1(10) * math.expm1(11), rel=1e-12)
     assert weak.item() == pytest.approx(math.expm1(1e-4) * math.expm1(2e-4), abs=1e-14)
 
@@ -310,8 +308,8 @@ def test_a_strong_interaction_does_not_drown_a_weak_one():
 def test_the_chunk_changes_nothing():
     machine = random_rbm(units.Bernoulli(8), units.ReLU(4))
     rows = all_tuples(8, 3)
-    assert torch.equal(interactions(machine, 3, rows), interactions(machine, 3, rows, chunk=1))
-    assert interactions(machine, 3, torch.empty(0, 3, dtype=torch.int64)).shape == (0,)
+    assert torch.equal(n_body(machine, 3, rows), n_body(machine, 3, rows, chunk=1))
+    assert n_body(machine, 3, torch.empty(0, 3, dtype=torch.int64)).shape == (0,)
 
 
 # -- the strongest --------------------------------------------------------------------------------------------------
@@ -323,7 +321,7 @@ def test_the_strongest_are_the_strongest(hidden, order):
     machine = random_rbm(units.Bernoulli(12), HIDDEN[hidden]())
     tuples, values = strongest(machine, order, 7)
     every = all_tuples(12, order)
-    known = interactions(machine, order, every)
+    known = n_body(machine, order, every)
     best = known.abs().sort(descending=True).indices[:7]
     assert torch.equal(tuples, every[best])
     assert torch.allclose(values, known[best], rtol=1e-9)
@@ -355,7 +353,7 @@ def test_the_bound_bounds(hidden, order):
 def test_the_strongest_spins():
     machine = random_rbm(units.Spin(7), units.Bernoulli(3))
     tuples, values = strongest(machine, 2, 3)
-    full = interactions(machine, 2)
+    full = n_body(machine, 2)
     assert values[0].abs() == full.abs().max() and full[tuple(tuples[0])] == values[0]
 
 
@@ -382,20 +380,20 @@ def test_the_strongest_spins():
 )
 def test_refused_arguments(arguments, message):
     with pytest.raises(hm.errors.InvalidOption, match=message):
-        interactions(random_rbm(units.Bernoulli(4), units.Bernoulli(2)), **arguments)
+        n_body(random_rbm(units.Bernoulli(4), units.Bernoulli(2)), **arguments)
 
 
 def test_refused_machines():
     for visible in (units.Gaussian(4), units.Poisson(4), units.Mixed(units.Bernoulli(3), units.Bernoulli(1))):
         with pytest.raises(hm.errors.InvalidOption, match="finitely many states"):
-            interactions(hm.RBM(visible, units.Bernoulli(2)), 2)
+            n_body(hm.RBM(visible, units.Bernoulli(2)), 2)
     deep = hm.DeepBoltzmannMachine([units.Bernoulli(3), units.Bernoulli(2), units.Bernoulli(2)])
     with pytest.raises(hm.errors.InvalidOption, match="expected an RBM"):
-        interactions(deep, 2)
+        n_body(deep, 2)
     with pytest.raises(hm.errors.InvalidOption, match="hidden units that are numbers"):
-        interactions(hm.RBM(units.Bernoulli(3), units.Potts((2, 3))), 2, method="small")
+        n_body(hm.RBM(units.Bernoulli(3), units.Potts((2, 3))), 2, method="small")
     with pytest.raises(hm.errors.InvalidOption, match="at most 6"):
-        interactions(hm.RBM(units.Bernoulli(8), units.Bernoulli(3)), 7, [list(range(7))], method="small")
+        n_body(hm.RBM(units.Bernoulli(8), units.Bernoulli(3)), 7, [list(range(7))], method="small")
     with pytest.raises(hm.errors.InvalidOption, match="two states"):
         strongest(hm.RBM(units.Potts((3, 4)), units.Bernoulli(3)), 2, 1)
     with pytest.raises(hm.errors.InvalidOption, match="at least one interaction"):
@@ -405,8 +403,8 @@ def test_refused_machines():
 def test_what_is_too_much_is_said_to_be():
     large = hm.RBM(units.Bernoulli(784), units.Bernoulli(2))
     with pytest.raises(hm.errors.NotEnumerable, match=r"a sum of 2\^30 terms"):
-        interactions(large, 30, [list(range(30))])
+        n_body(large, 30, [list(range(30))])
     with pytest.raises(hm.errors.NotEnumerable, match="too many for one tensor"):
-        interactions(large, 4)
+        n_body(large, 4)
     with pytest.raises(hm.errors.NotEnumerable, match=r"samples=1000"):
-        interactions(large, 2, [[0, 1]], gauge="zero-sum")
+        n_body(large, 2, [[0, 1]], gauge="zero-sum")

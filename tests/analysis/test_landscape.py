@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium import analysis
+from harmonium import landscape
 
 
 def patterns(count: int, size: int = 60) -> torch.Tensor:
@@ -36,31 +36,31 @@ def starts() -> torch.Tensor:
 
 
 def test_each_pattern_is_a_solution_with_its_basin(starts):
-    found = analysis.landscape(hopfield(2, 0.05), starts)
+    found = landscape.find_solutions(hopfield(2, 0.05), starts)
     assert len(found) == 4
     assert found.sizes.tolist() == [10, 10, 10, 10]
     assert found.converged == 1.0
     for k in range(4):
         assert len(found.basin[10 * k : 10 * k + 10].unique()) == 1
-    overlap = found.solutions.magnetisations[0] @ patterns(2).T / 60
+    overlap = found.solutions.magnetizations[0] @ patterns(2).T / 60
     assert torch.allclose(overlap.abs().amax(1), torch.ones(4), atol=0.1)
     assert torch.allclose(found.weights, torch.full((4,), 0.25, dtype=torch.float64), atol=1e-3)  # by symmetry
 
 
 def test_before_learning_there_is_one(starts):
-    found = analysis.landscape(hopfield(2, 0.002), starts)
+    found = landscape.find_solutions(hopfield(2, 0.002), starts)
     assert len(found) == 1
     assert found.diagnosis.startswith("too few")
 
 
 def test_solutions_are_sorted_by_their_basins(starts):
-    found = analysis.landscape(hopfield(2, 0.05), torch.cat([starts[30:], starts[20:30], starts[25:30]]))
+    found = landscape.find_solutions(hopfield(2, 0.05), torch.cat([starts[30:], starts[20:30], starts[25:30]]))
     assert found.sizes.tolist() == [15, 10]
     assert found.basin.tolist() == [1] * 10 + [0] * 15
 
 
 def test_a_start_that_does_not_converge_has_no_basin(starts):
-    found = analysis.landscape(hopfield(2, 0.05), starts, max_iterations=1)
+    found = landscape.find_solutions(hopfield(2, 0.05), starts, max_iterations=1)
     assert len(found) == 0
     assert found.basin.tolist() == [-1] * 40
     assert found.diagnosis.startswith("no solution")
@@ -70,10 +70,10 @@ def test_a_start_that_does_not_converge_has_no_basin(starts):
     ("solutions", "count", "word"), [(1, 40, "too few"), (3, 40, "healthy"), (8, 40, "many"), (30, 40, "too many")]
 )
 def test_the_diagnosis_follows_the_numbers(starts, solutions, count, word):
-    whole = analysis.landscape(hopfield(2, 0.05), starts).solutions
+    whole = landscape.find_solutions(hopfield(2, 0.05), starts).solutions
     basin = torch.arange(count) % solutions
     some = whole.select(torch.arange(solutions) % 4)
-    found = analysis.Landscape(some, basin, torch.bincount(basin))
+    found = landscape.Landscape(some, basin, torch.bincount(basin))
     assert found.diagnosis.startswith(word)
 
 
@@ -87,12 +87,12 @@ def ferromagnet() -> hm.RBM:
 @pytest.mark.parametrize("method", ["tap", "naive"])
 def test_unstable_fixed_points_are_kept_apart(method):
     starts = torch.tensor([[0.0], [1.0], [-1.0], [0.0], [1.0]]).expand(5, 20)
-    found = analysis.landscape(ferromagnet(), starts, method=method)
+    found = landscape.find_solutions(ferromagnet(), starts, method=method)
     assert found.unstable is not None
     assert (len(found), len(found.unstable)) == (2, 1)
     assert found.basin.tolist() == [-2, 0, 1, -2, 0] and found.sizes.tolist() == [2, 1]
-    assert found.solutions.magnetisations[0].abs().min() > 0.5
-    assert found.unstable.magnetisations[0].abs().max() == 0
+    assert found.solutions.magnetizations[0].abs().min() > 0.5
+    assert found.unstable.magnetizations[0].abs().max() == 0
     assert found.converged == 1.0 and found.share == 2 / 3
     assert found.weights.shape == (2,)
     assert "2 starts ended at an unstable fixed point: lower the tolerance." in found.diagnosis
@@ -101,17 +101,17 @@ def test_unstable_fixed_points_are_kept_apart(method):
 def test_a_start_that_stops_on_its_way_is_not_counted():
     """Naive mean field at 1e-6, where the residual is within the tolerance; with a smaller tolerance it goes on."""
     start = torch.full((1, 20), 1e-6)
-    early = analysis.landscape(ferromagnet(), start, method="naive")
+    early = landscape.find_solutions(ferromagnet(), start, method="naive")
     assert len(early) == 0 and early.basin.tolist() == [-2]
     assert early.diagnosis.startswith("no solution: none of 1 starts reached a stable one. 1 start ended at an unst")
-    late = analysis.landscape(ferromagnet(), start, method="naive", tolerance=1e-16)
-    assert late.basin.tolist() == [0] and late.solutions.magnetisations[0].min() > 0.5
+    late = landscape.find_solutions(ferromagnet(), start, method="naive", tolerance=1e-16)
+    assert late.basin.tolist() == [0] and late.solutions.magnetizations[0].min() > 0.5
 
 
 def test_the_tree_has_stable_solutions_alone():
     """Back from a machine with a state at zero to one for which that is unstable."""
     weak = hm.RBM(hm.units.Spin(20), hm.units.Spin(20))
-    found = analysis.growth([ferromagnet(), weak], torch.ones(1, 20), method="naive", damping=0.0)
+    found = landscape.growth([ferromagnet(), weak], torch.ones(1, 20), method="naive", damping=0.0)
     assert found.counts == [1, 1]
     assert found.parents[0].tolist() == [-1]
     assert found.landscapes[0].unstable is not None and len(found.landscapes[0].unstable) == 1
@@ -119,21 +119,21 @@ def test_the_tree_has_stable_solutions_alone():
 
 def test_the_tree_splits_once_for_every_new_state(starts):
     machines = {0: hopfield(2, 0.002), 5: hopfield(2, 0.02), 10: hopfield(2, 0.05)}
-    found = analysis.growth(machines, starts)
+    found = landscape.growth(machines, starts)
     assert found.epochs == [0.0, 5.0, 10.0]
     assert found.counts[0] == 1
     assert found.counts[-1] == 4
     last = [branch for branch in found.tree() if branch[0] == 1]
     assert [child for _, _, child in last] == [0, 1, 2, 3]
     assert all(parent == 0 for k, parent, _ in found.tree() if k == 0)
-    places = found.embedding(neighbours=3)
+    places = found.embedding(neighbors=3)
     assert [part.shape for part in places] == [(count, 2) for count in found.counts]
 
 
 def test_solutions_seen_only_on_the_way_back_are_added(starts):
     """Starts in one well alone; the later machine has both, and the earlier one gets what it leads back to."""
     strong = hopfield(2, 0.05)
-    found = analysis.growth([strong, strong], starts[:10])
+    found = landscape.growth([strong, strong], starts[:10])
     assert found.counts == [1, 1]
     assert found.parents[0].tolist() == [0]
 
@@ -141,12 +141,12 @@ def test_solutions_seen_only_on_the_way_back_are_added(starts):
 def test_errors(starts):
     machine = hopfield(2, 0.05)
     with pytest.raises(hm.errors.InvalidData, match="at least one row"):
-        analysis.landscape(machine, starts[:0])
+        landscape.find_solutions(machine, starts[:0])
     with pytest.raises(hm.errors.InvalidData, match="expected shape"):
-        analysis.landscape(machine, starts[:, :5])
+        landscape.find_solutions(machine, starts[:, :5])
     with pytest.raises(hm.errors.InvalidOption, match="method"):
-        analysis.landscape(machine, starts, method="gibbs")
+        landscape.find_solutions(machine, starts, method="gibbs")
     with pytest.raises(hm.errors.InvalidData, match="at least one checkpoint"):
-        analysis.growth([], starts)
+        landscape.growth([], starts)
     with pytest.raises(hm.errors.InvalidData, match="at least 4 solutions"):
-        analysis.growth([hopfield(2, 0.002)], starts).embedding()
+        landscape.growth([hopfield(2, 0.002)], starts).embedding()

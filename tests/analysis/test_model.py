@@ -10,7 +10,7 @@ from golden_interactions import F64, GOLDEN, golden, random_rbm, tensor
 
 import harmonium as hm
 from harmonium import units
-from harmonium.analysis import InteractionModel, all_tuples, interactions
+from harmonium.interactions import InteractionModel, all_tuples, n_body
 
 
 def random_model(
@@ -39,7 +39,7 @@ def test_the_energy_by_hand():
     assert spins.energy([[1, -1, -1]]).tolist() == [-(1 - 2 - 4 - 10)]
 
 
-def test_the_distribution_is_normalised():
+def test_the_distribution_is_normalized():
     model = random_model(6, 4)
     states, log_p = model.distribution()
     assert log_p.exp().sum().item() == pytest.approx(1.0, abs=1e-12)
@@ -89,7 +89,7 @@ def test_truncation_leaves_out_higher_orders():
     machine = random_rbm(units.Bernoulli(5), units.Bernoulli(4))
     model = InteractionModel.from_rbm(machine, 2)
     assert model.max_order == 2
-    assert torch.allclose(model.dense(2), interactions(machine, 2))
+    assert torch.allclose(model.dense(2), n_body(machine, 2))
     assert bool((model.dense(3) == 0).all())
 
 
@@ -152,7 +152,7 @@ def test_a_machine_for_a_few_terms_has_few_units():
     model = InteractionModel(6, {2: ([[0, 1], [4, 5]], [1.0, -1.0]), 1: torch.ones(6)})
     assert model.to_rbm("bernoulli").hidden.size == 2
     alone = InteractionModel(3, {1: torch.ones(3)}).to_rbm("poisson")
-    assert torch.allclose(interactions(alone, 1), tensor([1.0, 1.0, 1.0])) and not alone.coupling.weight.any()
+    assert torch.allclose(n_body(alone, 1), tensor([1.0, 1.0, 1.0])) and not alone.coupling.weight.any()
 
 
 @pytest.mark.parametrize("units_", [None, 5, 9])
@@ -189,7 +189,7 @@ def test_few_linear_units_carry_the_nearest_couplings(rank):
     for _ in range(50):
         change = torch.randn(W.shape, generator=generator, dtype=F64)
         assert error(W + 1e-3 * change) >= error(W) - 1e-9
-    assert torch.allclose(interactions(machine, 1), model.dense(1), atol=1e-10), "fields stay as they are"
+    assert torch.allclose(n_body(machine, 1), model.dense(1), atol=1e-10), "fields stay as they are"
 
 
 # -- comparisons --------------------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium.analysis.ensemble import Ensemble
-from harmonium.analysis.phases import phase_diagram
-from harmonium.analysis.thermodynamics import SaddlePoint, response, saddle_point, saddle_points
 from harmonium.errors import InvalidData, InvalidOption
+from harmonium.replicas.ensemble import Ensemble
+from harmonium.replicas.phases import phase_diagram
+from harmonium.replicas.thermodynamics import SaddlePoint, response, saddle_point, saddle_points
 
 CASES = json.loads((Path(__file__).parent / "rs_saddle.json").read_text(encoding="utf-8"))["cases"]
 KINDS = ("gaussian", "bernoulli", "uniform", "laplace")
@@ -85,7 +85,7 @@ def test_paramagnet():
 
 
 def test_many_modes_cost_nothing():
-    """Gaussian modes that are not magnetised change nothing, however many."""
+    """Gaussian modes that are not magnetized change nothing, however many."""
     one, many = saddle_point(Ensemble([1.5], 0.5)), saddle_point(Ensemble([1.5] + [1.2] * 20, 0.5))
     assert many.hidden[0] == pytest.approx(one.hidden[0], abs=1e-12)
     assert many.free_energy == pytest.approx(one.free_energy, abs=1e-12)

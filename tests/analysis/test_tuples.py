@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium.analysis import all_tuples, random_tuples
+from harmonium.interactions import all_tuples, random_tuples
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])

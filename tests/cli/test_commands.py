@@ -61,8 +61,8 @@ def test_config_holds_everything_and_runs_again_to_the_bit(command, binary, tmp_
     options = [
         "--hidden", "spin:3", "--negative", "cd:2", "--epochs", 3, "--batch-size", 10, "--seed", 7, "--validation", 0.2,
         "--optimizer", "adam", "--schedule", "linear:0.5", "--average", 0.5, "--l1", 0.001, "--l2", 0.01,
-        "--l1-squared", 0.001, "--clip", 5, "--initialise", "sign", "--scale", 0.1, "--dtype", "float64",
-        "--no-centred",
+        "--l1-squared", 0.001, "--clip", 5, "--initialize", "sign", "--scale", 0.1, "--dtype", "float64",
+        "--no-centered",
     ]  # fmt: skip
     first, again, other = (tmp_path / name for name in ("first", "again", "other"))
     assert command("train", binary, *options, "--run", first, "-q", "--no-report").status == 0
@@ -127,11 +127,11 @@ def test_options_change_the_training(command, binary, tmp_path):
         "momentum": ("--momentum", 0.9),
         "rmsprop": ("--optimizer", "rmsprop"),
         "growing": ("--schedule", "growing:1"),
-        "plain-gradient": ("--no-centred",),
+        "plain-gradient": ("--no-centered",),
         "average": ("--average", 1.0),
         "l2": ("--l2", 1.0),
         "clip": ("--clip", 0.001),
-        "sign": ("--initialise", "sign"),
+        "sign": ("--initialize", "sign"),
         "scale": ("--scale", 0.5),
         "chains": ("--chains", 7),
         "exact": ("--negative", "exact"),
@@ -151,16 +151,16 @@ def test_named_data_sets_choose_their_units(command, tmp_path):
     config = Run(run).read_config()
     assert config["data"] == {
         "source": "digits",
-        "binarise": "threshold",
+        "binarize": "threshold",
         "split": "train",
         "validation": "test",
         "rows": 1442,
     }
     assert config["machine"]["visible"] == "bernoulli:64"
-    grey = tmp_path / "grey"
+    gray = tmp_path / "gray"
     options = ["--visible", "truncated-gaussian,low=0,high=1", "--hidden", "bernoulli:4", "--epochs", 1]
-    assert command("train", "digits", *options, "--run", grey, "-q", "--no-report").status == 0
-    assert Run(grey).read_config()["machine"]["visible"] == "truncated-gaussian:64,low=0,high=1"
+    assert command("train", "digits", *options, "--run", gray, "-q", "--no-report").status == 0
+    assert Run(gray).read_config()["machine"]["visible"] == "truncated-gaussian:64,low=0,high=1"
 
 
 def test_labels_become_one_hot(command, tmp_path):
@@ -193,14 +193,14 @@ def test_mixed_layers(command, tmp_path):
     assert hm.load(run).visible.name() == "mixed"
 
 
-def test_grey_files_are_binarised_at_half_of_their_largest_value(command, tmp_path):
+def test_gray_files_are_binarized_at_half_of_their_largest_value(command, tmp_path):
     levels = np.random.default_rng(0).integers(0, 256, (30, 4, 4)).astype(np.uint8)
     levels[0, 0, 0] = 255
-    np.save(tmp_path / "grey.npy", levels)
+    np.save(tmp_path / "gray.npy", levels)
     np.save(tmp_path / "thresholded.npy", (levels > 127).astype(np.uint8))
     runs = [tmp_path / "a", tmp_path / "b"]
     common = ["--hidden", "bernoulli:3", "--epochs", 2, "--batch-size", 10, "-q", "--no-report"]
-    assert command("train", tmp_path / "grey.npy", "--binarise", "threshold", *common, "--run", runs[0]).status == 0
+    assert command("train", tmp_path / "gray.npy", "--binarize", "threshold", *common, "--run", runs[0]).status == 0
     assert command("train", tmp_path / "thresholded.npy", *common, "--run", runs[1]).status == 0
     assert same(*runs)
 
@@ -279,7 +279,7 @@ def test_evaluate_gives_the_exact_likelihood(command, trained):
 
 
 def _train_rows_log_likelihood(machine, run: Path) -> float:
-    from harmonium.recipe.setup import prepare, read_config
+    from harmonium.runs.setup import prepare, read_config
 
     setup = prepare(read_config(run))
     rows = setup.rows.train.rows(torch.arange(len(setup.rows.train)), machine)
@@ -330,7 +330,7 @@ def test_demo_leaves_a_report(command, tmp_path, monkeypatch):
 
 def test_ctrl_c_says_how_to_go_on(command, binary, tmp_path, monkeypatch):
     from harmonium import training
-    from harmonium.recipe import setup
+    from harmonium.runs import setup
 
     real, calls = training.fit, []
 
@@ -355,18 +355,18 @@ def test_samples_of_a_file_are_written_beside_it(trained, command, tmp_path):
 
 
 def test_help_names_every_negative_phase_and_what_sample_reads(command):
-    from harmonium.recipe import specs
+    from harmonium.runs import specs
 
     text = command("train", "--help").out
     assert all(name in "".join(text.split()) for name in specs._NEGATIVES)
     assert "A run folder or a .safetensors file." in command("sample", "--help").out
 
 
-def test_grey_values_can_be_redrawn_in_every_epoch(command, tmp_path):
-    grey = np.tile(np.array([0, 51, 255], dtype=np.uint8), (200, 1))
-    path, run, again = tmp_path / "grey.npy", tmp_path / "run", tmp_path / "again"
-    np.save(path, grey)
-    options = ("train", path, "--binarise", "redraw", "--hidden", "bernoulli:2", "--no-report")
+def test_gray_values_can_be_redrawn_in_every_epoch(command, tmp_path):
+    gray = np.tile(np.array([0, 51, 255], dtype=np.uint8), (200, 1))
+    path, run, again = tmp_path / "gray.npy", tmp_path / "run", tmp_path / "again"
+    np.save(path, gray)
+    options = ("train", path, "--binarize", "redraw", "--hidden", "bernoulli:2", "--no-report")
     outcome = command(*options, "--epochs", 40, "--run", run)
     assert outcome.status == 0
     assert "a new draw each epoch" in outcome.out
@@ -378,10 +378,10 @@ def test_grey_values_can_be_redrawn_in_every_epoch(command, tmp_path):
 
 
 def test_a_data_set_by_name_is_redrawn_in_training_and_drawn_once_elsewhere():
-    from harmonium.recipe import config as schema
-    from harmonium.recipe import rows
+    from harmonium.runs import config as schema
+    from harmonium.runs import rows
 
-    config = schema.merge(schema.Config(), {"data": {"source": "digits", "binarise": "redraw"}})
+    config = schema.merge(schema.Config(), {"data": {"source": "digits", "binarize": "redraw"}})
     loaded = rows.load(config)
     assert isinstance(loaded.train, hm.Redrawn)
     index, out = torch.arange(100), torch.empty(100, 64)
@@ -407,7 +407,7 @@ def test_evaluate_compares_samples_with_the_data(command, tmp_path):
     command("train", "digits", "--hidden", "bernoulli:8", "--epochs", 1, "--run", run, "--no-report")
     outcome = command("evaluate", run, "--temperatures", 0, "--samples", 100, "--steps", 20)
     assert outcome.status == 0
-    assert "nearest-neighbour accuracy" in outcome.out
+    assert "nearest-neighbor accuracy" in outcome.out
     assert (run / "quality.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -431,7 +431,7 @@ def test_denoise_prints_a_table_and_draws(command, tmp_path):
     assert command("denoise", run, "--levels", "a").err.startswith("error: levels: expected numbers")
 
 
-def test_what_a_machine_has_learnt(command, tmp_path):
+def test_what_a_machine_has_learned(command, tmp_path):
     run = tmp_path / "run"
     command("train", "digits", "--hidden", "bernoulli:12", "--epochs", 4, "--run", run, "--no-report")
     spectrum = command("spectrum", run)

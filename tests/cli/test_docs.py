@@ -21,7 +21,7 @@ def test_examples(command, tmp_path, monkeypatch):
     rows = np.random.default_rng(0).integers(0, 2, (80, 5))
     np.savetxt("mine.csv", rows, fmt="%d", delimiter=",", header="a,b,c,d,e", comments="")
     exec(text.split("```python")[1].split("```")[0], {})
-    assert np.load("labelled.npy").shape[1] == 64 + 10
+    assert np.load("labeled.npy").shape[1] == 64 + 10
     for line in lines:
         words = shlex.split(line)[1:]
         outcome = command(*words, *(["--epochs", 2] if words[0] == "demo" else []))

@@ -16,7 +16,7 @@ import torch
 
 import harmonium as hm
 from harmonium.cli import main
-from harmonium.recipe import specs
+from harmonium.runs import specs
 from harmonium.training import Run
 
 
@@ -77,7 +77,7 @@ def test_wrong_shape(train, visible):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize(
-    "options", [("--visible", "gaussian"), ("--visible", "bernoulli", "--binarise", "threshold"), ()]
+    "options", [("--visible", "gaussian"), ("--visible", "bernoulli", "--binarize", "threshold"), ()]
 )
 def test_not_finite(train, value, options):
     rows = BINARY.astype(float)
@@ -91,7 +91,7 @@ def test_not_finite_in_a_table(train, tmp_path):
 
 
 def test_pixels_for_binary_units(train):
-    train(BINARY * 255, "--visible", "bernoulli", words=("binary values 0 or 1", "255", "binarise"))
+    train(BINARY * 255, "--visible", "bernoulli", words=("binary values 0 or 1", "255", "binarize"))
 
 
 def test_values_that_could_be_anything(train):
@@ -172,13 +172,13 @@ def test_a_batch_larger_than_the_data_is_all_of_the_data(command, tmp_path):
         (("--learning-rate", -1), ("positive",)),
         (("--schedule", "liner"), ("unknown schedule 'liner'", "did you mean 'linear'")),
         (("--schedule", "growing:0"), ("expected", "found 0")),
-        (("--binarise", "treshold"), ("unknown way to binarise", "did you mean 'threshold'")),
+        (("--binarize", "treshold"), ("unknown way to binarize", "did you mean 'threshold'")),
         (("--validation", "1.5"), ("between 0 and 1",)),
         (("--validation", "test"), ("share of the file's rows",)),
         (("--split", "train"), ("data sets by name",)),
         (("--dtype", "float16"), ("unknown dtype", "float32")),
         (("--device", "toaster"), ("toaster",)),
-        (("--initialise", "sing"), ("did you mean 'sign'",)),
+        (("--initialize", "sing"), ("did you mean 'sign'",)),
         (("--image", "5x5"), ("3 values",)),
         (("--epochs", "0"), ("at least 1",)),
         (("--epochs", "many"), ("--epochs", "integer")),
@@ -207,12 +207,12 @@ def test_other_errors_of_torch_are_not_taken_for_a_lack_of_memory(monkeypatch, t
     def broken(*arguments: object) -> None:
         raise RuntimeError("a mistake in the library")
 
-    monkeypatch.setattr("harmonium.recipe.setup.RBM", broken)
+    monkeypatch.setattr("harmonium.runs.setup.RBM", broken)
     with pytest.raises(RuntimeError, match="a mistake"):
         main(["train", "digits", "--run", str(tmp_path / "run")])
 
 
-def test_learnt_parameter_in_quotes():
+def test_learned_parameter_in_quotes():
     assert specs.UnitSpec.parse('bernoulli:3,learn="bias"').options == {"learn": ("bias",)}
 
 
@@ -412,7 +412,7 @@ def test_full_file_system(binary, tmp_path):
         (("--hidden", "bernoulli:5", "--hidden", "bernoulli:3"), "--hidden", "one hidden layer is supported"),
         (("--hidden=bernoulli:5", "--hidden", "bernoulli:5", "--hidden=spin:2"), "--hidden", "found 3 times"),
         (("--seed", "1", "--seed=2"), "--seed", "expected once, found 2 times"),
-        (("--centred", "--no-centred"), "--centred", "expected once"),
+        (("--centered", "--no-centered"), "--centered", "expected once"),
     ],
 )
 def test_repeated_options_are_rejected(train, options, name, why):

@@ -98,7 +98,7 @@ class UnitCase:
 
 
 def layer(kind: Any, ranges: dict[str, tuple[float, float]], event: tuple[int, ...] = (), **options: Any) -> Any:
-    """A builder of layers with natural parameters drawn uniformly from their ranges, all of them learnt."""
+    """A builder of layers with natural parameters drawn uniformly from their ranges, all of them learned."""
 
     def build(shape: tuple[int, ...], source: Generator) -> units.Unit:
         full = (*shape, *event)
@@ -225,7 +225,7 @@ COUPLINGS: dict[str, Callable[[tuple[int, ...], tuple[int, ...], Generator, str]
 
 @dataclass(frozen=True)
 class MachineCase:
-    """A machine of layers (unit, shape of sites) with a coupling of the given kind between neighbours."""
+    """A machine of layers (unit, shape of sites) with a coupling of the given kind between neighbors."""
 
     kind: Any
     layers: tuple[tuple[str, tuple[int, ...]], ...]
@@ -240,7 +240,7 @@ class MachineCase:
         return self.kind(*parts, *links) if self.kind is hm.RBM else self.kind(parts, links)
 
     def nodes(self, machine: hm.BoltzmannMachine) -> list[Nodes]:
-        return [UNITS[name].nodes(unit) for (name, _), unit in zip(self.layers, machine.units, strict=True)]
+        return [UNITS[name].nodes(unit) for (name, _), unit in zip(self.layers, machine.layers, strict=True)]
 
 
 def rbm(visible: str, hidden: str, sites: tuple[int, int] = (2, 1), sign_of_weights: str | None = None) -> MachineCase:

@@ -49,10 +49,10 @@ def joint(machine: hm.BoltzmannMachine, nodes: list[Nodes]) -> Joint:
     depth = len(nodes)
     log_p = torch.zeros((), dtype=F64)
     with torch.no_grad():
-        for k, (unit, (points, weights)) in enumerate(zip(machine.units, nodes, strict=True)):
+        for k, (unit, (points, weights)) in enumerate(zip(machine.layers, nodes, strict=True)):
             own = unit.log_weight(points).flatten(1).sum(1) + weights
             log_p = log_p + own.view([-1 if axis == k else 1 for axis in range(depth)])
-        for k, coupling in enumerate(machine.links):
+        for k, coupling in enumerate(machine.couplings):
             x, y = nodes[k][0].flatten(1), nodes[k + 1][0].flatten(1)
             bond = x @ coupling.matrix() @ y.T
             log_p = log_p + bond.view([len(nodes[axis][0]) if axis in (k, k + 1) else 1 for axis in range(depth)])

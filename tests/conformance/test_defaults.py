@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import harmonium as hm
-from harmonium.errors import NotLearned, NotNormalisable
+from harmonium.errors import NotLearned, NotNormalizable
 from harmonium.training.outcome import gain_over_independent
 
 #: a learner needs weights of both signs, which some unbounded pairs do not allow
@@ -56,15 +56,15 @@ def normalizable(weight: Tensor, machine: hm.RBM) -> bool:
     wider = copy.deepcopy(machine)
     wider.coupling.weight.copy_(1.25 * weight)
     try:
-        wider.check_normalisable()
-    except NotNormalisable:
+        wider.check_normalizable()
+    except NotNormalizable:
         return False
     return True
 
 
 def untrained(machine: hm.RBM) -> hm.RBM:
     """The same kinds of units with all parameters, and what is learned, as they are by default."""
-    configs = [{name: value for name, value in unit.config().items() if name != "learn"} for unit in machine.units]
+    configs = [{name: value for name, value in unit.config().items() if name != "learn"} for unit in machine.layers]
     return hm.RBM(*map(hm.units.Unit.from_config, configs)).double()
 
 

@@ -27,8 +27,8 @@ def test_energy(name):
     machine = MACHINES[name].build()
     exact = joint(machine, MACHINES[name].nodes(machine))
     state = exact.draw(6, generator(name))
-    value = sum(unit.log_weight(x).flatten(1).sum(1) for unit, x in zip(machine.units, state, strict=True))
-    for coupling, x, y in zip(machine.links, state, state[1:], strict=False):
+    value = sum(unit.log_weight(x).flatten(1).sum(1) for unit, x in zip(machine.layers, state, strict=True))
+    for coupling, x, y in zip(machine.couplings, state, state[1:], strict=False):
         value = value + torch.einsum("bi,ij,bj->b", x.flatten(1), coupling.matrix(), y.flatten(1))
     torch.testing.assert_close(machine.energy(*state), -value)
 
@@ -39,7 +39,7 @@ def test_log_partition_both_ways(name):
     exact = joint(machine, MACHINES[name].nodes(machine)).log_partition
     assert machine.log_partition() == pytest.approx(exact, abs=1e-9)
     for parity in (0, 1):
-        if all(unit.cardinality is not None for unit in machine.units[parity::2]):
+        if all(unit.cardinality is not None for unit in machine.layers[parity::2]):
             assert enumeration.log_partition(machine, parity) == pytest.approx(exact, abs=1e-9)
 
 
@@ -48,10 +48,10 @@ def test_moments(name):
     machine = MACHINES[name].build()
     exact = joint(machine, MACHINES[name].nodes(machine))
     layers, links = enumeration.moments(machine)
-    for k, (unit, found) in enumerate(zip(machine.units, layers, strict=True)):
+    for k, (unit, found) in enumerate(zip(machine.layers, layers, strict=True)):
         for statistic, values in unit.statistics(exact.points[k]).items():
             torch.testing.assert_close(found[statistic], torch.tensordot(exact.marginal(k), values, 1))
-    for k, (coupling, found) in enumerate(zip(machine.links, links, strict=True)):
+    for k, (coupling, found) in enumerate(zip(machine.couplings, links, strict=True)):
         x, y = exact.points[k], exact.points[k + 1]
         p = exact.marginal(k, k + 1)
         i, j = (index.flatten() for index in torch.meshgrid(*map(torch.arange, p.shape), indexing="ij"))

@@ -22,7 +22,7 @@ from oracle import joint, worst_deviation
 from torch import Tensor, nn
 
 import harmonium as hm
-from harmonium.errors import NotEnumerable, NotNormalisable
+from harmonium.errors import NotEnumerable, NotNormalizable
 from harmonium.files import build
 
 #: how many standard errors a statistic may be off: one in 150 000 by chance, and seeds are fixed
@@ -37,7 +37,7 @@ def some_states(pair: tuple[str, str], machine: hm.RBM, layer: int, n: int) -> T
     """States of a layer: a node at random (not too far out) for each site."""
     points, _ = UNITS[pair[layer]].site
     likely = points[points.reshape(len(points), -1).abs().amax(1) < 4]
-    unit = machine.units[layer]
+    unit = machine.layers[layer]
     sites = unit.size // points[0].numel()
     chosen = torch.randint(len(likely), (n, sites), generator=generator(*pair, "states", layer))
     return likely[chosen].reshape(n, *unit.shape)
@@ -80,7 +80,7 @@ def test_shapes_and_types(pair, dtype, device):
         assert value.device.type == device, name
         assert bool(torch.isfinite(value).all()), name
     for name, layer in (("sample_hidden", 1), ("sample_visible", 0), ("sample", 0)):
-        machine.units[layer].check(expected[name][0], name)
+        machine.layers[layer].check(expected[name][0], name)
     for name, reference in (("energy", double.energy(v, h)), ("free_energy", double.free_energy(v))):
         torch.testing.assert_close(expected[name][0].cpu().double(), reference, rtol=2e-5, atol=2e-5)
 
@@ -99,7 +99,7 @@ def test_free_energies_sum_out_the_other_layer(pair):
     machine = rbm(*pair, sites=(2, 2)).build()
     for layer, free_energy in ((0, machine.free_energy), (1, machine.hidden_free_energy)):
         here = some_states(pair, machine, layer, 4)
-        there, weights = UNITS[pair[1 - layer]].nodes(machine.units[1 - layer])
+        there, weights = UNITS[pair[1 - layer]].nodes(machine.layers[1 - layer])
         for row, found in zip(here, free_energy(here), strict=True):
             state = [row.expand(len(there), *row.shape), there]
             energies = machine.energy(*(state if layer == 0 else state[::-1]))
@@ -201,7 +201,7 @@ def test_a_wrong_conditional_is_found(name, layer, mutation, monkeypatch):
     case = rbm(*pair)
     machine = case.build()
     exact = joint(machine, case.nodes(machine))
-    unit = machine.units[layer]
+    unit = machine.layers[layer]
     wrong = MUTATIONS[mutation]
     monkeypatch.setattr(unit, "sample", lambda B, *, generator=None, A=None: wrong(unit, B, generator))
     source = generator(*pair, mutation)
@@ -216,24 +216,24 @@ def test_a_wrong_conditional_is_found(name, layer, mutation, monkeypatch):
 def test_refused(pair):
     machine = rbm(*pair, sign_of_weights="positive").build()
     counts = 0 if UNITS[pair[0]].tail == "factorial" else 1
-    states = [torch.zeros(1, *unit.shape, dtype=torch.float64) for unit in machine.units]
+    states = [torch.zeros(1, *unit.shape, dtype=torch.float64) for unit in machine.layers]
     states[counts] += 4000.0
-    states[1 - counts] = machine.units[1 - counts].mode(machine.field(1 - counts, states)).clamp_max(1e6)
+    states[1 - counts] = machine.layers[1 - counts].mode(machine.field(1 - counts, states)).clamp_max(1e6)
     assert machine.energy(*states) < -1e5  # the weight does grow without end
     for question in (
-        machine.check_normalisable,
+        machine.check_normalizable,
         machine.log_partition,
         machine.distribution,
         lambda: machine.sample(1, steps=1, seed=0),
         lambda: hm.fit(machine, torch.ones(2, *machine.visible.shape), epochs=1, batch_size=2, progress=False),
     ):
-        with pytest.raises(NotNormalisable, match="no finite partition function"):
+        with pytest.raises(NotNormalizable, match="no finite partition function"):
             question()
 
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair in REFUSED], ids=id_of)
 def test_allowed_with_negative_weights(pair):
-    rbm(*pair).build().check_normalisable()
+    rbm(*pair).build().check_normalizable()
 
 
 @pytest.mark.parametrize("hidden", ["gaussian", "double-relu", "relu", "mixed-unbounded"])
@@ -243,17 +243,17 @@ def test_spectral_bound(visible, hidden):
     machine = rbm(visible, hidden, (1, 1)).build()
     precisions = []
     with torch.no_grad():
-        for unit in machine.units:
+        for unit in machine.layers:
             precisions.append(unit.tail().precision[unit.tail().gaussian])
         bound = (precisions[0] * precisions[1]).sqrt().item()
-        rows, columns = (torch.nonzero(unit.tail().gaussian)[0] for unit in machine.units)
+        rows, columns = (torch.nonzero(unit.tail().gaussian)[0] for unit in machine.layers)
         machine.coupling.weight.zero_()
         machine.coupling.weight[rows, columns] = 0.999 * bound
-        machine.check_normalisable()
+        machine.check_normalizable()
         machine.coupling.weight[rows, columns] = 1.001 * bound
-    with pytest.raises(NotNormalisable, match="spectral bound"):
-        machine.check_normalisable()
-    with pytest.raises(NotNormalisable, match="spectral bound"):
+    with pytest.raises(NotNormalizable, match="spectral bound"):
+        machine.check_normalizable()
+    with pytest.raises(NotNormalizable, match="spectral bound"):
         machine.sample(1, steps=1)
 
 

@@ -183,25 +183,25 @@ def test_config(name):
 
 
 @every_coupling
-def test_initialise(name):
+def test_initialize(name):
     coupling = CASES[name]()
     allowed = coupling.matrix() != 0
     for kind in ("normal", "sign"):
-        coupling.initialise(0.25, kind, Generator().manual_seed(5))
+        coupling.initialize(0.25, kind, Generator().manual_seed(5))
         first = coupling.weight.detach().clone()
         assert first.any()
         assert not coupling.matrix()[~allowed].any()
-        coupling.initialise(0.25, kind, Generator().manual_seed(5))
+        coupling.initialize(0.25, kind, Generator().manual_seed(5))
         assert torch.equal(coupling.weight, first)
     used = coupling.weight[coupling.weight != 0]
     assert bool((used.abs() == 0.25).all())
     with pytest.raises(InvalidOption, match="did you mean 'normal'"):
-        coupling.initialise(0.1, "norml")
+        coupling.initialize(0.1, "norml")
 
 
 def test_initial_scale():
     coupling = Dense(300, 200)
-    coupling.initialise(0.3, "normal", Generator().manual_seed(0))
+    coupling.initialize(0.3, "normal", Generator().manual_seed(0))
     n = coupling.weight.numel()
     assert abs(coupling.weight.mean().item()) < 4.5 * 0.3 / n**0.5
     assert abs(coupling.weight.std().item() / 0.3 - 1) < 4.5 / (2 * n) ** 0.5
@@ -259,7 +259,7 @@ def test_masked_stays_masked_under_fit(negative):
         negative=negative,
         epochs=3,
         batch_size=10,
-        transforms=[hm.Centred(), hm.L1(1e-3), hm.L2(1e-3), hm.L1Squared(1e-3)],
+        transforms=[hm.Centered(), hm.L1(1e-3), hm.L2(1e-3), hm.L1Squared(1e-3)],
         progress=False,
     )
     assert not rbm.coupling.weight[outside].any()
@@ -306,13 +306,13 @@ def test_whole_numbers_become_floats():
 def test_scale_that_is_refused(kind: str, scale: object) -> None:
     coupling = Dense(3, 2, random(3, 2))
     with pytest.raises(InvalidOption, match="scale: expected a finite number of at least 0"):
-        coupling.initialise(scale, kind)  # type: ignore[arg-type]
+        coupling.initialize(scale, kind)  # type: ignore[arg-type]
     assert torch.equal(coupling.weight, random(3, 2))
 
 
 def test_scale_of_zero_is_allowed() -> None:
     coupling = Dense(3, 2, random(3, 2))
-    coupling.initialise(0.0)
+    coupling.initialize(0.0)
     assert not coupling.weight.any()
 
 
@@ -320,7 +320,7 @@ def test_scale_of_zero_is_allowed() -> None:
 def test_fan_in_counts_the_connections(name: str) -> None:
     """The mean number of lower entries that are coupled to an upper one (a kernel may also reach into padding)."""
     coupling = CASES[name]()
-    coupling.initialise(1.0, "sign", Generator().manual_seed(0))
+    coupling.initialize(1.0, "sign", Generator().manual_seed(0))
     connections = (coupling.matrix() != 0).sum().item()
     assert coupling.fan_in == connections / coupling.upper.numel()
 

@@ -25,7 +25,7 @@ def described(*files):
         splits={"train": 1},
         split_rule="",
         suggested_visible="bernoulli",
-        licence="",
+        license="",
         citation="",
         source="",
         obtain="draw some numbers.",

@@ -22,7 +22,7 @@ def test_every_description_is_complete(name):
     info = data.info(name)
     assert info.name == name
     assert info.suggested_visible in UNITS
-    assert all((info.title, info.licence, info.citation, info.source, info.obtain, info.split_rule))
+    assert all((info.title, info.license, info.citation, info.source, info.obtain, info.split_rule))
     assert bool(info.files) == bool(info.folder)
     assert {"train", "test"} <= set(info.splits) <= {"train", "validation", "test"}
     for file in info.files:
@@ -35,7 +35,7 @@ def test_every_description_is_complete(name):
 def test_the_documentation_has_every_file(name):
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     info = data.info(name)
-    assert f"`{name}`" in page and info.licence in page and info.citation in page and info.split_rule in page
+    assert f"`{name}`" in page and info.license in page and info.citation in page and info.split_rule in page
     for file in info.files:
         assert f"`{info.folder}/{file.name}`" in page and file.sha256 in page
 
@@ -46,10 +46,10 @@ def test_the_documentation_has_every_file(name):
         ("mnsit", {}, "unknown data set 'mnsit': did you mean 'mnist'"),
         ("digits", {"split": "tset"}, "unknown split of data set 'digits' 'tset': did you mean 'test'"),
         ("digits", {"split": "validation"}, "unknown split of data set 'digits' 'validation'"),
-        ("digits", {"binarise": "treshold"}, "unknown way to binarise 'treshold': did you mean 'threshold'"),
-        ("protein-ww", {"binarise": "threshold"}, "'protein-ww' is one-hot and cannot be binarised"),
-        ("mocap", {"binarise": "sample"}, "'mocap' is real and cannot be binarised"),
-        ("kos", {"binarise": "sample"}, "'kos' holds counts, which are no probabilities"),
+        ("digits", {"binarize": "treshold"}, "unknown way to binarize 'treshold': did you mean 'threshold'"),
+        ("protein-ww", {"binarize": "threshold"}, "'protein-ww' is one-hot and cannot be binarized"),
+        ("mocap", {"binarize": "sample"}, "'mocap' is real and cannot be binarized"),
+        ("kos", {"binarize": "sample"}, "'kos' holds counts, which are no probabilities"),
         ("kos", {"labels": True}, "data set 'kos' has no labels"),
         ("digits", {"dtype": torch.int64}, "real values here: expected a floating dtype, got torch.int64"),
         ("digits", {"dtype": torch.complex64}, "expected dtype to be a real torch.dtype"),

@@ -87,21 +87,21 @@ def test_flatten_leaves_other_data_alone():
 
 def test_threshold_is_above_half_of_the_range():
     values = data.load("digits")
-    assert torch.equal(data.load("digits", binarise="threshold"), (values > 0.5).float())
+    assert torch.equal(data.load("digits", binarize="threshold"), (values > 0.5).float())
     assert (values == 0.5).any()  # 8 of 16 is not above half
 
 
 def test_threshold_of_bytes_is_above_127():
     need("mnist")
     levels = (data.load("mnist", split="test") * 255).round()
-    binary = data.load("mnist", split="test", binarise="threshold")
+    binary = data.load("mnist", split="test", binarize="threshold")
     assert torch.equal(binary, (levels > 127).float())
     assert ((levels == 127) & (binary == 0)).any() and ((levels == 128) & (binary == 1)).any()
 
 
 def test_sampled_pixels_have_the_levels_as_probabilities():
     levels = data.load("digits", split="all")
-    draws = torch.stack([data.load("digits", split="all", binarise="sample", seed=seed) for seed in range(12)])
+    draws = torch.stack([data.load("digits", split="all", binarize="sample", seed=seed) for seed in range(12)])
     assert set(draws.unique().tolist()) == {0, 1}
     assert (draws.mean(0)[levels == 0] == 0).all() and (draws.mean(0)[levels == 1] == 1).all()
     for level in range(1, 16):
@@ -112,22 +112,22 @@ def test_sampled_pixels_have_the_levels_as_probabilities():
 
 
 def test_sampling_follows_the_seed():
-    first = data.load("digits", binarise="sample", seed=3)
-    assert torch.equal(first, data.load("digits", binarise="sample", seed=3))
-    assert not torch.equal(first, data.load("digits", binarise="sample", seed=4))
+    first = data.load("digits", binarize="sample", seed=3)
+    assert torch.equal(first, data.load("digits", binarize="sample", seed=3))
+    assert not torch.equal(first, data.load("digits", binarize="sample", seed=4))
 
 
-def test_binarise_leaves_binary_data_as_they_are():
+def test_binarize_leaves_binary_data_as_they_are():
     need("spikes-15")
     plain = data.load("spikes-15")
     for how in ("threshold", "sample"):
-        assert torch.equal(data.load("spikes-15", binarise=how), plain)
+        assert torch.equal(data.load("spikes-15", binarize=how), plain)
 
 
 def test_threshold_of_counts_is_presence():
     need("kos")
     counts = data.load("kos", split="test")
-    assert torch.equal(data.load("kos", split="test", binarise="threshold"), (counts > 0).float())
+    assert torch.equal(data.load("kos", split="test", binarize="threshold"), (counts > 0).float())
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.float32])
@@ -139,9 +139,9 @@ def test_floating_types(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64])
 def test_integer_types_for_binary_values(dtype):
-    values = data.load("digits", binarise="threshold", dtype=dtype)
+    values = data.load("digits", binarize="threshold", dtype=dtype)
     assert values.dtype == dtype
-    assert torch.equal(values.float(), data.load("digits", binarise="threshold"))
+    assert torch.equal(values.float(), data.load("digits", binarize="threshold"))
     values.zero_()  # the caller owns the memory
 
 
@@ -209,7 +209,7 @@ def test_people_are_not_divided():
     assert not set(train.tolist()) & set(test.tolist())
 
 
-def test_motion_is_standardised():
+def test_motion_is_standardized():
     need("mocap")
     values, sequence = data.load("mocap", split="all", labels=True, dtype=torch.float64)
     assert values.mean(0).abs().max() < 1e-10

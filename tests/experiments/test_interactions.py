@@ -11,7 +11,6 @@ from record_helpers import check_left_behind
 
 import harmonium as hm
 from harmonium import experiments
-from harmonium.evaluation import Measured
 from harmonium.experiments.interactions import (
     counting,
     fig2,
@@ -27,6 +26,7 @@ from harmonium.experiments.interactions import (
     judging,
     trained,
 )
+from harmonium.quality import Measured
 
 MNIST_FIGURES = [f"interactions/fig{k}" for k in range(5, 12)]
 
@@ -76,8 +76,8 @@ def test_pure_three_body_machines(rbm, strength):
 
 def test_fields_of_figure_4_vanish():
     rbm = fig4.machine("ReLU", 0, visible=4, hidden=3)
-    assert hm.analysis.interactions(rbm, 1).abs().max() < 1e-12
-    assert hm.analysis.interactions(rbm, 2).abs().max() > 1e-3
+    assert hm.interactions.n_body(rbm, 1).abs().max() < 1e-12
+    assert hm.interactions.n_body(rbm, 2).abs().max() > 1e-3
 
 
 def test_wrong_probabilities_are_found():
@@ -94,7 +94,7 @@ def test_wrong_probabilities_are_found():
 def test_rare_states_are_one_cell():
     log_p = torch.tensor([0.5, 0.499, 0.0005, 0.0005], dtype=torch.float64).log()
     frequencies = torch.tensor([[0.5, 0.5, 0.0, 0.0]], dtype=torch.float64)
-    model = hm.analysis.InteractionModel(2, {})
+    model = hm.interactions.InteractionModel(2, {})
     chi, freedom, _ = counting.Counted(model, log_p, frequencies, 1000, ()).chi_square()
     assert freedom == 1  # the two rare states expect one visit together, which joins the last cell
     assert chi == pytest.approx(0.0)
@@ -102,13 +102,13 @@ def test_rare_states_are_one_cell():
 
 def test_distances_to_pairwise_models():
     """Pairwise: nothing is missed. Three bodies alone: all is missed without them, less by the nearest pairs."""
-    pairs = hm.analysis.InteractionModel(3, {1: [0.3, -0.2, 0.1], 2: torch.full((3, 3), 0.7).fill_diagonal_(0)})
+    pairs = hm.interactions.InteractionModel(3, {1: [0.3, -0.2, 0.1], 2: torch.full((3, 3), 0.7).fill_diagonal_(0)})
     log_p = pairs.distribution()[1]
     assert counting.best_pairwise(pairs, log_p) == pytest.approx(0, abs=1e-10)
     assert counting.truncated_distance(pairs, log_p, 2) == pytest.approx(0, abs=1e-12)
     assert counting.multi_information(pairs, log_p) > 0.01
     empty = {1: torch.zeros(3), 2: torch.zeros(3, 3)}
-    triple = hm.analysis.InteractionModel(3, {**empty, 3: ([[0, 1, 2]], [2.0])})
+    triple = hm.interactions.InteractionModel(3, {**empty, 3: ([[0, 1, 2]], [2.0])})
     log_p = triple.distribution()[1]
     away = counting.truncated_distance(triple, log_p, 2)
     assert away == pytest.approx(log(8) + (log_p.exp() * log_p).sum().item())
@@ -173,19 +173,19 @@ def test_scatter_is_the_comparison_with_errors():
     y = x + 0.3 * y
     tuples = torch.arange(400)[:, None]
     found = judging.Scatter.of(x, y, judging.kept(tuples, judging.unit_blocks(400, 20)))
-    plain = hm.analysis.Comparison.of(x, y)
+    plain = hm.interactions.Comparison.of(x, y)
     for name in ("pearson", "slope", "relative_error"):
         value, error = judging.measured(getattr(found, name))
         assert value == pytest.approx(getattr(plain, name))
         assert 0 < error < 0.1
-    without = hm.analysis.Comparison.of(x[20:], y[20:])
+    without = hm.interactions.Comparison.of(x[20:], y[20:])
     assert float(found.slope[1]) == pytest.approx(without.slope)
     # (1 - r²)/√n is the error of a correlation of independent points
     assert judging.measured(found.pearson).error == pytest.approx((1 - plain.pearson**2) / 20, rel=0.5)
 
 
 def test_a_unit_is_left_out_with_all_its_pairs():
-    masks = judging.kept(hm.analysis.all_tuples(4, 2), judging.unit_blocks(4, 2))
+    masks = judging.kept(hm.interactions.all_tuples(4, 2), judging.unit_blocks(4, 2))
     assert masks.tolist() == [[True] * 6, [False] * 5 + [True], [True] + [False] * 5]
 
 
@@ -355,7 +355,7 @@ def test_linear_machines_have_no_higher_orders_and_others_do():
 
 def test_enumerated_interactions_are_those_of_the_mapping():
     rbm = fig3.machine("Step", 0, visible=5, hidden=4)
-    model = hm.analysis.InteractionModel.from_rbm(rbm, max_order=5)
+    model = hm.interactions.InteractionModel.from_rbm(rbm, max_order=5)
     for order, value in counting.moebius(rbm).items():
         assert value == pytest.approx(model.terms[order][1].abs().max().item(), abs=1e-10)
 
@@ -421,7 +421,7 @@ def test_errors_of_halves(tmp_path):
     """Of two machines whose interactions are x and 3x: √2/2 of the mean, whatever the order."""
     some = machines(tmp_path)
     rbm, other = (some.build("Linear", 4) for _ in range(2))
-    rbm.initialise(weights="normal", scale=0.5, seed=0)
+    rbm.initialize(weights="normal", scale=0.5, seed=0)
     other.load_state_dict(rbm.state_dict())
     with torch.no_grad():
         other.coupling.weight.mul_(3**0.5)

@@ -10,9 +10,9 @@ import torch
 from record_helpers import check_left_behind
 
 import harmonium as hm
-from harmonium.evaluation import Measured
 from harmonium.experiments import Record
 from harmonium.experiments.interactions import judging, proteins, spikes
+from harmonium.quality import Measured
 
 
 def alignment(n: int, sites: int, letters: int, seed: int) -> torch.Tensor:
@@ -48,7 +48,7 @@ def test_hidden_units_have_to_be_known(tmp_path):
 
 
 def test_places_are_those_of_a_chain():
-    """β carbons of neighbours in a chain are 4 to 7 Å apart; none are nearer than that anywhere."""
+    """β carbons of neighbors in a chain are 4 to 7 Å apart; none are nearer than that anywhere."""
     places = torch.tensor(proteins.CARBONS, dtype=torch.float64)
     distance = torch.cdist(places, places)
     assert len(places) == len(proteins.PIN1)
@@ -199,7 +199,7 @@ def test_activity():
     assert list(spikes._shares(rows).values()) == [0.25, 0.25, 0, 0.25, 0.25]
     assert spikes._variation(rows, rows) == 0
     assert spikes._variation(rows[:1], rows[1:2]) == 1
-    triplets = hm.analysis.all_tuples(4, 3)
+    triplets = hm.interactions.all_tuples(4, 3)
     assert spikes._coincidences(rows, triplets).tolist() == [0.5, 0.25, 0.25, 0.25]
 
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 import harmonium as hm
 from harmonium import experiments
 from harmonium.cli import main
-from harmonium.recipe import config as schema
-from harmonium.recipe import presets
+from harmonium.runs import config as schema
+from harmonium.runs import presets
 
 
 def small(record: experiments.Record, scale: str, size: int = 3, preset: str = "none") -> None:

@@ -10,7 +10,7 @@ import torch
 from record_helpers import check_left_behind
 
 import harmonium as hm
-from harmonium import analysis
+from harmonium import spectra
 from harmonium.experiments import Record
 from harmonium.experiments.judging import Measured
 from harmonium.experiments.spectral import fig1, fig2, fig3, fig4, trained
@@ -46,7 +46,7 @@ def test_machines_start_as_the_paper_says(tmp_path):
     assert set(machines.rows.unique().tolist()) == {-1.0, 1.0}
     start = histories["mean"].spectra[0]
     torch.testing.assert_close(start.values, histories["zero"].spectra[0].values)
-    assert analysis.MarchenkoPastur.of(start.values, 64, 12).std == pytest.approx(0.01, rel=0.2)
+    assert spectra.MarchenkoPastur.of(start.values, 64, 12).std == pytest.approx(0.01, rel=0.2)
     kept = sorted(machines.folder.glob("*/checkpoints/epoch-000000.safetensors"))
     mean, zero = (hm.load(path) for path in kept)
     assert (zero.visible.bias == 0).all() and (zero.hidden.bias == 0).all() and (mean.hidden.bias == 0).all()
@@ -56,11 +56,11 @@ def test_machines_start_as_the_paper_says(tmp_path):
     assert machines.history("mean").epochs == histories["mean"].epochs  # kept, not trained again
 
 
-def history(*values: list[float]) -> analysis.SpectralHistory:
+def history(*values: list[float]) -> spectra.SpectralHistory:
     size = len(values[0])
     eye = torch.eye(size, dtype=torch.float64)
-    spectra = [analysis.Spectrum(torch.tensor(row, dtype=torch.float64), eye, eye) for row in values]
-    return analysis.SpectralHistory([float(k) for k in range(len(values))], spectra)
+    spectra = [spectra.Spectrum(torch.tensor(row, dtype=torch.float64), eye, eye) for row in values]
+    return spectra.SpectralHistory([float(k) for k in range(len(values))], spectra)
 
 
 def test_when_modes_appear():
@@ -75,19 +75,19 @@ def test_which_modes_grew():
 
 
 def test_how_far_from_noise():
-    noise = analysis.MarchenkoPastur(300, 200, 0.1)
+    noise = spectra.MarchenkoPastur(300, 200, 0.1)
     drawn = 0.1 * torch.randn(300, 200, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     u, w, vt = torch.linalg.svd(drawn, full_matrices=False)
-    found = analysis.Spectrum(w, u.T, vt)
+    found = spectra.Spectrum(w, u.T, vt)
     assert fig2.distance(found, noise) < 0.02
-    assert fig2.distance(found, analysis.MarchenkoPastur(300, 200, 0.12)) > 0.1
-    assert fig2.first_outliers(analysis.SpectralHistory([0.0, 1.0], [found, found])) == 1
+    assert fig2.distance(found, spectra.MarchenkoPastur(300, 200, 0.12)) > 0.1
+    assert fig2.first_outliers(spectra.SpectralHistory([0.0, 1.0], [found, found])) == 1
 
 
 def test_the_likelihood_is_that_of_the_machine():
     """A linear machine is a Gaussian of precision 1 - WWᵀ; weights that are not on the axes of the data count too."""
     rbm = hm.RBM(hm.units.Gaussian(4, learn=()), hm.units.Gaussian(3, learn=())).double()
-    rbm.initialise(weights="normal", scale=0.3, seed=1)
+    rbm.initialize(weights="normal", scale=0.3, seed=1)
     weight = rbm.coupling.matrix().detach()
     rows = torch.randn(5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     exact = torch.distributions.MultivariateNormal(
@@ -100,8 +100,8 @@ def test_the_likelihood_is_that_of_the_machine():
 
 def test_what_is_left_of_the_weak_components():
     eye = torch.eye(2, dtype=torch.float64)
-    first, last = (analysis.Spectrum(torch.tensor(v, dtype=torch.float64), eye, eye) for v in ([0.1, 0.2], [0.9, 0.05]))
-    assert fig1.remaining(analysis.SpectralHistory([0.0, 1.0], [first, last]), eye[:1]) == pytest.approx(0.25)
+    first, last = (spectra.Spectrum(torch.tensor(v, dtype=torch.float64), eye, eye) for v in ([0.1, 0.2], [0.9, 0.05]))
+    assert fig1.remaining(spectra.SpectralHistory([0.0, 1.0], [first, last]), eye[:1]) == pytest.approx(0.25)
 
 
 def test_gains_about_the_time_that_modes_appear():
@@ -158,7 +158,7 @@ def test_noise_at_the_start():
     assert fig2.judge_noise(0.006, drawn) is True
     assert fig2.judge_noise(0.02, drawn) is False  # near, but no noise is as far away
     assert fig2.judge_noise(0.1, 20 * drawn) is None  # a small matrix
-    noise = analysis.MarchenkoPastur(30, 20, 0.1)
+    noise = spectra.MarchenkoPastur(30, 20, 0.1)
     assert fig2.drawn_distances(noise).shape == (99,)
 
 
@@ -196,13 +196,13 @@ def test_what_noise_leaves_of_a_mode():
             for n in (rows, columns))  # fmt: skip
     matrix = std * torch.randn(rows, columns, generator=generator, dtype=torch.float64) + 5.0 * torch.outer(u, v)
     left, w, right = torch.linalg.svd(matrix, full_matrices=False)
-    found = analysis.Spectrum(w, left.T, right)
+    found = spectra.Spectrum(w, left.T, right)
     most = fig3.visible_through_noise(found, std)
     assert most[0] == pytest.approx((left[:, 0] @ u).abs().item(), abs=0.03) and most[0] < 0.95
     assert (most[5:] == 0).all()
-    axes = analysis.DataModes(torch.zeros(rows), torch.ones(1), u[None])
+    axes = spectra.DataModes(torch.zeros(rows), torch.ones(1), u[None])
     assert fig3.components(found, axes, most[:1]) == 1
-    assert fig3.components(found, analysis.DataModes(axes.mean, axes.variances, found.left[5:6]), most[:1]) == 0
+    assert fig3.components(found, spectra.DataModes(axes.mean, axes.variances, found.left[5:6]), most[:1]) == 0
 
 
 def test_checkpoints_of_figure_3():

@@ -61,7 +61,7 @@ def test_full_scale_is_table_1():
     assert [(chosen.batch, chosen.starts) for chosen in full.values()] == [(100, 100), (100, 100), (20, 20)]
     assert [chosen.rate for chosen in full.values()] == [(0.005, 0.005), (1e-2, 1e-5), (0.005, 0.005)]
     assert [chosen.decay for chosen in full.values()] == [0.001, 0.001, 0.01]
-    assert {(chosen.momentum, chosen.epochs, chosen.rows, chosen.centred) for chosen in full.values()} == {
+    assert {(chosen.momentum, chosen.epochs, chosen.rows, chosen.centered) for chosen in full.values()} == {
         (0.5, 100, 0, False)
     }
 
@@ -79,18 +79,18 @@ def test_machines_are_trained_once(fast, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "unit", "learnt"),
+    ("dataset", "unit", "learned"),
     [
         ("binary-mnist", "bernoulli", {"bias"}),
         ("real-mnist", "truncated-gauss-bernoulli", {"bias", "precision", "log_odds"}),
         ("cbcl", "truncated-gaussian", {"bias", "precision"}),
     ],
 )
-def test_units_and_data(dataset, unit, learnt, tmp_path):
+def test_units_and_data(dataset, unit, learned, tmp_path):
     found = machines(tmp_path)
     machine = found.build(dataset, 4)
     assert machine.visible.name() == unit
-    assert set(machine.visible.learn) == learnt
+    assert set(machine.visible.learn) == learned
     rows = found.rows(dataset)
     assert rows.shape == (200, 64)
     assert (rows.unique().numel() == 2) == (dataset == "binary-mnist")
@@ -129,7 +129,7 @@ def test_wrong_names_and_sizes(tmp_path):
 def test_a_point_of_figure_3():
     """Uncoupled units: TAP is exact, ln p = -64 ln 2 for every row, over 66 units."""
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(2))
-    rows = hm.data.load("digits", binarise="threshold")
+    rows = hm.data.load("digits", binarize="threshold")
     point, test = scored.measure(7, rbm, rows[:20], rows[:20], rows[20:50])
     assert test.value == pytest.approx(point.value)
     assert point.value == pytest.approx(-64 * math.log(2) / 66, rel=1e-5)
@@ -162,7 +162,7 @@ def test_modes_of_free_energies():
         found = hm.meanfield.tap(hm.RBM(hm.units.Bernoulli(2), hm.units.Bernoulli(1)), len(values), seed=0)
         n = len(values)
         solutions = replace(found, free_energy=torch.tensor(values))
-        return hm.analysis.Landscape(solutions, torch.arange(n), torch.ones(n, dtype=torch.int64))
+        return hm.landscape.Landscape(solutions, torch.arange(n), torch.ones(n, dtype=torch.int64))
 
     draw = np.random.default_rng(0)
     one, two = draw.normal(0, 1, 200), np.concatenate([draw.normal(0, 1, 100), draw.normal(9, 1, 100)])

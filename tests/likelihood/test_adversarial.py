@@ -14,8 +14,8 @@ from hard_machines import ROWS, exact_draws, make, one_mode, one_mode_of_38_perc
 
 import harmonium as hm
 from harmonium.likelihood import Estimate, ais, estimate, reverse_ais
-from harmonium.likelihood.estimate import CHAINS, DATA, FREE, samples_doubted
 from harmonium.likelihood.modes import disagreement
+from harmonium.likelihood.two_sided import CHAINS, DATA, FREE, samples_doubted
 from harmonium.sampling.path import fitted, free, matched
 
 WRONG = 0.5  # nats
@@ -153,7 +153,7 @@ def test_short_chains_are_a_better_base_than_free_units(kind):
 def test_a_fitted_base_leaves_z_unbiased(base):
     """A few steps from the base to the machine: ln Z has a bias that the test can see, Z has none."""
     machine = hm.RBM(hm.units.Bernoulli(8), hm.units.Bernoulli(5)).double()
-    machine.initialise(scale=3.0, seed=3)
+    machine.initialize(scale=3.0, seed=3)
     log_z = machine.log_partition()
     source = torch.Generator().manual_seed(0)
     given = None if base == "chains" else machine.sample(50, steps=2, seed=0, check_mixing=False)

@@ -10,7 +10,7 @@ import torch
 
 import harmonium as hm
 from harmonium.likelihood import Adaptive, Estimate, TwoSided, ais, estimate, reverse_ais
-from harmonium.likelihood.ais import outlying
+from harmonium.likelihood.annealing import outlying
 from harmonium.sampling.path import betas, free
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
@@ -58,7 +58,7 @@ def test_every_machine(name):
 
 def strong():
     machine = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
-    machine.initialise(scale=1.5, seed=3)
+    machine.initialize(scale=1.5, seed=3)
     return machine
 
 
@@ -105,7 +105,7 @@ def test_steps_so_large_that_the_fast_gain_overflows():
 
 def test_too_few_temperatures_are_flagged():
     machine = hm.RBM(hm.units.Bernoulli(60), hm.units.Bernoulli(40))
-    machine.initialise(scale=1.5, seed=0)
+    machine.initialize(scale=1.5, seed=0)
     estimate = ais(machine, temperatures=3, base=free(machine), seed=0)
     assert "runs carry the estimate" in estimate.problems[0]
 
@@ -119,7 +119,7 @@ def test_outliers():
 
 
 def test_estimate_agrees_with_enumeration_and_says_so():
-    data = hm.data.load("digits", binarise="threshold")
+    data = hm.data.load("digits", binarize="threshold")
     machine = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(10))
     hm.fit(machine, data, epochs=20, seed=0, progress=False)
     result = hm.likelihood.estimate(machine, data, temperatures=1000, sampling_steps=200, seed=0)
@@ -207,8 +207,8 @@ VECTORS = {
 @pytest.mark.parametrize("name", VECTORS)
 def test_a_layer_of_one_vector_unit(name):
     machine = VECTORS[name]().double()
-    machine.initialise(scale=0.6, seed=1)
-    for unit in machine.units:
+    machine.initialize(scale=0.6, seed=1)
+    for unit in machine.layers:
         unit.shift_bias(torch.linspace(-0.5, 0.5, unit.size, dtype=torch.float64).view(unit.shape))
     states, log_p = machine.distribution()
     source = generator("vector", name)
@@ -217,7 +217,7 @@ def test_a_layer_of_one_vector_unit(name):
 
 
 def test_the_pilot_has_states_of_its_own(monkeypatch):
-    module = sys.modules["harmonium.likelihood.ais"]
+    module = sys.modules["harmonium.likelihood.annealing"]
     began, anneal = [], module._anneal
 
     def watched(path, state, *arguments, **options):
@@ -282,7 +282,7 @@ def scaled(machine: hm.RBM, factor: float) -> hm.RBM:
 @pytest.fixture
 def stages() -> list[hm.RBM]:
     machine = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
-    machine.initialise(scale=1.5, seed=3)
+    machine.initialize(scale=1.5, seed=3)
     return [scaled(machine, 0.3), scaled(machine, 0.7), machine]
 
 
@@ -304,7 +304,7 @@ def test_waypoints_bracket_the_exact_value(stages):
 def test_waypoints_may_lead_anywhere(stages):
     """The way is free: through a machine that has nothing to do with the end, the mean weight is still Z."""
     wild = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
-    wild.initialise(scale=0.5, seed=9)
+    wild.initialize(scale=0.5, seed=9)
     found = ais(stages[-1], runs=1000, temperatures=600, waypoints=[wild], seed=1)
     low, high = found.conditional_interval
     assert low < stages[-1].log_partition() < high

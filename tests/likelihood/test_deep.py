@@ -15,14 +15,14 @@ def test_the_bound_lies_below_the_likelihood_and_meets_it_without_a_second_layer
     truth = exact(machine, ROWS) + machine.log_partition()
     assert truth - 1 < -mean_free_energy_bound(machine, ROWS) < truth - 1e-4
     with torch.no_grad():
-        machine.links[1].weight.zero_()
+        machine.couplings[1].weight.zero_()
     truth = exact(machine, ROWS) + machine.log_partition()
     assert -mean_free_energy_bound(machine, ROWS) == pytest.approx(truth, abs=1e-10)
 
 
 def test_it_is_the_free_energy_of_an_rbm():
     machine = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3)).double()
-    machine.initialise(seed=0, scale=1.0)
+    machine.initialize(seed=0, scale=1.0)
     assert mean_free_energy_bound(machine, ROWS) == mean_free_energy(machine, ROWS)
     assert not hm.likelihood.estimate(machine, ROWS, runs=10, temperatures=10, sampling_steps=10).bound
 

@@ -10,7 +10,7 @@ from golden_machines import BINARY, BINARY_IDS, binary, digits, tensor
 
 import harmonium as hm
 from harmonium import units
-from harmonium.errors import InvalidData, InvalidOption, NotEnumerable, NotNormalisable
+from harmonium.errors import InvalidData, InvalidOption, NotEnumerable, NotNormalizable
 from harmonium.likelihood import exact
 
 
@@ -70,7 +70,7 @@ def test_machines_that_are_refused():
         exact(hm.RBM(units.Gaussian(2), units.ReLU(2)))
     machine = hm.RBM(units.Poisson(1), units.Poisson(1))
     torch.nn.init.constant_(machine.coupling.weight, 0.1)
-    with pytest.raises(NotNormalisable):
+    with pytest.raises(NotNormalizable):
         exact(machine)
     deep = hm.DeepBoltzmannMachine([units.Bernoulli(2), units.Bernoulli(2), units.Bernoulli(2)])
     assert exact(deep).value == pytest.approx(6 * torch.tensor(2.0, dtype=torch.float64).log().item())

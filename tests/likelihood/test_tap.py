@@ -44,7 +44,7 @@ def test_one_solution():
     assert found.value == pytest.approx(machine.log_partition(), abs=1e-3)
     exact = hm.likelihood.exact(machine).log_likelihood(data)
     assert found.log_likelihood(data) == pytest.approx(exact, abs=1e-3)
-    assert found.normalised(data) == pytest.approx(found.log_likelihood(data) / 13, rel=1e-12)
+    assert found.normalized(data) == pytest.approx(found.log_likelihood(data) / 13, rel=1e-12)
     torch.testing.assert_close(
         found.log_probability(data), machine.log_probability(data, found.value).detach(), rtol=0, atol=1e-12
     )
@@ -126,7 +126,7 @@ def test_units_count_as_sites():
     machine = hm.RBM(units.Potts((3, 4)), units.Bernoulli(2))
     data = rows(machine, 3)
     found = hm.likelihood.tap(machine, data)
-    assert found.normalised(data) == pytest.approx(-3 * math.log(4) / 5, abs=1e-6)
+    assert found.normalized(data) == pytest.approx(-3 * math.log(4) / 5, abs=1e-6)
 
 
 def test_bad_arguments():

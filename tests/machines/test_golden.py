@@ -123,8 +123,8 @@ def test_deep_clamped():
     case, machine = GOLDEN["dbm"], deep()
     x = tensor(case["x"])
     with torch.no_grad():
-        first = units.Bernoulli(4, bias=machine.units[1].bias + machine.links[0].up(x[None])[0])
-        rest = hm.RBM(first, machine.units[2], machine.links[1])
+        first = units.Bernoulli(4, bias=machine.layers[1].bias + machine.couplings[0].up(x[None])[0])
+        rest = hm.RBM(first, machine.layers[2], machine.couplings[1])
         own = machine.visible.log_weight(x).sum().item()
     clamped = rest.log_partition()
     assert clamped == pytest.approx(case["lnZ_clamped_exact"], abs=1e-12)
@@ -142,7 +142,7 @@ def test_trained_on_digits():
 
 
 def test_contrastive_loss():
-    """The loss to minimise is minus the printed one, and its gradient minus that of contrastive divergence's ascent."""
+    """The loss to minimize is minus the printed one, and its gradient minus that of contrastive divergence's ascent."""
     case = GOLDEN["contrastive"]
     visible, hidden = (units.Bernoulli(len(case[name]), bias=tensor(case[name])) for name in "ab")
     machine = rbm(visible, hidden, case["W"])

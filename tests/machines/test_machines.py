@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 import harmonium as hm
 from harmonium import units
 from harmonium.couplings import Dense
-from harmonium.errors import InvalidData, InvalidOption, NotEnumerable, NotNormalisable
+from harmonium.errors import InvalidData, InvalidOption, NotEnumerable, NotNormalizable
 from harmonium.machines import enumeration
 
 seeds = st.integers(0, 2**32 - 1)
@@ -225,7 +225,7 @@ def test_gaussian_pair_in_closed_form():
     W, b = random(3, 2, seed=0, scale=0.2), random(3, seed=1)
     below, above = torch.tensor(1.5, dtype=F64), torch.tensor(2.0, dtype=F64)
     pair = rbm(units.Gaussian(3, bias=b, precision=below), units.Gaussian(2, precision=above), W.tolist())
-    pair.check_normalisable()
+    pair.check_normalizable()
     v = random(6, 3, seed=2)
     form = 1.5 * torch.eye(3, dtype=F64) - W @ W.T / 2.0
     expected = torch.einsum("bi,ij,bj->b", v, form, v) / 2 - v @ b
@@ -341,7 +341,7 @@ def test_sampling_that_is_refused(options, error, message):
 
 def test_sampling_needs_a_partition_function():
     pair = rbm(units.Gaussian(1), units.Gaussian(1), [[1.5]])
-    with pytest.raises(NotNormalisable, match=r"eigenvalue -0\.5"):
+    with pytest.raises(NotNormalizable, match=r"eigenvalue -0\.5"):
         pair.sample(1, steps=1)
 
 
@@ -360,7 +360,7 @@ def test_hidden_layers_start_from_below():
     deep = hm.DeepBoltzmannMachine([units.Bernoulli(3), units.Bernoulli(2), units.Spin(4)])
     state = deep.initial_state(torch.zeros(6, 3), Generator().manual_seed(0))
     assert [tuple(x.shape) for x in state] == [(6, 3), (6, 2), (6, 4)]
-    for unit, x in zip(deep.units, state, strict=True):
+    for unit, x in zip(deep.layers, state, strict=True):
         unit.check(x)
 
 
@@ -370,7 +370,7 @@ def test_field_of_every_layer():
         [Dense(3, 2, random(3, 2, seed=0)), Dense(2, 4, random(2, 4, seed=1))],
     )
     state = [binary(5, 3, 0), binary(5, 2, 1), 2 * binary(5, 4, 2) - 1]
-    W, V = (link.weight for link in deep.links)
+    W, V = (link.weight for link in deep.couplings)
     for k, expected in enumerate((state[1] @ W.T, state[0] @ W + state[2] @ V.T, state[1] @ V)):
         torch.testing.assert_close(deep.field(k, state), expected)
 
@@ -378,10 +378,10 @@ def test_field_of_every_layer():
 # -- starting values --------------------------------------------------------------------------------------------
 
 
-def test_initialise():
+def test_initialize():
     data = binary(200, 5, 0)
     pair = hm.RBM(units.Bernoulli(5), units.Bernoulli(400)).double()
-    pair.initialise(data, seed=0)
+    pair.initialize(data, seed=0)
     assert pair.coupling.weight.std().item() == pytest.approx(0.01, rel=0.1)
     smoothed = (data.sum(0) + 1) / (len(data) + 2)
     torch.testing.assert_close(pair.visible.mean(torch.zeros(1, 5, dtype=F64))[0], smoothed)
@@ -389,12 +389,12 @@ def test_initialise():
     torch.testing.assert_close(inputs, torch.zeros(400, dtype=F64), rtol=0, atol=1e-14)
 
 
-def test_initialise_with_signs():
+def test_initialize_with_signs():
     data = binary(200, 5, 0)
     pair = hm.RBM(units.Bernoulli(5), units.Bernoulli(40)).double()
-    pair.initialise(data, weights="sign", seed=0)
+    pair.initialize(data, weights="sign", seed=0)
     torch.testing.assert_close(pair.coupling.weight.abs(), torch.full((5, 40), (0.1 / 5) ** 0.5, dtype=F64))
     inputs = pair.coupling.up(data.mean(0, keepdim=True))[0] + pair.hidden.bias
     torch.testing.assert_close(inputs, torch.zeros(40, dtype=F64), rtol=0, atol=1e-14)
-    with pytest.raises(InvalidOption, match="unknown weight initialisation"):
-        pair.initialise(data, weights="uniform")
+    with pytest.raises(InvalidOption, match="unknown weight initialization"):
+        pair.initialize(data, weights="uniform")

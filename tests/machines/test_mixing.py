@@ -15,7 +15,7 @@ from harmonium.machines.mixing import Monitor, integrated_autocorrelation_time
 
 def coupled(scale: float) -> hm.RBM:
     rbm = hm.RBM(hm.units.Bernoulli(20), hm.units.Bernoulli(10))
-    rbm.initialise(weights="normal", scale=scale, seed=0)
+    rbm.initialize(weights="normal", scale=scale, seed=0)
     return rbm
 
 

@@ -42,7 +42,7 @@ def ferromagnet(coupling: float = 0.15, n: int = 12) -> hm.RBM:
 
 
 def distance(found: Solutions, other: Solutions) -> float:
-    pairs = zip(found.magnetisations + found.variances, other.magnetisations + other.variances, strict=True)
+    pairs = zip(found.magnetizations + found.variances, other.magnetizations + other.variances, strict=True)
     return max((x - y).abs().max().item() for x, y in pairs)
 
 
@@ -52,7 +52,7 @@ def ends(found: Solutions) -> list[Tensor]:
         return found.messages
     if found.method == "adatap":
         return [*found.B, *found.A]
-    return [*found.magnetisations, *(found.variances if found.method == "tap" else [])]
+    return [*found.magnetizations, *(found.variances if found.method == "tap" else [])]
 
 
 @every_method
@@ -114,7 +114,7 @@ def test_what_has_converged_is_a_fixed_point(method, damping):
     found = METHODS[method](machine, 4, seed=0, damping=damping, tolerance=tolerance, max_iterations=20_000)
     assert found.converged.all()
     more = METHODS[method](machine, found, damping=0.0, steps=1)
-    for x, y in zip(found.magnetisations, more.magnetisations, strict=True):
+    for x, y in zip(found.magnetizations, more.magnetizations, strict=True):
         assert (x - y).square().sum(1).max() < 11 * tolerance * 4
 
 
@@ -140,7 +140,7 @@ def test_every_machine_free_and_clamped(name, method):
         exact = METHODS[method](machine, damping=0.2, **options, **CAREFUL)
         early = METHODS[method](machine, damping=0.9999, max_iterations=3, tolerance=1e-10, **options)
         assert exact.converged.all()
-        if len(machine.units) > 2 or "clamped" not in options:  # a clamped RBM starts at its solution
+        if len(machine.layers) > 2 or "clamped" not in options:  # a clamped RBM starts at its solution
             assert not early.converged.any()
         late = METHODS[method](machine, damping=0.9, max_iterations=5000, tolerance=1e-16, **options)
         assert late.converged.all() and distance(exact, late) < 1e-5
@@ -152,7 +152,7 @@ def test_rows_end_at_their_own_time_with_heavy_damping():
     solved = meanfield.tap(machine, **CAREFUL)
     both = replace(
         Solutions.join([solved, solved]),
-        magnetisations=[torch.cat([x, torch.full_like(x, 0.9)]) for x in solved.magnetisations],
+        magnetizations=[torch.cat([x, torch.full_like(x, 0.9)]) for x in solved.magnetizations],
     )
     found = meanfield.tap(machine, both, damping=0.98, max_iterations=3000)
     assert found.converged.all()
@@ -168,9 +168,9 @@ def test_training_stops_at_the_undamped_residual(method):
         phase.begin(machine, 4, data, None)
         phase.data_slot.copy_(data)
         phase.evaluate(machine, None)
-    found = phase.solutions(machine).magnetisations
-    expected = METHODS[method](machine, data, steps=200, damping=0.98).magnetisations
-    first = METHODS[method](machine, data, steps=1, damping=0.98).magnetisations
+    found = phase.solutions(machine).magnetizations
+    expected = METHODS[method](machine, data, steps=200, damping=0.98).magnetizations
+    first = METHODS[method](machine, data, steps=1, damping=0.98).magnetizations
     assert max((x - y).abs().max().item() for x, y in zip(first, expected, strict=True)) > 0.1
     for x, y in zip(found, expected, strict=True):
         torch.testing.assert_close(x, y, rtol=0, atol=1e-2)
@@ -199,16 +199,16 @@ def test_a_ferromagnet_leaves_the_unstable_point_or_is_called_unstable(method, d
     machine, solve = ferromagnet(), METHODS[method]
     start = torch.full((1, 12), 1e-6, dtype=F64)
     strict = solve(machine, start, damping=damping, tolerance=1e-18, max_iterations=5000)
-    assert strict.converged.all() and strict.magnetisations[0].min() > 0.5
+    assert strict.converged.all() and strict.magnetizations[0].min() > 0.5
     found = meanfield.stability(machine, strict)
     assert found.stable.all() and found.abscissa[0] < 1 and found.attractive.all()
     loose = solve(machine, start, damping=damping, tolerance=1e-6, max_iterations=5000)
     assert loose.converged.all()
-    left = bool(loose.magnetisations[0].min() > 0.5)
-    assert left or loose.magnetisations[0].max() < 1e-2
+    left = bool(loose.magnetizations[0].min() > 0.5)
+    assert left or loose.magnetizations[0].max() < 1e-2
     assert meanfield.stability(machine, loose).stable.item() == left
     zero = solve(machine, torch.zeros(1, 12, dtype=F64), damping=damping, tolerance=1e-18)
-    assert zero.converged.all() and zero.magnetisations[0].abs().max() == 0
+    assert zero.converged.all() and zero.magnetizations[0].abs().max() == 0
     found = meanfield.stability(machine, zero)
     assert not found.stable.any() and not found.attractive.any()
     assert found.abscissa[0] > 1.2 and found.rate[0] > 1
@@ -217,5 +217,5 @@ def test_a_ferromagnet_leaves_the_unstable_point_or_is_called_unstable(method, d
 def test_adaptive_tap_of_a_ferromagnet_has_no_solution_at_zero():
     """The iteration comes to rest there, but the Gaussian of that point has no finite integral."""
     found = meanfield.adatap(ferromagnet(), torch.full((1, 12), 1e-6, dtype=F64), tolerance=1e-20)
-    assert found.magnetisations[0].abs().max() < 1e-8
+    assert found.magnetizations[0].abs().max() < 1e-8
     assert not found.converged.any() and found.free_energy.isnan().all()

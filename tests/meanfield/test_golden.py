@@ -21,19 +21,19 @@ METHODS = {
 }
 
 
-def check(found: Solutions, log_z: float, magnetisations: list[float]) -> None:
+def check(found: Solutions, log_z: float, magnetizations: list[float]) -> None:
     assert found.converged.tolist() == [True]
     assert -found.free_energy.item() == pytest.approx(log_z, abs=1e-10)
-    together = torch.cat([layer[0] for layer in found.magnetisations])
-    torch.testing.assert_close(together[-len(magnetisations) :], tensor(magnetisations), rtol=0, atol=1e-10)
+    together = torch.cat([layer[0] for layer in found.magnetizations])
+    torch.testing.assert_close(together[-len(magnetizations) :], tensor(magnetizations), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("method", METHODS)
 @every_binary
 def test_binary(case, method):
     known = case[method]
-    magnetisations = known["m"] if "m" in known else known["av"] + known["ah"]
-    check(METHODS[method](binary(case), **CONVERGED), known["lnZ"], magnetisations)
+    magnetizations = known["m"] if "m" in known else known["av"] + known["ah"]
+    check(METHODS[method](binary(case), **CONVERGED), known["lnZ"], magnetizations)
 
 
 @every_binary
@@ -74,7 +74,7 @@ def test_deep_clamped():
     own = machine.visible.log_weight(x).sum().item()
     found = meanfield.tap(machine, clamped=x, **CONVERGED)
     check(found, case["lnZ_clamped_tap"] + own, case["a_clamped"])
-    assert torch.equal(found.magnetisations[0], x)
+    assert torch.equal(found.magnetizations[0], x)
 
 
 def test_deep_gradient():
@@ -83,8 +83,8 @@ def test_deep_gradient():
     free = meanfield.tap(machine, **CONVERGED)
     log_likelihood = meanfield.free_energy(machine, free) - meanfield.free_energy(machine, clamped)
     log_likelihood.sum().backward()
-    named = {"W1": machine.links[0].weight, "W2": machine.links[1].weight}
-    named |= {f"b{k}": unit.bias for k, unit in enumerate(machine.units)}
+    named = {"W1": machine.couplings[0].weight, "W2": machine.couplings[1].weight}
+    named |= {f"b{k}": unit.bias for k, unit in enumerate(machine.layers)}
     for name, parameter in named.items():
         torch.testing.assert_close(parameter.grad, tensor(case["grad_tap"][name]), rtol=0, atol=1e-9, msg=name)
 

@@ -25,7 +25,7 @@ def quadratic_error(case: MachineCase, solve: Callable[..., Solutions]) -> float
     for scale in SCALES:
         machine = case.build()
         with torch.no_grad():
-            for coupling in machine.links:
+            for coupling in machine.couplings:
                 coupling.weight.mul_(scale)
         found = solve(machine, tolerance=1e-22, damping=0.0)
         assert bool(found.converged.all())

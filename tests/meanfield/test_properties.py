@@ -12,7 +12,7 @@ from torch import Tensor
 import harmonium as hm
 from harmonium import meanfield, units
 from harmonium.couplings import Dense, Masked
-from harmonium.errors import InvalidData, InvalidOption, NotEnumerable, NotNormalisable
+from harmonium.errors import InvalidData, InvalidOption, NotEnumerable, NotNormalizable
 from harmonium.machines import enumeration
 from harmonium.meanfield import Solutions
 
@@ -50,7 +50,7 @@ def assert_same(a: Solutions, b: Solutions, tolerance: float) -> None:
     assert torch.equal(a.converged, b.converged)
     torch.testing.assert_close(a.free_energy, b.free_energy, rtol=0, atol=tolerance, equal_nan=True)
     for x, y in zip(
-        [*a.magnetisations, *a.variances, *a.B, *a.A], [*b.magnetisations, *b.variances, *b.B, *b.A], strict=True
+        [*a.magnetizations, *a.variances, *a.B, *a.A], [*b.magnetizations, *b.variances, *b.B, *b.A], strict=True
     ):
         torch.testing.assert_close(x, y, rtol=0, atol=tolerance)
 
@@ -112,8 +112,8 @@ def test_starts():
     again = meanfield.tap(machine, machine.independent(5, torch.Generator().manual_seed(3)))
     assert_same(drawn, again, 0.0)
     assert len(meanfield.tap(machine)) == 1
-    grey = torch.full((2, 8), 0.3, dtype=F64)  # magnetisations need not be states
-    assert bool(meanfield.tap(machine, grey).converged.all())
+    gray = torch.full((2, 8), 0.3, dtype=F64)  # magnetizations need not be states
+    assert bool(meanfield.tap(machine, gray).converged.all())
 
 
 def test_distinct_solutions():
@@ -124,8 +124,8 @@ def test_distinct_solutions():
     assert bool(found.converged.all())
     distinct = found.unique()
     assert len(distinct) == 2
-    torch.testing.assert_close(distinct.magnetisations[0][0], -distinct.magnetisations[0][1], rtol=0, atol=1e-3)
-    assert distinct.magnetisations[0].abs().min() > 0.5
+    torch.testing.assert_close(distinct.magnetizations[0][0], -distinct.magnetizations[0][1], rtol=0, atol=1e-3)
+    assert distinct.magnetizations[0].abs().min() > 0.5
 
 
 # -- what it does not depend on, and where it is exact ------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_the_encoding_does_not_matter(method):
     one = METHODS[method](binary, starts, **STRICT)
     other = METHODS[method](spins, 2 * starts - 1, **STRICT)
     torch.testing.assert_close(-one.free_energy, -other.free_energy + constant, rtol=0, atol=1e-11)
-    for x, s in zip(one.magnetisations, other.magnetisations, strict=True):
+    for x, s in zip(one.magnetizations, other.magnetizations, strict=True):
         torch.testing.assert_close(x, (1 + s) / 2, rtol=0, atol=1e-11)
 
 
@@ -157,8 +157,8 @@ def test_two_states_are_binary():
     other = hm.RBM(potts, units.Bernoulli(3, bias=c), Dense((4, 2), 3, matrix))
     one, two = (meanfield.tap(machine, **STRICT) for machine in (binary, other))
     torch.testing.assert_close(one.free_energy, two.free_energy, rtol=0, atol=1e-11)
-    torch.testing.assert_close(one.magnetisations[0], two.magnetisations[0][..., 1], rtol=0, atol=1e-11)
-    torch.testing.assert_close(one.magnetisations[1], two.magnetisations[1], rtol=0, atol=1e-11)
+    torch.testing.assert_close(one.magnetizations[0], two.magnetizations[0][..., 1], rtol=0, atol=1e-11)
+    torch.testing.assert_close(one.magnetizations[1], two.magnetizations[1], rtol=0, atol=1e-11)
 
 
 def test_gauge_of_softmax_units():
@@ -192,13 +192,13 @@ def test_exact_messages_are_exact_on_trees(name):
     for case in (star, chain):
         machine = case.build()
         with torch.no_grad():
-            for coupling in machine.links:
+            for coupling in machine.couplings:
                 coupling.weight.mul_(4.0)
         found = meanfield.bp(machine, messages="exact", **STRICT)
         assert -found.free_energy.item() == pytest.approx(machine.log_partition(), abs=1e-11)
         layers, _ = enumeration.moments(machine)
-        for exact, magnetisation in zip(layers, found.magnetisations, strict=True):
-            torch.testing.assert_close(magnetisation[0], exact["bias"], rtol=0, atol=1e-11)
+        for exact, magnetization in zip(layers, found.magnetizations, strict=True):
+            torch.testing.assert_close(magnetization[0], exact["bias"], rtol=0, atol=1e-11)
 
 
 def test_exact_messages_on_a_masked_tree():
@@ -218,7 +218,7 @@ def test_clamped_is_exact_in_two_layers(name):
     for solve in methods:
         found = solve(machine, clamped=v)
         torch.testing.assert_close(found.free_energy, expected, rtol=0, atol=1e-11)
-        torch.testing.assert_close(found.magnetisations[1], machine.hidden_mean(v).detach(), rtol=0, atol=1e-11)
+        torch.testing.assert_close(found.magnetizations[1], machine.hidden_mean(v).detach(), rtol=0, atol=1e-11)
 
 
 def test_naive_is_a_lower_bound():
@@ -230,11 +230,11 @@ def test_naive_is_a_lower_bound():
 def test_adaptive_tap_is_exact_for_gaussians():
     machine = rbm("gaussian", "gaussian", (3, 2)).build()
     found = meanfield.adatap(machine, **STRICT)
-    W, (b, c) = machine.coupling.matrix().detach(), (unit.bias.detach() for unit in machine.units)
-    precision = torch.block_diag(*(torch.diag(unit.precision.detach()) for unit in machine.units))
+    W, (b, c) = machine.coupling.matrix().detach(), (unit.bias.detach() for unit in machine.layers)
+    precision = torch.block_diag(*(torch.diag(unit.precision.detach()) for unit in machine.layers))
     precision[:3, 3:], precision[3:, :3] = -W, -W.T
     mean = torch.linalg.solve(precision, torch.cat([b, c]))
-    torch.testing.assert_close(torch.cat([x[0] for x in found.magnetisations]), mean, rtol=0, atol=1e-10)
+    torch.testing.assert_close(torch.cat([x[0] for x in found.magnetizations]), mean, rtol=0, atol=1e-10)
     covariance = torch.linalg.inv(precision)
     torch.testing.assert_close(torch.cat([x[0] for x in found.variances]), covariance.diagonal(), rtol=0, atol=1e-10)
     log_z = (torch.cat([b, c]) @ mean + 5 * math.log(2 * math.pi) - torch.logdet(precision)) / 2
@@ -248,7 +248,7 @@ def test_adaptive_tap_is_exact_for_gaussians():
 @pytest.mark.parametrize("pair", [("poisson", "bernoulli"), ("spin", "poisson")])
 def test_counts_are_refused(pair, method):
     machine = rbm(*pair).build()
-    with pytest.raises(NotNormalisable, match=r"poisson: .*A < 0.*tail 1/x!"):
+    with pytest.raises(NotNormalizable, match=r"poisson: .*A < 0.*tail 1/x!"):
         METHODS[method](machine)
     assert bool(meanfield.naive(machine).converged.all())
 
@@ -261,7 +261,7 @@ def test_an_indefinite_machine_is_refused(method):
             METHODS[method](machine)
         return
     machine = hm.RBM(units.Gaussian(2), units.Gaussian(2), Dense(2, 2, torch.ones(2, 2)))
-    with pytest.raises(NotNormalisable, match="spectral bound"):
+    with pytest.raises(NotNormalizable, match="spectral bound"):
         METHODS[method](machine)
 
 
@@ -269,7 +269,7 @@ def test_an_indefinite_machine_is_refused(method):
 def test_unbounded_messages_are_flagged(method):
     """A Gaussian among strongly coupled binary units has a partition function, but its TAP weight grows: γ < Σ W² c."""
     machine = hm.RBM(units.Gaussian(1), units.Bernoulli(40), Dense(1, 40, torch.full((1, 40), 0.5)))
-    machine.check_normalisable()
+    machine.check_normalizable()
     found = METHODS[method](machine, torch.zeros(2, 1))
     assert found.converged.tolist() == [False, False]
     assert bool(found.free_energy.isnan().all())

@@ -22,7 +22,7 @@ STEP = 1e-5
 
 def with_state(found: Solutions, state: list[Tensor]) -> Solutions:
     """Rows at another state."""
-    depth = len(found.magnetisations)
+    depth = len(found.magnetizations)
     n = len(state[0])
     found = found.select(torch.zeros(n, dtype=torch.int64))
     if found.messages:
@@ -30,17 +30,17 @@ def with_state(found: Solutions, state: list[Tensor]) -> Solutions:
     if found.method == "adatap":
         return replace(found, B=state[:depth], A=state[depth:])
     free = int(found.clamped)
-    magnetisations = [*found.magnetisations[:free], *state[: depth - free]]
+    magnetizations = [*found.magnetizations[:free], *state[: depth - free]]
     if found.method == "tap":
         return replace(
-            found, magnetisations=magnetisations, variances=[*found.variances[:free], *state[depth - free :]]
+            found, magnetizations=magnetizations, variances=[*found.variances[:free], *state[depth - free :]]
         )
-    return replace(found, magnetisations=magnetisations)
+    return replace(found, magnetizations=magnetizations)
 
 
 def moving(found: Solutions) -> list[Tensor]:
     if found.clamped:
-        return [*found.magnetisations[1:], *(found.variances[1:] if found.method == "tap" else [])]
+        return [*found.magnetizations[1:], *(found.variances[1:] if found.method == "tap" else [])]
     return ends(found)
 
 
@@ -55,7 +55,7 @@ def jacobian(solve: Any, machine: hm.BoltzmannMachine, found: Solutions, damping
     ]
     options: dict[str, Any] = {"steps": 1, "damping": damping}
     if found.clamped:
-        options["clamped"] = found.magnetisations[0][:1].repeat_interleave(len(points), 0)
+        options["clamped"] = found.magnetizations[0][:1].repeat_interleave(len(points), 0)
     after = moving(solve(machine, with_state(found, parts), **options))
     images = torch.cat([x.flatten(1) for x in after], 1)
     return ((images[: len(flat)] - images[len(flat) :]) / (2 * STEP)).T
@@ -131,7 +131,7 @@ def test_dense_jacobian_of_every_machine(name, method):
 def test_unstable_fixed_points_agree_too(method):
     machine, solve = ferromagnet(n=6, coupling=0.3), METHODS[method]
     found = solve(machine, torch.zeros(1, 6, dtype=F64), damping=0.5, **CAREFUL)
-    assert found.magnetisations[0].abs().max() == 0
+    assert found.magnetizations[0].abs().max() == 0
     assert_agrees(solve, machine, found, 0.5)
     assert not meanfield.stability(machine, found).stable.any()
 
@@ -140,11 +140,11 @@ def test_the_rate_is_that_of_the_iteration():
     """Late in the iteration, distances to the solution shrink by the rate."""
     machine = random_rbm()
     truth = meanfield.tap(machine, **CAREFUL)
-    start = truth.magnetisations[0] + 1e-3 * torch.randn(1, 6, generator=generator("rate"), dtype=F64)
+    start = truth.magnetizations[0] + 1e-3 * torch.randn(1, 6, generator=generator("rate"), dtype=F64)
     distances = []
     for steps in (100, 101):
         found = meanfield.tap(machine, start, steps=steps, damping=0.8)
-        distances.append((found.magnetisations[0] - truth.magnetisations[0]).norm().item())
+        distances.append((found.magnetizations[0] - truth.magnetizations[0]).norm().item())
     rate = meanfield.stability(machine, replace(truth, damping=0.8)).rate.item()
     assert distances[1] / distances[0] == pytest.approx(rate, rel=1e-3)
 
@@ -156,7 +156,7 @@ def test_a_naive_solution_is_stable_where_the_free_energy_is_minimal():
         machine = ferromagnet(coupling, n=3)
         for start in (0.0, 1.0):
             found = meanfield.naive(machine, torch.full((1, 3), start, dtype=F64), **CAREFUL)
-            C = torch.cat([1 - x[0].square() for x in found.magnetisations])
+            C = torch.cat([1 - x[0].square() for x in found.magnetizations])
             hessian = torch.diag(1 / C)
             hessian[:3, 3:] = hessian[3:, :3] = -coupling
             minimal = bool(torch.linalg.eigvalsh(hessian).min() > 0)
@@ -200,7 +200,7 @@ def test_single_precision_and_parameters_that_change_later():
     expected = meanfield.stability(machine, found).radius
     with torch.no_grad():
         machine.coupling.weight.mul_(3.0)
-    assert found.magnetisations[0].dtype == torch.float32 and stability.radius.dtype == F64
+    assert found.magnetizations[0].dtype == torch.float32 and stability.radius.dtype == F64
     torch.testing.assert_close(stability.radius, expected)
     assert all(parameter.requires_grad for parameter in machine.parameters())
 

@@ -49,7 +49,7 @@ def test_several_machines_have_one_set_of_baselines(curves):
 
 
 def pixels(figure, lines, columns):
-    """The centre of every pixel of a 3 x 4 image of the mosaic, as grey values: (lines, columns, 3, 4)."""
+    """The center of every pixel of a 3 x 4 image of the mosaic, as gray values: (lines, columns, 3, 4)."""
     picture = figure.axes[0].images[0].get_array()[..., 0] / 255
     height, width = (picture.shape[0] + 3) // lines, (picture.shape[1] + 3) // columns
     zoom = (width - 3) // 4
@@ -76,7 +76,7 @@ def test_one_signal_at_all_levels(curves):
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["0", "0.2", "0.35", "0.5"]
 
 
-def test_what_was_erased_is_grey(tmp_path):
+def test_what_was_erased_is_gray(tmp_path):
     found = result([tasks.Erasure(1.0)])
     figure = plots.denoising_strip(found, image=(1, 3, 4))
     assert np.allclose(pixels(figure, 5, 4)[1], 0.5, atol=1 / 255)

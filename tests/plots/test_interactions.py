@@ -9,21 +9,21 @@ import torch
 from matplotlib.figure import Figure
 
 import harmonium as hm
-from harmonium import analysis, plots
+from harmonium import interactions, plots
 
 
 @pytest.fixture
 def machine() -> hm.RBM:
     rbm = hm.RBM(hm.units.Bernoulli(12), hm.units.Bernoulli(5))
-    rbm.initialise(weights="normal", scale=1.0, seed=0)
+    rbm.initialize(weights="normal", scale=1.0, seed=0)
     return rbm
 
 
 def test_every_picture_is_a_figure_and_changes_nothing_global(machine, tmp_path):
     before = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
-    couplings = analysis.interactions(machine, 2)
+    couplings = interactions.n_body(machine, 2)
     pictures = [
-        plots.interaction_strength(analysis.strength(machine), title="strength"),
+        plots.interaction_strength(interactions.strength(machine), title="strength"),
         plots.interaction_scatter(couplings, 2 * couplings, title="scatter"),
         plots.exact_against_small(machine, title="small"),
         plots.coupling_map(machine, 5, (3, 4), title="map"),
@@ -36,20 +36,20 @@ def test_every_picture_is_a_figure_and_changes_nothing_global(machine, tmp_path)
 
 
 def test_strength_has_a_line_through_the_points_of_each_machine():
-    named = {"a": analysis.Strength((1, 2, 3), (1.0, 0.1, 0.01), (5, 5, 5)),
-             "b": analysis.Strength((1, 2, 3), (1.0, 0.5, 0.0), (5, 5, 5))}  # fmt: skip
+    named = {"a": interactions.Strength((1, 2, 3), (1.0, 0.1, 0.01), (5, 5, 5)),
+             "b": interactions.Strength((1, 2, 3), (1.0, 0.5, 0.0), (5, 5, 5))}  # fmt: skip
     ax = plots.interaction_strength(named).axes[0]
     line, points, _, second = (item.get_data() for item in ax.lines)
     assert np.allclose(line[1], [1.0, 0.01]) and np.allclose(points[1], [1.0, 0.1, 0.01])
     assert list(second[0]) == [1, 2], "an order without interactions is not drawn"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a: ×0.1 an order", "b: ×0.5 an order"]
     assert ax.get_yscale() == "log"
-    alone = analysis.Strength((2,), (0.5,), (5,))
+    alone = interactions.Strength((2,), (0.5,), (5,))
     assert plots.interaction_strength(alone).axes[0].get_legend() is None
 
 
 def test_a_scatter_shows_every_pair_once_with_the_slope(machine):
-    couplings = analysis.interactions(machine, 2)
+    couplings = interactions.n_body(machine, 2)
     ax = plots.interaction_scatter(couplings, 2 * couplings, labels=("x", "y")).axes[0]
     shown = ax.collections[0].get_offsets()
     assert len(shown) == 66 and np.allclose(shown[:, 1], 2 * shown[:, 0])
@@ -62,14 +62,14 @@ def test_a_scatter_shows_every_pair_once_with_the_slope(machine):
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_exact_against_small_shows_both(machine, order):
     shown = plots.exact_against_small(machine, order).axes[0].collections[0].get_offsets()
-    tuples = analysis.all_tuples(12, order)
+    tuples = interactions.all_tuples(12, order)
     for column, method in enumerate(("exact", "small")):
-        values = analysis.interactions(machine, order, tuples, method=method, bias=False)
+        values = interactions.n_body(machine, order, tuples, method=method, bias=False)
         assert np.allclose(np.sort(shown[:, column]), np.sort(values.numpy()))
 
 
 def test_the_map_is_the_row_of_the_pixel(machine):
-    couplings = analysis.interactions(machine, 2)
+    couplings = interactions.n_body(machine, 2)
     ax = plots.coupling_map(couplings, 5, (1, 3, 4), limit=2.0).axes[0]
     assert np.allclose(ax.images[0].get_array(), couplings[5].reshape(3, 4).numpy())
     assert ax.images[0].get_clim() == (-2.0, 2.0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium import analysis, plots
+from harmonium import landscape, plots
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def growth():
         with torch.no_grad():
             rbm.coupling.weight.copy_(strength * stored.repeat_interleave(60, 0).T)
         machines.append(rbm)
-    return analysis.growth(machines, torch.cat([stored, -stored]).repeat(5, 1))
+    return landscape.growth(machines, torch.cat([stored, -stored]).repeat(5, 1))
 
 
 def test_pictures(growth):
@@ -37,6 +37,6 @@ def test_pictures(growth):
 
 def test_no_solution_no_picture(growth):
     empty = growth.landscapes[-1]
-    none = analysis.Landscape(empty.solutions.select(torch.zeros(0, dtype=torch.int64)), empty.basin, empty.sizes[:0])
+    none = landscape.Landscape(empty.solutions.select(torch.zeros(0, dtype=torch.int64)), empty.basin, empty.sizes[:0])
     with pytest.raises(hm.errors.InvalidData, match="at least one solution"):
         plots.solution_depths(none)

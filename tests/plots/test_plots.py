@@ -28,13 +28,13 @@ HISTORY = [
 
 def machine(visible: hm.units.Unit, hidden: int = 5) -> hm.RBM:
     rbm = hm.RBM(visible, hm.units.Bernoulli(hidden))
-    rbm.initialise(weights="normal", scale=1.0, seed=0)
+    rbm.initialize(weights="normal", scale=1.0, seed=0)
     return rbm
 
 
 CASES = {
     "picture": (hm.units.Bernoulli(12), (1, 3, 4)),
-    "colour": (hm.units.TruncatedGaussian(27), (3, 3, 3)),
+    "color": (hm.units.TruncatedGaussian(27), (3, 3, 3)),
     "binary": (hm.units.Bernoulli(6), None),
     "gaussian": (hm.units.Gaussian(6), None),
     "sequence": (hm.units.Potts((4, 3)), None),
@@ -96,13 +96,13 @@ def test_ink_is_dark_and_light_is_bright():
     assert (black, white) == (0, 255)
 
 
-def test_colour_pictures_keep_their_channels():
+def test_color_pictures_keep_their_channels():
     red = np.zeros((1, 3, 2, 2))
     red[:, 0] = 1
     assert plots.mosaic(red, limits=(0, 1))[0, 0].tolist() == [255, 0, 0, 255]
 
 
-def test_zero_is_white_and_signs_are_opposite_colours():
+def test_zero_is_white_and_signs_are_opposite_colors():
     picture = plots.diverging(np.array([[[-1.0]], [[0.0]], [[1.0]]]), columns=3, tile=1, gap=0)[0]
     blue, white, red = picture[:, :3].astype(int)
     assert white.min() > 240
@@ -152,7 +152,7 @@ def test_sequences_show_frequencies():
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["A", "B", "C"]
 
 
-def test_learning_curves_have_a_labelled_chart_for_each_metric():
+def test_learning_curves_have_a_labeled_chart_for_each_metric():
     figure = plots.learning_curves(HISTORY)
     shown = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title(loc="left") for ax in shown] == ["Pseudo-log-likelihood", "Reconstruction error", "mine"]
@@ -182,7 +182,7 @@ def test_hidden_activity_is_sorted():
 
 def test_weight_histogram_counts_every_weight_of_every_coupling():
     deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(n) for n in (5, 4, 3)])
-    deep.initialise(seed=0)
+    deep.initialize(seed=0)
     ax = plots.weight_histogram(deep).axes[0]
     assert sum(bar.get_height() for bar in ax.patches) == 5 * 4 + 4 * 3
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["coupling 1", "coupling 2"]

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from harmonium import plots
 from harmonium.errors import InvalidOption
-from harmonium.evaluation import compare
 from harmonium.plots import style
+from harmonium.quality import compare
 
 
 def sets(kind: str) -> list[torch.Tensor]:
@@ -42,7 +42,7 @@ def test_the_page_of_every_kind(kind, tmp_path):
     figure = plots.quality(found)
     figure.savefig(tmp_path / "page.png", dpi=30)
     shown = [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]
-    assert shown[0] == "Single-site means" and shown[-1] == "Nearest-neighbour accuracy"
+    assert shown[0] == "Single-site means" and shown[-1] == "Nearest-neighbor accuracy"
     assert ("Three-body correlations" in shown) == (kind not in ("plane", "line"))
     assert ("Data" in shown) == (kind != "line")
     assert " ".join(figure.get_suptitle().split()) == found.verdict
@@ -88,8 +88,8 @@ def test_histograms_and_spectra_are_those_measured(comparison):
 
 
 def test_accuracies_with_their_errors(comparison):
-    found = comparison.neighbours
-    ax = plots.neighbour_accuracy(found).axes[0]
+    found = comparison.neighbors
+    ax = plots.neighbor_accuracy(found).axes[0]
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == ["both", "of data", "of samples", "training rows"]
     places = dict(zip(labels, ax.get_yticks(), strict=True))
@@ -99,7 +99,7 @@ def test_accuracies_with_their_errors(comparison):
     assert drawn[places["of data"]] == found.truth.value
     assert drawn[places["training rows"]] == found.train.value
     assert str(found.privacy_loss) in ax.get_xlabel()
-    assert "privacy" not in plots.neighbour_accuracy(found.train).axes[0].get_xlabel()
+    assert "privacy" not in plots.neighbor_accuracy(found.train).axes[0].get_xlabel()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_accuracies_with_their_errors(comparison):
         ("principal_overlay", lambda c: c.principal),
         ("axis_histogram", lambda c: c.principal),
         ("spectra", lambda c: c.principal),
-        ("neighbour_accuracy", lambda c: c.neighbours),
+        ("neighbor_accuracy", lambda c: c.neighbors),
     ],
 )
 def test_pictures_go_where_they_are_asked_to(comparison, name, part):

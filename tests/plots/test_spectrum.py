@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium import analysis, plots
+from harmonium import plots, spectra
 
 
 @pytest.fixture(scope="module")
@@ -14,17 +14,17 @@ def history():
     machines = {}
     for epoch, strength in ((0, 0.0), (5, 1.0), (50, 3.0)):
         rbm = hm.RBM(hm.units.Bernoulli(36), hm.units.Bernoulli(20)).double()
-        rbm.initialise(scale=0.01, seed=0)
+        rbm.initialize(scale=0.01, seed=0)
         with torch.no_grad():
             rbm.coupling.weight[:, 0] += strength
         machines[epoch] = rbm
-    return analysis.spectral_history(machines)
+    return spectra.spectral_history(machines)
 
 
 @pytest.fixture(scope="module")
 def data():
     generator = torch.Generator().manual_seed(0)
-    return analysis.data_modes(torch.rand(100, 36, generator=generator))
+    return spectra.data_modes(torch.rand(100, 36, generator=generator))
 
 
 def test_lines_and_bars(history, data):
@@ -49,6 +49,6 @@ def test_modes_as_pictures(history, data):
 
 
 def test_pages(history, data):
-    assert sum(ax.get_visible() for ax in plots.spectrum_page(history, data).axes) == 5  # with the bar of colours
+    assert sum(ax.get_visible() for ax in plots.spectrum_page(history, data).axes) == 5  # with the bar of colors
     assert sum(ax.get_visible() for ax in plots.spectrum_page(history).axes) == 3
     assert len(plots.mode_page(history.spectra[-1], data, (1, 6, 6)).axes) == 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from harmonium.analysis.phases import phase_diagram
 from harmonium.plots.thermodynamics import PHASES
 from harmonium.plots.thermodynamics import phase_diagram as draw
+from harmonium.replicas.phases import phase_diagram
 
 
 def test_every_cell_has_its_phase_and_every_phase_its_name():

@@ -157,7 +157,7 @@ def test_deep_machines_are_refused(tmp_path):
 
 def test_evaluation_agrees_with_enumeration():
     rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3))
-    rbm.initialise(scale=0.7, seed=0)
+    rbm.initialize(scale=0.7, seed=0)
     train, test = (torch.randint(2, (n, 4), generator=torch.Generator().manual_seed(n)).float() for n in (20, 7))
     table = {row.name: row for row in evaluation.evaluate(evaluation.Subject(rbm, train, test))}
     states, log_p = rbm.distribution()

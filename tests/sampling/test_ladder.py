@@ -13,7 +13,7 @@ BETAS = (0.0, 0.35, 0.7, 1.0)
 def rungs_of(pair):
     machine = rbm(*pair).build()
     base = uncoupled(machine)
-    for unit in base.units:
+    for unit in base.layers:
         unit.shift_bias(-0.5 * unit.bias)
     path = Path(machine, base)
     return path, [path.machine(beta) for beta in BETAS]

@@ -24,7 +24,7 @@ every_case = pytest.mark.parametrize("name", CASES)
 
 def strong(scale=1.5, shape=(8, 5)):
     machine = hm.RBM(*(hm.units.Bernoulli(size) for size in shape)).double()
-    machine.initialise(scale=scale, seed=3)
+    machine.initialize(scale=scale, seed=3)
     return machine
 
 
@@ -264,5 +264,5 @@ def test_bad_options(options, message):
 def test_machines_without_a_partition_function_are_refused():
     machine = hm.RBM(hm.units.Poisson(1), hm.units.Poisson(1))
     torch.nn.init.constant_(machine.coupling.weight, 0.1)
-    with pytest.raises(hm.errors.NotNormalisable):
+    with pytest.raises(hm.errors.NotNormalizable):
         population_annealing(machine, 10)

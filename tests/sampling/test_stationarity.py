@@ -120,7 +120,7 @@ class Exact:
         )
 
     def _groups(self, layers: Iterable[int]) -> Iterator[list[tuple[int, int]]]:
-        """Neighbours in an order that alternates between the layers, as many as have ``MOST_CELLS`` together."""
+        """Neighbors in an order that alternates between the layers, as many as have ``MOST_CELLS`` together."""
         numbers = [(c, k) for k in layers for c in range(len(self.cells[k]))]
         numbers = [(k, c) for c, k in sorted(numbers)]
         end = 0
@@ -207,7 +207,7 @@ def test_a_forgotten_bias_is_found(name, monkeypatch):
     case = CASES[name]
     for layer in range(len(case.layers)):
         machine = case.build()
-        unit = machine.units[layer]
+        unit = machine.layers[layer]
 
         def wrong(B, *, generator=None, A=None, unit=unit):
             return type(unit).sample(unit, B - unit.bias.detach(), generator=generator)
@@ -257,7 +257,7 @@ class Rungs:
 def weaker(machine: hm.BoltzmannMachine) -> hm.BoltzmannMachine:
     """Half of the bias and no couplings."""
     base = uncoupled(machine)
-    for unit in base.units:
+    for unit in base.layers:
         unit.shift_bias(-0.5 * unit.bias)
     return base
 

@@ -80,7 +80,7 @@ def test_chains_that_stay_apart_never_settle():
 def test_a_layer_of_one_vector_unit(side, kind):
     vector, other = hm.units.Multinomial(3, total=4), hm.units.Bernoulli(3)
     machine = hm.RBM(*((vector, other) if side == "visible" else (other, vector))).double()
-    machine.initialise(scale=0.8, seed=0)
+    machine.initialize(scale=0.8, seed=0)
     states, log_p = machine.distribution()
     if kind == "path":
         result = hm.sampling.parallel_tempering(machine, 4000, steps=20, betas=[0.0, 0.5, 1.0], seed=1)

@@ -54,7 +54,7 @@ def conditional(machine: hm.BoltzmannMachine, names: list[str], x: Tensor, known
         for part, seen in zip(x.reshape(-1, size), known.reshape(-1, size), strict=True)
     ]
     points, weights = product(*parts)
-    others = [UNITS[name].nodes(unit) for name, unit in zip(names[1:], machine.units[1:], strict=True)]
+    others = [UNITS[name].nodes(unit) for name, unit in zip(names[1:], machine.layers[1:], strict=True)]
     exact = joint(machine, [(points.reshape(-1, *machine.visible.shape), weights), *others])
     return torch.tensordot(exact.marginal(0), exact.points[0], 1)
 
@@ -67,7 +67,7 @@ def summed(machine: hm.RBM, evidence: Evidence, hidden: Nodes) -> Tensor:
     for row in range(len(evidence)):
         view = posterior_machine(machine, evidence.rows(slice(row, row + 1)))
         field = view.field(0, [None, points])
-        log_p = view.units[1].log_weight(points).flatten(1).sum(1) + weights
+        log_p = view.layers[1].log_weight(points).flatten(1).sum(1) + weights
         log_p = log_p + view.visible.log_partition(field).reshape(len(points), -1).sum(1)
         found.append(torch.tensordot(torch.softmax(log_p, 0), view.visible.mean(field), 1))
     return torch.stack(found)

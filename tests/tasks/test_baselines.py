@@ -12,7 +12,7 @@ from task_helpers import BSC, tensor
 
 from harmonium import tasks, units
 from harmonium.errors import InvalidData, InvalidOption
-from harmonium.tasks import AdditiveGaussian, BinarySymmetric, Erasure, Pointwise, baselines, nearest_neighbours
+from harmonium.tasks import AdditiveGaussian, BinarySymmetric, Erasure, Pointwise, baselines, nearest_neighbors
 
 
 def test_the_golden_estimate():
@@ -66,28 +66,28 @@ def test_nearest_rows_by_brute_force():
     distance = ((noisy[:, None] - train[None]) ** 2).sum((2, 3))
     for k in (1, 5, 60):
         order = np.argsort(distance, 1)[:, :k]
-        np.testing.assert_allclose(nearest_neighbours(train, noisy, k=k), train[order].mean(1), atol=1e-12)
+        np.testing.assert_allclose(nearest_neighbors(train, noisy, k=k), train[order].mean(1), atol=1e-12)
 
 
 def test_nearest_rows_of_many_observations(monkeypatch):
     source = torch.Generator().manual_seed(0)
     train, noisy = torch.rand(20, 6, generator=source), torch.rand(17, 6, generator=source)
-    whole = nearest_neighbours(train, noisy, k=2)
+    whole = nearest_neighbors(train, noisy, k=2)
     monkeypatch.setattr(baselines, "_TILE", 60)  # three rows at a time
-    torch.testing.assert_close(nearest_neighbours(train, noisy, k=2), whole)
+    torch.testing.assert_close(nearest_neighbors(train, noisy, k=2), whole)
 
 
 def test_nearest_rows_look_at_what_was_not_erased():
     train = torch.tensor([[0.0, 0.0, 9.0], [1.0, 1.0, 0.0]])
-    assert torch.equal(nearest_neighbours(train, torch.tensor([[0.1, 0.1, math.nan]])), train[:1])
-    assert torch.equal(nearest_neighbours(train, torch.tensor([[0.1, 0.1, 0.0]])), train[1:])
+    assert torch.equal(nearest_neighbors(train, torch.tensor([[0.1, 0.1, math.nan]])), train[:1])
+    assert torch.equal(nearest_neighbors(train, torch.tensor([[0.1, 0.1, 0.0]])), train[1:])
 
 
 def test_refused():
     with pytest.raises(InvalidOption, match="from 1 to 2, found 3"):
-        nearest_neighbours(torch.zeros(2, 3), torch.zeros(1, 3), k=3)
+        nearest_neighbors(torch.zeros(2, 3), torch.zeros(1, 3), k=3)
     with pytest.raises(InvalidData, match="expected rows like"):
-        nearest_neighbours(torch.zeros(2, 3), torch.zeros(1, 4))
+        nearest_neighbors(torch.zeros(2, 3), torch.zeros(1, 4))
     with pytest.raises(InvalidData, match="expected binary values"):
         Pointwise.from_data(units.Bernoulli(2), torch.full((3, 2), 0.5))
     with pytest.raises(InvalidData, match="expected shape"):

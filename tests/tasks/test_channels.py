@@ -27,7 +27,7 @@ def test_flips(p, values):
         here = flipped[signal == value].float()
         assert abs(here.mean().item() - p) <= 4 * math.sqrt(p * (1 - p) / len(here))
     both = (flipped[:, 1:] & flipped[:, :-1]).float().mean().item()
-    assert abs(both - p * p) <= 4 * math.sqrt(p * p / N), "neighbours are not flipped independently"
+    assert abs(both - p * p) <= 4 * math.sqrt(p * p / N), "neighbors are not flipped independently"
 
 
 def test_erasure():

@@ -11,18 +11,18 @@ import harmonium as hm
 from harmonium import tasks
 from harmonium.cli import tasks as command
 from harmonium.errors import InvalidOption, RunError
-from harmonium.recipe import config as schema
-from harmonium.recipe import setup
+from harmonium.runs import config as schema
+from harmonium.runs import setup
 from harmonium.tasks import AdditiveGaussian, BinarySymmetric, compare_denoisers
 
 
 @pytest.fixture(scope="module")
 def digits():
-    """A machine that has learnt a little of the digits, its training rows and unseen ones."""
-    train = hm.data.load("digits", binarise="threshold")
-    test = hm.data.load("digits", split="test", binarise="threshold")
+    """A machine that has learned a little of the digits, its training rows and unseen ones."""
+    train = hm.data.load("digits", binarize="threshold")
+    test = hm.data.load("digits", split="test", binarize="threshold")
     machine = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(32))
-    machine.initialise(train, seed=0)
+    machine.initialize(train, seed=0)
     optimizer = partial(torch.optim.SGD, lr=0.1)
     hm.fit(machine, train, negative=hm.PCD(1), epochs=100, batch_size=50, optimizer=optimizer, seed=0, progress=False)
     return machine, train, test[:120]
@@ -36,10 +36,10 @@ def curves(digits):
 
 def test_a_trained_machine_beats_its_single_sites(curves):
     """Section VII.4.1: the machine is better than the pointwise estimate where there is something to infer."""
-    machine, pointwise, neighbour = curves.scores.values()
+    machine, pointwise, neighbor = curves.scores.values()
     assert machine[0].value == 1
     for level in (1, 2):
-        assert machine[level].minus(pointwise[level]).low > 0 and machine[level].minus(neighbour[level]).low > 0
+        assert machine[level].minus(pointwise[level]).low > 0 and machine[level].minus(neighbor[level]).low > 0
     assert min(curves.converged) > 0.9
 
 
@@ -62,7 +62,7 @@ def test_real_units_are_scored_by_their_squared_error():
     source = torch.Generator().manual_seed(0)
     x = torch.randn(40, 5, generator=source)
     machine = hm.RBM(hm.units.Gaussian(5), hm.units.Bernoulli(2))
-    found = compare_denoisers(machine, x[:20], x[20:], [AdditiveGaussian(0.0), AdditiveGaussian(0.5)], neighbours=3)
+    found = compare_denoisers(machine, x[:20], x[20:], [AdditiveGaussian(0.0), AdditiveGaussian(0.5)], neighbors=3)
     assert list(found.scores) == ["machine", "OPE", "3-NN"]
     assert found.scores["machine"][0].value == 0 and found.scores["machine"][1].name == "MSE"
     with pytest.raises(InvalidOption, match="at least one"):

@@ -14,9 +14,9 @@ from task_helpers import BSC, binary, conditional, deep, gaussian_posterior, sum
 import harmonium as hm
 from harmonium import tasks, units
 from harmonium.couplings import Dense
-from harmonium.errors import HarmoniumError, InvalidData, InvalidOption, NotNormalisable
+from harmonium.errors import HarmoniumError, InvalidData, InvalidOption, NotNormalizable
 from harmonium.tasks import AdditiveGaussian, BinarySymmetric, Erasure, denoise, inference
-from harmonium.tasks.denoise import evidence_of
+from harmonium.tasks.denoising import evidence_of
 
 CASES = {f"p={case['p']:g}": case for case in BSC["cases"]}
 NOISY = tensor([BSC["y"]])
@@ -104,7 +104,7 @@ def test_it_is_the_machine_with_a_shifted_bias():
     start = tasks.Pointwise(machine.visible).estimate(NOISY, channel).means
     expected = hm.meanfield.tap(shifted, starts=start, **STRICT)
     found = denoise(machine, NOISY, channel, **STRICT)
-    torch.testing.assert_close(found.means, expected.magnetisations[0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(found.means, expected.magnetizations[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(found.variances, expected.variances[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(found.free_energy, expected.free_energy, rtol=1e-12, atol=0)
 
@@ -125,7 +125,7 @@ def test_with_all_information_lost_the_prior_is_left():
     found = denoise(machine, torch.cat([NOISY, other]), channel, **STRICT)
     torch.testing.assert_close(found.means[0], found.means[1], rtol=0, atol=1e-13)  # the observations say nothing
     prior = hm.meanfield.tap(machine, starts=machine.visible.mean(torch.zeros_like(NOISY)).detach(), **STRICT)
-    torch.testing.assert_close(found.means[:1], prior.magnetisations[0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(found.means[:1], prior.magnetizations[0], rtol=0, atol=1e-12)
     sampled = denoise(machine, NOISY, channel, method="gibbs", chains=64, sweeps=200, seed=0)
     assert ((sampled.means - prior_mean(machine)).abs() < 4.5 * sampled.error).all()
 
@@ -183,7 +183,7 @@ def test_gaussian_units_in_gaussian_noise_are_a_machine_with_other_parameters():
     twin = build(bias + y[0] / sigma**2, torch.full((4,), 1.5 + 1 / sigma**2, dtype=F64))
     found = denoise(machine, y, AdditiveGaussian(sigma), **STRICT)
     expected = hm.meanfield.tap(twin, **STRICT)
-    torch.testing.assert_close(found.means, expected.magnetisations[0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(found.means, expected.magnetizations[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(found.free_energy, expected.free_energy, rtol=1e-12, atol=0)
 
 
@@ -200,7 +200,7 @@ def test_gaussian_noise_at_its_ends():
 @pytest.mark.parametrize("method", ["tap", "gibbs"])
 def test_deep_machines(method):
     machine = deep()
-    nodes = [BITS.nodes(unit) for unit in machine.units]
+    nodes = [BITS.nodes(unit) for unit in machine.layers]
     noisy = tensor([[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
     exact, flips = joint(machine, nodes), (noisy.unsqueeze(1) != nodes[0][0]).sum(-1)
     weight = torch.softmax(exact.marginal(0).log() + flips * math.log(0.2 / 0.8), 1)
@@ -325,7 +325,7 @@ def one(unit: units.Unit) -> hm.RBM:
 REFUSED = {
     "shape": (one(units.Bernoulli(3)), torch.zeros(2, 4), BinarySymmetric(0.1), InvalidData, r"shape \(n, 3\)"),
     "no rows": (one(units.Bernoulli(3)), torch.zeros(0, 3), BinarySymmetric(0.1), InvalidData, "at least one row"),
-    "grey": (one(units.Bernoulli(1)), [[0.5]], BinarySymmetric(0.1), InvalidData, "values 0 and 1, found 0.5"),
+    "gray": (one(units.Bernoulli(1)), [[0.5]], BinarySymmetric(0.1), InvalidData, "values 0 and 1, found 0.5"),
     "nan in bits": (one(units.Bernoulli(1)), [[math.nan]], BinarySymmetric(0.1), InvalidData, "found nan"),
     "nan in numbers": (one(units.Gaussian(1)), [[math.nan]], AdditiveGaussian(1.0), InvalidData, "expected finite"),
     "bits for spins": (one(units.Spin(1)), [[1.0]], BinarySymmetric(0.1), InvalidOption, "values 0 and 1, found spin"),
@@ -338,7 +338,7 @@ REFUSED = {
     "off the support": (one(units.Bernoulli(2)), [[2.0, math.nan]], Erasure(0.5), InvalidData, "expected binary"),
     "off the support, no noise": (one(units.ReLU(1)), [[-1.0]], AdditiveGaussian(0.0), InvalidData, "non-negative"),
     "too little noise": (one(units.Spin(1)), [[1.0]], AdditiveGaussian(1e-25), InvalidOption, "sigma: expected"),
-    "tap of poisson": (one(units.Poisson(1)), [[1.0]], AdditiveGaussian(1.0), NotNormalisable, "A < 0"),
+    "tap of poisson": (one(units.Poisson(1)), [[1.0]], AdditiveGaussian(1.0), NotNormalizable, "A < 0"),
     "tap of counts": (
         one(units.Multinomial(3, total=2)), [[1.0, 1.0, 0.0]], AdditiveGaussian(1.0), InvalidOption, "method='gibbs'"
     ),
@@ -357,8 +357,8 @@ def test_refused(case):
     [
         ({"method": "tpa"}, "did you mean 'tap'"),
         ({"start": "random"}, "unknown start"),
-        ({"start": torch.zeros(2, 7)}, "expected finite magnetisations of 1 rows, found 2"),
-        ({"start": torch.full((1, 7), math.nan)}, "expected finite magnetisations"),
+        ({"start": torch.zeros(2, 7)}, "expected finite magnetizations of 1 rows, found 2"),
+        ({"start": torch.full((1, 7), math.nan)}, "expected finite magnetizations"),
         ({"max_iterations": 0}, "max_iterations: expected at least 1"),
         ({"damping": 1.0}, "damping: expected"),
         ({"method": "gibbs", "chains": 0}, "chains: expected at least 1"),
@@ -375,7 +375,7 @@ def test_refused_options(options, words):
 def test_a_prior_without_a_partition_function_is_refused():
     machine = hm.RBM(units.Gaussian(1), units.Gaussian(1), Dense(1, 1, torch.tensor([[2.0]])))
     for method in ("tap", "gibbs"):
-        with pytest.raises(NotNormalisable):
+        with pytest.raises(NotNormalizable):
             denoise(machine, [[0.3]], AdditiveGaussian(0.1), method=method)
 
 

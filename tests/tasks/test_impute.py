@@ -15,7 +15,7 @@ from harmonium import tasks, units
 from harmonium.couplings import Dense
 from harmonium.errors import InvalidData
 from harmonium.tasks import Erasure, impute
-from harmonium.tasks.denoise import evidence_of
+from harmonium.tasks.denoising import evidence_of
 
 NAN = math.nan
 
@@ -77,7 +77,7 @@ def test_everything_known_and_nothing_known():
     free = hm.meanfield.tap(
         machine, starts=machine.visible.mean(torch.zeros(1, 4, dtype=F64)).detach(), tolerance=1e-24
     )
-    torch.testing.assert_close(found.means[1:], free.magnetisations[0], rtol=0, atol=1e-10)
+    torch.testing.assert_close(found.means[1:], free.magnetizations[0], rtol=0, atol=1e-10)
     clamped = hm.meanfield.tap(machine, clamped=x[:1], tolerance=1e-24)
     torch.testing.assert_close(found.free_energy[:1], clamped.free_energy, rtol=1e-10, atol=0)
 
@@ -144,7 +144,7 @@ def test_inpainting_of_pictures_with_a_convolution():
     machine = hm.RBM(
         units.Bernoulli((1, 4, 4)), units.Spin((2, 3, 3)), hm.couplings.Conv2d((1, 4, 4), (2, 3, 3), kernel=2)
     )
-    machine.initialise(scale=0.5, seed=0)
+    machine.initialize(scale=0.5, seed=0)
     region = torch.zeros(1, 4, 4, dtype=torch.bool)
     region[:, 1:3, 1:3] = True
     x = torch.ones(3, 1, 4, 4)

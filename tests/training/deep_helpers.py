@@ -20,7 +20,7 @@ def small(seed: int = 0, scale: float = 0.8) -> hm.DeepBoltzmannMachine:
 
 def all_states(machine: hm.BoltzmannMachine) -> list[torch.Tensor]:
     """Every joint state, a batch for each layer."""
-    sizes = [unit.size for unit in machine.units]
+    sizes = [unit.size for unit in machine.layers]
     states = torch.tensor(list(itertools.product([0.0, 1.0], repeat=sum(sizes))), dtype=torch.float64)
     return list(states.split(sizes, 1))
 

@@ -170,8 +170,8 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
         1 / ROWS.float(),
         "expected finite numbers, found inf",
     ),
-    "pixels": (bernoulli, 255 * ROWS.to(torch.uint8), "found 255 .*pixels of 0 to 255: binarise"),
-    "grey": (bernoulli, 0.5 * ROWS.float(), "found 0.5 .*grey values are not binary"),
+    "pixels": (bernoulli, 255 * ROWS.to(torch.uint8), "found 255 .*pixels of 0 to 255: binarize"),
+    "gray": (bernoulli, 0.5 * ROWS.float(), "found 0.5 .*gray values are not binary"),
     "spins": (bernoulli, 2 * ROWS - 1, "expected binary values 0 or 1, found -1"),
     "counts": (lambda: RBM(units.Poisson(6), units.Bernoulli(3)), ROWS - 1, "expected non-negative integers, found -1"),
     "half-counts": (lambda: RBM(units.Poisson(6), units.Bernoulli(3)), ROWS / 2, "non-negative integers, found 0.5"),
@@ -234,21 +234,21 @@ def test_impossible_options_are_refused(options: dict[str, int]) -> None:
 def test_machines_without_a_partition_function_are_refused() -> None:
     machine = RBM(units.Gaussian(6), units.Gaussian(3))
     machine.coupling.weight.data.fill_(1.0)
-    with pytest.raises(hm.errors.NotNormalisable, match="no finite partition function"):
+    with pytest.raises(hm.errors.NotNormalizable, match="no finite partition function"):
         hm.fit(machine, ROWS.float(), batch_size=10)
 
 
-# -- grey values drawn anew ---------------------------------------------------------------------------------------
+# -- gray values drawn anew ---------------------------------------------------------------------------------------
 
 
-def test_grey_rows_are_drawn_anew_each_time(tmp_path) -> None:
-    grey = torch.rand(60, 8, generator=torch.Generator().manual_seed(0))
-    source = hm.Redrawn(grey)
+def test_gray_rows_are_drawn_anew_each_time(tmp_path) -> None:
+    gray = torch.rand(60, 8, generator=torch.Generator().manual_seed(0))
+    source = hm.Redrawn(gray)
     stream = torch.Generator().manual_seed(1)
     draws = torch.stack([source.take(torch.arange(60), torch.empty(60, 8), stream) for _ in range(2000)])
     assert set(draws.unique().tolist()) == {0.0, 1.0}
-    error = (grey * (1 - grey) / 2000).sqrt()
-    assert ((draws.mean(0) - grey).abs() < 5 * error + 1e-6).all()
+    error = (gray * (1 - gray) / 2000).sqrt()
+    assert ((draws.mean(0) - gray).abs() < 5 * error + 1e-6).all()
 
     def train(stop: int | None, resume: bool, folder: str) -> torch.Tensor:
         class Stop(hm.Callback):
@@ -265,6 +265,6 @@ def test_grey_rows_are_drawn_anew_each_time(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("bad", [torch.full((3, 4), 255.0), torch.zeros(3, 4, dtype=torch.uint8), torch.zeros(4)])
-def test_grey_rows_have_to_be_probabilities(bad) -> None:
-    with pytest.raises(InvalidData, match="grey values"):
+def test_gray_rows_have_to_be_probabilities(bad) -> None:
+    with pytest.raises(InvalidData, match="gray values"):
         hm.Redrawn(bad)

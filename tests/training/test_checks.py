@@ -10,7 +10,7 @@ import torch
 
 import harmonium as hm
 from harmonium import units
-from harmonium.errors import Diverged, InvalidOption, NotNormalisable, RunError
+from harmonium.errors import Diverged, InvalidOption, NotNormalizable, RunError
 from harmonium.training import Constant, GrowingSteps
 
 DATA = (torch.rand(60, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
@@ -51,11 +51,11 @@ def test_a_shape_is_made_of_integers(shape) -> None:
 def test_pairs_without_a_partition_function_are_not_trained() -> None:
     counts = torch.poisson(torch.full((60, 4), 2.0), generator=torch.Generator().manual_seed(0))
     for hidden in (units.Gaussian(3), units.Poisson(3), units.ReLU(3)):
-        with pytest.raises(NotNormalisable, match="no finite partition function"):
+        with pytest.raises(NotNormalizable, match="no finite partition function"):
             hm.fit(hm.RBM(units.Poisson(4), hidden), counts, epochs=1, batch_size=20)
 
 
-def test_training_that_leaves_the_normalisable_machines_stops() -> None:
+def test_training_that_leaves_the_normalizable_machines_stops() -> None:
     x = 3 * torch.randn(200, 4, generator=torch.Generator().manual_seed(0)) @ torch.ones(4, 4)
     machine = hm.RBM(units.Gaussian(4), units.Gaussian(3))
     with pytest.raises(Diverged, match="epoch"):
@@ -72,7 +72,7 @@ def test_absurd_parameters_are_divergence() -> None:
     [
         ({"seed": 1}, "seed 0; found 1"),
         ({"negative": hm.CD(1)}, "negative phase PCD; found CD"),
-        ({"optimizer": lambda p: torch.optim.Adam(p)}, "optimiser SGD; found Adam"),
+        ({"optimizer": lambda p: torch.optim.Adam(p)}, "optimizer SGD; found Adam"),
         ({"transforms": [hm.L2(0.1)]}, "transforms"),
         ({"data": DATA[:40]}, "rows 60; found 40"),
     ],
@@ -96,7 +96,7 @@ def test_parallel_tempering_resumes_to_the_bit(tmp_path) -> None:
             negative=hm.ParallelTempering(1, rungs=3),
             epochs=epochs,
             batch_size=20,
-            initialise={"weights": "sign"},
+            initialize={"weights": "sign"},
             run=tmp_path / folder,
             resume=resume,
         )
@@ -156,7 +156,7 @@ def test_a_unit_of_ones_own_trains(phase, tmp_path) -> None:
     data = torch.randint(-1, 2, (90, 4), generator=torch.Generator().manual_seed(0)).double()
     data[:, 1] = data[:, 0]
     machine = hm.RBM(Ternary(4), Ternary(2)).double()
-    machine.initialise(data, seed=0)
+    machine.initialize(data, seed=0)
     torch.testing.assert_close(
         machine.visible.mean(torch.zeros(4, dtype=torch.float64)).detach(), data.mean(0), rtol=1e-6, atol=1e-9
     )
@@ -167,7 +167,7 @@ def test_a_unit_of_ones_own_trains(phase, tmp_path) -> None:
         negative=phase,
         epochs=150,
         batch_size=30,
-        initialise=False,
+        initialize=False,
         optimizer=lambda p: torch.optim.SGD(p, lr=0.5),
         seed=0,
     )
@@ -184,7 +184,7 @@ def test_names_of_units_are_not_taken_twice() -> None:
 def test_an_unbounded_unit_has_to_say_how_it_falls() -> None:
     unit = type("Wild", (Ternary,), {"support": units.support.real, "__module__": "elsewhere"})(2)
     with pytest.raises(InvalidOption, match=r"override tail\(\)"):
-        hm.RBM(units.Bernoulli(3), unit).check_normalisable()
+        hm.RBM(units.Bernoulli(3), unit).check_normalizable()
 
 
 @pytest.mark.parametrize("unit", [units.Potts((2, 3)), units.Multinomial(3, total=4)], ids=["potts", "multinomial"])

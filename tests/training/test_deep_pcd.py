@@ -24,12 +24,12 @@ def test_the_gradient_is_that_of_the_bound():
     states = all_states(machine)
     with torch.no_grad():
         p = torch.softmax(-machine.energy(*states), 0)
-    data = hm.meanfield.naive(machine, clamped=ROWS, tolerance=1e-20).magnetisations
+    data = hm.meanfield.naive(machine, clamped=ROWS, tolerance=1e-20).magnetizations
     tolerance = 5 * 0.5 / math.sqrt(chains)
-    for k, unit in enumerate(machine.units):
+    for k, unit in enumerate(machine.layers):
         expected = p @ states[k] - data[k].mean(0)
         assert torch.allclose(unit.bias.grad, expected, atol=tolerance)
-    for k, coupling in enumerate(machine.links):
+    for k, coupling in enumerate(machine.couplings):
         model = torch.einsum("s,si,sj->ij", p, states[k], states[k + 1])
         expected = model - data[k].T @ data[k + 1] / len(ROWS)
         assert torch.allclose(coupling.weight.grad, expected, atol=tolerance)

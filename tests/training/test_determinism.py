@@ -1,4 +1,4 @@
-"""The same seed, the same bits; nothing that only looks may change what is learnt."""
+"""The same seed, the same bits; nothing that only looks may change what is learned."""
 
 from __future__ import annotations
 

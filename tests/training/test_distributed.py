@@ -64,10 +64,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 #: an odd number of rows: one process has one more than the other, of the 31 rows of "uneven" even a whole batch more
 DATA = draw(binary(5, 3, seed=2), 61)
 CASES: dict[str, dict[str, Any]] = {
-    "pcd": {"negative": lambda: hm.PCD(1), "transforms": lambda: [hm.Centred(0.1)]},
-    "cd-adam": {"negative": lambda: hm.CD(2), "transforms": lambda: [hm.Centred(), hm.Average(0.5, 2)], "adam": True},
+    "pcd": {"negative": lambda: hm.PCD(1), "transforms": lambda: [hm.Centered(0.1)]},
+    "cd-adam": {"negative": lambda: hm.CD(2), "transforms": lambda: [hm.Centered(), hm.Average(0.5, 2)], "adam": True},
     "exact": {"negative": hm.Exact, "transforms": lambda: []},
-    "uneven": {"negative": lambda: hm.PCD(1), "transforms": lambda: [hm.Centred()], "data": DATA[:31], "batch": 8},
+    "uneven": {"negative": lambda: hm.PCD(1), "transforms": lambda: [hm.Centered()], "data": DATA[:31], "batch": 8},
 }
 
 

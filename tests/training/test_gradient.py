@@ -18,7 +18,7 @@ from harmonium.units import Unit
 
 GOLDEN = json.loads((Path(__file__).parent / "contrastive_loss.json").read_text(encoding="utf-8"))
 
-#: every unit, all of its natural parameters learnt
+#: every unit, all of its natural parameters learned
 UNITS = {
     "bernoulli": lambda n: units.Bernoulli(n),
     "spin": lambda n: units.Spin(n),
@@ -228,8 +228,8 @@ def test_impossible_phases_are_refused(options: dict[str, int]) -> None:
         hm.PCD(**options)
 
 
-@pytest.mark.parametrize("centred", [False, True])
-def test_a_plain_step_is_the_step_of_the_written_gradient(centred: bool) -> None:
+@pytest.mark.parametrize("centered", [False, True])
+def test_a_plain_step_is_the_step_of_the_written_gradient(centered: bool) -> None:
     """W ← W - lr·g straight from the factors equals torch's own step on the dense gradient."""
     data = (torch.rand(40, 12, generator=torch.Generator().manual_seed(0)) < 0.4).double()
     ends = []
@@ -241,7 +241,7 @@ def test_a_plain_step_is_the_step_of_the_written_gradient(centred: bool) -> None
             negative=hm.PCD(2),
             epochs=3,
             batch_size=10,
-            transforms=[hm.Centred()] if centred else [],
+            transforms=[hm.Centered()] if centered else [],
             optimizer=lambda p, momentum=momentum: torch.optim.SGD(p, lr=0.1, momentum=momentum),
             progress=False,
         )

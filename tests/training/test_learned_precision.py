@@ -143,7 +143,7 @@ def test_initial_variances() -> None:
     data[:, 5] = 1 + 1e-9 * noise[:, 5]  # rounding
     variance = data.var(0, correction=0)
     unit = units.Gaussian(6, bias=torch.zeros(6, dtype=torch.float64), learn=LEARN)
-    unit.initialise_from(data)
+    unit.initialize_from(data)
     free = unit.variance(torch.zeros(6, dtype=torch.float64)).detach()
     typical = variance[:4].median()
     assert bool(((free / variance)[:4] < 2.0).all()) and bool(((free / variance)[:4] > 0.99).all())
@@ -151,15 +151,15 @@ def test_initial_variances() -> None:
     bound = unit.max_precision
     assert bound is not None and torch.allclose(bound[:3], 1e6 / typical) and torch.allclose(bound[4:], 1e6 / typical)
     assert math.isclose(bound[3].item(), 100 / variance[3].item())
-    unit.initialise_from(data, pseudocount=0.0)
+    unit.initialize_from(data, pseudocount=0.0)
     assert torch.allclose(unit.variance(torch.zeros(6, dtype=torch.float64)).detach()[:4], variance[:4])
-    unit.initialise_from(torch.full((10, 6), 2.0, dtype=torch.float64))  # nothing but constants
+    unit.initialize_from(torch.full((10, 6), 2.0, dtype=torch.float64))  # nothing but constants
     assert bool(torch.isfinite(unit.precision).all()) and bool(torch.isfinite(unit.bias).all())
 
 
 def test_the_bound_is_part_of_the_state(tmp_path: Any) -> None:
     machine = RBM(units.Gaussian(4, learn=LEARN), units.Bernoulli(2))
-    machine.initialise(rows(), seed=0)
+    machine.initialize(rows(), seed=0)
     hm.save(machine, tmp_path / "machine.safetensors")
     again = hm.load(tmp_path / "machine.safetensors")
     assert torch.equal(again.visible.max_precision, machine.visible.max_precision)

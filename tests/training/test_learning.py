@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
-from training_helpers import binary, draw, generator, gradients, log_likelihood, parameters, randomise, rbm, sgd
+from training_helpers import binary, draw, generator, gradients, log_likelihood, parameters, randomize, rbm, sgd
 
 import harmonium as hm
 from harmonium import units
@@ -79,13 +79,13 @@ def test_reaches_the_maximum_of_the_likelihood(
         optimizer=sgd(1.0, momentum=0.5),
         schedule=schedule,
         seed=1,
-        initialise={"scale": 0.3},
+        initialize={"scale": 0.3},
         metrics_every=1000,
     )
     found = log_likelihood(machine, data)
     assert best - 0.02 < found <= best + 1e-6
     independent = RBM(units.Bernoulli(6), units.Bernoulli(1)).double()
-    independent.visible.initialise_from(data)
+    independent.visible.initialize_from(data)
     assert found - log_likelihood(independent, data) > 0.2  # the weights matter
 
 
@@ -123,7 +123,7 @@ class Likelihoods(Callback):
 def test_exact_training_climbs_for_every_unit(kind: str) -> None:
     """With all rows in one batch, Exact() is gradient ascent of the likelihood: it never falls at a small rate."""
     teacher = KINDS[kind]().double()
-    randomise(teacher, 1, weight=1.0, bias=0.2, others=0.0)
+    randomize(teacher, 1, weight=1.0, bias=0.2, others=0.0)
     data = draw(teacher, 300, seed=2)
     machine = KINDS[kind]().double()
     watched = Likelihoods(data)
@@ -135,7 +135,7 @@ def test_exact_training_climbs_for_every_unit(kind: str) -> None:
         batch_size=300,
         optimizer=sgd(0.05),
         seed=0,
-        initialise={"scale": 0.7},
+        initialize={"scale": 0.7},
         callbacks=[watched],
     )
     steps = np.diff(watched.values)
@@ -155,7 +155,7 @@ def test_exact_training_climbs_for_every_unit(kind: str) -> None:
 def test_exact_training_ends_where_the_gradient_vanishes(kind: str) -> None:
     """Data with the very probabilities of a machine: training from nearby ends with no gradient and no divergence."""
     teacher = KINDS[kind]().double()
-    randomise(teacher, 2, weight=0.8, bias=0.3, others=0.0)
+    randomize(teacher, 2, weight=0.8, bias=0.3, others=0.0)
     states, log_p = teacher.distribution()
     counts = (log_p.exp() * 5_000).round().long().clamp_min(1)
     data = states.repeat_interleave(counts, 0)
@@ -173,7 +173,7 @@ def test_exact_training_ends_where_the_gradient_vanishes(kind: str) -> None:
         batch_size=len(data),
         optimizer=sgd(0.3, momentum=0.9),
         seed=0,
-        initialise=False,
+        initialize=False,
         metrics_every=1000,
     )
     end = max(g.abs().max().item() for g in exact_gradient(machine, data).values())
@@ -229,7 +229,7 @@ def test_documents_keep_their_lengths(negative: NegativePhase) -> None:
         machine, data, negative=negative, epochs=30, batch_size=50, optimizer=sgd(0.05), seed=0, callbacks=[Lengths()]
     )
     assert Lengths.seen == 30
-    # it has learnt that the topics exclude each other: words of one raise words of the same topic
+    # it has learned that the topics exclude each other: words of one raise words of the same topic
     one, other = torch.zeros(1, 6, dtype=torch.float64), torch.zeros(1, 6, dtype=torch.float64)
     one[0, 0], other[0, 3] = 5, 5
     assert machine.reconstruct(one)[0, :3].sum() > 4

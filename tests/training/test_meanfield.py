@@ -16,7 +16,7 @@ from training_helpers import (
     gradients,
     log_likelihood,
     parameters,
-    randomise,
+    randomize,
     rbm,
     sgd,
 )
@@ -24,7 +24,7 @@ from training_helpers import (
 import harmonium as hm
 from harmonium import meanfield, units
 from harmonium.couplings import Conv2d, Dense, Masked
-from harmonium.errors import Diverged, InvalidOption, NotNormalisable
+from harmonium.errors import Diverged, InvalidOption, NotNormalizable
 from harmonium.machines import BoltzmannMachine
 from harmonium.meanfield.starts import scattered
 from harmonium.training import MeanField
@@ -35,7 +35,7 @@ every_method = pytest.mark.parametrize("method", METHODS)
 
 def deep(seed: int = 0, weight: float = 0.4) -> hm.DeepBoltzmannMachine:
     machine = hm.DeepBoltzmannMachine([units.Bernoulli(6), units.Bernoulli(4), units.Bernoulli(3)]).double()
-    randomise(machine, seed, weight)
+    randomize(machine, seed, weight)
     return machine
 
 
@@ -60,7 +60,7 @@ def test_the_moments_of_the_paper():
     data = torch.randn(5, 4, generator=generator(2), dtype=F64)
     phase = MeanField(400, tolerance=1e-30)
     one_gradient(machine, phase, data)
-    a, c = (meanfield.tap(machine, data, tolerance=1e-28).__getattribute__(n) for n in ("magnetisations", "variances"))
+    a, c = (meanfield.tap(machine, data, tolerance=1e-28).__getattribute__(n) for n in ("magnetizations", "variances"))
     hidden = machine.hidden_mean(data).detach()
     W = machine.coupling.weight.detach()
     model = (a[0].T @ a[1] + W * (c[0].T @ c[1])) / 5
@@ -79,7 +79,7 @@ def test_deep(method, clamped):
     if clamped == "deep-softmax":
         layers = [units.Potts((2, 3)), units.Bernoulli(4), units.Mixed(units.Bernoulli(2), units.Potts((1, 3)))]
         machine = hm.DeepBoltzmannMachine(layers).double()
-        randomise(machine, 3, 0.4)
+        randomize(machine, 3, 0.4)
     data = machine.independent(5, generator(1))
     one_gradient(machine, MeanField(2000, method=method, tolerance=1e-30), data)
     found = gradients(machine)
@@ -130,18 +130,18 @@ def test_persistent_or_from_the_data():
     for persistent, sign in ((True, 1.0), (False, -1.0)):
         phase = MeanField(50, persistent=persistent)
         one_gradient(machine, phase, down, start=up)
-        assert bool((phase.solutions(machine).magnetisations[0] * sign > 0.5).all())
+        assert bool((phase.solutions(machine).magnetizations[0] * sign > 0.5).all())
 
 
 def test_noisy_starts():
-    """Magnetised by its own couplings: from data that are all up only noise leads to the other solution."""
+    """Magnetized by its own couplings: from data that are all up only noise leads to the other solution."""
     machine = hm.RBM(units.Spin(20), units.Spin(20), Dense(20, 20, torch.full((20, 20), 0.3, dtype=F64)))
     up = torch.ones(400, 20, dtype=F64)
     down = {}
     for noise in (0.0, 1.0):
         phase = MeanField(50, persistent=False, noise=noise)
         one_gradient(machine, phase, up)
-        down[noise] = int((phase.solutions(machine).magnetisations[0].mean(1) < 0).sum())
+        down[noise] = int((phase.solutions(machine).magnetizations[0].mean(1) < 0).sum())
     assert down[0.0] == 0
     assert 4 <= down[1.0] <= 100  # most shares are far from 1, the only one at which both solutions are as near
 
@@ -170,11 +170,11 @@ def test_steps_and_tolerance():
         one_gradient(machine, phase, data)
     three = meanfield.tap(machine, data, steps=3)
     torch.testing.assert_close(
-        exactly.solutions(machine).magnetisations[0], three.magnetisations[0], rtol=0, atol=1e-12
+        exactly.solutions(machine).magnetizations[0], three.magnetizations[0], rtol=0, atol=1e-12
     )
     fixed = meanfield.tap(machine, data, tolerance=1e-24)
-    torch.testing.assert_close(until.solutions(machine).magnetisations[0], fixed.magnetisations[0], rtol=0, atol=1e-10)
-    assert (three.magnetisations[0] - fixed.magnetisations[0]).abs().max() > 1e-4
+    torch.testing.assert_close(until.solutions(machine).magnetizations[0], fixed.magnetizations[0], rtol=0, atol=1e-10)
+    assert (three.magnetizations[0] - fixed.magnetizations[0]).abs().max() > 1e-4
 
 
 # -- learning -----------------------------------------------------------------------------------------------------
@@ -191,9 +191,9 @@ def test_it_learns(method):
     """Naive mean field is a lower bound of ln Z, which makes of the likelihood an upper one: it need not improve."""
     data = two_patterns(400)
     machine = hm.RBM(units.Bernoulli(6), units.Bernoulli(3)).double()
-    machine.initialise(data, seed=2)
+    machine.initialize(data, seed=2)
     before = log_likelihood(machine, data)
-    options = {"optimizer": adam(0.05), "batch_size": 100, "initialise": False, "progress": False}
+    options = {"optimizer": adam(0.05), "batch_size": 100, "initialize": False, "progress": False}
     hm.fit(machine, data, negative=MeanField(5, method=method, starts=8), epochs=8, metrics_every=8, **options)
     assert log_likelihood(machine, data) > before + 0.9
 
@@ -201,7 +201,7 @@ def test_it_learns(method):
 def test_deep_machines_learn():
     data = torch.tensor([[1.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).double().repeat(50, 1)
     machine = hm.DeepBoltzmannMachine([units.Bernoulli(6), units.Bernoulli(4), units.Bernoulli(3)]).double()
-    machine.initialise(data, seed=0, scale=0.1)
+    machine.initialize(data, seed=0, scale=0.1)
 
     def value() -> float:
         return hm.likelihood.tap(machine, data, combine="log-sum-exp").log_likelihood(data)
@@ -214,7 +214,7 @@ def test_deep_machines_learn():
         optimizer=adam(0.05),
         epochs=40,
         batch_size=50,
-        initialise=False,
+        initialize=False,
         progress=False,
     )
     assert value() > before + 0.5
@@ -227,7 +227,7 @@ def test_real_units_learn_all_their_parameters():
     machine = rbm(visible, units.Bernoulli(3), weight=0.1, seed=1)
     start = parameters(machine)
     before = hm.likelihood.tap(machine, data).log_likelihood(data)
-    hm.fit(machine, data, negative=MeanField(3), optimizer=adam(0.02), epochs=20, initialise=False, progress=False)
+    hm.fit(machine, data, negative=MeanField(3), optimizer=adam(0.02), epochs=20, initialize=False, progress=False)
     assert hm.likelihood.tap(machine, data).log_likelihood(data) > before + 0.1
     for name, value in parameters(machine).items():
         assert not torch.equal(value, start[name]), name
@@ -331,7 +331,7 @@ def test_refused():
     with pytest.raises(InvalidOption, match="finitely many values, found gaussian"):
         hm.fit(real, torch.ones(20, 4), negative=phase, batch_size=10, epochs=1, progress=False)
     counts = hm.RBM(units.Poisson(4), units.Bernoulli(3))
-    with pytest.raises(NotNormalisable, match="poisson"):
+    with pytest.raises(NotNormalizable, match="poisson"):
         hm.fit(counts, torch.ones(20, 4), negative=MeanField(), batch_size=10, epochs=1, progress=False)
     documents = hm.RBM(units.Multinomial(4), units.Bernoulli(3))
     with pytest.raises(InvalidOption, match="total"):
@@ -361,6 +361,6 @@ def test_a_lost_start_begins_anew_at_the_data():
         phase.data_slot.copy_(good)
         phase.gradient(machine, generator(0))
     model = machine.visible.bias.grad + good.mean(0)
-    torch.testing.assert_close(model, alone.magnetisations[0][0], rtol=0, atol=1e-8)
-    kept = phase.solutions(machine).magnetisations[0]
+    torch.testing.assert_close(model, alone.magnetizations[0][0], rtol=0, atol=1e-8)
+    kept = phase.solutions(machine).magnetizations[0]
     torch.testing.assert_close(kept[2], good[0])

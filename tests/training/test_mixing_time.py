@@ -11,7 +11,7 @@ import harmonium as hm
 
 
 def watched(negative: hm.training.NegativePhase, rate: float, epochs: int = 3, **options: int) -> tuple[str, list]:
-    data = hm.data.load("digits", binarise="threshold")
+    data = hm.data.load("digits", binarize="threshold")
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(16))
     callback = hm.MixingTime(sweeps=300, **options)
     result = hm.fit(
@@ -52,7 +52,7 @@ def test_it_measures_on_its_schedule_and_does_not_disturb_training():
 
 
 def test_a_phase_without_chains_says_so():
-    data = hm.data.load("digits", binarise="threshold")[:, :10]
+    data = hm.data.load("digits", binarize="threshold")[:, :10]
     rbm = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(4))
     callback = hm.MixingTime(sweeps=100)
     hm.fit(rbm, data, negative=hm.Exact(), epochs=1, callbacks=[callback], seed=0, progress=False)

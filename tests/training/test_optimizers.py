@@ -47,7 +47,7 @@ def likelihoods(machine: hm.RBM, data: Tensor, epochs: int, make: Make, transfor
     """Of every step of full-batch training with the exact gradient."""
     seen = Likelihoods(data)
     hm.fit(machine, data, negative=hm.Exact(), epochs=epochs, batch_size=len(data), optimizer=make, callbacks=[seen],
-           transforms=transforms, initialise=False, metrics_every=epochs, progress=False)  # fmt: skip
+           transforms=transforms, initialize=False, metrics_every=epochs, progress=False)  # fmt: skip
     return seen.values
 
 
@@ -61,8 +61,8 @@ def test_long_training_does_not_fall_from_its_maximum(optimizer: str) -> None:
     }[optimizer]
     data = draw(binary(6, 3, seed=1, weight=2.0), 500)
     machine = hm.RBM(units.Bernoulli(6), units.Bernoulli(3)).double()
-    machine.initialise(data, scale=0.5, seed=1)
-    values = likelihoods(machine, data, 200, make, [hm.Centred()])
+    machine.initialize(data, scale=0.5, seed=1)
+    values = likelihoods(machine, data, 200, make, [hm.Centered()])
     assert values[-1] > values[0] + 0.05
     assert max(values) - values[-1] < 1e-4
 
@@ -97,7 +97,7 @@ def test_centered_steps_are_those_of_the_optimizer_on_centered_parameters(optimi
         stepped.zero_grad()
         (free_energy(data).mean() + torch.logsumexp(-free_energy(states), 0)).backward()
         stepped.step()
-    still = hm.Centred(rate=1e-300)  # offsets that do not move
+    still = hm.Centered(rate=1e-300)  # offsets that do not move
     likelihoods(machine, data, 20, OPTIMIZERS[optimizer], [still])
     found = parameters(machine)
     for name, value in zip(("couplings.0.weight", "layers.0.bias", "layers.1.bias"), plain(), strict=True):
@@ -107,16 +107,16 @@ def test_centered_steps_are_those_of_the_optimizer_on_centered_parameters(optimi
 def test_momentum_moves_with_the_offsets() -> None:
     """The momentum after a move of the offsets is the average of the past gradients at the new offsets."""
     machine = hm.RBM(units.Mixed(units.Bernoulli(3), units.Spin(2)), units.Bernoulli(3)).double()
-    machine.initialise(scale=0.7, seed=3)
+    machine.initialize(scale=0.7, seed=3)
     data = torch.cat([torch.ones(4, 3), 2 * torch.eye(4)[:, :2] - 1], 1).double()
     optimizer = torch.optim.SGD(machine.parameters(), lr=0.01, momentum=0.9)
-    phase, transform, plain, mapped = hm.Exact(), hm.Centred(rate=0.5), [], None
+    phase, transform, plain, mapped = hm.Exact(), hm.Centered(rate=0.5), [], None
 
     class Plain(Transform):
         def gradient(self, machine: Any, phase: Any) -> None:
             plain.append([p.grad.clone() for p in machine.parameters()])
 
-    hm.fit(machine, data, negative=phase, epochs=6, batch_size=4, optimizer=optimizer, initialise=False, progress=False,
+    hm.fit(machine, data, negative=phase, epochs=6, batch_size=4, optimizer=optimizer, initialize=False, progress=False,
            transforms=[Plain(), transform])  # fmt: skip
     mu, lam = transform.state_dict()["used"]
     for gradient in plain:
@@ -150,6 +150,6 @@ def test_centered_momentum_resumes_bit_for_bit(optimizer: str, tmp_path: Path) -
 def test_centering_expects_the_biases_among_the_parameters_of_the_optimizer() -> None:
     machine = binary(5, 3, seed=2)
     optimizer = torch.optim.Adam([machine.coupling.weight], lr=0.01)
-    with pytest.raises(InvalidOption, match="every bias to be learnt; that of layer 0 is not"):
+    with pytest.raises(InvalidOption, match="every bias to be learned; that of layer 0 is not"):
         hm.fit(machine, draw(machine, 20), optimizer=optimizer, progress=False)
     hm.fit(machine, draw(machine, 20), optimizer=optimizer, transforms=(), epochs=1, progress=False)

@@ -14,7 +14,7 @@ from harmonium.training import outcome
 
 
 def digits() -> torch.Tensor:
-    return torch.as_tensor(hm.data.load("digits", binarise="threshold")).float()[:500]
+    return torch.as_tensor(hm.data.load("digits", binarize="threshold")).float()[:500]
 
 
 def test_too_few_steps_are_reported() -> None:

@@ -12,7 +12,7 @@ from harmonium.couplings import Dense, Masked
 def _machine(dtype: torch.dtype = torch.float32) -> hm.RBM:
     generator = torch.Generator().manual_seed(3)
     rbm = hm.RBM(hm.units.Bernoulli(40), hm.units.Bernoulli(24))
-    rbm.initialise(torch.full((2, 40), 0.5), generator=generator, scale=0.3)
+    rbm.initialize(torch.full((2, 40), 0.5), generator=generator, scale=0.3)
     return rbm.to(dtype=dtype)
 
 
@@ -43,7 +43,7 @@ def test_new_weights_are_seen_within_one_autocast() -> None:
         assert coupling.down_(torch.ones(1, 2), torch.empty(1, 3)).tolist() == [[2.0, 2.0, 2.0]]
 
 
-@pytest.mark.parametrize("transforms", [[hm.Centred()], [hm.Centred(), hm.L2(1e-3)], [hm.L1(1e-3)]])
+@pytest.mark.parametrize("transforms", [[hm.Centered()], [hm.Centered(), hm.L2(1e-3)], [hm.L1(1e-3)]])
 def test_one_step_is_the_exact_one_within_rounding(transforms: list) -> None:
     steps = {}
     for precision in ("float32", "bfloat16"):
@@ -51,7 +51,7 @@ def test_one_step_is_the_exact_one_within_rounding(transforms: list) -> None:
         start = rbm.coupling.weight.detach().clone()
         # contrastive divergence of one batch from all zero noise but the draws, which are the same in both
         hm.fit(rbm, _data(), negative=hm.CD(1), epochs=1, batch_size=400, transforms=transforms, precision=precision,
-               initialise=False, progress=False, optimizer=lambda p: torch.optim.SGD(p, lr=1.0))  # fmt: skip
+               initialize=False, progress=False, optimizer=lambda p: torch.optim.SGD(p, lr=1.0))  # fmt: skip
         assert rbm.coupling.weight.dtype == torch.float32
         steps[precision] = rbm.coupling.weight.detach() - start
     exact, rounded = steps["float32"], steps["bfloat16"]
@@ -70,12 +70,12 @@ def test_training_is_as_good_as_without_rounding() -> None:
 
 
 def _digits() -> torch.Tensor:
-    return hm.data.load("digits", binarise="threshold")[:1000]
+    return hm.data.load("digits", binarize="threshold")[:1000]
 
 
 def test_resumed_to_the_bit(tmp_path) -> None:
     whole, parts = _machine(), _machine()
-    options = {"batch_size": 50, "precision": "bfloat16", "initialise": False, "progress": False}
+    options = {"batch_size": 50, "precision": "bfloat16", "initialize": False, "progress": False}
     hm.fit(whole, _data(), epochs=4, **options)
 
     class Stop(hm.training.Callback):

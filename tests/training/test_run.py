@@ -62,7 +62,7 @@ def test_files(tmp_path: Path) -> None:
     assert config == run.read_config()
     assert config["training"] == {"epochs": 20, "batch_size": 20, "seed": 7}
     assert config["negative"] == {"method": "pcd", "k": 1}
-    assert config["transforms"] == [{"transform": "Centred", "rate": 0.01}]
+    assert config["transforms"] == [{"transform": "Centered", "rate": 0.01}]
     assert files.build(config["machine"]).config() == trained.config()
 
     assert_same(parameters(hm.load(run.folder)), parameters(trained))
@@ -90,7 +90,7 @@ def test_the_machine_of_a_config(build: Callable[[], RBM], tmp_path: Path) -> No
 
 
 def test_a_configuration_of_the_callers_own(tmp_path: Path) -> None:
-    config = {"data": {"name": "digits", "binarise": "threshold"}, "seed": 3}
+    config = {"data": {"name": "digits", "binarize": "threshold"}, "seed": 3}
     hm.fit(machine(), DATA, epochs=1, batch_size=20, run=tmp_path / "run", config=config)
     assert Run(tmp_path / "run").read_config() == config
 
@@ -213,11 +213,11 @@ PHASES = {
 }
 TRANSFORMS: dict[str, Callable[[], list[Any]]] = {
     "none": list,
-    "centred": lambda: [hm.Centred()],
-    "many": lambda: [hm.Clip(1.0), hm.L1(1e-3), hm.Centred(0.1), hm.L2(1e-3), hm.Average(0.7, 2)],
+    "centered": lambda: [hm.Centered()],
+    "many": lambda: [hm.Clip(1.0), hm.L1(1e-3), hm.Centered(0.1), hm.L2(1e-3), hm.Average(0.7, 2)],
 }
 CASES = [
-    *((optimizer, phase, "centred", False) for optimizer in OPTIMIZERS for phase in PHASES),
+    *((optimizer, phase, "centered", False) for optimizer in OPTIMIZERS for phase in PHASES),
     *(("momentum", phase, "none", False) for phase in PHASES),
     *(("adam", phase, "many", True) for phase in PHASES),
 ]
@@ -284,7 +284,7 @@ def test_resume_is_exact(case: tuple[str, str, str, bool], tmp_path: Path) -> No
 def test_resume_after_several_stops_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     case = ("adam", "pcd", "many", True)
     whole = Trained(case, tmp_path / "whole")
-    reads = 60 + 60 + 60 + 60  # the check, start of the chains, mean, initialisation
+    reads = 60 + 60 + 60 + 60  # the check, start of the chains, mean, initialization
     for left in (reads + 30, reads + 200, reads + 130):
         with pytest.raises(InterruptedError):
             Trained(case, tmp_path / "broken", Broken(DATA, left), resume=(tmp_path / "broken").exists())
@@ -292,7 +292,7 @@ def test_resume_after_several_stops_in_the_middle_of_an_epoch(tmp_path: Path) ->
 
 
 def test_resume_before_the_first_checkpoint_begins_at_the_beginning(tmp_path: Path) -> None:
-    case = ("momentum", "pcd", "centred", False)
+    case = ("momentum", "pcd", "centered", False)
     whole = Trained(case, tmp_path / "whole")
     with pytest.raises(InterruptedError):
         Trained(case, tmp_path / "broken", callbacks=[Stop(1, "raise")])
@@ -336,7 +336,7 @@ def test_documents_resume_with_their_lengths(tmp_path: Path) -> None:
 
 
 def test_resume_in_another_precision_takes_that_of_the_file(tmp_path: Path) -> None:
-    case = ("adam", "pcd", "centred", False)
+    case = ("adam", "pcd", "centered", False)
     whole = Trained(case, tmp_path / "whole")
     Trained(case, tmp_path / "broken", callbacks=[Stop(3, "stop")])
     single = RBM(units.Bernoulli(5), units.Bernoulli(3))
@@ -514,5 +514,5 @@ def test_gaussian_machines_train_at_the_default_rate() -> None:
     rows = (rows - rows.mean(0)) / rows.std(0)
     trained = rbm(units.Gaussian(6), units.Gaussian(3, precision=2.0), 1, weight=0.05)
     history = hm.fit(trained, rows.double(), epochs=20, batch_size=50, seed=0).history
-    trained.check_normalisable()
+    trained.check_normalizable()
     assert history[-1]["reconstruction"] < history[0]["reconstruction"]

@@ -78,7 +78,7 @@ def watch(schedule: hm.training.Schedule, negative: Any, epochs: int) -> list[An
     return transform.seen
 
 
-def test_the_optimiser_follows_the_rate_step_by_step() -> None:
+def test_the_optimizer_follows_the_rate_step_by_step() -> None:
     seen = watch(LinearDecay(0.5), hm.CD(1), 4)
     assert len(seen) == 16
     assert [fraction for _, fraction, *_ in seen] == pytest.approx([k / 16 for k in range(16)])

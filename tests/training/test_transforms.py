@@ -16,7 +16,7 @@ from training_helpers import (
     gradients,
     log_likelihood,
     parameters,
-    randomise,
+    randomize,
     rbm,
     sgd,
 )
@@ -25,7 +25,7 @@ import harmonium as hm
 from harmonium import couplings, units
 from harmonium.errors import InvalidOption
 from harmonium.machines import RBM, BoltzmannMachine
-from harmonium.training.negative.base import learnt_links
+from harmonium.training.negative.base import learned_couplings
 from harmonium.training.schedules import Clock
 from harmonium.training.transforms import Transform
 from harmonium.units import Unit
@@ -40,7 +40,7 @@ def conv_machine() -> RBM:
     return rbm(units.Bernoulli(lower), units.Gaussian(upper), 1, weight=0.2, coupling=coupling)
 
 
-CENTRED = {
+CENTERED = {
     "bernoulli": lambda: binary(5, 3, 1),
     "spin-relu": lambda: rbm(units.Spin(5), units.ReLU(3), 1, weight=0.3),
     "gaussian": lambda: rbm(units.Gaussian(5, learn=("bias", "precision")), units.Spin(3), 1, weight=0.3),
@@ -63,18 +63,18 @@ class FreeEnergy(nn.Module):
 
 
 def bias_names(machine: RBM, layer: int) -> list[str]:
-    wanted = {id(bias) for bias in machine.units[layer].biases()}
+    wanted = {id(bias) for bias in machine.layers[layer].biases()}
     return [name for name, p in machine.named_parameters() if id(p) in wanted]
 
 
 def split_bias(machine: RBM, layer: int, value: Tensor) -> dict[str, Tensor]:
-    biases = machine.units[layer].biases()
+    biases = machine.layers[layer].biases()
     pieces = value.flatten().split([bias.numel() for bias in biases])
     names = bias_names(machine, layer)
     return {name: piece.view(bias.shape) for name, piece, bias in zip(names, pieces, biases, strict=True)}
 
 
-def centred_by_autograd(machine: RBM, data: Tensor, model: Tensor, mu: Tensor, lam: Tensor) -> dict[str, Tensor]:
+def centered_by_autograd(machine: RBM, data: Tensor, model: Tensor, mu: Tensor, lam: Tensor) -> dict[str, Tensor]:
     """Autograd through E = -(v-μ)W(h-λ) - b'v - c'h - …, and the step in (W, b', c') written in (W, b, c)."""
     coupling = machine.coupling
     weight = coupling.weight.detach().clone().requires_grad_()
@@ -98,11 +98,11 @@ def centred_by_autograd(machine: RBM, data: Tensor, model: Tensor, mu: Tensor, l
     }
 
 
-@pytest.mark.parametrize("kind", CENTRED)
-def test_centred_is_the_gradient_of_the_centred_machine(kind: str) -> None:
-    machine = CENTRED[kind]()
+@pytest.mark.parametrize("kind", CENTERED)
+def test_centered_is_the_gradient_of_the_centered_machine(kind: str) -> None:
+    machine = CENTERED[kind]()
     data = machine.visible.sample(torch.zeros(20, *machine.visible.shape, dtype=F64), generator=generator(1))
-    phase, transform = hm.PCD(1, chains=7), hm.Centred(rate=0.3)
+    phase, transform = hm.PCD(1, chains=7), hm.Centered(rate=0.3)
     with torch.no_grad():
         phase.begin(machine, 20, data, generator(2))
         phase.data_slot.copy_(data)
@@ -114,7 +114,7 @@ def test_centred_is_the_gradient_of_the_centred_machine(kind: str) -> None:
     found = gradients(machine)
     mu, lam = transform.state_dict()["offsets"]
     assert torch.equal(mu, data.mean(0))
-    expected = centred_by_autograd(machine, data, phase.state_dict()["v"], mu, lam)
+    expected = centered_by_autograd(machine, data, phase.state_dict()["v"], mu, lam)
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
         assert not torch.allclose(found[name], before[name], atol=1e-6)
@@ -125,7 +125,7 @@ def test_centred_is_the_gradient_of_the_centred_machine(kind: str) -> None:
 def test_hidden_offsets_follow_the_batches() -> None:
     machine = binary(5, 3, 1)
     data = draw(machine, 20)
-    phase, transform = hm.Exact(), hm.Centred(rate=0.25)
+    phase, transform = hm.Exact(), hm.Centered(rate=0.25)
     with torch.no_grad():
         phase.begin(machine, 20, data, None)
         phase.data_slot.copy_(data)
@@ -144,7 +144,7 @@ def test_centring_does_not_move_the_end_of_learning() -> None:
     states, log_p = teacher.distribution()
     data = states.repeat_interleave((log_p.exp() * 2000).round().long(), 0)
     ends = []
-    for transforms in ([], [hm.Centred()]):
+    for transforms in ([], [hm.Centered()]):
         machine = RBM(units.Bernoulli(4), units.Bernoulli(2)).double()
         machine.load_state_dict(teacher.state_dict())
         with torch.no_grad():
@@ -157,7 +157,7 @@ def test_centring_does_not_move_the_end_of_learning() -> None:
             batch_size=len(data),
             optimizer=sgd(0.7, momentum=0.9),
             transforms=transforms,
-            initialise=False,
+            initialize=False,
             metrics_every=10_000,
         )
         phase = hm.Exact()
@@ -181,8 +181,8 @@ def flipped(machine: RBM) -> RBM:
     return other
 
 
-@pytest.mark.parametrize("centred", [True, False])
-def test_centred_learning_does_not_see_a_flip_of_the_data(centred: bool) -> None:
+@pytest.mark.parametrize("centered", [True, False])
+def test_centered_learning_does_not_see_a_flip_of_the_data(centered: bool) -> None:
     data = draw(binary(5, 3, seed=3), 200)
     machine = binary(5, 3, seed=4, weight=0.3)
     mirror = flipped(machine)
@@ -194,24 +194,24 @@ def test_centred_learning_does_not_see_a_flip_of_the_data(centred: bool) -> None
             epochs=10,
             batch_size=50,
             optimizer=sgd(0.2),
-            transforms=[hm.Centred()] if centred else [],
-            initialise=False,
+            transforms=[hm.Centered()] if centered else [],
+            initialize=False,
             seed=5,
         )
     expected = parameters(flipped(machine))
     difference = max((value - expected[name]).abs().max().item() for name, value in parameters(mirror).items())
-    if centred:
+    if centered:
         assert difference < 1e-12
     else:
         assert difference > 1e-2  # plain learning depends on what is called 0 and what 1
 
 
-@pytest.mark.parametrize("kind", CENTRED)
-def test_centred_learning_for_every_layer_and_coupling(kind: str) -> None:
-    machine = CENTRED[kind]()
+@pytest.mark.parametrize("kind", CENTERED)
+def test_centered_learning_for_every_layer_and_coupling(kind: str) -> None:
+    machine = CENTERED[kind]()
     data = machine.visible.sample(torch.zeros(60, *machine.visible.shape, dtype=F64), generator=generator(1))
     before = parameters(machine)
-    hm.fit(machine, data, negative=hm.PCD(1), epochs=2, batch_size=20, optimizer=sgd(0.01), transforms=[hm.Centred()])
+    hm.fit(machine, data, negative=hm.PCD(1), epochs=2, batch_size=20, optimizer=sgd(0.01), transforms=[hm.Centered()])
     after = parameters(machine)
     assert all(torch.isfinite(value).all() for value in after.values())
     assert not torch.equal(after["couplings.0.weight"], before["couplings.0.weight"])
@@ -222,7 +222,7 @@ def test_centred_learning_for_every_layer_and_coupling(kind: str) -> None:
 
 def test_centring_needs_the_biases() -> None:
     machine = rbm(units.Bernoulli(4), units.Bernoulli(2, learn=()), 1)
-    with pytest.raises(InvalidOption, match="bias to be learnt; that of layer 1 is not"):
+    with pytest.raises(InvalidOption, match="bias to be learned; that of layer 1 is not"):
         hm.fit(machine, draw(machine, 20), batch_size=10)
     hm.fit(machine, draw(machine, 20), batch_size=10, epochs=1, transforms=())
 
@@ -230,7 +230,7 @@ def test_centring_needs_the_biases() -> None:
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
 def test_centring_rate(rate: float) -> None:
     with pytest.raises(InvalidOption, match=r"rate: expected a number in \(0, 1\]"):
-        hm.Centred(rate)
+        hm.Centered(rate)
 
 
 # -- penalties ------------------------------------------------------------------------------------------------
@@ -239,14 +239,14 @@ def test_centring_rate(rate: float) -> None:
 def with_links(machine: hm.RBM) -> hm.Exact:
     """A phase that holds the gradients of the couplings, as they stand in ``.grad``."""
     phase = hm.Exact()
-    phase.links = learnt_links(machine)
+    phase.coupling_gradients = learned_couplings(machine)
     return phase
 
 
 @pytest.mark.parametrize("kind", ["bernoulli", "potts", "masked", "conv2d"])
 @pytest.mark.parametrize("penalty", [hm.L1(0.3), hm.L2(0.7), hm.L1Squared(0.4)], ids=["l1", "l2", "l1-squared"])
 def test_a_penalty_adds_the_slope_of_its_value(penalty: Any, kind: str) -> None:
-    machine = CENTRED[kind]()
+    machine = CENTERED[kind]()
     weight = machine.coupling.weight
     weight.grad = torch.full_like(weight, 0.5)
     for bias in (*machine.visible.biases(), *machine.hidden.biases()):
@@ -327,7 +327,7 @@ def test_zero_sum_leaves_the_distribution_alone(kind: str) -> None:
     torch.testing.assert_close(machine.distribution()[1], before, rtol=0, atol=1e-12)
     weight = machine.coupling.weight.detach().view(*machine.visible.shape, *machine.hidden.shape)
     for layer, axis in ((0, len(machine.visible.shape) - 1), (1, -1)):
-        unit: Unit = machine.units[layer]
+        unit: Unit = machine.layers[layer]
         if unit.one_hot:
             assert weight.sum(axis).abs().max() < 1e-12
             assert unit.bias.sum(-1).abs().max() < 1e-12
@@ -335,22 +335,22 @@ def test_zero_sum_leaves_the_distribution_alone(kind: str) -> None:
 
 def test_zero_sum_in_a_deep_machine() -> None:
     machine = BoltzmannMachine([units.Potts((2, 3)), units.Potts((1, 4)), units.Bernoulli(2)]).double()
-    randomise(machine, 4)
-    x, y, z = (unit.enumerate() for unit in machine.units)
+    randomize(machine, 4)
+    x, y, z = (unit.enumerate() for unit in machine.layers)
     index = torch.cartesian_prod(*(torch.arange(len(part)) for part in (x, y, z)))
     states = [part[index[:, k]] for k, part in enumerate((x, y, z))]
     before = torch.log_softmax(-machine.energy(*states), 0)
     with torch.no_grad():
         hm.ZeroSum().parameters(machine)
     torch.testing.assert_close(torch.log_softmax(-machine.energy(*states), 0), before, rtol=0, atol=1e-12)
-    assert machine.links[0].weight.view(2, 3, 4).sum(1).abs().max() < 1e-12
-    assert machine.links[0].weight.view(2, 3, 4).sum(2).abs().max() < 1e-12
-    assert machine.links[1].weight.view(4, 2).sum(0).abs().max() < 1e-12
+    assert machine.couplings[0].weight.view(2, 3, 4).sum(1).abs().max() < 1e-12
+    assert machine.couplings[0].weight.view(2, 3, 4).sum(2).abs().max() < 1e-12
+    assert machine.couplings[1].weight.view(4, 2).sum(0).abs().max() < 1e-12
 
 
 def test_zero_sum_during_training() -> None:
     machine = rbm(units.Potts((3, 3)), units.Bernoulli(2), 3)
-    hm.fit(machine, draw(machine, 100), epochs=3, batch_size=20, transforms=[hm.Centred(), hm.ZeroSum()])
+    hm.fit(machine, draw(machine, 100), epochs=3, batch_size=20, transforms=[hm.Centered(), hm.ZeroSum()])
     assert machine.coupling.weight.view(3, 3, 2).sum(1).abs().max() < 1e-12
     assert machine.visible.bias.sum(-1).abs().max() < 1e-12
 
@@ -410,14 +410,14 @@ def test_impossible_averages_are_refused(last: float, every: int) -> None:
 @pytest.mark.parametrize("read_between", [False, True], ids=["in factors", "written down"])
 def test_a_decay_kept_as_a_number_is_the_gradient_of_the_penalty(read_between):
     from harmonium.couplings import Dense
-    from harmonium.training.gradient import LinkGradient
+    from harmonium.training.gradient import CouplingGradient
 
     generator = torch.Generator().manual_seed(0)
     x, y, weight = (torch.randn(*shape, generator=generator).double() for shape in ((5, 4), (5, 3), (4, 3)))
     coupling = Dense((4,), (3,)).double()
     with torch.no_grad():
         coupling.weight.copy_(weight)
-        link = LinkGradient(coupling)
+        link = CouplingGradient(coupling)
         link.set_factors(x, y, 5)
         link.add_weights(0.7)
         gradient = x.T @ y + 0.7 * weight
@@ -439,18 +439,18 @@ PENALTIES = {"l1": hm.L1(0.01), "l2": hm.L2(0.02), "l1-squared": hm.L1Squared(0.
 FEW = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 1, 1]], dtype=torch.float64)
 
 
-def _penalised(transforms: list[hm.training.Transform], epochs: int) -> hm.RBM:
+def _penalized(transforms: list[hm.training.Transform], epochs: int) -> hm.RBM:
     rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2)).double()
-    rbm.initialise(FEW, seed=1, scale=0.5)
-    hm.fit(rbm, FEW, negative=hm.Exact(), epochs=epochs, batch_size=5, transforms=transforms, initialise=False,
+    rbm.initialize(FEW, seed=1, scale=0.5)
+    hm.fit(rbm, FEW, negative=hm.Exact(), epochs=epochs, batch_size=5, transforms=transforms, initialize=False,
            progress=False, metrics_every=epochs, optimizer=lambda p: torch.optim.SGD(p, lr=0.3))  # fmt: skip
     return rbm
 
 
 @pytest.mark.parametrize("name", PENALTIES)
-def test_training_ends_at_an_optimum_of_the_penalised_likelihood(name):
+def test_training_ends_at_an_optimum_of_the_penalized_likelihood(name):
     """Where ∂/∂b and ∂/∂c of the likelihood vanish, and ∂/∂W is that of the penalty."""
-    rbm = _penalised([hm.Centred(), PENALTIES[name]], 2500)
+    rbm = _penalized([hm.Centered(), PENALTIES[name]], 2500)
     states = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 4)
     loss = rbm.free_energy(FEW).mean() + torch.logsumexp(-rbm.free_energy(states), 0)
     weight, b, c = rbm.coupling.weight, rbm.visible.bias, rbm.hidden.bias
@@ -462,8 +462,8 @@ def test_training_ends_at_an_optimum_of_the_penalised_likelihood(name):
 
 @pytest.mark.parametrize("name", PENALTIES)
 def test_the_place_of_a_penalty_does_not_matter(name):
-    first = _penalised([hm.Centred(), PENALTIES[name]], 20)
-    second = _penalised([PENALTIES[name], hm.Centred()], 20)
+    first = _penalized([hm.Centered(), PENALTIES[name]], 20)
+    second = _penalized([PENALTIES[name], hm.Centered()], 20)
     for x, y in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(x, y)
 
@@ -472,9 +472,9 @@ def test_a_decay_with_centring_keeps_its_factors():
     """The same numbers whether the gradient is written down or not."""
     rows = torch.bernoulli(torch.full((50, 6), 0.3), generator=torch.Generator().manual_seed(0)).double()
     weights = []
-    for momentum in (0.0, 1e-12):  # an optimiser with momentum needs the gradient itself
+    for momentum in (0.0, 1e-12):  # an optimizer with momentum needs the gradient itself
         rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(4)).double()
-        hm.fit(rbm, rows, epochs=5, batch_size=10, transforms=[hm.Centred(), hm.L2(0.1)], progress=False, seed=3,
+        hm.fit(rbm, rows, epochs=5, batch_size=10, transforms=[hm.Centered(), hm.L2(0.1)], progress=False, seed=3,
                optimizer=lambda p, momentum=momentum: torch.optim.SGD(p, lr=0.1, momentum=momentum))  # fmt: skip
         weights.append(torch.cat([p.detach().flatten() for p in rbm.parameters()]))
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-9, atol=1e-9)
@@ -483,12 +483,12 @@ def test_a_decay_with_centring_keeps_its_factors():
 def test_a_decay_by_the_optimizer_with_centering_ends_at_the_same_optimum():
     """``weight_decay`` of W is then the penalty L2: the optimizer acts on W with the centered biases held."""
     ends = []
-    for decay, transforms in ((0.05, [hm.Centred()]), (0.0, [hm.Centred(), hm.L2(0.05)])):
+    for decay, transforms in ((0.05, [hm.Centered()]), (0.0, [hm.Centered(), hm.L2(0.05)])):
         rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2)).double()
-        rbm.initialise(FEW, seed=1, scale=0.5)
+        rbm.initialize(FEW, seed=1, scale=0.5)
         biases = [*rbm.visible.parameters(), *rbm.hidden.parameters()]
         groups = [{"params": [rbm.coupling.weight], "weight_decay": decay}, {"params": biases}]
-        hm.fit(rbm, FEW, negative=hm.Exact(), epochs=1500, batch_size=5, transforms=transforms, initialise=False,
+        hm.fit(rbm, FEW, negative=hm.Exact(), epochs=1500, batch_size=5, transforms=transforms, initialize=False,
                progress=False, metrics_every=1500, optimizer=torch.optim.SGD(groups, lr=0.3))  # fmt: skip
         ends.append(parameters(rbm))
     for name, value in ends[0].items():

@@ -48,7 +48,7 @@ def test_the_machine_learns_the_weighted_distribution():
     torch.testing.assert_close(rbm.log_probability(rows[:4].double()).exp(), expected, atol=0.02, rtol=0)
 
 
-def test_grey_values_may_be_weighted_too():
+def test_gray_values_may_be_weighted_too():
     source = hm.Weighted(hm.Redrawn(torch.tensor([[0.0, 0.0], [1.0, 0.5]])), [0.0, 1.0])
     drawn = source.take(torch.arange(2).repeat(500), torch.empty(1000, 2), generator(0))
     assert (drawn[:, 0] == 1).all() and abs(drawn[:, 1].mean() - 0.5) < 4 * 0.5 / 1000**0.5

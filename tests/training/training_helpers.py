@@ -19,7 +19,7 @@ def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def randomise(
+def randomize(
     machine: BoltzmannMachine, seed: int, weight: float = 1.0, bias: float = 0.5, others: float = 0.1
 ) -> None:
     """Normal weights and biases; other natural parameters are moved a little from where they were."""
@@ -33,14 +33,14 @@ def randomise(
                 parameter.copy_(bias * change)
             else:
                 parameter.add_(others * change)
-    for coupling in machine.links:
+    for coupling in machine.couplings:
         coupling.project()
 
 
 def rbm(visible: Unit, hidden: Unit, seed: int = 0, *, weight: float = 1.0, bias: float = 0.5, **kwargs: Any) -> RBM:
     """A machine in float64 with random parameters."""
     machine = RBM(visible, hidden, **kwargs).double()
-    randomise(machine, seed, weight, bias)
+    randomize(machine, seed, weight, bias)
     return machine
 
 

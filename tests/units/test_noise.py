@@ -58,7 +58,7 @@ def test_types_and_shapes() -> None:
 
 @pytest.mark.parametrize("p", [0.03, 0.5, 0.9])
 def test_independent_units_and_steps(p: float) -> None:
-    """Correlations between any two of 16 neighbouring units, and of each unit with every unit a step later."""
+    """Correlations between any two of 16 neighboring units, and of each unit with every unit a step later."""
     generator = torch.Generator().manual_seed(2)
     steps = 200_000
     x = torch.stack([noise.bernoulli(torch.full((steps // 10, 16), p), generator) for _ in range(10)]).reshape(-1, 16)
@@ -69,7 +69,7 @@ def test_independent_units_and_steps(p: float) -> None:
 
 
 def test_rare_events_do_not_pair() -> None:
-    """A neighbour lends its bits to the rare undecided draws: p near 2⁻¹⁶ must not make neighbours fire together."""
+    """A neighbor lends its bits to the rare undecided draws: p near 2⁻¹⁶ must not make neighbors fire together."""
     p = torch.full((N,), 3e-3)
     x = noise.bernoulli(p, torch.Generator().manual_seed(3))
     pairs = int((x[1:] * x[:-1]).sum(dtype=torch.float64))
@@ -113,7 +113,7 @@ def test_every_purpose_has_a_stream_of_its_own() -> None:
     """The numbers are distinct, are those that the training loop uses, and are written nowhere else."""
     purposes = noise.Purpose
     assert len({purpose.value for purpose in purposes}) == len(purposes.__members__)
-    names = {"_ORDER": "ORDER", "_INITIALISE": "INITIALIZE", "_INITIALIZE": "INITIALIZE", "_CHAINS": "CHAINS"}
+    names = {"_ORDER": "ORDER", "_INITIALIZE": "INITIALIZE", "_INITIALIZE": "INITIALIZE", "_CHAINS": "CHAINS"}
     names["_METRICS"] = "METRICS"
     for name, purpose in names.items():
         if hasattr(loop, name):

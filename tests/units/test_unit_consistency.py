@@ -161,7 +161,7 @@ def test_moments_are_the_gradient_of_ln_z(name: str) -> None:
     other.accumulate_gradient({key: moment.detach().sum(0) for key, moment in other.moments(B).items()})
     for (key, stored), expected in zip(unit.named_parameters(), other.parameters(), strict=True):
         gradient = stored.grad
-        if key == "log_odds":  # ln Z also holds the normaliser of (1-ρ, ρ), which is a constant of x
+        if key == "log_odds":  # ln Z also holds the normalizer of (1-ρ, ρ), which is a constant of x
             gradient = gradient + len(B) * torch.sigmoid(stored)
         assert_close(gradient, expected.grad, 1e-9, 1e-6)
 
@@ -237,27 +237,27 @@ def test_relu_cumulants_far_below_threshold(bias: float) -> None:
             assert_close(unit.cumulant(n), t(float(series[n] * mp.factorial(n))), 1e-9)
 
 
-# -- initialisation ------------------------------------------------------------------------------------------------
+# -- initialization ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_initialise_from_reproduces_the_mean(name: str) -> None:
+def test_initialize_from_reproduces_the_mean(name: str) -> None:
     unit = UNITS[name]()
     data = unit.sample(torch.zeros(400, *unit.shape, dtype=F64), generator=torch.Generator().manual_seed(0))
-    unit.initialise_from(data, pseudocount=0.0)
+    unit.initialize_from(data, pseudocount=0.0)
     zero = torch.zeros(unit.shape, dtype=F64)
     assert_close(unit.mean(zero), data.mean(0), 1e-8, 1e-3)
-    learnt = set(unit.learn)
+    learned = set(unit.learn)
     if name == "truncated-gauss-bernoulli":
         assert_close(unit.moments(zero)["log_odds"], (data != 0).double().mean(0), 1e-8)
     reachable = name != "relu" or bool((data.var(0, correction=0) < 0.98 * data.mean(0).square()).all())
-    if ("precision" in learnt or "precision_plus" in learnt) and reachable:
+    if ("precision" in learned or "precision_plus" in learned) and reachable:
         assert_close(unit.variance(zero), data.var(0, correction=0), 1e-7)
 
 
 @pytest.mark.parametrize("name", UNITS)
 @pytest.mark.parametrize("extreme", ["lowest", "highest"])
-def test_initialise_from_constant_data(name: str, extreme: str) -> None:
+def test_initialize_from_constant_data(name: str, extreme: str) -> None:
     """Data at the end of a support give finite parameters."""
     unit = UNITS[name]()
     zero = torch.zeros(20, *unit.shape, dtype=F64)
@@ -271,13 +271,13 @@ def test_initialise_from_constant_data(name: str, extreme: str) -> None:
         top = {"binomial": 5.0, "multinary": 4.0, "multinary-integral": 4.0, "spin": 1.0, "bernoulli": 1.0}
         high = top.get(name, 2.0)
         data = torch.full_like(zero, low if extreme == "lowest" else high)
-    unit.initialise_from(data)
+    unit.initialize_from(data)
     for parameter in unit.parameters():
         assert bool(torch.isfinite(parameter).all())
     assert bool(torch.isfinite(unit.mean(zero[0])).all())
 
 
-def test_only_the_mean_without_a_learnt_precision() -> None:
+def test_only_the_mean_without_a_learned_precision() -> None:
     data = torch.rand(500, 3, dtype=F64, generator=torch.Generator().manual_seed(0)) ** 2
     bias = torch.zeros(3, dtype=F64)
     for unit in (
@@ -285,7 +285,7 @@ def test_only_the_mean_without_a_learnt_precision() -> None:
         units.ReLU(3, bias=bias, precision=t(1.0, 4.0, 0.5)),
     ):
         before = unit.precision.detach().clone()
-        unit.initialise_from(data, pseudocount=0.0)
+        unit.initialize_from(data, pseudocount=0.0)
         assert_close(unit.precision, before, 1e-14)
         assert_close(unit.mean(torch.zeros(3, dtype=F64)), data.mean(0), 1e-10)
 

@@ -27,7 +27,7 @@ from unit_reference import (
 )
 
 from harmonium import units
-from harmonium.errors import NotNormalisable
+from harmonium.errors import NotNormalizable
 from harmonium.units import Unit
 
 TOLERANCE = {F64: (1e-9, 1e-9, 1e-7), torch.float32: (2e-5, 2e-5, 1e-3)}
@@ -316,12 +316,12 @@ def test_poisson_sums_of_every_stride(B: float, A: float) -> None:
 
 def test_what_grows_is_refused() -> None:
     B, A = torch.zeros(1, 2), torch.tensor([[0.5, -1e-6]])
-    with pytest.raises(NotNormalisable, match="A ≥ 0"):
+    with pytest.raises(NotNormalizable, match="A ≥ 0"):
         units.Poisson(2).log_partition(B, A)
-    with pytest.raises(NotNormalisable, match="A ≥ 0"):
+    with pytest.raises(NotNormalizable, match="A ≥ 0"):
         units.Poisson(2).sample(B, A=A)
     for unit in (units.ReLU(2), units.DoubleReLU(2, precision_minus=0.5), units.Gaussian(2)):
-        with pytest.raises(NotNormalisable, match="> 0"):
+        with pytest.raises(NotNormalizable, match="> 0"):
             unit.mean(B, torch.tensor([[0.0, -1.0]]))
 
 

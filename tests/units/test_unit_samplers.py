@@ -1,6 +1,6 @@
 """Every sampler against its law, 10⁶ draws at each of three fields: chi-square for counts, Kolmogorov-Smirnov else.
 
-The references share nothing with the samplers: cell probabilities are normalised weights, distribution functions are
+The references share nothing with the samplers: cell probabilities are normalized weights, distribution functions are
 cumulative Simpson sums of the weight on a fine grid. The seeds are fixed; the p-value has to exceed 1e-4.
 """
 

@@ -46,7 +46,7 @@ def describe(path: Path) -> None:
 
 
 def _machine(machine: BoltzmannMachine) -> dict[str, Any]:
-    layers = " – ".join(f"{unit.name()}:{'x'.join(map(str, unit.shape))}" for unit in machine.units)
+    layers = " – ".join(f"{unit.name()}:{'x'.join(map(str, unit.shape))}" for unit in machine.layers)
     return {
         "machine": f"{type(machine).__name__} {layers}",
         "parameters": f"{sum(p.numel() for p in machine.parameters()):,}, {str(machine.dtype).removeprefix('torch.')}",

@@ -15,8 +15,8 @@ from . import Interrupted
 from .once import App
 
 if TYPE_CHECKING:
-    from ..recipe.config import Config
-    from ..recipe.setup import Setup
+    from ..runs.config import Config
+    from ..runs.setup import Setup
     from ..training import Callback
 
 app = App(
@@ -70,11 +70,11 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Train a binary machine on the embedded digits (about half a minute) and write its report."""
-    from ..recipe import config as schema
-    from ..recipe.setup import free_folder
+    from ..runs import config as schema
+    from ..runs.setup import free_folder
 
     options: dict[str, dict[str, Any]] = {
-        "data": {"source": "digits", "binarise": "threshold"},
+        "data": {"source": "digits", "binarize": "threshold"},
         "machine": {"hidden": "bernoulli:128"},
         "training": {
             "epochs": epochs,
@@ -129,7 +129,7 @@ def train(
         str | None,
         typer.Option(metavar="NAME", help="Settings found by measuring: plain, best or best-fixed; those given win."),
     ] = None,
-    binarise: Annotated[
+    binarize: Annotated[
         str | None,
         typer.Option(metavar="HOW", help="threshold, sample, redraw (each epoch) or none. [threshold: images]"),
     ] = None,
@@ -148,7 +148,9 @@ def train(
     schedule: Annotated[
         str | None, typer.Option(metavar="NAME", help="constant, linear:0.3 or growing:10. [constant]")
     ] = None,
-    centred: Annotated[bool | None, typer.Option("--centred/--no-centred", help="The centred gradient. [on]")] = None,
+    centered: Annotated[
+        bool | None, typer.Option("--centered/--no-centered", help="The centered gradient. [on]")
+    ] = None,
     average: Annotated[
         float | None, typer.Option(help="Average the parameters over this last share of the run.")
     ] = None,
@@ -161,7 +163,7 @@ def train(
     zero_sum: Annotated[
         bool | None, typer.Option("--zero-sum/--no-zero-sum", help="Zero-sum gauge of potts units.")
     ] = None,
-    initialise: Annotated[str | None, typer.Option(metavar="KIND", help="Weights: normal or sign. [normal]")] = None,
+    initialize: Annotated[str | None, typer.Option(metavar="KIND", help="Weights: normal or sign. [normal]")] = None,
     scale: Annotated[float | None, typer.Option(help="Of the starting weights. [normal: 0.01, sign: √(0.1/N)]")] = None,
     metrics_every: Annotated[int | None, typer.Option(help="Epochs between measurements. [1]")] = None,
     precision: Annotated[
@@ -176,9 +178,9 @@ def train(
     """Train a machine on DATA and keep configuration, metrics, checkpoints and a report in a run folder."""
     from dataclasses import fields
 
-    from ..recipe import config as schema
-    from ..recipe import presets
-    from ..recipe.setup import free_folder
+    from ..runs import config as schema
+    from ..runs import presets
+    from ..runs.setup import free_folder
 
     given = {**locals(), "source": data}
     options = {
@@ -194,7 +196,7 @@ def train(
 
 
 def _train(config: Config, run: Path, *, quiet: bool, report: bool) -> None:
-    from ..recipe.setup import new_folder, prepare
+    from ..runs.setup import new_folder, prepare
 
     run = new_folder(run)
     setup = prepare(config)
@@ -221,7 +223,7 @@ def resume(
 ) -> None:
     """Go on from the last checkpoint, to the bit as if training had never stopped."""
     from ..errors import InvalidOption
-    from ..recipe.setup import epochs_done, prepare, read_config
+    from ..runs.setup import epochs_done, prepare, read_config
     from ..training import Run
 
     config = read_config(folder)
@@ -253,7 +255,7 @@ def resume(
 def _fit(
     setup: Setup, run: Path, *, quiet: bool, resume: bool = False, announce: Callable[[], None] | None = None
 ) -> None:
-    from ..recipe.setup import train as begin
+    from ..runs.setup import train as begin
     from . import show
 
     callbacks: list[Callback] = []
@@ -282,7 +284,7 @@ def _finish(setup: Setup, run: Path, *, quiet: bool, report: bool) -> None:
 
 def _write_report(setup: Setup, run: Path) -> Path:
     from .. import report
-    from ..recipe.rows import load_test
+    from ..runs.rows import load_test
 
     name, test = load_test(setup.config, setup.rows)
     return report.write(
@@ -301,12 +303,12 @@ def _plan(setup: Setup, run: Path) -> None:
     config, rows = setup.config, setup.rows
     chosen, held = config.training, rows.held_out
     words = {"threshold": "by threshold", "sample": "by a draw", "redraw": "by a new draw each epoch"}
-    how = words.get(config.data.binarise or "")
-    binarised = f", binarised {how}" if how else ""
+    how = words.get(config.data.binarize or "")
+    binarized = f", binarized {how}" if how else ""
     parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
     extras = [
         f"{name.replace('_', '-')} {value if value is not True else ''}".strip()
-        for name in ("centred", "l1", "l2", "l1_squared", "clip", "zero_sum", "average")
+        for name in ("centered", "l1", "l2", "l1_squared", "clip", "zero_sum", "average")
         if (value := getattr(chosen, name)) not in (None, False)
     ]
     rounded = "" if chosen.precision == "float32" else f" (products {chosen.precision})"
@@ -316,12 +318,12 @@ def _plan(setup: Setup, run: Path) -> None:
     show.facts(
         "harmonium train",
         {
-            "data": f"{rows.title} ({config.data.source}){binarised}",
+            "data": f"{rows.title} ({config.data.source}){binarized}",
             "rows": f"{len(rows.train):,} to learn from, " + (f"{len(held):,} held out" if held else "none held out"),
             "machine": f"RBM {config.machine.visible} – {config.machine.hidden}, {parameters:,} parameters, "
             f"{config.machine.dtype}{rounded} on {chosen.device}, {chosen.threads} thread{'s' * (chosen.threads != 1)}",
             "negative phase": chosen.negative + chains,
-            "optimiser": f"{chosen.optimizer}, learning rate {rate}{momentum}",
+            "optimizer": f"{chosen.optimizer}, learning rate {rate}{momentum}",
             "schedule": f"{chosen.schedule}, {chosen.epochs} epochs of batches of {chosen.batch_size}",
             "transforms": ", ".join(extras) or "none",
             "seed": chosen.seed,
@@ -388,7 +390,7 @@ def _exists(path: Path) -> None:
 def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
     """The machine of a run folder or of a file, and its rows where they are needed and known."""
     from .. import files
-    from ..recipe.setup import reopen
+    from ..runs.setup import reopen
 
     if need_rows and folder.is_dir():
         setup = reopen(folder, source)
@@ -410,10 +412,10 @@ def evaluate(
 ) -> None:
     """Measure a trained machine on the training rows and on rows it has not seen."""
     from ..errors import InvalidOption
-    from ..evaluation.inputs import FEWEST_ROWS
-    from ..recipe.rows import load_test
-    from ..recipe.setup import reopen
+    from ..quality.inputs import FEWEST_ROWS
     from ..report import evaluation, some_rows
+    from ..runs.rows import load_test
+    from ..runs.setup import reopen
     from . import show
 
     if 0 < samples < FEWEST_ROWS:
@@ -437,7 +439,7 @@ def evaluate(
 
 def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, steps: int) -> None:
     """Compare samples with unseen rows where there are some, else with the training rows; table and picture."""
-    from .. import evaluation, files, plots
+    from .. import files, plots
     from . import show
 
     drawn = machine.sample(n, steps=steps, start=train, seed=0)
@@ -464,14 +466,14 @@ def denoise(
     ] = None,
     n: Annotated[int, typer.Option("-n", min=2, help="Rows to denoise, of those not seen in training.")] = 200,
     method: Annotated[str, typer.Option(metavar="tap|naive|gibbs", help="Of inference.")] = "tap",
-    neighbours: Annotated[int, typer.Option(min=1, help="Of the baseline of nearest neighbours.")] = 1,
+    neighbors: Annotated[int, typer.Option(min=1, help="Of the baseline of nearest neighbors.")] = 1,
     seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
 ) -> None:
-    """Clean noisy rows with a trained machine, beside what single pixels and nearest neighbours would give."""
+    """Clean noisy rows with a trained machine, beside what single pixels and nearest neighbors would give."""
     from .tasks import denoise_run
 
     chosen = () if levels is None else tuple(_number("levels", part) for part in levels.split(","))
-    denoise_run(folder, data=data, levels=chosen, n=n, method=method, neighbours=neighbours, seed=seed)
+    denoise_run(folder, data=data, levels=chosen, n=n, method=method, neighbors=neighbors, seed=seed)
 
 
 def _number(name: str, text: str) -> float:
@@ -538,7 +540,7 @@ def info(path: FolderOrFile) -> None:
 @app.command("report")
 def report_command(folder: Folder, data: OtherData = None) -> None:
     """Write report.html, one self-contained page about the run."""
-    from ..recipe.setup import reopen
+    from ..runs.setup import reopen
 
     print(_write_report(reopen(folder, data), folder))
 
@@ -557,7 +559,7 @@ def reproduce(
 ) -> None:
     """Make a published result again: figures, numbers, and a verdict on every claim."""
     from .. import experiments
-    from ..recipe.setup import free_folder
+    from ..runs.setup import free_folder
     from . import show
 
     if name is None:
@@ -604,9 +606,9 @@ def data_list() -> None:
         found = status if status in ("embedded", "missing") else "found"
         sizes = " + ".join(f"{n:,} {split}" for split, n in facts.splits.items())
         rows.append(
-            [name, found, facts.kind, "×".join(map(str, facts.shape)), sizes, facts.suggested_visible, facts.licence]
+            [name, found, facts.kind, "×".join(map(str, facts.shape)), sizes, facts.suggested_visible, facts.license]
         )
-    show.table("data sets", ["name", "status", "kind", "shape", "rows", "units", "licence"], rows)
+    show.table("data sets", ["name", "status", "kind", "shape", "rows", "units", "license"], rows)
     if any(row[1] == "missing" for row in rows):
         print("How to get a missing one: harmonium data info NAME")
 
@@ -627,7 +629,7 @@ def data_info(name: Annotated[str, typer.Argument(metavar="NAME", help="A data s
         "split": facts.split_rule,
         "suggested units": facts.suggested_visible,
         "labels": facts.label_meaning or "none",
-        "licence": facts.licence,
+        "license": facts.license,
         "citation": facts.citation,
         "source": facts.source,
         "how to obtain": facts.obtain,

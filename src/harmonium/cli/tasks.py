@@ -7,11 +7,11 @@ from pathlib import Path
 
 from .. import files, plots
 from ..errors import InvalidOption, unknown
-from ..recipe.rows import load_test
-from ..recipe.setup import reopen
 from ..report import some_rows
+from ..runs.rows import load_test
+from ..runs.setup import reopen
 from ..tasks import AdditiveGaussian, BinarySymmetric, Channel, compare_denoisers
-from ..tasks.denoise import METHODS
+from ..tasks.denoising import METHODS
 from ..units import Unit
 from . import show
 
@@ -26,7 +26,7 @@ def denoise_run(
     levels: Sequence[float] = (),
     n: int = 200,
     method: str = "tap",
-    neighbours: int = 1,
+    neighbors: int = 1,
     seed: int = 0,
 ) -> None:
     """Denoise ``n`` unseen rows (training rows where there are none) at every level of the noise.
@@ -43,7 +43,7 @@ def denoise_run(
     train = some_rows(setup.rows.train, setup.machine, 60_000)
     signals = train[:n] if test is None else some_rows(test, setup.machine, n, seed=seed)
     curves = compare_denoisers(
-        setup.machine, signals, train, channels, method=method, neighbours=neighbours, name=method, seed=seed
+        setup.machine, signals, train, channels, method=method, neighbors=neighbors, name=method, seed=seed
     )
     score = next(iter(curves.scores.values()))[0]
     kind = "training" if test is None else name

@@ -1,4 +1,4 @@
-"""The commands ``spectrum``, ``landscape`` and ``interactions``: what a machine has learnt, in tables and pictures."""
+"""The commands ``spectrum``, ``landscape`` and ``interactions``: what a machine has learned, in tables and pictures."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from .. import analysis, files, plots
-from ..recipe.setup import reopen
+from .. import files, interactions, landscape, plots, spectra
 from ..report import some_rows
+from ..runs.setup import reopen
 from ..training import Run
 from . import show
 
@@ -23,9 +23,9 @@ _LINES = 60  # of the picture of interactions
 def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relative: bool = False) -> None:
     """The singular values of the weights along the run; writes ``spectrum.png`` and, of pictures, ``modes.png``."""
     setup = reopen(folder, data)
-    history = analysis.spectral_history(Run(folder).machines(), layer, relative=relative)
+    history = spectra.spectral_history(Run(folder).machines(), layer, relative=relative)
     rows = some_rows(setup.rows.train, setup.machine, 60_000)
-    axes = analysis.data_modes(rows) if layer == 0 else None
+    axes = spectra.data_modes(rows) if layer == 0 else None
     modes = min(_MODES, len(history.spectra[0]))
     aligned = None if axes is None else history.alignment(axes.axes, modes).tolist()
     show.table(
@@ -52,7 +52,7 @@ def landscape_run(folder: Path, *, data: str | None = None, n: int = 1000, metho
     """The mean-field solutions from ``n`` rows of the data along the run; writes ``landscape.png``."""
     setup = reopen(folder, data)
     starts = some_rows(setup.rows.train, setup.machine, n, seed=seed)
-    growth = analysis.growth(Run(folder).machines(), starts, method=method)
+    growth = landscape.growth(Run(folder).machines(), starts, method=method)
     show.table(
         f"{folder}: {method} solutions from {len(starts)} rows of the data",
         ["epoch", "solutions", "converged"],
@@ -72,7 +72,7 @@ def interactions_run(
     """The strongest interactions between visible units; those of order 2 also as ``interactions.png``."""
     machine = reopen(folder, data).machine
     options = {} if gauge is None else {"gauge": gauge}
-    units, values = analysis.strongest(machine, order, count, **options)
+    units, values = interactions.strongest(machine, order, count, **options)
     show.table(
         f"{folder}: the strongest interactions of order {order}",
         ["units", "strength"],
@@ -83,7 +83,9 @@ def interactions_run(
         numbers=(1,),
     )
     if order == 2:
-        pairs, strength = analysis.strongest(machine, 2, min(_LINES, math.comb(machine.visible.sites, 2)), **options)
+        pairs, strength = interactions.strongest(
+            machine, 2, min(_LINES, math.comb(machine.visible.sites, 2)), **options
+        )
         chosen = pairs.unique()
         between = torch.zeros(len(chosen), len(chosen), dtype=strength.dtype)
         first, second = torch.searchsorted(chosen, pairs).T

@@ -1,4 +1,4 @@
-"""Couplings between neighbouring layers. Nothing else in the library knows what W is."""
+"""Couplings between neighboring layers. Nothing else in the library knows what W is."""
 
 from .base import Coupling
 from .conv2d import Conv2d

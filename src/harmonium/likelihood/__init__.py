@@ -1,10 +1,10 @@
 """Likelihoods: every estimate is an object with a value, an interval, and whether to trust it."""
 
-from .ais import Adaptive, Estimate, ais, reverse_ais
-from .estimate import TwoSided, estimate
-from .exact import ExactLikelihood, exact
-from .pseudo import pseudo_log_likelihood
-from .tap import TapLikelihood, tap
+from .annealing import Adaptive, Estimate, ais, reverse_ais
+from .enumerated import ExactLikelihood, exact
+from .mean_field import TapLikelihood, tap
+from .pseudolikelihood import pseudo_log_likelihood
+from .two_sided import TwoSided, estimate
 
 __all__ = [
     "Adaptive",

@@ -52,7 +52,7 @@ def disagreement(machine: BoltzmannMachine, states: Tensor, log_weights: Tensor,
 
 def _activities(machine: BoltzmannMachine, visible: Tensor) -> Tensor:
     """The mean activities of the first hidden layer given the visible one: (n, hidden) in float64."""
-    unit, coupling = machine.units[1], machine.links[0]
+    unit, coupling = machine.layers[1], machine.couplings[0]
     return unit.mean(coupling.up(visible)).flatten(1).double()
 
 

@@ -1,4 +1,4 @@
-"""Machines: chains of layers with couplings between neighbours."""
+"""Machines: chains of layers with couplings between neighbors."""
 
 from .chain import BoltzmannMachine
 from .deep import DeepBoltzmannMachine

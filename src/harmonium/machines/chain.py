@@ -17,7 +17,8 @@ from ..couplings import Coupling, Dense
 from ..errors import InvalidData, InvalidOption, NotMixed
 from ..units import Unit
 from ..units.base import per_row
-from . import enumeration, mixing, normalisable
+from . import enumeration, mixing
+from . import normalizable as normalizable
 
 State = list[Tensor]
 ArrayLike = Any
@@ -76,24 +77,24 @@ class BoltzmannMachine(nn.Module):
     @property
     def visible(self) -> Unit:
         """The lowest layer, which holds the data."""
-        return self.units[0]
+        return self.layers[0]
 
     @property
     def dtype(self) -> torch.dtype:
         """The floating type of the parameters."""
-        return self.links[0].weight.dtype
+        return self.couplings[0].weight.dtype
 
     @property
     def device(self) -> torch.device:
         """The device of the parameters."""
-        return self.links[0].weight.device
+        return self.couplings[0].weight.device
 
     def config(self) -> dict[str, Any]:
         """What is needed to build the machine again, parameters aside."""
         return {
             "machine": type(self).__name__,
-            "layers": [unit.config() for unit in self.units],
-            "couplings": [coupling.config() for coupling in self.links],
+            "layers": [unit.config() for unit in self.layers],
+            "couplings": [coupling.config() for coupling in self.couplings],
         }
 
     def as_states(self, x: ArrayLike, layer: int = 0) -> Tensor:
@@ -102,7 +103,7 @@ class BoltzmannMachine(nn.Module):
             tensor = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x)
         except (TypeError, ValueError) as error:
             raise InvalidData(f"layer {layer}: expected an array of numbers ({error})") from None
-        unit = self.units[layer]
+        unit = self.layers[layer]
         if tensor.shape[1:] != unit.shape:
             raise InvalidData(
                 f"layer {layer}: expected shape (n, {', '.join(map(str, unit.shape))}), found {tuple(tensor.shape)}"
@@ -115,7 +116,7 @@ class BoltzmannMachine(nn.Module):
         return self if visible is self.visible else type(self)(*self._with_visible(visible))
 
     def _with_visible(self, visible: Unit) -> tuple[Any, ...]:
-        return [visible, *self.units[1:]], self.links
+        return [visible, *self.layers[1:]], self.couplings
 
     # -- energy ---------------------------------------------------------------------------------------------
 
@@ -128,15 +129,15 @@ class BoltzmannMachine(nn.Module):
         x = [self.as_states(state, k) for k, state in enumerate(states)]
         if len({len(part) for part in x} - {1}) > 1:
             raise InvalidData(f"energy: expected as many states of every layer, found {[len(part) for part in x]}")
-        value = -sum(per_row(unit.log_weight(part)) for unit, part in zip(self.units, x, strict=True))
-        for coupling, lower, upper in zip(self.links, x, x[1:], strict=False):
+        value = -sum(per_row(unit.log_weight(part)) for unit, part in zip(self.layers, x, strict=True))
+        for coupling, lower, upper in zip(self.couplings, x, x[1:], strict=False):
             value = value - per_row(coupling.up(lower) * upper)
         return torch.as_tensor(value)
 
     def field(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
-        """B on a layer from its neighbours in ``state``: (batch, *shape)."""
-        below = self.links[layer - 1].up(state[layer - 1]) if layer > 0 else None  # type: ignore[arg-type]
-        above = self.links[layer].down(state[layer + 1]) if layer < len(self.links) else None  # type: ignore[arg-type]
+        """B on a layer from its neighbors in ``state``: (batch, *shape)."""
+        below = self.couplings[layer - 1].up(state[layer - 1]) if layer > 0 else None  # type: ignore[arg-type]
+        above = self.couplings[layer].down(state[layer + 1]) if layer < len(self.couplings) else None  # type: ignore[arg-type]
         if below is None or above is None:
             return above if below is None else below  # type: ignore[return-value]
         return below + above
@@ -149,14 +150,14 @@ class BoltzmannMachine(nn.Module):
         state = list(state)
         for parity in (1, 0):
             for k in range(parity, len(self.layers), 2):
-                state[k] = self.units[k].sample(self.field(k, state), generator=generator)
+                state[k] = self.layers[k].sample(self.field(k, state), generator=generator)
         return state
 
     @torch.no_grad()
     def initial_state(self, visible: Tensor, generator: Generator | None = None) -> State:
         """A state with the given visible layer: hidden layers drawn upwards, each from the one below alone."""
         state = [visible]
-        for unit, coupling in zip(self.units[1:], self.links, strict=True):
+        for unit, coupling in zip(self.layers[1:], self.couplings, strict=True):
             state.append(unit.sample(coupling.up(state[-1]), generator=generator))
         return state
 
@@ -186,7 +187,7 @@ class BoltzmannMachine(nn.Module):
         """
         if steps < 0 or (n is not None and n < 1):
             raise InvalidOption(f"expected steps ≥ 0 and n ≥ 1, found steps={steps}, n={n}")
-        self.check_normalisable()
+        self.check_normalizable()
         generator = noise.generator(seed, self.device) if generator is None else generator
         if start is None:
             visible = self.independent(1 if n is None else n, generator)
@@ -210,18 +211,18 @@ class BoltzmannMachine(nn.Module):
 
     # -- exact, for small machines ----------------------------------------------------------------------------
 
-    def check_normalisable(self) -> None:
-        """Raise :class:`NotNormalisable` unless the partition function is finite."""
-        normalisable.check([unit.tail() for unit in self.units], self.links)
+    def check_normalizable(self) -> None:
+        """Raise :class:`NotNormalizable` unless the partition function is finite."""
+        normalizable.check([unit.tail() for unit in self.layers], self.couplings)
 
     def log_partition(self) -> float:
         """ln Z by enumeration, in float64; an error when the machine is too large or not discrete."""
-        self.check_normalisable()
+        self.check_normalizable()
         return enumeration.log_partition(self)
 
     # -- learning -------------------------------------------------------------------------------------------
 
-    def initialise(
+    def initialize(
         self,
         data: ArrayLike | None = None,
         *,
@@ -235,17 +236,17 @@ class BoltzmannMachine(nn.Module):
 
         ``weights="normal"``: N(0, scale²), by default scale 0.01. ``weights="sign"``: ±scale with a random sign, by
         default scale √(0.1/N), N the number of lower units that an upper one sees, as in the interaction-models paper.
-        With data, the hidden biases are -Wᵀ⟨v⟩, so that the input to each hidden unit is centred at zero and nothing
+        With data, the hidden biases are -Wᵀ⟨v⟩, so that the input to each hidden unit is centered at zero and nothing
         depends on which of two values is called 1.
         """
         generator = noise.generator(seed, self.device) if generator is None else generator
-        for coupling in self.links:
+        for coupling in self.couplings:
             default = 0.01 if weights == "normal" else (0.1 / coupling.fan_in) ** 0.5
-            coupling.initialise(default if scale is None else scale, weights, generator)
+            coupling.initialize(default if scale is None else scale, weights, generator)
         if data is None:
             return
         with torch.no_grad():
             data = self.as_states(data)
-            self.visible.initialise_from(data, pseudocount)
+            self.visible.initialize_from(data, pseudocount)
             mean = data.mean(0, keepdim=True)
-            self.units[1].shift_bias(-self.links[0].up(mean)[0] - self.units[1].bias)
+            self.layers[1].shift_bias(-self.couplings[0].up(mean)[0] - self.layers[1].bias)

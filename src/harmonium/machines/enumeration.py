@@ -23,7 +23,7 @@ def cheaper_parity(machine: BoltzmannMachine, parity: int | None = None) -> tupl
     """The parity of the layers with fewer joint states, and the number of these."""
     numbers = {}
     for candidate in (0, 1) if parity is None else (parity,):
-        cardinalities = [unit.cardinality for unit in machine.units[candidate::2]]
+        cardinalities = [unit.cardinality for unit in machine.layers[candidate::2]]
         if None not in cardinalities:
             numbers[candidate] = math.prod(n for n in cardinalities if n)
     if not numbers:
@@ -38,26 +38,26 @@ def cheaper_parity(machine: BoltzmannMachine, parity: int | None = None) -> tupl
 
 
 def chunks(machine: BoltzmannMachine, parity: int | None = None) -> Iterator[tuple[list[Tensor | None], Tensor]]:
-    """Every joint state of the layers of one parity, a chunk at a time, with its unnormalised log-probability.
+    """Every joint state of the layers of one parity, a chunk at a time, with its unnormalized log-probability.
 
     Yields (state, log p): the state has ``None`` for the layers that are summed out; log p is (chunk,) in float64.
     """
     parity, total = cheaper_parity(machine, parity)
-    widest = max(unit.size for unit in machine.units)
+    widest = max(unit.size for unit in machine.layers)
     chunk = max(1, min(total, _CHUNK_ELEMENTS // widest))
     for start in range(0, total, chunk):
         index = torch.arange(start, min(start + chunk, total))
-        state: list[Tensor | None] = [None] * len(machine.units)
+        state: list[Tensor | None] = [None] * len(machine.layers)
         log_p = torch.zeros(len(index), dtype=torch.float64, device=machine.device)
         for k in range(parity, len(state), 2):
-            unit = machine.units[k]
+            unit = machine.layers[k]
             number = unit.cardinality or 1
             part = unit.enumerate(index % number)
             index = index // number
             state[k] = part
             log_p = log_p + unit.log_weight(part).reshape(len(log_p), -1).sum(1)
         for k in range(1 - parity, len(state), 2):
-            log_p = log_p + machine.units[k].log_partition(machine.field(k, state)).reshape(len(log_p), -1).sum(1)
+            log_p = log_p + machine.layers[k].log_partition(machine.field(k, state)).reshape(len(log_p), -1).sum(1)
         yield state, log_p
 
 
@@ -74,12 +74,12 @@ def log_partition(machine: BoltzmannMachine, parity: int | None = None) -> float
 def moments(machine: BoltzmannMachine) -> tuple[list[dict[str, Tensor]], list[Tensor]]:
     """Expected sufficient statistics of every layer and correlations x yᵀ of every coupling under the model."""
     log_z = log_partition(machine)
-    layers: list[dict[str, Tensor]] = [{} for _ in machine.units]
-    links = [torch.zeros_like(coupling.weight) for coupling in machine.links]
+    layers: list[dict[str, Tensor]] = [{} for _ in machine.layers]
+    links = [torch.zeros_like(coupling.weight) for coupling in machine.couplings]
     for state, log_p in chunks(machine):
         p = (log_p - log_z).exp().to(machine.dtype)
         means: list[Tensor] = []
-        for k, unit in enumerate(machine.units):
+        for k, unit in enumerate(machine.layers):
             x = state[k]
             if x is None:
                 field = machine.field(k, state)
@@ -90,7 +90,7 @@ def moments(machine: BoltzmannMachine) -> tuple[list[dict[str, Tensor]], list[Te
             means.append(x)
             for name, value in values.items():
                 layers[k][name] = layers[k].get(name, 0.0) + torch.tensordot(p, value, 1)
-        for k, coupling in enumerate(machine.links):
+        for k, coupling in enumerate(machine.couplings):
             lower = means[k] * p.view(-1, *(1 for _ in coupling.lower))
             links[k] += coupling.correlate(lower, means[k + 1])
     return layers, links
@@ -100,7 +100,7 @@ def moments(machine: BoltzmannMachine) -> tuple[list[dict[str, Tensor]], list[Te
 def distribution(machine: BoltzmannMachine) -> tuple[Tensor, Tensor]:
     """Every visible state and its exact log-probability: (states, *shape) and (states,) in float64."""
     cheaper_parity(machine, 0)
-    if len(machine.units) > 2:
+    if len(machine.layers) > 2:
         raise NotEnumerable("the visible distribution by enumeration expects a machine of two layers")
     double = copy.deepcopy(machine).double()
     parts = list(chunks(double, 0))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def autocorrelation(series: Tensor, lags: int | None = None) -> Tensor:
-    """The normalised autocorrelation of ``series`` (steps, chains), averaged over the chains: (lags + 1,).
+    """The normalized autocorrelation of ``series`` (steps, chains), averaged over the chains: (lags + 1,).
 
     The mean is taken over all chains and steps, so that chains that stay apart count as correlated.
     """

@@ -32,12 +32,12 @@ class RBM(BoltzmannMachine):
     @property
     def hidden(self) -> Unit:
         """The upper layer."""
-        return self.units[1]
+        return self.layers[1]
 
     @property
     def coupling(self) -> Coupling:
         """The coupling of the two layers."""
-        return self.links[0]
+        return self.couplings[0]
 
     def free_energy(self, v: ArrayLike) -> Tensor:
         """F(v) = U(v) - Σ_j ln Z_j((Wᵀv)_j), so that p(v) = e^{-F(v)}/Z: (batch, *visible) -> (batch,)."""
@@ -79,5 +79,5 @@ class RBM(BoltzmannMachine):
 
     def distribution(self) -> tuple[Tensor, Tensor]:
         """Every visible state (states, *visible) and its exact log-probability (states,), for small machines."""
-        self.check_normalisable()
+        self.check_normalizable()
         return enumeration.distribution(self)

@@ -2,9 +2,9 @@
 
 from .adaptive import adatap
 from .chain import naive, tap
+from .evaluation import free_energy
 from .messages import bp
 from .solutions import Solutions
-from .stability import Stability, stability
-from .value import free_energy
+from .spectral_radius import Stability, stability
 
 __all__ = ["Solutions", "Stability", "adatap", "bp", "free_energy", "naive", "stability", "tap"]

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..errors import InvalidOption, NotNormalisable
+from ..errors import InvalidOption, NotNormalizable
 from ..machines import BoltzmannMachine
 from ..units.base import per_row
 from .chain import solve, undefined_rows
@@ -58,7 +58,7 @@ def adatap(
     rule = Rule(damping, tolerance, max_iterations, steps)
     double = copy.deepcopy(machine).double()
     check(double, True, False)
-    if not all(Layer(unit).diagonal for unit in double.units):
+    if not all(Layer(unit).diagonal for unit in double.layers):
         raise InvalidOption("adatap expects scalar units, found softmax units: use tap, which takes their covariance")
     begin = starts if isinstance(starts, Solutions) else _first_fields(double, starts, seed, generator)
     sides = Sides(double)
@@ -67,9 +67,9 @@ def adatap(
     for start in range(0, len(begin), rows):
         some = begin.select(slice(start, start + rows))
         outcome = iterate(_Scheme(double, sides, some, rule.damping), rule)
-        depth = len(double.units)
+        depth = len(double.layers)
         a, c, B, A = (outcome.state[k * depth : (k + 1) * depth] for k in range(4))
-        for unit, field, quadratic in zip(double.units, B, A, strict=True):  # the last step has renewed them
+        for unit, field, quadratic in zip(double.layers, B, A, strict=True):  # the last step has renewed them
             lost = undefined_rows(unit, field, quadratic)
             field[lost], quadratic[lost] = 0.0, 0.0
             outcome.failed |= lost
@@ -96,12 +96,12 @@ def free_energy(
     B: Sequence[Tensor],
     A: Sequence[Tensor],
 ) -> Tensor:
-    """-ln Z at a state: (rows,), differentiable in the parameters; NaN where the Gaussian is not normalisable."""
+    """-ln Z at a state: (rows,), differentiable in the parameters; NaN where the Gaussian is not normalizable."""
     value = torch.zeros(len(a[0]), dtype=a[0].dtype, device=a[0].device)
-    for k, unit in enumerate(machine.units):
+    for k, unit in enumerate(machine.layers):
         value = value + per_row(unit.log_partition(B[k], A[k]))
         value = value + per_row(a[k] * (A[k] * a[k] / 2 - B[k])) - per_row(_variance(c[k]).log()) / 2
-    for k, coupling in enumerate(machine.links):
+    for k, coupling in enumerate(machine.couplings):
         value = value + per_row((a[k].flatten(1) @ coupling.matrix().to(a[k])) * a[k + 1].flatten(1))
     sides = Sides(machine)
     precision = [sides.gather([1 / _variance(x) - y for x, y in zip(c, A, strict=True)], side) for side in (0, 1)]
@@ -119,19 +119,19 @@ class Sides:
     """
 
     def __init__(self, machine: BoltzmannMachine) -> None:
-        sizes = [unit.size for unit in machine.units]
+        sizes = [unit.size for unit in machine.layers]
         parity = 0 if sum(sizes[0::2]) >= sum(sizes[1::2]) else 1
         self.members = [range(parity, len(sizes), 2), range(1 - parity, len(sizes), 2)]
         self.sizes = sizes
-        zero = machine.links[0].weight.new_zeros((), dtype=torch.float64)
+        zero = machine.couplings[0].weight.new_zeros((), dtype=torch.float64)
         blocks = []
         for large in self.members[0]:
             row = []
             for small in self.members[1]:
                 if small == large + 1:
-                    row.append(machine.links[large].matrix().double())
+                    row.append(machine.couplings[large].matrix().double())
                 elif small == large - 1:
-                    row.append(machine.links[small].matrix().double().T)
+                    row.append(machine.couplings[small].matrix().double().T)
                 else:
                     row.append(zero.expand(sizes[large], sizes[small]))
             blocks.append(torch.cat(row, 1))
@@ -174,9 +174,9 @@ class _Scheme:
     """One iteration: the units in (B1, A1), the Gaussian in (B2, A2), and back, damped."""
 
     def __init__(self, machine: BoltzmannMachine, sides: Sides, start: Solutions, damping: float) -> None:
-        self.units, self.sides, self.damping = machine.units, sides, damping
+        self.units, self.sides, self.damping = machine.layers, sides, damping
         self.B, self.A = ([x.clone() for x in part] for part in (start.B, start.A))
-        self.a, self.c = ([x.clone() for x in part] for part in (start.magnetisations, start.variances))
+        self.a, self.c = ([x.clone() for x in part] for part in (start.magnetizations, start.variances))
         self.lost = torch.zeros(len(start), dtype=torch.bool, device=self.a[0].device)
 
     def state(self) -> list[Tensor]:
@@ -194,7 +194,7 @@ class _Scheme:
             mean, variance = torch.empty_like(like[k]), torch.empty_like(like[k])
             try:
                 unit.mean_and_variance_(self.B[k], self.A[k], mean, variance)
-            except NotNormalisable:
+            except NotNormalizable:
                 lost = undefined_rows(unit, self.B[k], self.A[k])
                 self.lost |= lost
                 self.B[k][lost], self.A[k][lost] = 0.0, 0.0
@@ -225,12 +225,12 @@ class _Scheme:
 
 def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
     """The iteration at solutions, differentiable: its state is B1 and A1 of every layer, which are updated at once."""
-    depth, sides = len(machine.units), Sides(machine)
+    depth, sides = len(machine.layers), Sides(machine)
 
     def new(x: list[Tensor]) -> dict[int, Tensor]:
         B, A = x[:depth], x[depth:]
-        a = [unit.mean(b, q) for unit, b, q in zip(machine.units, B, A, strict=True)]
-        c = [_variance(unit.variance(b, q)) for unit, b, q in zip(machine.units, B, A, strict=True)]
+        a = [unit.mean(b, q) for unit, b, q in zip(machine.layers, B, A, strict=True)]
+        c = [_variance(unit.variance(b, q)) for unit, b, q in zip(machine.layers, B, A, strict=True)]
         A2 = [1 / variance - q for variance, q in zip(c, A, strict=True)]
         B2 = [mean / variance - b for mean, variance, b in zip(a, c, B, strict=True)]
         large, small, b, d = (sides.gather(y, side) for y in (A2, B2) for side in (0, 1))

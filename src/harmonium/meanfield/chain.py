@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..errors import NotNormalisable
+from ..errors import NotNormalizable
 from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import per_row
@@ -30,7 +30,7 @@ def naive(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Solutions:
-    """Naive mean field: every unit in the mean field of its neighbours. -F is a lower bound of ln Z.
+    """Naive mean field: every unit in the mean field of its neighbors. -F is a lower bound of ln Z.
 
     The arguments are those of :func:`tap`. The error of ln Z is of second order in the weights.
 
@@ -64,7 +64,7 @@ def tap(
         clamped: visible states (n, *visible) that are held fixed; ``free_energy`` is then F(v), of which the hidden
             layers are summed out (exactly in an RBM).
         damping: the share of the old value that each update keeps.
-        tolerance: a start has converged when an undamped update would change its magnetisations by no more, as a mean
+        tolerance: a start has converged when an undamped update would change its magnetizations by no more, as a mean
             square over all units, and its standard deviations likewise. It has the same meaning for every damping.
         max_iterations: after as many, a start has not converged and its free energy is NaN.
         steps: do exactly as many iterations instead, and give free energies whether converged or not.
@@ -77,7 +77,7 @@ def tap(
     >>> found = tap(rbm, starts=torch.ones(4, 3))
     >>> found.free_energy
     tensor([-3.4657, -3.4657, -3.4657, -3.4657])
-    >>> bool(found.converged.all()), found.magnetisations[1].shape
+    >>> bool(found.converged.all()), found.magnetizations[1].shape
     (True, torch.Size([4, 2]))
     """
     rule = Rule(damping, tolerance, max_iterations, steps)
@@ -135,7 +135,7 @@ def free_energy(
     """-ln Z of eq. (35) at a state: (rows,). It is stationary in all of a, c, B and A at a fixed point, so that its
     derivative with respect to the parameters, at the state held fixed, is the whole one: eqs. (39)-(41)."""
     value = torch.zeros(len(a[0]), dtype=a[0].dtype, device=a[0].device)
-    layers = [Layer(unit) for unit in machine.units]
+    layers = [Layer(unit) for unit in machine.layers]
     for k, layer in enumerate(layers):
         if clamped and k == 0:
             value = value + per_row(layer.unit.log_weight(a[0]))
@@ -147,7 +147,7 @@ def free_energy(
         else:
             value = value + per_row(layer.unit.log_partition(B[k]))
         value = value - per_row(B[k] * a[k])
-    for k, coupling in enumerate(machine.links):
+    for k, coupling in enumerate(machine.couplings):
         part = link(coupling, layers[k], layers[k + 1], second_order)
         value = value + part.energy([a[k], a[k + 1]], [c[k], c[k + 1]] if second_order else None)
     return -value
@@ -171,7 +171,7 @@ class Chain:
         self.layers = list(layers)
         self.units = [layer.unit for layer in layers]
         self.links = [
-            link(coupling, layers[k], layers[k + 1], second_order) for k, coupling in enumerate(machine.links)
+            link(coupling, layers[k], layers[k + 1], second_order) for k, coupling in enumerate(machine.couplings)
         ]
         self.a, self.c = list(a), list(c)
         self.B, self.A = ([torch.zeros_like(x) for x in a] for _ in range(2))
@@ -207,7 +207,7 @@ class Chain:
         self.units[0] = self.units[0].bind(self.a[0])
 
     def step(self, measure: bool = True) -> Tensor | None:
-        """One sweep over the layers; the mean squared residual of the magnetisations of each row: (rows,).
+        """One sweep over the layers; the mean squared residual of the magnetizations of each row: (rows,).
 
         That of a layer is f(x) - x in the fields it gets in the sweep, before damping.
         """
@@ -248,19 +248,19 @@ class Chain:
         return total / self._size
 
     def _fields(self, k: int) -> None:
-        """B and A of a layer from its neighbours: eqs. (33)-(34)."""
+        """B and A of a layer from its neighbors: eqs. (33)-(34)."""
         B, A, own = self.B[k], self.A[k], self.a[k]
         extra_B, extra_A = self._scratch[k]
         reactions: list[Tensor | None] = []
         first = True
-        for neighbour, upward in ((k - 1, True), (k + 1, False)):
-            if not 0 <= neighbour < len(self.a):
+        for neighbor, upward in ((k - 1, True), (k + 1, False)):
+            if not 0 <= neighbor < len(self.a):
                 continue
-            part = self.links[min(k, neighbour)]
+            part = self.links[min(k, neighbor)]
             field, quadratic = (B, A) if first else (extra_B, extra_A)
-            part.field_(upward, self.a[neighbour], field)
+            part.field_(upward, self.a[neighbor], field)
             if self.second_order:
-                reactions.append(part.react_(upward, own, self.a[neighbour], self.c[neighbour], quadratic))
+                reactions.append(part.react_(upward, own, self.a[neighbor], self.c[neighbor], quadratic))
             if not first:
                 B += extra_B
                 if self.second_order:
@@ -283,7 +283,7 @@ class Chain:
         B, A = self.layers[k].seen(self.B[k], self.A[k])
         try:
             unit.mean_and_variance_(B, A, mean, variance)
-        except NotNormalisable:
+        except NotNormalizable:
             lost = undefined_rows(unit, B, A)
             self.lost |= lost
             B[lost] = 0.0
@@ -296,12 +296,12 @@ class Chain:
 def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
     """The iteration at solutions, differentiable: its state is a of the free layers, and with TAP their c."""
     s, second_order, free = solutions, solutions.method == "tap", int(solutions.clamped)
-    depth = len(s.magnetisations)
-    layers = [Layer(unit) for unit in machine.units]
-    links = [link(coupling, layers[k], layers[k + 1], second_order) for k, coupling in enumerate(machine.links)]
+    depth = len(s.magnetizations)
+    layers = [Layer(unit) for unit in machine.layers]
+    links = [link(coupling, layers[k], layers[k + 1], second_order) for k, coupling in enumerate(machine.couplings)]
 
     def image(k: int, a: list[Tensor], c: list[Tensor]) -> tuple[Tensor, Tensor | None]:
-        """f_a and f_c of layer k in the fields of its neighbours."""
+        """f_a and f_c of layer k in the fields of its neighbors."""
         near = [(m, m < k, links[min(k, m)]) for m in (k - 1, k + 1) if 0 <= m < depth]
         B = torch.stack([part.field(upward, a[m]) for m, upward, part in near]).sum(0)
         if not second_order:
@@ -314,7 +314,7 @@ def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
 
     def update(parity: int) -> Update:
         def new(x: list[Tensor]) -> dict[int, Tensor]:
-            a = [*s.magnetisations[:free], *x[: depth - free]]
+            a = [*s.magnetizations[:free], *x[: depth - free]]
             c = [*s.variances[:free], *x[depth - free :]]
             found: dict[int, Tensor] = {}
             for k in range(parity, depth, 2):
@@ -327,7 +327,7 @@ def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
 
         return new
 
-    state = [*s.magnetisations[free:], *(s.variances[free:] if second_order else [])]
+    state = [*s.magnetizations[free:], *(s.variances[free:] if second_order else [])]
     return Map(state, [update(0), update(1)])
 
 
@@ -337,11 +337,11 @@ def undefined_rows(unit: Unit, B: Tensor, A: Tensor | None) -> Tensor:
     try:
         unit.mean(B, A)
         return lost
-    except NotNormalisable:
+    except NotNormalizable:
         pass
     for row in range(len(B)):
         try:
             unit.mean(B[row : row + 1], None if A is None else A[row : row + 1])
-        except NotNormalisable:
+        except NotNormalizable:
             lost[row] = True
     return lost

@@ -20,7 +20,7 @@ class Rule:
     ``max_iterations`` are done; with ``steps``, exactly that many.
 
     The residual is that of the undamped update, f(x_old) - x_old, as a mean square over all units: of the
-    magnetisations and of the standard deviations, each of which must meet the tolerance. The change of x is
+    magnetizations and of the standard deviations, each of which must meet the tolerance. The change of x is
     1 - damping times as large: with a damping close to 1 it is small at any point.
     """
 
@@ -52,7 +52,7 @@ class Scheme(Protocol):
         ...
 
     def step(self, measure: bool = True) -> Tensor | None:
-        """One iteration; the mean squared residual of each row's magnetisations, not finite where the row is lost."""
+        """One iteration; the mean squared residual of each row's magnetizations, not finite where the row is lost."""
         ...
 
     def spread(self) -> Tensor:

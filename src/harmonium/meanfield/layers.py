@@ -1,6 +1,6 @@
 """What mean field has to know of a layer and of a coupling: how the components of a unit vary together.
 
-A scalar unit i in the field of its neighbours has the quadratic term A_i = -Σ_j W_ij² c_j, eq. (33), and the reaction
+A scalar unit i in the field of its neighbors has the quadratic term A_i = -Σ_j W_ij² c_j, eq. (33), and the reaction
 A_i a_i in its field, eq. (34). The components of a softmax unit are correlated: there c becomes the covariance matrix
 C_j of site j, A_i the matrix -Σ_j W_ij C_j W_ijᵀ and the reaction A_i a_i a product with it. Since xᵀAx = Σ_k A_kk x_k
 for a one-hot x, the unit itself still sees nothing but the diagonal. A multinomial unit is D such vectors, each with

@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
-from ..errors import InvalidOption, NotEnumerable, NotNormalisable, unknown
+from ..errors import InvalidOption, NotEnumerable, NotNormalizable, unknown
 from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import per_row
@@ -93,7 +93,7 @@ def bp(
 def free_energy(machine: BoltzmannMachine, solutions: Solutions) -> Tensor:
     """-ln Z at given messages: (rows,), differentiable in the parameters."""
     graph: _Graph = _Relaxed(machine) if solutions.method == _Relaxed.method else _Exact(machine)
-    lost = torch.isnan(solutions.magnetisations[0]).flatten(1).any(1)
+    lost = torch.isnan(solutions.magnetizations[0]).flatten(1).any(1)
     return torch.where(lost, torch.nan, graph.free_energy(solutions.messages))
 
 
@@ -166,7 +166,7 @@ class _Scheme:
         self.lost = self.lost[rows]
 
     def step(self, measure: bool = True) -> Tensor | None:
-        """One sweep; the mean squared residual of the means of all messages, which are magnetisations of cavities."""
+        """One sweep; the mean squared residual of the means of all messages, which are magnetizations of cavities."""
         totals = torch.zeros(2, len(self.lost), dtype=self.messages[0].dtype, device=self.lost.device)
         counts = [0, 0]
         for parity in (0, 1):
@@ -197,8 +197,8 @@ class _Relaxed:
     method = "bp"
 
     def __init__(self, machine: BoltzmannMachine) -> None:
-        self.units = machine.units
-        self.weights = [coupling.matrix() for coupling in machine.links]
+        self.units = machine.layers
+        self.weights = [coupling.matrix() for coupling in machine.couplings]
         self.depth = len(self.units)
         self.width = 4 * sum(weight.numel() for weight in self.weights)
 
@@ -211,8 +211,8 @@ class _Relaxed:
         return found
 
     def _incoming(self, layer: int, messages: list[Tensor]) -> list[tuple[int, Tensor, Tensor]]:
-        """For each neighbour: the number of our messages to it, and W a and -W² c of its messages to us:
-        (rows, neighbour's units, *our shape)."""
+        """For each neighbor: the number of our messages to it, and W a and -W² c of its messages to us:
+        (rows, neighbor's units, *our shape)."""
         found = []
         shape = self.units[layer].shape
         if layer > 0:
@@ -241,7 +241,7 @@ class _Relaxed:
             mean, variance = torch.empty_like(B), torch.empty_like(B)
             try:
                 unit.mean_and_variance_(B, A, mean, variance)
-            except NotNormalisable:
+            except NotNormalizable:
                 undefined = undefined_rows(unit, B, A)
                 lost |= undefined
                 B[undefined], A[undefined] = 0.0, 0.0
@@ -324,7 +324,7 @@ def _or_nan(unit: Unit, B: Tensor, A: Tensor) -> Tensor:
     """The mean, NaN in the rows where it does not exist."""
     try:
         return unit.mean(B, A)
-    except NotNormalisable:
+    except NotNormalizable:
         lost = undefined_rows(unit, B, A).view(-1, *(1 for _ in unit.shape))
         return torch.where(lost, torch.nan, unit.mean(torch.where(lost, 0.0, B), torch.where(lost, 0.0, A)))
 
@@ -336,12 +336,12 @@ class _Exact:
     method = "bp-exact"
 
     def __init__(self, machine: BoltzmannMachine) -> None:
-        self._machine, self.units = machine, machine.units
+        self._machine, self.units = machine, machine.layers
         self.depth = len(self.units)
         self.values = [_values(unit) for unit in self.units]
         self.own = [_log_weights(unit, values) for unit, values in zip(self.units, self.values, strict=True)]
         self.bonds = []
-        for k, coupling in enumerate(machine.links):
+        for k, coupling in enumerate(machine.couplings):
             lower, upper = self.units[k : k + 2]
             x, y = (values.reshape(len(values), -1) for values in self.values[k : k + 2])
             weight = coupling.matrix().reshape(lower.sites, x.shape[1], upper.sites, y.shape[1])
@@ -349,7 +349,7 @@ class _Exact:
         self.width = sum(bond.shape[0] * bond.shape[1] * (bond.shape[2] + bond.shape[3]) for bond in self.bonds)
 
     def begin(self, a: list[Tensor], c: list[Tensor]) -> list[Tensor]:
-        """Every unit in the mean field of its neighbours."""
+        """Every unit in the mean field of its neighbors."""
         found = []
         for k, bond in enumerate(self.bonds):
             for layer, along in ((k, 2), (k + 1, 1)):
@@ -360,7 +360,7 @@ class _Exact:
         return found
 
     def _incoming(self, layer: int, messages: list[Tensor]) -> list[tuple[int, int, Tensor]]:
-        """For each neighbour: the number of our message to it, the dimension that counts its units, and the logarithm
+        """For each neighbor: the number of our message to it, the dimension that counts its units, and the logarithm
         of what its messages say to each of our values, (rows, lower, upper, our values)."""
         found = []
         if layer > 0:
@@ -374,7 +374,7 @@ class _Exact:
         return found
 
     def _totals(self, layer: int, messages: list[Tensor]) -> tuple[Tensor, list[tuple[int, int, Tensor]]]:
-        """The unnormalised log-belief of every value, (rows, units, values), and what it is a sum of."""
+        """The unnormalized log-belief of every value, (rows, units, values), and what it is a sum of."""
         incoming = self._incoming(layer, messages)
         return self.own[layer] + sum(heard.sum(along) for _, along, heard in incoming), incoming
 

@@ -15,16 +15,16 @@ class Solutions:
     """One solution for each start. Lists have an entry for each layer, tensors a row for each start.
 
     ``converged`` says that a solution is a fixed point to within the tolerance, whatever the damping; whether the
-    fixed point is stable is a question for :func:`harmonium.meanfield.stability`.
+    fixed point is stable is a question for :func:`harmonium.meanfield.spectral_radius`.
 
     ``free_energy`` is -ln Z as the method estimates it. It is NaN where no fixed point was found: where the iteration
     was not over after its last step, or where a unit got a quadratic term with which its weight has no finite integral.
     """
 
     method: str
-    magnetisations: list[Tensor]
+    magnetizations: list[Tensor]
     variances: list[Tensor]
-    #: the field on every unit from its neighbours, its own bias apart
+    #: the field on every unit from its neighbors, its own bias apart
     B: list[Tensor]
     #: the quadratic term of every unit
     A: list[Tensor]
@@ -56,11 +56,11 @@ class Solutions:
     def unique(self, tolerance: float = 5e-2) -> Solutions:
         """The distinct ones among the converged solutions.
 
-        Two are the same where no visible magnetisation differs by more than ``tolerance``. Of each group the one that
+        Two are the same where no visible magnetization differs by more than ``tolerance``. Of each group the one that
         comes first is kept.
         """
         rows = torch.nonzero(self.converged).flatten()
-        points = self.magnetisations[0][rows].flatten(1)
+        points = self.magnetizations[0][rows].flatten(1)
         kept = []
         left = torch.arange(len(rows), device=rows.device)
         while len(left):
@@ -81,5 +81,5 @@ class Solutions:
         return replace(first, **joined)
 
 
-_LISTS = ("magnetisations", "variances", "B", "A", "messages")
+_LISTS = ("magnetizations", "variances", "B", "A", "messages")
 _TENSORS = ("free_energy", "iterations", "converged")

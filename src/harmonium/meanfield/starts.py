@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..errors import InvalidData, InvalidOption, NotNormalisable
+from ..errors import InvalidData, InvalidOption, NotNormalizable
 from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import leaves
@@ -29,7 +29,7 @@ def prepare(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> tuple[BoltzmannMachine, list[Layer], State]:
-    """The machine (bound to its starts), its layers, and the magnetisations and variances to begin with.
+    """The machine (bound to its starts), its layers, and the magnetizations and variances to begin with.
 
     ``starts``: nothing, for the units as if uncoupled; a number of draws of the uncoupled visible layer; visible states
     (n, *visible), which begin with no variance, eqs. (36)-(37); or solutions, which go on. ``clamped``: visible states
@@ -38,10 +38,10 @@ def prepare(
     visible = _visible(machine, starts, clamped, seed, generator)
     if visible is not None:
         machine = machine.bind(visible)
-    layers = [Layer(unit) for unit in machine.units]
+    layers = [Layer(unit) for unit in machine.layers]
     check(machine, quadratic, clamped is not None)
     if isinstance(starts, Solutions):
-        a, c = ([x.clone() for x in part] for part in (starts.magnetisations, starts.variances))
+        a, c = ([x.clone() for x in part] for part in (starts.magnetizations, starts.variances))
         if visible is not None and clamped is not None:
             a[0], c[0] = visible, torch.zeros_like(visible)
         return machine, layers, (a, c)
@@ -56,7 +56,7 @@ def prepare(
 def _visible(
     machine: BoltzmannMachine, starts: Starts, clamped: Any, seed: int | None, generator: Generator | None
 ) -> Tensor | None:
-    """The visible magnetisations to begin with, where they are given."""
+    """The visible magnetizations to begin with, where they are given."""
     if clamped is not None:
         if starts is not None and not isinstance(starts, Solutions):
             raise InvalidOption("clamped: the visible layer is given, so that there is nothing to start from")
@@ -65,7 +65,7 @@ def _visible(
     elif starts is None:
         return None
     elif isinstance(starts, Solutions):
-        return starts.magnetisations[0]
+        return starts.magnetizations[0]
     elif isinstance(starts, Integral):
         if starts < 1:
             raise InvalidOption(f"starts: expected at least 1, found {starts}")
@@ -81,7 +81,7 @@ def _visible(
 def upward(machine: BoltzmannMachine, a: Tensor, c: Tensor) -> State:
     """Each hidden layer at its mean given the layer below."""
     means, variances = [a.clone()], [c.expand(a.shape).clone()]
-    for unit, coupling in zip(machine.units[1:], machine.links, strict=True):
+    for unit, coupling in zip(machine.layers[1:], machine.couplings, strict=True):
         field = coupling.up(means[-1])
         means.append(unit.mean(field).clone())
         variances.append(unit.variance(field).clone())
@@ -115,14 +115,14 @@ def scattered(unit: Unit, x: Tensor, most: float, generator: Generator | None) -
 
 def check(machine: BoltzmannMachine, quadratic: bool, clamped: bool) -> None:
     """Refuse a machine without a finite partition function, and units for which the method is not defined."""
-    free = machine.units[1:] if clamped else machine.units
+    free = machine.layers[1:] if clamped else machine.layers
     if not clamped:
-        machine.check_normalisable()
+        machine.check_normalizable()
     if not quadratic:
         return
     for unit in free:
         if bool(unit.tail().factorial.any()):
-            raise NotNormalisable(
+            raise NotNormalizable(
                 f"{unit.name()}: this mean field gives a unit the weight e^(Bx - Ax²/2) with A < 0, which outgrows the "
                 "tail 1/x!, so that it is not defined for such units; expected naive mean field"
             )

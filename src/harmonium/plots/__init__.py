@@ -18,11 +18,10 @@ from .interactions import (
 )
 from .landscape import landscape_page, solution_counts, solution_depths, solution_map, solution_tree
 from .machine import receptive_fields, reconstructions, samples
-from .mosaic import diverging, mosaic, tiles
-from .quality import (
+from .sample_quality import (
     axis_histogram,
     correlation_scatter,
-    neighbour_accuracy,
+    neighbor_accuracy,
     principal_clouds,
     principal_overlay,
     quality,
@@ -38,6 +37,7 @@ from .spectrum import (
     spectrum_page,
 )
 from .thermodynamics import phase_diagram
+from .tiling import diverging, mosaic, tiles
 
 __all__ = [
     "METRICS",
@@ -62,7 +62,7 @@ __all__ = [
     "mode_page",
     "mode_pictures",
     "mosaic",
-    "neighbour_accuracy",
+    "neighbor_accuracy",
     "phase_diagram",
     "principal_clouds",
     "principal_overlay",

@@ -36,15 +36,15 @@ def hidden_activity(rbm: RBM, data: Any, *, ax: Axes | None = None) -> Figure:
 
 def weight_histogram(machine: BoltzmannMachine, *, bins: int = 81, ax: Axes | None = None) -> Figure:
     """How many weights there are of each size, on a logarithmic scale; couplings one over the other."""
-    weights = [style.as_array(coupling.weight).ravel() for coupling in machine.links]
+    weights = [style.as_array(coupling.weight).ravel() for coupling in machine.couplings]
     limit = max(float(np.abs(w).max()) for w in weights) or 1.0
     edges = np.linspace(-limit, limit, bins + 1)
     with style.look():
         ax = style.axes(ax, (5.0, 2.9))
-        for k, (weight, colour) in enumerate(zip(weights, (style.ACCENT, style.SECOND) * len(weights), strict=False)):
+        for k, (weight, color) in enumerate(zip(weights, (style.ACCENT, style.SECOND) * len(weights), strict=False)):
             label = f"coupling {k + 1}" if len(weights) > 1 else None
             ax.hist(
-                weight, edges.tolist(), color=colour, alpha=0.85 if len(weights) == 1 else 0.5, log=True, label=label
+                weight, edges.tolist(), color=color, alpha=0.85 if len(weights) == 1 else 0.5, log=True, label=label
             )
         ax.axvline(0, color=style.FAINT, linewidth=0.8)
         ax.set(xlabel="weight", ylabel="number of weights")

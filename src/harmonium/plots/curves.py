@@ -108,7 +108,7 @@ def drawn(history: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """The mean over ``window`` neighbours, fewer at the ends.
+    """The mean over ``window`` neighbors, fewer at the ends.
 
     >>> running_mean(np.array([0.0, 3.0, 6.0]), 3)
     array([1.5, 3. , 4.5])

@@ -11,10 +11,11 @@ from matplotlib.ticker import MaxNLocator
 
 from ..errors import InvalidData, InvalidOption
 from ..tasks import DenoisingCurves
-from . import mosaic, style
+from . import style
+from . import tiling as mosaic
 
 Picture = tuple[int, int, int]
-_COLOURS = (style.ACCENT, style.SECOND, "#4a9a5e", "#8a63b0", "#b8973b")
+_COLORS = (style.ACCENT, style.SECOND, "#4a9a5e", "#8a63b0", "#b8973b")
 _AXIS = {"p": "probability of a flip, $p$", "σ": "standard deviation of the noise, $σ$", "erased": "share erased"}
 
 
@@ -36,7 +37,7 @@ def denoising_curves(
     with style.look():
         ax = style.axes(ax, (5.4, 3.6))
         for k, (found, name) in enumerate(machines):
-            _band(ax, found, name, _COLOURS[k % len(_COLOURS)], "-")
+            _band(ax, found, name, _COLORS[k % len(_COLORS)], "-")
         for (found, name), dashes in zip(baselines, ("--", "-", ":"), strict=False):
             _band(ax, found, name, style.INK, dashes, width=1.1)
         ax.set(xlabel=_AXIS.get(first.symbol, first.symbol), ylabel=next(iter(first.scores.values()))[0].name)
@@ -74,14 +75,14 @@ def denoising_levels(
     return _lines(curves, lines, image, title, ax, labels)
 
 
-def _band(ax: Axes, curves: DenoisingCurves, name: str, colour: str, dashes: str, width: float = 1.8) -> None:
+def _band(ax: Axes, curves: DenoisingCurves, name: str, color: str, dashes: str, width: float = 1.8) -> None:
     scores = curves.scores[name]
     low, high = [score.low for score in scores], [score.high for score in scores]
-    ax.fill_between(curves.levels, low, high, color=colour, alpha=0.18, linewidth=0)
+    ax.fill_between(curves.levels, low, high, color=color, alpha=0.18, linewidth=0)
     ax.plot(
         curves.levels,
         [score.value for score in scores],
-        color=colour,
+        color=color,
         linestyle=dashes,
         linewidth=width,
         marker="o" if len(scores) < 4 else None,

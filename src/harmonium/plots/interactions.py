@@ -13,13 +13,13 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..analysis import Comparison, Strength, all_tuples, interactions
 from ..errors import InvalidData
+from ..interactions import Comparison, Strength, all_tuples, n_body
 from ..machines import RBM
 from . import style
 
 _MOST_POINTS = 20_000
-_COLOURS = (style.ACCENT, style.SECOND, "#4f8f4a", "#8a5aa8", style.INK)
+_COLORS = (style.ACCENT, style.SECOND, "#4f8f4a", "#8a5aa8", style.INK)
 _MARKERS = "osD^v"
 
 
@@ -33,16 +33,16 @@ def interaction_strength(
     with style.look():
         ax = style.axes(ax, (4.6, 3.2))
         for k, (name, found) in enumerate(named.items()):
-            colour, marker = _COLOURS[k % len(_COLOURS)], _MARKERS[k % len(_MARKERS)]
+            color, marker = _COLORS[k % len(_COLORS)], _MARKERS[k % len(_MARKERS)]
             orders = np.array([order for order, value in zip(found.orders, found.values, strict=True) if value > 0])
             values = [value for value in found.values if value > 0]
             label = name
             if len(orders) > 1:
                 decay = found.decay()
                 ends = np.array([orders.min(), orders.max()], dtype=float)
-                ax.plot(ends, [decay.at(end) for end in ends], color=colour, linewidth=1, alpha=0.6)
+                ax.plot(ends, [decay.at(end) for end in ends], color=color, linewidth=1, alpha=0.6)
                 label = f"{name}: ×{decay.factor:.2g} an order" if name else f"×{decay.factor:.2g} an order"
-            ax.plot(orders, values, marker, color=colour, markersize=6, label=label or None)
+            ax.plot(orders, values, marker, color=color, markersize=6, label=label or None)
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set(xlabel="order of the interaction", ylabel="root mean square")
@@ -94,7 +94,7 @@ def exact_against_small(
     """The small-parameter limit, eqs. (19) and (21), against the exact interactions; all of them unless given."""
     number = rbm.visible.sites
     chosen = all_tuples(number, order) if indices is None and order != 2 else indices
-    exact, small = (interactions(rbm, order, chosen, method=method, bias=False) for method in ("exact", "small"))
+    exact, small = (n_body(rbm, order, chosen, method=method, bias=False) for method in ("exact", "small"))
     return interaction_scatter(exact, small, labels=("exact", "small-parameter limit"), title=title, ax=ax)
 
 
@@ -110,7 +110,7 @@ def coupling_map(
     """The couplings of one pixel to all others, laid on the image (height, width); the pixel itself is ringed.
 
     ``couplings`` is a machine or a matrix (N, N), such as ``interactions(rbm, 2)``. Red pixels tend to be on together
-    with the chosen one, blue pixels off. Colours end at ``limit``, by default where 1 coupling in 200 is cut.
+    with the chosen one, blue pixels off. Colors end at ``limit``, by default where 1 coupling in 200 is cut.
     """
     height, width = image[-2:]
     row = _couplings(couplings, unit)
@@ -142,8 +142,8 @@ def interaction_network(
 ) -> Figure:
     """The ``count`` strongest couplings as lines between named variables on a circle: red binds, blue repels.
 
-    ``couplings`` is a machine or a matrix (N, N). The width of a line grows with the magnitude; the colour of a dot is
-    its field where ``fields`` (N,) are given. Neighbours on the circle are variables that are coupled alike.
+    ``couplings`` is a machine or a matrix (N, N). The width of a line grows with the magnitude; the color of a dot is
+    its field where ``fields`` (N,) are given. Neighbors on the circle are variables that are coupled alike.
     """
     matrix = _matrix(couplings)
     n = len(matrix)
@@ -156,13 +156,13 @@ def interaction_network(
     drawn = np.argsort(-np.abs(values), kind="stable")[:count]
     drawn = drawn[values[drawn] != 0]
     largest = float(np.abs(values).max()) or 1.0 if values.size else 1.0
-    colours = matplotlib.colormaps[style.DIVERGING]
+    colors = matplotlib.colormaps[style.DIVERGING]
     with style.look():
         ax = style.axes(ax, (5.0, 5.0))
         for k in drawn[::-1]:
             angles = np.array([place[first[k]], place[second[k]]])
             level = values[k] / largest
-            ax.plot(np.cos(angles), np.sin(angles), color=colours(0.5 + 0.42 * np.sign(level)),
+            ax.plot(np.cos(angles), np.sin(angles), color=colors(0.5 + 0.42 * np.sign(level)),
                     linewidth=0.4 + 3.6 * abs(level), alpha=0.25 + 0.6 * abs(level), solid_capstyle="round",
                     zorder=1)  # fmt: skip
         angles = np.array([place[k] for k in range(n)])
@@ -195,7 +195,7 @@ def _values(given: Any) -> np.ndarray:
 
 
 def _matrix(couplings: Any) -> np.ndarray:
-    matrix = style.as_array(interactions(couplings, 2) if isinstance(couplings, RBM) else couplings)
+    matrix = style.as_array(n_body(couplings, 2) if isinstance(couplings, RBM) else couplings)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InvalidData(f"couplings: expected a square matrix, found shape {matrix.shape}")
     return matrix

@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..analysis import Growth, Landscape
-from ..analysis.landscape import HEALTHY
 from ..errors import InvalidData
+from ..landscape import Growth, Landscape
+from ..landscape.solutions import HEALTHY
 from . import style
 
 
@@ -59,9 +59,9 @@ def landscape_page(growth: Growth) -> Figure:
     return figure
 
 
-def solution_map(growth: Growth, *, most: int = 6, neighbours: int = 5, figure: Figure | None = None) -> Figure:
+def solution_map(growth: Growth, *, most: int = 6, neighbors: int = 5, figure: Figure | None = None) -> Figure:
     """The solutions of up to ``most`` checkpoints in the plane that Isomap finds for the last; size is the basin's."""
-    places = growth.embedding(neighbours)
+    places = growth.embedding(neighbors)
     shown = np.unique(np.linspace(0, len(places) - 1, min(most, len(places))).round().astype(int))
     with style.look():
         columns = min(3, len(shown))

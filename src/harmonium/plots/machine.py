@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from ..errors import InvalidData
 from ..machines import RBM, BoltzmannMachine
 from ..units import Unit
-from . import mosaic, style
+from . import style
+from . import tiling as mosaic
 
 Picture = tuple[int, int, int] | None
 _MOST_ROWS = 60
@@ -132,7 +133,7 @@ def paired(above: np.ndarray, below: np.ndarray, columns: int) -> np.ndarray:
 
 
 def ordered_weights(rbm: RBM, count: int) -> tuple[np.ndarray, float]:
-    """Incoming weights of the ``count`` hidden units of largest norm, (count, visible), and the limit of the colours.
+    """Incoming weights of the ``count`` hidden units of largest norm, (count, visible), and the limit of the colors.
 
     The limit is where 1 weight in 500 is cut, so that a single large weight does not pale all others.
     """

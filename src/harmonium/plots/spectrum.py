@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..analysis import DataModes, MarchenkoPastur, SpectralHistory, Spectrum
 from ..errors import InvalidOption
+from ..spectra import DataModes, MarchenkoPastur, SpectralHistory, Spectrum
 from . import style
-from .mosaic import diverging, show
+from .tiling import diverging, show
 
 Picture = tuple[int, int, int]
 _MOST_LINES = 8
@@ -47,12 +47,12 @@ def singular_values(history: SpectralHistory, *, data: DataModes | None = None, 
     The data's are the standard deviations along their principal axes, shifted to the height of the last first mode.
     """
     shown = np.unique(np.linspace(0, len(history.epochs) - 1, _MOST_LINES).round().astype(int))
-    colours = matplotlib.colormaps["viridis"](np.linspace(0.9, 0.1, len(shown)))
+    colors = matplotlib.colormaps["viridis"](np.linspace(0.9, 0.1, len(shown)))
     with style.look():
         ax = style.axes(ax, (4.6, 3.4))
-        for colour, k in zip(colours, shown, strict=True):
+        for color, k in zip(colors, shown, strict=True):
             line = style.as_array(history.spectra[k].values)
-            ax.plot(np.arange(1, len(line) + 1), line, color=colour, label=f"epoch {history.epochs[k]:g}")
+            ax.plot(np.arange(1, len(line) + 1), line, color=color, label=f"epoch {history.epochs[k]:g}")
         if data is not None:
             spread = np.sqrt(style.as_array(data.variances)[: len(history.spectra[-1])])
             ax.plot(
@@ -83,11 +83,11 @@ def mode_evolution(history: SpectralHistory, *, modes: Sequence[int] = (), ax: A
     if not all(1 <= mode <= most for mode in chosen):
         raise InvalidOption(f"modes: expected 1 to {most}, found {chosen}")
     values = style.as_array(history.values)
-    colours = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.9, len(chosen)))
+    colors = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.9, len(chosen)))
     with style.look():
         ax = style.axes(ax, (4.6, 2.8))
-        for colour, mode in zip(colours, chosen, strict=True):
-            ax.plot(history.epochs, values[:, mode - 1], color=colour, marker="o", markersize=2.5, label=f"mode {mode}")
+        for color, mode in zip(colors, chosen, strict=True):
+            ax.plot(history.epochs, values[:, mode - 1], color=color, marker="o", markersize=2.5, label=f"mode {mode}")
         if history.epochs[-1] > 20:
             ax.set_xscale("symlog", linthresh=1)
             ax.xaxis.set_major_formatter("{x:g}")

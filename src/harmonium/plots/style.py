@@ -1,4 +1,4 @@
-"""The look of all pictures: few lines, quiet colours, readable at the width of a page."""
+"""The look of all pictures: few lines, quiet colors, readable at the width of a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-INK = "#3b4048"  # text and axes; a page may put its own colour in the place of it
+INK = "#3b4048"  # text and axes; a page may put its own color in the place of it
 FAINT = "#a3a8b0"
 ACCENT = "#2f7ab8"
 SECOND = "#d9722e"
@@ -68,9 +68,9 @@ def as_array(values: Any) -> np.ndarray:
     return np.asarray(values, dtype=np.float64)
 
 
-def heat_map(ax: Axes, values: np.ndarray, limits: tuple[float, float], label: str, colours: str) -> None:
-    """A matrix as colours, with a bar that says what they mean."""
-    shown = ax.imshow(values, aspect="auto", interpolation="nearest", cmap=colours, vmin=limits[0], vmax=limits[1])
+def heat_map(ax: Axes, values: np.ndarray, limits: tuple[float, float], label: str, colors: str) -> None:
+    """A matrix as colors, with a bar that says what they mean."""
+    shown = ax.imshow(values, aspect="auto", interpolation="nearest", cmap=colors, vmin=limits[0], vmax=limits[1])
     for spine in ax.spines.values():
         spine.set_visible(False)
     bar = figure_of(ax).colorbar(shown, ax=ax, shrink=0.85, pad=0.02, aspect=25)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from ..analysis.phases import PhaseDiagram
+from ..replicas.phases import PhaseDiagram
 from . import style
 
 PHASES = {"paramagnetic": "#f3f1ec", "ferromagnetic": "#a9cbe4", "mixed": "#e9c7a8", "spin glass": "#d98f6a"}
@@ -23,8 +23,8 @@ def phase_diagram(diagram: PhaseDiagram, *, ax: Axes | None = None) -> Figure:
     across, up = style.as_array(diagram.couplings), style.as_array(diagram.temperatures)
     with style.look():
         ax = style.axes(ax, (4.6, 3.8))
-        colours = ListedColormap(list(PHASES.values()))
-        ax.pcolormesh(across, up, number, cmap=colours, vmin=-0.5, vmax=len(names) - 0.5, shading="nearest")
+        colors = ListedColormap(list(PHASES.values()))
+        ax.pcolormesh(across, up, number, cmap=colors, vmin=-0.5, vmax=len(names) - 0.5, shading="nearest")
         limits = ax.get_xlim(), ax.get_ylim()
         most = max(across[-1], up[-1]) + 1
         ax.plot([1, most], [1, most], color=style.INK, linewidth=0.9)

@@ -1,4 +1,4 @@
-"""One self-contained HTML page for a run: what was trained, how it went, and what the machine has learnt."""
+"""One self-contained HTML page for a run: what was trained, how it went, and what the machine has learned."""
 
 from .evaluation import Row, Subject, evaluate
 from .page import some_rows, write

@@ -1,4 +1,4 @@
-"""How good a machine is: a table with a row for each measure, on rows it has learnt from and rows it has not."""
+"""How good a machine is: a table with a row for each measure, on rows it has learned from and rows it has not."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def exact(subject: Subject) -> list[Row]:
     """⟨ln p(v)⟩ with ln Z by enumeration."""
     name, unit = "log-likelihood, exact", "nats per row"
     try:
-        subject.machine.check_normalisable()
+        subject.machine.check_normalizable()
         _, states = enumeration.cheaper_parity(subject.machine)
         if states > subject.most_states:
             raise NotEnumerable(f"not enumerated here: {states} states on the smaller side")

@@ -1,4 +1,4 @@
-"""Pictures as parts of a page: charts as inline SVG in the page's own colours, tiles as PNG."""
+"""Pictures as parts of a page: charts as inline SVG in the page's own colors, tiles as PNG."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ..noise import Purpose
 from ..plots import style
 from ..plots.curves import drawn
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
-from ..recipe import reopen, rows
+from ..runs import reopen, rows
 from ..training import Run
 from ..training.batches import Source
 from ..training.state import stream
@@ -99,7 +99,7 @@ def _page(subject: _Subject) -> str:
             f"<header><h1>{escape(title)}</h1><p>{_lead(subject)}</p>{html.cards(_cards(subject))}</header>",
             "<main>",
             html.section("What it draws", "samples", _samples(subject)),
-            html.section("What it has learnt", "learnt", _learnt(subject)),
+            html.section("What it has learned", "learned", _learned(subject)),
             html.section("How training went", "training", _curves(subject)),
             html.section("How it uses its units", "activity", _activity(subject)),
             html.section("How good it is", "evaluation", _evaluation(subject)),
@@ -125,7 +125,7 @@ def _title(subject: _Subject) -> str:
 
 
 def _layers(machine: RBM) -> str:
-    return " – ".join(f"{'×'.join(map(str, unit.shape))} {unit.name()}" for unit in machine.units)
+    return " – ".join(f"{'×'.join(map(str, unit.shape))} {unit.name()}" for unit in machine.layers)
 
 
 def _lead(subject: _Subject) -> str:
@@ -207,7 +207,7 @@ def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str
     return html.figure(figures.svg(figure, name, alt), title, shows, good, bad)
 
 
-def _learnt(subject: _Subject) -> list[str]:
+def _learned(subject: _Subject) -> list[str]:
     parts = [_receptive_fields(subject), _reconstructions(subject)]
     return parts if subject.image is not None else ['<div class="grid">', *parts, "</div>"]
 
@@ -215,15 +215,15 @@ def _learnt(subject: _Subject) -> list[str]:
 def _receptive_fields(subject: _Subject) -> str:
     machine, image = subject.machine, subject.image
     count = min(_FIELDS, machine.hidden.size)
-    colours = "Red adds to its input, blue takes from it."
-    shows = f"The weights of each hidden unit, the strongest first: what it looks for. {colours}"
+    colors = "Red adds to its input, blue takes from it."
+    shows = f"The weights of each hidden unit, the strongest first: what it looks for. {colors}"
     good = "local strokes, edges or parts, different from unit to unit."
     bad = "noise (too short), many copies of one field, or almost all blank (too strong a penalty)."
     alt = f"Receptive fields of the {count} hidden units with the largest weights"
     if image is None:
         figure = plots.receptive_fields(machine, count=count, letters=subject.letters)
         if machine.visible.one_hot:
-            shows = f"The weights of the strongest hidden unit, for each state at each site. {colours}"
+            shows = f"The weights of the strongest hidden unit, for each state at each site. {colors}"
         return html.figure(figures.svg(figure, "fields", alt), "Receptive fields", shows, good, bad)
     weights, limit = ordered_weights(machine, count)
     columns = 15 if count >= 45 else 10
@@ -239,9 +239,7 @@ def _reconstructions(subject: _Subject) -> str:
     whose = f"{subject.test_name} rows, which training did not see" if subject.test is not None else "training rows"
     shows = f"From the data to the hidden units and back, on {escape(whose)}."
     good = "close to the data, slightly smoothed."
-    bad = (
-        "blurred towards the average of all rows (too few hidden units or epochs). A perfect copy alone proves little."
-    )
+    bad = "blurred toward the average of all rows (too few hidden units or epochs). A perfect copy alone proves little."
     alt = "Data and their reconstructions"
     if subject.image is None:
         figure = plots.reconstructions(machine, rows[:500])
@@ -313,7 +311,7 @@ def _activity(subject: _Subject) -> list[str]:
             "Weights",
             "How many weights there are of each size; the vertical scale is logarithmic.",
             "a peak at zero with broad shoulders: a few strong couplings among many weak ones.",
-            "a narrow bell (little was learnt), or lone values far outside (too large a learning rate).",
+            "a narrow bell (little was learned), or lone values far outside (too large a learning rate).",
         )
     )
     return ['<div class="grid">', *parts, "</div>"]
@@ -361,9 +359,9 @@ def _summary(subject: _Subject) -> dict[str, Any]:
         "machine": _layers(subject.machine),
         "data": data.get("source"),
         "rows": None if data.get("rows") is None else f"{data['rows']:,}",
-        "binarised": data.get("binarise"),
+        "binarized": data.get("binarize"),
         "negative phase": training.get("negative"),
-        "optimiser": None if rate is None else f"{training.get('optimizer')}, learning rate {rate:g}",
+        "optimizer": None if rate is None else f"{training.get('optimizer')}, learning rate {rate:g}",
         "schedule": training.get("schedule"),
         "epochs": training.get("epochs"),
         "batch": training.get("batch_size"),
@@ -377,8 +375,8 @@ def _summary(subject: _Subject) -> dict[str, Any]:
 def command(config: Mapping[str, Any]) -> str:
     """The command line that does what a run's configuration says; empty where it does not name its data.
 
-    >>> command({"data": {"source": "digits"}, "training": {"epochs": 3, "centred": False}})
-    'harmonium train digits --epochs 3 --no-centred'
+    >>> command({"data": {"source": "digits"}, "training": {"epochs": 3, "centered": False}})
+    'harmonium train digits --epochs 3 --no-centered'
     """
     tables = [config.get(name, {}) for name in ("data", "machine", "training")]
     source = tables[0].get("source")

@@ -81,7 +81,7 @@ class MachineLadder:
     """Rungs that are machines of their own, such as the checkpoints of one run, from early to late."""
 
     def __init__(self, machines: Sequence[BoltzmannMachine]) -> None:
-        configs = [[unit.config() for unit in machine.units] for machine in machines]
+        configs = [[unit.config() for unit in machine.layers] for machine in machines]
         if len(machines) < 2 or any(config != configs[0] for config in configs):
             raise InvalidOption("a ladder expects two or more machines on the same units")
         self.machines = list(machines)
@@ -100,7 +100,7 @@ class MachineLadder:
         """The units of a layer with the parameters of the given rungs stacked in front."""
         natural = [self.machines[k].units[layer].natural() for k in rungs.tolist()]
         stacked = {name: torch.stack([n[name] for n in natural]).unsqueeze(1) for name in natural[0]}
-        return self.top.units[layer].with_natural(stacked)
+        return self.top.layers[layer].with_natural(stacked)
 
     def fields(self, layer: int, state: list[Tensor], shifts: Sequence[int]) -> list[Tensor]:
         """The fields on a layer when the states of rung k are seen by rung k + shift (clamped to the ladder)."""
@@ -130,7 +130,7 @@ class LadderState:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What one exchange did: the acceptance probability of every neighbouring pair, averaged over the chains."""
+    """What one exchange did: the acceptance probability of every neighboring pair, averaged over the chains."""
 
     probability: Tensor
     tried: Tensor
@@ -161,7 +161,7 @@ def sweep(ladder: Ladder, state: LadderState, generator: Generator | None) -> La
 
 @torch.no_grad()
 def exchange(ladder: Ladder, state: LadderState, generator: Generator | None) -> tuple[LadderState, Exchange]:
-    """Propose to every second neighbouring pair to exchange the states of their even layers (odd ones summed out).
+    """Propose to every second neighboring pair to exchange the states of their even layers (odd ones summed out).
 
     Pairs (0,1), (2,3), … and (1,2), (3,4), … take turns. Accepted with min(1, e^r),
     r = ln w_k(x') + ln w_{k+1}(x) - ln w_k(x) - ln w_{k+1}(x'), which leaves the product of all rungs invariant.

@@ -24,7 +24,7 @@ _SWEEPS = 20
 
 @dataclass(frozen=True)
 class Responses:
-    """The fields (batch, *shape) on a layer from its neighbours at the two ends; ``None`` where nothing is coupled."""
+    """The fields (batch, *shape) on a layer from its neighbors at the two ends; ``None`` where nothing is coupled."""
 
     low: Tensor | None
     high: Tensor | None
@@ -51,19 +51,19 @@ class Path:
 
     def __init__(self, target: BoltzmannMachine, base: BoltzmannMachine | None = None) -> None:
         self.target, self.base = target, free(target) if base is None else base
-        if [u.config() for u in self.base.units] != [u.config() for u in target.units]:
+        if [u.config() for u in self.base.layers] != [u.config() for u in target.layers]:
             raise InvalidOption("a path expects two machines on the same units, found different ones")
-        self.even = range(0, len(target.units), 2)
-        self.odd = range(1, len(target.units), 2)
-        self._flat = [not bool(c.weight.any()) for c in self.base.links]
-        self._flat_target = [False for _ in target.links]  # may change while it learns, so it is taken as coupled
+        self.even = range(0, len(target.layers), 2)
+        self.odd = range(1, len(target.layers), 2)
+        self._flat = [not bool(c.weight.any()) for c in self.base.couplings]
+        self._flat_target = [False for _ in target.couplings]  # may change while it learns, so it is taken as coupled
         self.refresh()
 
     def refresh(self) -> None:
         """Look at the parameters of both ends again, after training has changed them."""
         self._ends = [
             ({k: v.detach() for k, v in a.natural().items()}, {k: v.detach() for k, v in b.natural().items()})
-            for a, b in zip(self.base.units, self.target.units, strict=True)
+            for a, b in zip(self.base.layers, self.target.layers, strict=True)
         ]
         self._same = [all(torch.equal(a[name], b[name]) for name in a) for a, b in self._ends]
 
@@ -75,13 +75,13 @@ class Path:
 
     def length(self) -> float:
         """The norm of the difference of the couplings."""
-        pairs = zip(self.base.links, self.target.links, strict=True)
+        pairs = zip(self.base.couplings, self.target.couplings, strict=True)
         return math.sqrt(sum((b.weight - a.weight).double().square().sum().item() for a, b in pairs))
 
     def unit(self, layer: int, beta: float | Tensor) -> Unit:
         """The units of a layer at β; a tensor β of shape (K, 1, …) gives parameters with that leading shape."""
         start, end = self._ends[layer]
-        unit = self.target.units[layer]
+        unit = self.target.layers[layer]
         if self._same[layer]:
             return unit
         return unit.with_natural({name: _mix(start[name], end[name], _beside(beta, start[name])) for name in start})
@@ -114,7 +114,7 @@ class Path:
             if set(start) == {"bias"}:
                 part = x.flatten(1) @ (end["bias"] - start["bias"]).flatten()
             else:
-                a, b = self.base.units[layer], self.target.units[layer]
+                a, b = self.base.layers[layer], self.target.layers[layer]
                 part = per_row(b.log_weight(x) - a.log_weight(x))
             total = part if total is None else total + part
         first = state[0]
@@ -125,11 +125,11 @@ class Path:
         """The machine at β, as a machine of its own."""
         machine = copy.deepcopy(self.target)
         with torch.no_grad():
-            for layer, unit in enumerate(machine.units):
+            for layer, unit in enumerate(machine.layers):
                 mixed = self.unit(layer, beta)
                 for name, parameter in unit.named_parameters():
                     parameter.copy_(_get(mixed, name))
-            for coupling, low, high in zip(machine.links, self.base.links, self.target.links, strict=True):
+            for coupling, low, high in zip(machine.couplings, self.base.couplings, self.target.couplings, strict=True):
                 coupling.weight.copy_(torch.lerp(low.weight, high.weight, beta))
         return machine
 
@@ -152,15 +152,15 @@ def betas(temperatures: int | Sequence[float] | Tensor) -> list[float]:
 
 def draws(machine: BoltzmannMachine, n: int, generator: Generator | None = None) -> list[Tensor]:
     """Exact draws (n, *shape) of every layer of a machine without couplings."""
-    fields = [torch.zeros(n, *unit.shape, dtype=machine.dtype, device=machine.device) for unit in machine.units]
-    return [unit.sample(field, generator=generator) for unit, field in zip(machine.units, fields, strict=True)]
+    fields = [torch.zeros(n, *unit.shape, dtype=machine.dtype, device=machine.device) for unit in machine.layers]
+    return [unit.sample(field, generator=generator) for unit, field in zip(machine.layers, fields, strict=True)]
 
 
 def uncoupled(machine: BoltzmannMachine) -> BoltzmannMachine:
     """A copy without couplings: every unit on its own, so ln Z is a sum over units."""
     apart = copy.deepcopy(machine)
     with torch.no_grad():
-        for coupling in apart.links:
+        for coupling in apart.couplings:
             coupling.weight.zero_()
     return apart
 
@@ -168,7 +168,7 @@ def uncoupled(machine: BoltzmannMachine) -> BoltzmannMachine:
 def free(machine: BoltzmannMachine) -> BoltzmannMachine:
     """A copy without couplings and biases."""
     empty = uncoupled(machine)
-    for unit in empty.units:
+    for unit in empty.layers:
         unit.shift_bias(-unit.bias)
     return empty
 
@@ -179,7 +179,7 @@ def independent(machine: BoltzmannMachine, data: ArrayLike) -> BoltzmannMachine:
     rows = machine.as_states(data)
     if len(rows) == 0:
         raise InvalidData("base: expected at least one row of data, found none")
-    apart.visible.initialise_from(rows)
+    apart.visible.initialize_from(rows)
     return apart
 
 
@@ -236,8 +236,8 @@ def _own(machine: BoltzmannMachine, generator: Generator | None) -> Generator | 
 def _with_statistics(machine: BoltzmannMachine, state: Sequence[Tensor]) -> BoltzmannMachine:
     """An uncoupled copy whose units have the single-site statistics of the states (n, *shape) of every layer."""
     apart = uncoupled(machine)
-    for unit, x in zip(apart.units, state, strict=True):
-        unit.initialise_from(x)
+    for unit, x in zip(apart.layers, state, strict=True):
+        unit.initialize_from(x)
     return apart
 
 
@@ -245,7 +245,7 @@ def _with_statistics(machine: BoltzmannMachine, state: Sequence[Tensor]) -> Bolt
 def uncoupled_log_partition(machine: BoltzmannMachine) -> float:
     """ln Z of a machine without couplings."""
     total = 0.0
-    for unit in machine.units:
+    for unit in machine.layers:
         zero = torch.zeros(1, *unit.shape, dtype=machine.dtype, device=machine.device)
         total += unit.log_partition(zero).double().sum().item()
     return total

@@ -105,7 +105,7 @@ class Population:
     def conditional_interval(self) -> tuple[float, float]:
         """Where ln Z lies, at the level of three standard errors, if the populations have seen all that matters.
 
-        By Student's distribution for the number of populations. Towards large values it also covers a lognormal law of
+        By Student's distribution for the number of populations. Toward large values it also covers a lognormal law of
         Ẑ with the variance of ln Ẑ among them.
         """
         low, high = self.log_partition - self._below, math.inf
@@ -125,7 +125,7 @@ class Population:
         """Where ln Z lies: the lower end of :attr:`conditional_interval`, and no upper end.
 
         Ẑ is unbiased, so that it exceeds Z by a factor c with probability 1/c at most (Markov); nothing bounds the mass
-        of modes that no population has found. :func:`harmonium.likelihood.estimate` looks from both sides.
+        of modes that no population has found. :func:`harmonium.likelihood.two_sided` looks from both sides.
         """
         return self.log_partition - self._below, math.inf
 
@@ -209,7 +209,7 @@ def population_annealing(
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
-    >>> rbm.initialise(scale=0.8, seed=0)
+    >>> rbm.initialize(scale=0.8, seed=0)
     >>> population = hm.sampling.population_annealing(rbm, 2000, temperatures=10, seed=0)
     >>> population.samples.shape, population.problems
     (torch.Size([2000, 5]), ())
@@ -261,7 +261,7 @@ def _run(
 ) -> Population:
     if steps < 1 or n < 1:
         raise InvalidOption(f"expected steps ≥ 1 and n ≥ 1, found steps={steps}, n={n}")
-    machine.check_normalisable()
+    machine.check_normalizable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
     path = Path(machine, _base(machine, base))
     schedule = _choose(path, min(n, _PILOT), steps, generator) if temperatures is None else betas(temperatures)
@@ -392,6 +392,6 @@ def _base(machine: BoltzmannMachine, base: BoltzmannMachine | ArrayLike | None) 
         return free(machine)
     if not isinstance(base, BoltzmannMachine):
         return independent(machine, base)
-    if any(bool(coupling.weight.any()) for coupling in base.links):
+    if any(bool(coupling.weight.any()) for coupling in base.couplings):
         raise InvalidOption("base: expected data or a machine without couplings, whose states can be drawn exactly")
     return base

@@ -20,7 +20,7 @@ from .path import Path, independent
 class Tempered:
     """Samples of the machine of interest, and how well the ladder carried them.
 
-    ``acceptance``: of every neighbouring pair. ``round_trips``: visits of the top rung after one of the bottom rung,
+    ``acceptance``: of every neighboring pair. ``round_trips``: visits of the top rung after one of the bottom rung,
     over all walkers: without any, the samples know nothing of each other's modes.
     """
 
@@ -56,7 +56,7 @@ def parallel_tempering(
     >>> hm.sampling.parallel_tempering(rbm, 10, steps=5, betas=4, seed=0).samples.shape
     torch.Size([10, 6])
     """
-    machine.check_normalisable()
+    machine.check_normalizable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
     apart = base is None or isinstance(base, BoltzmannMachine)
     path = Path(machine, base if apart else independent(machine, base))
@@ -78,7 +78,7 @@ def trajectory_tempering(
     """``n`` samples of the last of ``machines``: checkpoints of one run, early to late, that exchange states."""
     rungs = MachineLadder(machines)
     for machine in machines:
-        machine.check_normalisable()
+        machine.check_normalizable()
     generator = noise.generator(seed, machines[-1].device) if generator is None else generator
     return _run(rungs, n, steps, start_at, generator, None)
 
@@ -153,7 +153,7 @@ def choose_betas(
     rounds: int = 5,
     generator: Generator | None = None,
 ) -> list[float]:
-    """A ladder with equal rejection between neighbours, from trial runs.
+    """A ladder with equal rejection between neighbors, from trial runs.
 
     The rejections of a trial ladder add up to the barrier Λ(β); rungs at equal steps of Λ reject equally often, and
     about 2Λ of them carry most walkers for their number. ``rungs`` fixes the number.

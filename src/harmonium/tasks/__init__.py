@@ -7,11 +7,11 @@
 torch.Size([5, 4])
 """
 
-from .baselines import Pointwise, nearest_neighbours
+from .baselines import Pointwise, nearest_neighbors
 from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
 from .comparison import DenoisingCurves, compare_denoisers
-from .denoise import denoise
-from .impute import impute
+from .denoising import denoise
+from .imputation import impute
 from .observed import Evidence
 from .posterior import Posterior
 from .scores import Score, mcc, mse
@@ -31,5 +31,5 @@ __all__ = [
     "impute",
     "mcc",
     "mse",
-    "nearest_neighbours",
+    "nearest_neighbors",
 ]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
-from ..evaluation.inputs import rows
+from ..quality.inputs import rows
 from ..units import Unit
 from . import inference
 from .channels import Channel
@@ -40,12 +40,12 @@ class Pointwise:
     def from_data(cls, unit: Unit, data: Any, pseudocount: float | None = None) -> Pointwise:
         """From rows of training data (n, *shape), by the rule with which such a unit begins its training.
 
-        For binary units that is the empirical magnetisation, with ``pseudocount`` (default 1) of each value added.
+        For binary units that is the empirical magnetization, with ``pseudocount`` (default 1) of each value added.
         """
         own = copy.deepcopy(unit)
         states = rows(data, "data", fewest=1).to(own.bias)
         own.check(states)
-        own.initialise_from(states, pseudocount)
+        own.initialize_from(states, pseudocount)
         return cls(own)
 
     def estimate(self, noisy: Any, channel: Channel) -> Posterior:
@@ -58,13 +58,13 @@ class Pointwise:
 
 
 @torch.no_grad()
-def nearest_neighbours(train: Any, noisy: Any, *, k: int = 1) -> Tensor:
+def nearest_neighbors(train: Any, noisy: Any, *, k: int = 1) -> Tensor:
     """The mean of the ``k`` training rows (m, *shape) nearest to each observation: (n, *shape).
 
     Distances are Euclidean, over what was not erased (NaN); for two values that is the number of flips, and the nearest
     row the most probable one of the training set for a binary symmetric channel.
 
-    >>> nearest_neighbours(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), torch.tensor([[1.0, 0.9]]))
+    >>> nearest_neighbors(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), torch.tensor([[1.0, 0.9]]))
     tensor([[1., 1.]])
     """
     examples = rows(train, "train", fewest=1)

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
-from .baselines import Pointwise, nearest_neighbours
+from .baselines import Pointwise, nearest_neighbors
 from .channels import Channel
-from .denoise import denoise
+from .denoising import denoise
 from .observed import by_leaf
 from .posterior import nearest
 from .scores import Score, mcc, mse
@@ -47,7 +47,7 @@ def compare_denoisers(
     train: Any,
     channels: Sequence[Channel],
     *,
-    neighbours: int = 1,
+    neighbors: int = 1,
     shown: int = 8,
     name: str = "machine",
     seed: int = 0,
@@ -74,7 +74,7 @@ def compare_denoisers(
     unit.check(clean, "signals")
     estimator = Pointwise.from_data(unit, train)
     binary = unit.cardinality == 2**unit.sites and not unit.event_dims
-    scores: dict[str, list[Score]] = {name: [], "OPE": [], f"{neighbours}-NN": []}
+    scores: dict[str, list[Score]] = {name: [], "OPE": [], f"{neighbors}-NN": []}
     estimates: dict[str, list[Tensor]] = {label: [] for label in ("noisy", *scores)}
     converged = []
     for k, channel in enumerate(channels):
@@ -83,7 +83,7 @@ def compare_denoisers(
         means = [
             found.means,
             estimator.estimate(noisy, channel).means.to(clean),
-            nearest_neighbours(train, noisy, k=neighbours).to(clean),
+            nearest_neighbors(train, noisy, k=neighbors).to(clean),
         ]
         converged.append(found.converged.double().mean().item())
         estimates["noisy"].append(noisy[:shown])

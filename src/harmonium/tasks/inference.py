@@ -53,7 +53,7 @@ def mean_field(
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
 ) -> Posterior:
-    """Naive or TAP mean field in the evidence, from the visible magnetisations ``start`` (n, *visible)."""
+    """Naive or TAP mean field in the evidence, from the visible magnetizations ``start`` (n, *visible)."""
     for leaf in leaves(machine.visible):
         if leaf.event_dims and not leaf.one_hot:  # mean field takes their covariance to be that of the free unit
             raise InvalidOption(f"{method}: expected scalar or one-hot units, found {leaf.name()}; use method='gibbs'")
@@ -71,7 +71,7 @@ def mean_field(
         solver = partial(_SOLVERS[method], damping=damping, tolerance=tolerance, steps=steps)
         found = _advance(solver, machine, evidence.rows(active), begin)
         done += steps
-        means[active], variances[active] = found.magnetisations[0], found.variances[0]
+        means[active], variances[active] = found.magnetizations[0], found.variances[0]
         free_energy[active] = torch.where(found.converged, found.free_energy, torch.nan)
         iterations[active], converged[active] = done, found.converged
         rest = ~found.converged & ~_lost(found)
@@ -91,7 +91,7 @@ def _advance(solver: Solver, machine: BoltzmannMachine, evidence: Evidence, begi
 
 
 def _lost(found: meanfield.Solutions) -> Tensor:
-    return ~torch.isfinite(found.magnetisations[0]).flatten(1).all(1)
+    return ~torch.isfinite(found.magnetizations[0]).flatten(1).all(1)
 
 
 def _rows(begin: Start, index: Tensor) -> Start:
@@ -117,7 +117,7 @@ def gibbs(
     for name, value, least in (("chains", chains, 1), ("sweeps", sweeps, 2), ("warm_up", warm_up, 0)):
         if whole(name, value) < least:
             raise InvalidOption(f"{name}: expected at least {least}, found {value}")
-    machine.check_normalisable()
+    machine.check_normalizable()
     size = 2 * chains * machine.visible.size
     rows = max(1, _MOST_ELEMENTS // size)
     parts = []
@@ -140,18 +140,18 @@ def gibbs(
                 spread += torch.addcmul(variance, mean, mean)
             halves.append(total / steps)
         groups = torch.cat([x.unflatten(0, (-1, chains)) for x in halves], 1)  # (rows, 2·chains, *visible)
-        centre = groups.mean(1)
-        within = (spread.unflatten(0, (-1, chains)).mean(1) / sweeps - centre.square()).clamp_min(0.0)
+        center = groups.mean(1)
+        within = (spread.unflatten(0, (-1, chains)).mean(1) / sweeps - center.square()).clamp_min(0.0)
         error = groups.std(1) / (2 * chains) ** 0.5
         within, error = single.fix(within, 0.0), single.fix(error, 0.0)  # but for the rounding of sums
         settled = error.square().flatten(1).sum(1) <= _RELATIVE_ERROR**2 * within.flatten(1).sum(1)
         parts.append(
             Posterior(
                 "gibbs",
-                single.fix(centre.to(start)),
+                single.fix(center.to(start)),
                 within.to(start),
                 settled | (error == 0).flatten(1).all(1),
-                torch.full((len(centre),), sweeps, device=start.device),
+                torch.full((len(center),), sweeps, device=start.device),
                 machine.visible,
                 error=error.to(start),
                 draws=state[0].unflatten(0, (-1, chains)),

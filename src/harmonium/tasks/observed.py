@@ -50,7 +50,7 @@ class Observed(Unit, named=False):
     """A layer of one kind of unit together with what is known of each row of a batch.
 
     ``log_partition``, ``mean``, ``variance`` and ``sample`` are those of the posterior of a unit in the field of its
-    neighbours; all take batches of as many rows as the evidence has.
+    neighbors; all take batches of as many rows as the evidence has.
     """
 
     def __init__(self, unit: Unit, evidence: Evidence) -> None:
@@ -135,7 +135,7 @@ def observed(unit: Unit, evidence: Evidence) -> Unit:
 
 def posterior_machine(machine: BoltzmannMachine, evidence: Evidence) -> BoltzmannMachine:
     """The machine whose distribution is the posterior, one for each row of the evidence: it shares all parameters."""
-    return BoltzmannMachine([observed(machine.visible, evidence), *machine.units[1:]], machine.links)
+    return BoltzmannMachine([observed(machine.visible, evidence), *machine.layers[1:]], machine.couplings)
 
 
 def by_leaf(unit: Unit, function: Callable[[Unit, Tensor], Tensor], x: Tensor) -> Tensor:

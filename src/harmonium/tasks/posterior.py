@@ -30,7 +30,7 @@ class Posterior:
     converged: Tensor
     iterations: Tensor
     visible: Unit = field(repr=False)
-    #: of mean field: -ln Σ_x P(x) e^{Bx - Ax²/2}, P not normalised, as the method estimates it; to compare starts
+    #: of mean field: -ln Σ_x P(x) e^{Bx - Ax²/2}, P not normalized, as the method estimates it; to compare starts
     free_energy: Tensor | None = None
     #: of Gibbs sampling: the standard error of the means
     error: Tensor | None = None
@@ -44,7 +44,7 @@ class Posterior:
     def rounded(self) -> Tensor:
         """The possible value that is nearest to each mean, for binary and one-hot units the most probable one.
 
-        It minimises the expected squared error. (n, *visible)
+        It minimizes the expected squared error. (n, *visible)
         """
         return by_leaf(self.visible, nearest, self.means)
 

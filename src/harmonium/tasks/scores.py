@@ -12,7 +12,7 @@ from torch import Tensor
 from .. import noise
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption, unknown
-from ..evaluation.inputs import rows
+from ..quality.inputs import rows
 
 _TILE = 2**20  # images drawn at a time
 

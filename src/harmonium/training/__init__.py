@@ -9,7 +9,7 @@ from .losses import contrastive
 from .negative import CD, PCD, DeepPCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
-from .transforms import L1, L2, Average, Centred, Clip, L1Squared, Transform, ZeroSum
+from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
 
 __all__ = [
     "CD",
@@ -18,7 +18,7 @@ __all__ = [
     "PCD",
     "Average",
     "Callback",
-    "Centred",
+    "Centered",
     "Clip",
     "Clock",
     "Constant",

@@ -66,13 +66,13 @@ class TensorSource(Source):
 
 
 class Redrawn(TensorSource):
-    """Grey values in [0, 1] as probabilities of binary rows, drawn anew each time a row is taken.
+    """Gray values in [0, 1] as probabilities of binary rows, drawn anew each time a row is taken.
 
-    The stochastic binarisation of the published MNIST likelihoods. In training the draws come from the run's own
+    The stochastic binarization of the published MNIST likelihoods. In training the draws come from the run's own
     stream, so that it resumes to the bit; elsewhere (starting values, metrics) the same rows are drawn alike.
 
-    >>> grey = Redrawn(torch.full((1000, 4), 0.25))
-    >>> rows = grey.take(torch.arange(1000), torch.empty(1000, 4))
+    >>> gray = Redrawn(torch.full((1000, 4), 0.25))
+    >>> rows = gray.take(torch.arange(1000), torch.empty(1000, 4))
     >>> rows.unique().tolist(), bool((rows.mean() - 0.25).abs() < 0.03)
     ([0.0, 1.0], True)
     """
@@ -80,8 +80,8 @@ class Redrawn(TensorSource):
     def __init__(self, probabilities: Any) -> None:
         tensor = torch.as_tensor(probabilities)
         if tensor.ndim < 2 or not tensor.is_floating_point():
-            raise InvalidData(f"expected rows of grey values in [0, 1], found {tuple(tensor.shape)} of {tensor.dtype}")
-        Interval("grey values between 0 and 1", 0.0, 1.0).check(tensor)
+            raise InvalidData(f"expected rows of gray values in [0, 1], found {tuple(tensor.shape)} of {tensor.dtype}")
+        Interval("gray values between 0 and 1", 0.0, 1.0).check(tensor)
         super().__init__(tensor.detach().contiguous(), tensor.shape[1:])
 
     def span(self, start: int, stop: int, machine: BoltzmannMachine) -> Tensor:

@@ -51,16 +51,16 @@ def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, An
     """
     generator = noise.generator(0, machine.device)
     rates: dict[int, float] = {}
-    for k, unit in enumerate(machine.units):
+    for k, unit in enumerate(machine.layers):
         bound = unit.bind(data) if k == 0 else unit  # documents keep their lengths
         field = torch.zeros(len(data) if k == 0 else _DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
         free = bound.sample(field, generator=generator)
         seen = [data, free] if k == 0 else [free]  # the variances of the model at first, and of what it is to learn
         rates |= _unit_rates(unit, seen)
-        if k < len(machine.links):
-            variance = max(map(_largest_variance, seen)) * _variance(machine.units[k + 1])
-            step = min(map(_step, machine.units[k : k + 2]))
-            rates[id(machine.links[k].weight)] = _rate(variance, step)
+        if k < len(machine.couplings):
+            variance = max(map(_largest_variance, seen)) * _variance(machine.layers[k + 1])
+            step = min(map(_step, machine.layers[k : k + 2]))
+            rates[id(machine.couplings[k].weight)] = _rate(variance, step)
     return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
 
 

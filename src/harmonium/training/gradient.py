@@ -8,7 +8,7 @@ from torch import Tensor
 from ..couplings import Coupling
 
 
-class LinkGradient:
+class CouplingGradient:
     """g = Σ_b x_b y_bᵀ + s W, as factors x (rows, *lower), y (rows, *upper) and s, or in ``.grad`` of the weights.
 
     A change of low rank, such as centring, adds rows; a decay of the weights is the number s; a plain gradient step
@@ -86,7 +86,7 @@ class LinkGradient:
         if self._x is None or self._y is None:
             return False
         weight = self.coupling.weight
-        weight.grad = None  # an optimiser then leaves the weights alone
+        weight.grad = None  # an optimizer then leaves the weights alone
         if self._decay:
             weight.mul_(1 - rate * self._decay)
         self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=weight, add=True, scale=-rate)

@@ -18,7 +18,7 @@ def pretrain(machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: in
 
     The first RBM learns the ``data`` and gives the machine the parameters of its two layers; each further one learns
     draws of the hidden layer below, given the data, and gives its weights and its hidden layer. What follows is joint
-    training with :func:`fit`, which starts from here (``initialise=False`` is not needed: the weights are not zero).
+    training with :func:`fit`, which starts from here (``initialize=False`` is not needed: the weights are not zero).
 
     Args:
         epochs: of each RBM.
@@ -28,18 +28,18 @@ def pretrain(machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: in
         What :func:`fit` returned for each, from the visible layer up.
 
     >>> import harmonium as hm
-    >>> data = hm.data.load("digits", binarise="threshold")
+    >>> data = hm.data.load("digits", binarize="threshold")
     >>> layers = [hm.units.Bernoulli(64), hm.units.Bernoulli(16), hm.units.Bernoulli(8)]
     >>> deep = hm.DeepBoltzmannMachine(layers)
     >>> _ = pretrain(deep, data, epochs=1, progress=False)
-    >>> [bool(coupling.weight.any()) for coupling in deep.links]
+    >>> [bool(coupling.weight.any()) for coupling in deep.couplings]
     [True, True]
     """
     source = as_source(data, machine)
     rows: Any = data
     results = []
-    for k, coupling in enumerate(machine.links):
-        lower, upper = machine.units[k], machine.units[k + 1]
+    for k, coupling in enumerate(machine.couplings):
+        lower, upper = machine.layers[k], machine.layers[k + 1]
         rbm = RBM(copy.deepcopy(lower), copy.deepcopy(upper), copy.deepcopy(coupling))
         results.append(fit(rbm, rows, epochs=epochs, seed=seed + k, **options))
         with torch.no_grad():

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..checks import whole
-from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormalisable, RunError, unknown
+from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormalizable, RunError, unknown
 from ..machines import BoltzmannMachine
 from . import distributed, outcome
 from .batches import Source, as_source
@@ -25,7 +25,7 @@ from .progress import ProgressBar
 from .run import Run, log_spaced
 from .schedules import Clock, Constant, Schedule
 from .state import load_optimizer, stream
-from .transforms import Centred, Transform
+from .transforms import Centered, Transform
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
@@ -35,7 +35,7 @@ _HUGE = 1e10  # a parameter beyond this has diverged, even if it is still a numb
 _CHECK_EVERY = 100  # steps between looks at whether the parameters are finite
 _STATE_FORMAT = 2  # of the training state in a checkpoint
 # purposes of random streams, so that none disturbs another
-_ORDER, _INITIALISE, _CHAINS, _METRICS = range(4)
+_ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
 
 @dataclass
@@ -61,7 +61,7 @@ def fit(
     seed: int = 0,
     progress: bool = True,
     validation: Any = None,
-    initialise: bool | Mapping[str, Any] | None = None,
+    initialize: bool | Mapping[str, Any] | None = None,
     metrics_every: int = 1,
     precision: str = "float32",
     resume: bool = False,
@@ -76,18 +76,18 @@ def fit(
         batch_size: rows of a step. The last batch of an epoch has those that are left, with its share of the learning
             rate, so that every row counts the same. (With several processes, rows that would give one process more
             than another wait for the next epoch, shuffled again.)
-        optimizer: a ``torch.optim`` optimiser of the machine's parameters, or a function that makes one from them,
+        optimizer: a ``torch.optim`` optimizer of the machine's parameters, or a function that makes one from them,
             such as ``lambda p: torch.optim.Adam(p, lr=1e-3)``. Its learning rates at the time of a step count, so
             that a ``torch.optim.lr_scheduler`` may change them. By default plain SGD, with rates chosen from the data
             (:func:`harmonium.training.default_groups`).
         transforms: of gradients and parameters, in their order, but terms of the loss (penalties) first;
-            ``(Centred(),)`` unless given.
+            ``(Centered(),)`` unless given.
         schedule: of the learning rate, k and the batch.
         run: folder for configuration, metrics and checkpoints; ``resume=True`` goes on from its last checkpoint, to the
             bit as if training had never stopped.
         validation: further rows, for the free-energy gap.
-        initialise: whether to set starting values from the data (see ``machine.initialise``); by default only where
-            all weights are zero, as in a new machine. Options of ``machine.initialise`` may be given instead of True,
+        initialize: whether to set starting values from the data (see ``machine.initialize``); by default only where
+            all weights are zero, as in a new machine. Options of ``machine.initialize`` may be given instead of True,
             such as ``{"weights": "sign"}``.
         metrics_every: epochs between measurements.
         precision: of the matrix products of a step. ``"bfloat16"`` rounds their factors and results (parameters, means
@@ -113,7 +113,7 @@ def fit(
         run=run,
         seed=seed,
         validation=validation,
-        initialise=initialise,
+        initialize=initialize,
         metrics_every=metrics_every,
         precision=precision,
         resume=resume,
@@ -128,12 +128,12 @@ def _check_types(negative: Any, optimizer: Any, transforms: Any) -> None:
         raise InvalidOption(f"negative: expected a phase such as harmonium.PCD(1), found {negative!r}")
     if optimizer is not None and not isinstance(optimizer, Optimizer) and not callable(optimizer):
         raise InvalidOption(
-            f"optimizer: expected a torch.optim optimiser or a function that makes one, found {optimizer!r}"
+            f"optimizer: expected a torch.optim optimizer or a function that makes one, found {optimizer!r}"
         )
     if transforms is not None and (
         isinstance(transforms, Transform) or not all(isinstance(transform, Transform) for transform in transforms)
     ):
-        raise InvalidOption(f"transforms: expected a sequence such as [harmonium.Centred()], found {transforms!r}")
+        raise InvalidOption(f"transforms: expected a sequence such as [harmonium.Centered()], found {transforms!r}")
 
 
 def known_precision(name: str) -> str:
@@ -149,7 +149,7 @@ def _rounded(precision: str, machine: BoltzmannMachine, negative: NegativePhase)
         return False
     if machine.dtype != torch.float32:
         raise InvalidOption(f"precision {precision} expects parameters of float32, found {machine.dtype}")
-    if not negative.bears_rounding:
+    if not negative.supports_bfloat16:
         raise InvalidOption(f"precision {precision} expects a sampled negative phase, found {type(negative).__name__}")
     return True
 
@@ -180,7 +180,7 @@ class Training:
         run: str | Path | None = None,
         seed: int = 0,
         validation: Any = None,
-        initialise: bool | Mapping[str, Any] | None = None,
+        initialize: bool | Mapping[str, Any] | None = None,
         metrics_every: int = 1,
         precision: str = "float32",
         resume: bool = False,
@@ -218,13 +218,13 @@ class Training:
         resume = distributed.of_first(resume)
 
         if not resume:
-            self._initialise(initialise)
+            self._initialize(initialize)
             distributed.share_parameters(machine)
-            machine.check_normalisable()
+            machine.check_normalizable()
         self._own_k = self.negative.k
         self.optimizer = self._optimizer(optimizer)
-        self._couplings = machine.links
-        given = [Centred()] if transforms is None else transforms
+        self._couplings = machine.couplings
+        given = [Centered()] if transforms is None else transforms
         self.transforms = sorted(given, key=lambda transform: not transform.of_loss)
         for transform in self.transforms:
             transform.check(machine, self.optimizer)
@@ -250,15 +250,15 @@ class Training:
             raise InvalidData(f"data: expected a row for each of {self.world} processes, found {len(self.source)}")
         return min(batch_size, self.share)
 
-    def _initialise(self, initialise: bool | Mapping[str, Any] | None) -> None:
-        if initialise is None:
-            initialise = not any(bool(c.weight.any()) for c in self.machine.links)
-        if initialise is False:
+    def _initialize(self, initialize: bool | Mapping[str, Any] | None) -> None:
+        if initialize is None:
+            initialize = not any(bool(c.weight.any()) for c in self.machine.couplings)
+        if initialize is False:
             return
-        options = {} if initialise is True else initialise
+        options = {} if initialize is True else initialize
         some = self.source.rows(self._some(len(self.source), 50_000), self.machine)
-        generator = stream(self.seed, _INITIALISE, device=self.machine.device)
-        self.machine.initialise(some, generator=generator, **options)
+        generator = stream(self.seed, _INITIALIZE, device=self.machine.device)
+        self.machine.initialize(some, generator=generator, **options)
 
     def _optimizer(self, optimizer: Any) -> Optimizer:
         if optimizer is None:
@@ -267,7 +267,7 @@ class Training:
             optimizer = optimizer([p for p in self.machine.parameters() if p.requires_grad])
         given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         if not given <= {id(parameter) for parameter in self.machine.parameters()}:
-            raise InvalidOption("the optimiser holds parameters of something else than the machine that is trained")
+            raise InvalidOption("the optimizer holds parameters of something else than the machine that is trained")
         return optimizer
 
     @torch.no_grad()
@@ -316,7 +316,7 @@ class Training:
                     for transform in self.transforms:
                         transform.end(self.machine)
                 self._check_finite(self.epoch)
-                self._check_normalisable()
+                self._check_normalizable()
                 state.epoch, state.metrics = self.epoch, self._metrics(time.perf_counter() - began)
                 for callback in self.callbacks:
                     callback.on_epoch(state)
@@ -379,7 +379,7 @@ class Training:
         """The gradient of the batch, as the transforms leave it."""
         self.negative.evaluate(self.machine, self.generator)
         if self.world > 1:
-            for link in self.negative.links.values():
+            for link in self.negative.coupling_gradients.values():
                 link.dense()
             distributed.average_gradients(self.machine)
         for transform in self.transforms:
@@ -399,7 +399,7 @@ class Training:
                 transform.pull_back(self.machine, self.negative, lambda parameter: self._plain[id(parameter)]["lr"])
             else:
                 transform.enter(self.machine, self.negative, self.optimizer)
-        for link in self.negative.links.values():
+        for link in self.negative.coupling_gradients.values():
             plain = self._plain.get(id(link.coupling.weight))
             if plain is None or not link.descend(plain["lr"]):
                 link.dense()
@@ -428,10 +428,10 @@ class Training:
                     epoch, f"{name} is no longer finite" if size != size else f"{name} reaches {size:.3g}"
                 )
 
-    def _check_normalisable(self) -> None:
+    def _check_normalizable(self) -> None:
         try:
-            self.machine.check_normalisable()
-        except NotNormalisable as error:
+            self.machine.check_normalizable()
+        except NotNormalizable as error:
             raise self._diverged(self.epoch, str(error)) from error
 
     def _diverged(self, epoch: int, what: str) -> Diverged:
@@ -509,7 +509,7 @@ class Training:
             "seed": self.seed,
             "rows": len(self.source),
             "negative phase": type(self.negative).__name__,
-            "optimiser": type(self.optimizer).__name__,
+            "optimizer": type(self.optimizer).__name__,
             "transforms": [type(transform).__name__ for transform in self.transforms],
         }
 

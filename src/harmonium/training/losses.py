@@ -8,7 +8,7 @@ from ..machines import RBM
 
 
 def contrastive(machine: RBM, data: Tensor, model: Tensor) -> Tensor:
-    """⟨F(v)⟩_data - ⟨F(v')⟩_model, to be minimised; eq. (4) of the differentiable-RBM paper with its sign mended.
+    """⟨F(v)⟩_data - ⟨F(v')⟩_model, to be minimized; eq. (4) of the differentiable-RBM paper with its sign mended.
 
     ``data`` (n, *visible) and ``model`` (m, *visible) are held fixed; the gradient with respect to the parameters is
     that of contrastive divergence. ``fit`` uses the same gradient as a difference of moments, without the graph.

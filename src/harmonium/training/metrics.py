@@ -21,7 +21,7 @@ def measure(machine: BoltzmannMachine, train: Tensor, test: Tensor | None, gener
     ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is
     ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits.
     """
-    values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.links) ** 0.5}
+    values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.couplings) ** 0.5}
     if isinstance(machine, RBM):
         values["reconstruction"] = (machine.reconstruct(train) - train).square().mean().item()
         if _few_states(machine.visible):

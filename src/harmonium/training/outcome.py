@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..likelihood.ais import ais
+from ..likelihood.annealing import ais
 from ..likelihood.data import mean_free_energy
 from ..machines import RBM, BoltzmannMachine
 from ..sampling.path import independent, uncoupled_log_partition
 from ..units import Unit
 
-_RUNS, _TEMPERATURES = 20, 50  # few: the estimate errs towards a good likelihood, so a bad one can be relied on
+_RUNS, _TEMPERATURES = 20, 50  # few: the estimate errs toward a good likelihood, so a bad one can be relied on
 _LEAST_GAIN = 1e-3  # nats per visible unit
 _FEWEST_ROWS = 8  # of the history, to judge growth by
 _STRONG = 30.0  # nats: what one unit may change the odds of another by
@@ -66,8 +66,8 @@ def _growth(machine: BoltzmannMachine, rows: Tensor, history: Sequence[dict[str,
     if last < 1.5 * middle or last - late < late - middle:
         return None
     strongest = max(
-        coupling.matrix().detach().abs().max().item() * _reach(machine.units[k], rows) * _reach(machine.units[k + 1])
-        for k, coupling in enumerate(machine.links)
+        coupling.matrix().detach().abs().max().item() * _reach(machine.layers[k], rows) * _reach(machine.layers[k + 1])
+        for k, coupling in enumerate(machine.couplings)
     )
     if strongest < _STRONG:
         return None

@@ -20,7 +20,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a schedule decides: ``rate`` multiplies the optimiser's learning rate; ``None`` changes nothing."""
+    """What a schedule decides: ``rate`` multiplies the optimizer's learning rate; ``None`` changes nothing."""
 
     rate: float = 1.0
     k: int | None = None
@@ -32,7 +32,7 @@ Schedule = Callable[[Clock], Setting]
 
 @dataclass(frozen=True)
 class Constant:
-    """The optimiser's learning rate throughout."""
+    """The optimizer's learning rate throughout."""
 
     def __call__(self, clock: Clock) -> Setting:
         return Setting()

@@ -1,4 +1,4 @@
-"""Trees of tensors and numbers as safetensors plus JSON: how optimisers, chains and generators are kept."""
+"""Trees of tensors and numbers as safetensors plus JSON: how optimizers, chains and generators are kept."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def unflatten(plain: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Give an optimiser its state back; JSON has turned the numbers of its parameters into strings."""
+    """Give an optimizer its state back; JSON has turned the numbers of its parameters into strings."""
     state["state"] = {int(key): value for key, value in state["state"].items()}
     for group in state["param_groups"]:
         for key, value in group.items():

@@ -73,7 +73,7 @@ class Transform:
         return {"transform": type(self).__name__, **options}
 
 
-class Centred(Transform):
+class Centered(Transform):
     """Let the optimizer act on the parameters of the centered machine, E = -(x-μ)·W·(y-λ) - b̃·x - c̃·y + U(x) + U(y).
 
     (Montavon & Müller 2012; Melchior et al. 2016.) The coordinates are W, b̃ = b + Wλ and c̃ = c + Wᵀμ, in which the
@@ -95,15 +95,15 @@ class Centred(Transform):
 
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        for k, unit in enumerate(machine.units):
+        for k, unit in enumerate(machine.layers):
             if not all(id(bias) in given for bias in unit.biases()):
                 raise InvalidOption(
-                    f"Centred expects every bias to be learnt; that of layer {k} is not: train with transforms=()"
+                    f"Centered expects every bias to be learned; that of layer {k} is not: train with transforms=()"
                 )
 
     def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
-        offsets = [data_mean.to(machine.links[0].weight.detach()).clone()]
-        for coupling, unit in zip(machine.links, machine.units[1:], strict=True):
+        offsets = [data_mean.to(machine.couplings[0].weight.detach()).clone()]
+        for coupling, unit in zip(machine.couplings, machine.layers[1:], strict=True):
             offsets.append(unit.mean(coupling.up(offsets[-1].unsqueeze(0))).detach()[0].clone())
         self._offsets, self._used = offsets, [offset.clone() for offset in offsets]
 
@@ -112,8 +112,8 @@ class Centred(Transform):
         distributed.average_(means)  # the same offsets, and so the same step, in every process
         for offset, mean in zip(self._offsets[1:], means, strict=True):
             offset.lerp_(mean, self.rate)
-        biases = [_joined(unit, _gradient_of) for unit in machine.units]
-        for k, link in phase.links.items():
+        biases = [_joined(unit, _gradient_of) for unit in machine.layers]
+        for k, link in phase.coupling_gradients.items():
             link.subtract((self._offsets[k], biases[k + 1]), (biases[k], self._offsets[k + 1]))
 
     def pull_back(
@@ -122,8 +122,8 @@ class Centred(Transform):
         phase: NegativePhase,
         rate_of: Callable[[Tensor], float] = lambda parameter: 1.0,
     ) -> None:
-        units, offsets = machine.units, self._offsets
-        for k, link in phase.links.items():
+        units, offsets = machine.layers, self._offsets
+        for k, link in phase.coupling_gradients.items():
             rate = rate_of(link.coupling.weight)
             _subtract_field(units[k], link.down(offsets[k + 1]), rate, rate_of)
             _subtract_field(units[k + 1], link.up(offsets[k]), rate, rate_of)
@@ -137,26 +137,30 @@ class Centred(Transform):
 
     def _shift_biases(self, machine: BoltzmannMachine, phase: NegativePhase, sign: float) -> None:
         """b ← b ± Wλ and c ← c ± Wᵀμ for every coupling that is learned."""
-        for k, link in phase.links.items():
+        for k, link in phase.coupling_gradients.items():
             lower, upper = self._offsets[k].unsqueeze(0), self._offsets[k + 1].unsqueeze(0)
-            machine.units[k].shift_bias(link.coupling.down(upper)[0] * sign)
-            machine.units[k + 1].shift_bias(link.coupling.up(lower)[0] * sign)
+            machine.layers[k].shift_bias(link.coupling.down(upper)[0] * sign)
+            machine.layers[k + 1].shift_bias(link.coupling.up(lower)[0] * sign)
 
     def _move_momentum(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
         """Express averages of past gradients at the offsets of this step: they change as g̃W does, linearly."""
         changes = [now - before for now, before in zip(self._offsets, self._used, strict=True)]
         for kept, offset in zip(self._used, self._offsets, strict=True):
             kept.copy_(offset)
-        for k, link in phase.links.items():
+        for k, link in phase.coupling_gradients.items():
             for name in _AVERAGES:
                 average = _state_of(optimizer, name)
                 weight, *biases = (
                     average(parameter)
-                    for parameter in (link.coupling.weight, *machine.units[k].biases(), *machine.units[k + 1].biases())
+                    for parameter in (
+                        link.coupling.weight,
+                        *machine.layers[k].biases(),
+                        *machine.layers[k + 1].biases(),
+                    )
                 )
                 if weight is None or any(bias is None for bias in biases):
                     continue
-                lower, upper = (_joined(unit, average) for unit in machine.units[k : k + 2])
+                lower, upper = (_joined(unit, average) for unit in machine.layers[k : k + 2])
                 x, y = torch.stack([changes[k], lower]), torch.stack([upper, changes[k + 1]])
                 link.coupling.correlate(x, y, out=weight, add=True, scale=-1.0)
 
@@ -183,10 +187,10 @@ class Penalty(Transform):
 
     def value(self, machine: BoltzmannMachine) -> float:
         """The penalty that is added to the loss."""
-        return sum(self._value(coupling).item() for coupling in machine.links)
+        return sum(self._value(coupling).item() for coupling in machine.couplings)
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for link in phase.links.values():
+        for link in phase.coupling_gradients.values():
             self._add_gradient(link.coupling, link.coupling.weight.detach(), link.dense())
 
     def _value(self, coupling: Coupling) -> Tensor:
@@ -213,7 +217,7 @@ class L2(Penalty):
         return self.strength / 2 * coupling.weight.detach().square().sum()
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for link in phase.links.values():
+        for link in phase.coupling_gradients.values():
             link.add_weights(self.strength)
 
 
@@ -240,7 +244,7 @@ class Clip(Transform):
         self.max_norm = max_norm
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for link in phase.links.values():
+        for link in phase.coupling_gradients.values():
             link.dense()
         torch.nn.utils.clip_grad_norm_(machine.parameters(), self.max_norm)
 
@@ -252,16 +256,16 @@ class ZeroSum(Transform):
     """
 
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
-        if not any(unit.one_hot for unit in machine.units):
+        if not any(unit.one_hot for unit in machine.layers):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
-        for coupling in machine.links:
+        for coupling in machine.couplings:
             if type(coupling) is not Dense:  # a mask or a kernel would not let a constant through
                 raise InvalidOption(f"ZeroSum expects dense couplings, found {type(coupling).__name__}")
 
     @torch.no_grad()
     def parameters(self, machine: BoltzmannMachine, clock: Clock | None = None) -> None:
-        units = machine.units
-        for k, coupling in enumerate(machine.links):
+        units = machine.layers
+        for k, coupling in enumerate(machine.couplings):
             weight = coupling.weight.data.view(*coupling.lower, *coupling.upper)
             if units[k].one_hot:
                 axis = len(coupling.lower) - 1

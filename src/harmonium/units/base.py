@@ -262,13 +262,13 @@ class Unit(nn.Module):
         for bias, piece in zip(self.biases(), pieces, strict=True):
             bias.add_(piece.view(bias.shape))
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Set the parameters so that the free unit has the single-site statistics of ``data`` (n, *shape).
 
         Unless a unit knows better: the bias at which the mean is that of the data, by bisection.
         """
         if self.event_dims:
-            raise NotImplementedError(f"{self.name()}: a vector unit needs an initialise_from of its own")
+            raise NotImplementedError(f"{self.name()}: a vector unit needs an initialize_from of its own")
         self._match_mean(data.to(torch.float64).mean(0))
 
     @torch.no_grad()

@@ -67,7 +67,7 @@ class Bernoulli(Unit):
     def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
         return noise.bernoulli_(self.mean_(B, B) if mean is None else mean, out, generator)
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = ln⟨x⟩ - ln(1 - ⟨x⟩), with ``pseudocount`` counts (default 1) of each value added."""
         extra = 1.0 if pseudocount is None else pseudocount
         mean = (data.sum(0) + extra) / (len(data) + 2 * extra)

@@ -59,7 +59,7 @@ class Binomial(Unit):
             return lattice.sample(*self._terms(B, A), generator)
         return sum_of_bernoulli((self.bias + B).detach(), self.trials, generator)
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = logit(⟨x⟩/N), with ``pseudocount`` counts (default 1) of heads and of tails added."""
         extra = 1.0 if pseudocount is None else pseudocount
         mean = (data.to(torch.float64).sum(0) + extra) / (len(data) * self.trials + 2 * extra)

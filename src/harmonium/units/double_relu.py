@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..errors import NotNormalisable
+from ..errors import NotNormalizable
 from .base import Tail, Unit, Value
 from .positive import LearnedPrecision, log_of_positive
 from .special import HalfLine, expectation, solve_moments
@@ -22,7 +22,7 @@ class DoubleReLU(LearnedPrecision, Unit):
 
     With t > 0 the unit is bimodal, with t < 0 it has a soft threshold on both sides.
 
-    ``max_precision`` bounds learned precisions; by default ``initialise_from`` sets it from the data
+    ``max_precision`` bounds learned precisions; by default ``initialize_from`` sets it from the data
     (:class:`~harmonium.units.positive.LearnedPrecision`).
 
     >>> DoubleReLU(1, tilt=2.0).mode(torch.tensor([0.5]))
@@ -118,7 +118,7 @@ class DoubleReLU(LearnedPrecision, Unit):
             "precision_minus": -probabilities[1] * second[1] / 2,
         }
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """The data's mean and, where both precisions are learned, its variance with one precision for both sides;
         ``pseudocount`` (default 1) observations of the layer's typical variance are added. The bound
         ``max_precision`` is set too."""
@@ -149,7 +149,7 @@ class DoubleReLU(LearnedPrecision, Unit):
             plus, minus = plus + A, minus + A
             least = torch.minimum(plus.min(), minus.min())
             if bool(least <= 0):
-                raise NotNormalisable(f"double-relu: expected γ + A > 0, found {least.item():g}: the weight grows")
+                raise NotNormalizable(f"double-relu: expected γ + A > 0, found {least.item():g}: the weight grows")
         return (self.tilt + h, plus), (self.tilt - h, minus)
 
     def _probabilities(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:

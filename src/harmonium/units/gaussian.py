@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..errors import NotNormalisable
+from ..errors import NotNormalizable
 from .base import Tail, Unit, Value
 from .positive import LearnedPrecision, log_of_positive
 from .quadratic import Quadratic
@@ -19,7 +19,7 @@ from .support import real
 class Gaussian(LearnedPrecision, Quadratic, Unit):
     """x ∈ ℝ, -U(x) = b x - γ x²/2. The linear activation; TAP paper (C10)-(C18) without bounds.
 
-    ``max_precision`` bounds a learned precision; by default ``initialise_from`` sets it from the data
+    ``max_precision`` bounds a learned precision; by default ``initialize_from`` sets it from the data
     (:class:`~harmonium.units.positive.LearnedPrecision`).
 
     >>> Gaussian(1, precision=4.0).variance(torch.zeros(1, 1))
@@ -80,7 +80,7 @@ class Gaussian(LearnedPrecision, Quadratic, Unit):
             return self.bias.detach() / precision
         return precision.reciprocal() if n == 2 else torch.zeros_like(precision)
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """The data's mean, and its variance where the precision is learned, with ``pseudocount`` (default 1)
         observations of the layer's typical variance added; then the bound ``max_precision`` is set too."""
         extra = 1.0 if pseudocount is None else pseudocount
@@ -94,5 +94,5 @@ class Gaussian(LearnedPrecision, Quadratic, Unit):
             return self.precision
         total = self.precision + A
         if bool((total <= 0).any()):
-            raise NotNormalisable(f"gaussian: expected γ + A > 0, found {total.min().item():g}: the weight grows")
+            raise NotNormalizable(f"gaussian: expected γ + A > 0, found {total.min().item():g}: the weight grows")
         return total

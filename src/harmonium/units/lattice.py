@@ -30,8 +30,8 @@ def mean(values: Tensor, exponents: Tensor) -> Tensor:
 def variance(values: Tensor, exponents: Tensor) -> Tensor:
     """The variance of x under e^t, from squared differences so that a small one keeps its digits."""
     p = torch.softmax(exponents, -1)
-    centre = (p * values).sum(-1, keepdim=True)
-    return (p * (values - centre).square()).sum(-1)
+    center = (p * values).sum(-1, keepdim=True)
+    return (p * (values - center).square()).sum(-1)
 
 
 def sample(values: Tensor, exponents: Tensor, generator: Generator | None) -> Tensor:

@@ -122,10 +122,10 @@ class Mixed(Unit):
         for k, unit in enumerate(self.parts):
             unit.accumulate_gradient(_part(gradients, k))
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Each part from its own columns."""
         for unit, part in zip(self.parts, _split(self.parts, data), strict=True):
-            unit.initialise_from(part, pseudocount)
+            unit.initialize_from(part, pseudocount)
 
     @property
     def cardinality(self) -> int | None:

@@ -126,7 +126,7 @@ class Multinary(Unit):
             total += noise.bernoulli_(torch.sigmoid(field - offset.to(field)), coin, generator)
         return total
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """The bias at which the free unit has the data's mean (with ``pseudocount``, default 1, of each end added)."""
         extra = 1.0 if pseudocount is None else pseudocount
         mean = (data.to(torch.float64).sum(0) + extra * self.levels) / (len(data) + 2 * extra)

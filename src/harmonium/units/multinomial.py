@@ -84,8 +84,8 @@ class Multinomial(Unit):
         if A is not None:
             states, exponents = self._terms(B, A)
             p = torch.softmax(exponents, -1).unsqueeze(-1)
-            centre = (p * states).sum(-2, keepdim=True)
-            return (p * (states - centre).square()).sum(-2)
+            center = (p * states).sum(-2, keepdim=True)
+            return (p * (states - center).square()).sum(-2)
         p = torch.softmax(self.bias + B, -1)
         return self._total(B) * p * sum_of_others(p)
 
@@ -114,7 +114,7 @@ class Multinomial(Unit):
             return noise.categorical(torch.softmax(exponents.detach(), -1), generator) @ states
         return sample_counts(torch.softmax(self.bias + B, -1).detach(), self._total(B), generator)
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = ln of the word frequencies, with ``pseudocount`` counts (default 1) of each word added."""
         extra = 1.0 if pseudocount is None else pseudocount
         logs = (data.to(torch.float64).sum(0) + extra).log()

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..errors import Diverged, NotNormalisable
+from ..errors import Diverged, NotNormalizable
 from .base import Tail, Unit
 from .special import expectation, smoothed
 from .support import counts
@@ -62,7 +62,7 @@ class Poisson(Unit):
     def cumulant(self, n: int) -> Tensor:
         return self.bias.detach().exp()
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = ln⟨x⟩, with ``pseudocount`` (default 1) observations of the layer's average unit added."""
         average = data.to(torch.float64).mean()
         mean, _ = smoothed(data, 1.0 if pseudocount is None else pseudocount, average, average)
@@ -75,7 +75,7 @@ class Poisson(Unit):
 
 def _nonnegative(A: Tensor) -> Tensor:
     if bool((A < 0).any()):
-        raise NotNormalisable(f"poisson: expected A ≥ 0, found {A.min().item():g}: the partition function is infinite")
+        raise NotNormalizable(f"poisson: expected A ≥ 0, found {A.min().item():g}: the partition function is infinite")
     return A
 
 

@@ -50,7 +50,7 @@ class LearnedPrecision:
     """An upper bound on learned precisions, mixed into a unit that stores them as logarithms.
 
     A unit that is constant in the data has a likelihood that grows without bound with its precision. So a *learned*
-    precision is at most ``max_precision``, which ``initialise_from`` sets for each unit to 1/(1e-6 v), where v is the
+    precision is at most ``max_precision``, which ``initialize_from`` sets for each unit to 1/(1e-6 v), where v is the
     median of the variances of the layer's units in the data: a learned standard deviation is at least a thousandth of
     a typical one. A unit with a smaller scale than the others keeps a bound of at least 100/(its own variance). The
     gradient is exact below the bound; at it only the part that leads back inside is left. A machine that was not

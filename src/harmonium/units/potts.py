@@ -66,7 +66,7 @@ class Potts(Unit):
     def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
         return out.copy_(noise.categorical(self.mean(B) if mean is None else mean, generator))
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = ln of the frequencies, with ``pseudocount`` counts (default 1) of each state added; zero-sum gauge."""
         extra = 1.0 if pseudocount is None else pseudocount
         logs = (data.to(torch.float64).sum(0) + extra).log()

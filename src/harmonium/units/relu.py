@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Generator, Tensor
 
-from ..errors import NotNormalisable
+from ..errors import NotNormalizable
 from .base import Tail, Unit, Value
 from .positive import LearnedPrecision, log_of_positive
 from .quadratic import Quadratic
@@ -20,7 +20,7 @@ _half_line = HalfLine()
 class ReLU(LearnedPrecision, Quadratic, Unit):
     """x ∈ [0, ∞), -U(x) = b x - γ x²/2. The activation function is max(0, (b + B)/γ).
 
-    ``max_precision`` bounds a learned precision; by default ``initialise_from`` sets it from the data
+    ``max_precision`` bounds a learned precision; by default ``initialize_from`` sets it from the data
     (:class:`~harmonium.units.positive.LearnedPrecision`).
 
     >>> unit = ReLU(1, bias=-1e3)
@@ -71,8 +71,8 @@ class ReLU(LearnedPrecision, Quadratic, Unit):
         h, p = torch.broadcast_tensors(*self._natural(B, A))
         return _half_line.draw(h.detach(), p.detach(), generator)
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """The data's mean, and its variance where the precision is learnt, with ``pseudocount`` (default 1)
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """The data's mean, and its variance where the precision is learned, with ``pseudocount`` (default 1)
         observations of the layer's average unit added. A variance above the square of the mean is out of reach
         (the limit γ → 0 is an exponential) and is met as nearly as possible. The bound ``max_precision`` is set too."""
         data = data.to(torch.float64)
@@ -96,5 +96,5 @@ class ReLU(LearnedPrecision, Quadratic, Unit):
             return self.bias + B, self.precision
         total = self.precision + A
         if bool((total <= 0).any()):
-            raise NotNormalisable(f"relu: expected γ + A > 0, found {total.min().item():g}: the weight grows")
+            raise NotNormalizable(f"relu: expected γ + A > 0, found {total.min().item():g}: the weight grows")
         return self.bias + B, total

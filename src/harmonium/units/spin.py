@@ -50,7 +50,7 @@ class Spin(Unit):
         torch.cosh(mean, out=variance).reciprocal_().square_()  # 1 - mean² would round to zero in a large field
         mean.tanh_()
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = atanh⟨x⟩, with ``pseudocount`` counts (default 1) of each value added."""
         extra = 1.0 if pseudocount is None else pseudocount
         mean = data.sum(0).to(torch.float64) / (len(data) + 2 * extra)

@@ -78,9 +78,9 @@ class Values(Support):
     def _hint(self, x: Tensor) -> str:
         low, high = x.min().item(), x.max().item()
         if self.values == (0.0, 1.0) and low >= 0 and 1 < high <= 255:
-            return "; these look like pixels of 0 to 255: binarise them first, for example (x > 127)"
+            return "; these look like pixels of 0 to 255: binarize them first, for example (x > 127)"
         if self.values == (0.0, 1.0) and low >= 0 and high <= 1:
-            return "; grey values are not binary: binarise them by threshold or by sampling"
+            return "; gray values are not binary: binarize them by threshold or by sampling"
         return ""
 
 

@@ -29,7 +29,7 @@ class TruncatedGaussBernoulli(Unit):
     """x = 0 with weight 1-ρ, or x ∈ [low, high] with weight ρ e^{bx - Vx²/2}. TAP paper (C21), used throughout.
 
     Densities are with respect to δ₀ + the Lebesgue measure: x = 0 exactly is the spike, everything else the slab. The
-    slab is not normalised, so P[x ≠ 0] is ρ Z/(1 - ρ + ρ Z) with Z the slab's own partition function. The natural
+    slab is not normalized, so P[x ≠ 0] is ρ Z/(1 - ρ + ρ Z) with Z the slab's own partition function. The natural
     parameter ``log_odds`` is ln ρ/(1-ρ), its statistic is 1 where x ≠ 0.
 
     >>> unit = TruncatedGaussBernoulli(1, rho=0.25, precision=0.0)
@@ -114,16 +114,16 @@ class TruncatedGaussBernoulli(Unit):
             "log_odds": slab,
         }
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """With the log-odds learnt: the data's share of zeros, and the mean of the rest (and its variance where the
-        precision is learnt). Otherwise the data's mean (and variance). ``pseudocount`` (default 1) draws are added:
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """With the log-odds learned: the data's share of zeros, and the mean of the rest (and its variance where the
+        precision is learned). Otherwise the data's mean (and variance). ``pseudocount`` (default 1) draws are added:
         zeros and uniform ones."""
         extra = 1.0 if pseudocount is None else pseudocount
         data = data.to(torch.float64)
         precision = self.precision.detach().to(torch.float64)
         odds = self.log_odds.detach().to(torch.float64)
-        learnt = "log_odds" in self.learn
-        if learnt:
+        learned = "log_odds" in self.learn
+        if learned:
             on = data != 0
             number = on.sum(0, dtype=torch.float64)
             share = ((number + extra) / (len(data) + 2 * extra)).clamp(1e-9, 1 - 1e-9)
@@ -140,7 +140,7 @@ class TruncatedGaussBernoulli(Unit):
 
         def moments(h: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
             one, two = self.segment.moment(1, h, p), self.segment.moment(2, h, p)
-            if learnt:
+            if learned:
                 return one, two
             slab = odds + self.segment.moment(0, h, p)
             return torch.sigmoid(slab) * one, torch.sigmoid(slab) * (two + torch.sigmoid(-slab) * one.square())
@@ -148,7 +148,7 @@ class TruncatedGaussBernoulli(Unit):
         h, p = solve_moments(moments, mean, precision, variance if "precision" in self.learn else None)
         self.bias.data.copy_(h)
         self.precision.data.copy_(p)
-        if learnt:
+        if learned:
             self.log_odds.data.copy_(torch.logit(share) - self.segment.moment(0, h, p))
 
     def _natural(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -64,8 +64,8 @@ class TruncatedGaussian(Quadratic, Unit):
         h, p = torch.broadcast_tensors(*self._natural(B, A))
         return self.segment.draw(h.detach(), p.detach(), generator)
 
-    def initialise_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """The data's mean, and its variance where the precision is learnt, with ``pseudocount`` (default 1) draws
+    def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
+        """The data's mean, and its variance where the precision is learned, with ``pseudocount`` (default 1) draws
         from the uniform distribution added. A variance that only two points could have is met as nearly as possible."""
         mean, variance = uniform_smoothed(data, self.segment, 1.0 if pseudocount is None else pseudocount)
         h, p = solve_moments(

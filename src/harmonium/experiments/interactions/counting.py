@@ -15,11 +15,11 @@ from scipy import stats
 from torch import Tensor
 
 from ... import noise, units
-from ...analysis import InteractionModel, all_tuples
 from ...errors import NotMixed
-from ...evaluation import Measured
+from ...interactions import InteractionModel, all_tuples
 from ...machines import RBM
 from ...plots import style
+from ...quality import Measured
 from ...units import Unit
 from ..record import Record
 from .judging import Verdict, above, below

@@ -8,8 +8,8 @@ from itertools import combinations
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...evaluation import Measured
 from ...plots import interaction_scatter, style
+from ...quality import Measured
 from ..record import Record
 from .counting import NONLINEAR
 from .judging import SCALED, Verdict, above, below, brief, claim, every, measured

@@ -12,26 +12,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ...analysis import Strength, largest_order, split_half
-from ...evaluation import Measured
+from ...interactions import Strength, largest_order, split_half
 from ...machines import RBM
 from ...plots import interaction_strength, style
+from ...quality import Measured
 from ..record import Record
 from .counting import NONLINEAR
 from .fig9 import typical_weight
-from .judging import (
-    AROUND,
-    ROUGHLY,
-    Verdict,
-    above,
-    brief,
-    claim,
-    every,
-    increasing,
-    measured,
-    strength,
-    within,
-)
+from .judging import AROUND, ROUGHLY, Verdict, above, brief, claim, every, increasing, measured, strength, within
 from .trained import Machines, on_machines
 
 #: the published orders, to which the line is fitted
@@ -235,7 +223,7 @@ def _claims(
 class Split:
     """Relative errors of two halves of the data, with replicates (1 + blocks,), by order.
 
-    ``errors`` are those of :class:`harmonium.analysis.reliability.Halves`, fields with the visible bias;
+    ``errors`` are those of :class:`harmonium.interactions.reliability.Halves`, fields with the visible bias;
     ``hidden`` has at order 1 what the hidden units bring about, as figure 11 does.
     """
 

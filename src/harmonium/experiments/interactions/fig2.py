@@ -15,9 +15,9 @@ from scipy import stats
 from torch import Tensor
 
 from ...couplings import Dense
-from ...evaluation import Measured
 from ...machines import RBM
 from ...plots import style
+from ...quality import Measured
 from ...units import Bernoulli, Poisson
 from ..record import Record
 from . import counting

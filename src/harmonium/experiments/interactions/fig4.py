@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from ... import noise
-from ...analysis import interactions
 from ...couplings import Dense
+from ...interactions import n_body
 from ...machines import RBM
 from ...units import Bernoulli
 from ..record import Record
@@ -54,5 +54,5 @@ def machine(activation: str, seed: int, visible: int = fig3.VISIBLE, hidden: int
     weights = torch.randn(visible, hidden, dtype=torch.float64, generator=noise.generator(seed))
     unit = counting.ACTIVATIONS[activation](hidden, bias=torch.full((hidden,), -THRESHOLD, dtype=torch.float64))
     rbm = RBM(Bernoulli(visible, bias=torch.zeros(visible, dtype=torch.float64)), unit, Dense(visible, hidden, weights))
-    rbm.visible.bias.data.copy_(-interactions(rbm, 1, bias=False))
+    rbm.visible.bias.data.copy_(-n_body(rbm, 1, bias=False))
     return rbm

@@ -12,17 +12,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ...evaluation import Measured
-from ...likelihood import Estimate, ais
+from ...likelihood import Estimate
+from ...likelihood import annealing as ais
 from ...machines import RBM
 from ...plots import style
+from ...quality import Measured
 from ..record import Record
 from .counting import ACTIVATIONS, NONLINEAR
 from .judging import Verdict, above, below, brief, claim, every, increasing, within
 from .trained import Machines, on_machines
 
 TEMPERATURES = {"quick": 1000, "full": 14_000}
-COLOURS = dict(zip(ACTIVATIONS, (style.ACCENT, style.SECOND, "#4f8f4a", "#8a5aa8"), strict=True))
+COLORS = dict(zip(ACTIVATIONS, (style.ACCENT, style.SECOND, "#4f8f4a", "#8a5aa8"), strict=True))
 _REPEATS = {"quick": 16, "full": 40}  # random units of each test row, for the final pseudo-likelihood
 _TRAIN_REPEATS = {"quick": 2, "full": 8}
 _SATURATED = 0.25  # of the gain up to the size from which a likelihood "saturates", for all that is gained beyond
@@ -271,22 +272,22 @@ def _figure(
     with style.look():
         figure = Figure(figsize=(9.6, 3.3), layout="constrained")
         curve, pseudo, likelihood = figure.subplots(1, 3)
-        for activation, colour in COLOURS.items():
+        for activation, color in COLORS.items():
             for size, line in zip(trained.some(50, 1200), ("--", "-"), strict=False):
                 history = curves[activation, size]
                 curve.plot(
                     [row["epoch"] for row in history],
                     [row["test_pseudo_likelihood"] for row in history],
                     line,
-                    color=colour,
+                    color=color,
                     label=f"{activation}, M = {size}",
                     linewidth=1.2,
                 )
             for ax, what in ((pseudo, "pseudo_likelihood"), (likelihood, "likelihood")):
                 values = [float(found[activation, size][what]) for size in trained.sizes]
-                ax.plot(trained.sizes, values, "o-", color=colour, markersize=4, linewidth=1.2, label=activation)
+                ax.plot(trained.sizes, values, "o-", color=color, markersize=4, linewidth=1.2, label=activation)
             ends = [[found[activation, size][f"likelihood_{end}"] for size in trained.sizes] for end in ("low", "high")]
-            likelihood.vlines(trained.sizes, *ends, color=colour)
+            likelihood.vlines(trained.sizes, *ends, color=color)
         curve.set(xlabel="epoch", ylabel="nats a row")
         curve.set_title("test pseudo-likelihood")
         low, high = curve.get_ylim()

@@ -8,22 +8,12 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ...evaluation import Measured
 from ...plots import interaction_scatter, style
+from ...quality import Measured
 from ..record import Record
 from .counting import ACTIVATIONS, NONLINEAR
-from .fig5 import COLOURS
-from .judging import (
-    SCALED,
-    Scatter,
-    Verdict,
-    above,
-    brief,
-    claim,
-    every,
-    increasing,
-    measured,
-)
+from .fig5 import COLORS
+from .judging import SCALED, Scatter, Verdict, above, brief, claim, every, increasing, measured
 from .trained import Machines, on_machines
 
 _NEAR = 0.85  # the published slope at M = 100 for Linear is 0.9, from a picture: what rounds to it
@@ -153,12 +143,12 @@ def _figure(trained: Machines, found: Mapping[tuple[str, int, int], Scatter]) ->
                     ax=ax,
                 )
         ax = grid[0, 2]
-        for activation, colour in COLOURS.items():
+        for activation, color in COLORS.items():
             ax.plot(
                 trained.sizes,
                 [float(found[activation, m, 2].slope[0]) for m in trained.sizes],
                 "o-",
-                color=colour,
+                color=color,
                 markersize=4,
                 linewidth=1.2,
                 label=activation,

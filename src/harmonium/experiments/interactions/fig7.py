@@ -7,22 +7,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...evaluation import Measured
 from ...plots import interaction_scatter, style
+from ...quality import Measured
 from ..record import Record
 from .counting import ACTIVATIONS
-from .judging import (
-    SCALED,
-    Scatter,
-    Verdict,
-    above,
-    below,
-    brief,
-    claim,
-    every,
-    measured,
-    within,
-)
+from .judging import SCALED, Scatter, Verdict, above, below, brief, claim, every, measured, within
 from .trained import Machines, on_machines
 
 REFERENCE = "Exponential"

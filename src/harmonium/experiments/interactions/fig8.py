@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...evaluation import Measured
 from ...plots import interaction_scatter, style
+from ...quality import Measured
 from ..record import Record
 from .counting import NONLINEAR
 from .judging import Scatter, Verdict, above, claim, every, measured, negate, within

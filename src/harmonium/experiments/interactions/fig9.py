@@ -10,7 +10,7 @@ from torch import Tensor
 from ...plots import style
 from ..record import Record
 from .counting import ACTIVATIONS, NONLINEAR
-from .fig5 import COLOURS
+from .fig5 import COLORS
 from .fig8 import small_against_exact
 from .judging import brief, claim, increasing, kept, measured, strength, unit_blocks
 from .trained import Machines, on_machines
@@ -47,7 +47,7 @@ def run(record: Record, trained: Machines) -> None:
                     trained.sizes,
                     [float(value[0]) for value in part],
                     "o-",
-                    color=COLOURS[activation],
+                    color=COLORS[activation],
                     markersize=4,
                     linewidth=1.2,
                     label=activation,

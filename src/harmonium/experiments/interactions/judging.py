@@ -19,8 +19,8 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from ...evaluation import Measured
-from ...evaluation.measured import jackknife
+from ...quality import Measured
+from ...quality.measured import jackknife
 from ..record import Record
 
 #: True: holds; False: does not hold; None: open
@@ -188,7 +188,7 @@ def strength(x: Tensor, masks: Tensor) -> Tensor:
 class Scatter:
     """How ``number`` interactions x follow a reference y, each quantity with its replicates (1 + blocks,).
 
-    The quantities are those of :class:`harmonium.analysis.Comparison`.
+    The quantities are those of :class:`harmonium.interactions.Comparison`.
     """
 
     number: int

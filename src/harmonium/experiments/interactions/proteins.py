@@ -20,13 +20,13 @@ from torch import Tensor
 
 from ... import data as datasets
 from ... import units
-from ...analysis import interactions
 from ...errors import unknown
-from ...evaluation import Measured
+from ...interactions import n_body
 from ...likelihood import pseudo_log_likelihood
 from ...machines import RBM
 from ...plots import style
-from ...training import L2, PCD, Centred, LinearDecay, Weighted, ZeroSum, fit
+from ...quality import Measured
+from ...training import L2, PCD, Centered, LinearDecay, Weighted, ZeroSum, fit
 from ..record import Record
 from .judging import Verdict, above, averaged, brief, every, measured, share_above, unlikely
 
@@ -85,7 +85,7 @@ def run(
         for k in range(seeds):
             record.say(f"training: {name}, {size} hidden units ({hidden}), seed {seed + k}")
             rbm = _train(part, hidden, size, epochs or EPOCHS[scale], seed + k)
-            tables[name].append(interactions(rbm, 2, method="small"))
+            tables[name].append(n_body(rbm, 2, method="small"))
             ranked[name].append(Ranking.of(corrected(norms(tables[name][-1])), near))
             score = pseudo_log_likelihood(rbm, test).mean().item()
             record.numbers[f"test pseudo-likelihood, {name}, seed {seed + k}"] = score
@@ -108,7 +108,7 @@ def _train(rows: Tensor | Weighted, hidden: str, size: int, epochs: int, seed: i
         epochs=epochs,
         batch_size=min(_BATCH, len(rows)),
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=_RATE),
-        transforms=(Centred(), L2(_DECAY), ZeroSum()),
+        transforms=(Centered(), L2(_DECAY), ZeroSum()),
         schedule=LinearDecay(),
         seed=seed,
         progress=False,
@@ -148,7 +148,7 @@ def corrected(score: Tensor) -> Tensor:
 
 
 def attraction(couplings: Tensor) -> Tensor:
-    """How much opposite charges (K, R with D, E) are favoured over equal ones: (sites, sites)."""
+    """How much opposite charges (K, R with D, E) are favored over equal ones: (sites, sites)."""
     plus, minus = ([LETTERS.index(letter) for letter in letters] for letters in ("KR", "DE"))
 
     def mean(first: list[int], second: list[int]) -> Tensor:
@@ -355,10 +355,10 @@ def _figure(ranked: dict[str, Ranking], near: Tensor, couplings: Tensor, charged
         where, curve, table = figure.subplots(1, 3, width_ratios=(1, 1, 1.12))
         _map(where, ranked, near)
         drawn = zip(ranked.items(), (style.ACCENT, style.ACCENT, style.SECOND, style.SECOND), strict=True)
-        for ((name, found), colour), line in zip(drawn, ("-", ":", "-", ":"), strict=True):
+        for ((name, found), color), line in zip(drawn, ("-", ":", "-", ":"), strict=True):
             count = np.arange(1, 2 * _SITES + 1)
             hits = found.hits[: len(count)].double().cumsum(0).numpy()
-            curve.plot(count, hits / count, line, color=colour, linewidth=1.4, label=name)
+            curve.plot(count, hits / count, line, color=color, linewidth=1.4, label=name)
         curve.axhline(next(iter(ranked.values())).chance, color=style.FAINT, linewidth=1, label="chance")
         curve.set(xlabel="pairs, strongest first", ylabel="share of contacts", ylim=(0, 1.02))
         curve.set_title("precision")
@@ -375,10 +375,10 @@ def _map(ax: Axes, ranked: dict[str, Ranking], near: Tensor) -> None:
         found = ranked[name]
         pairs = found.pairs[:_SITES].numpy() + 1
         x, y = (pairs[:, 1], pairs[:, 0]) if flipped else (pairs[:, 0], pairs[:, 1])
-        colours = [style.ACCENT if hit else style.SECOND for hit in found.hits[:_SITES].tolist()]
-        ax.scatter(x, y, s=13, c=colours, zorder=2, linewidths=0)
+        colors = [style.ACCENT if hit else style.SECOND for hit in found.hits[:_SITES].tolist()]
+        ax.scatter(x, y, s=13, c=colors, zorder=2, linewidths=0)
     ax.set(xlabel="site (below: mutual information)", ylabel="site (above: couplings)", xlim=ends, ylim=ends)
-    ax.set_title(f"contacts (grey), first {_SITES} pairs")
+    ax.set_title(f"contacts (gray), first {_SITES} pairs")
 
 
 def _letters(ax: Axes, couplings: Tensor, pair: tuple[int, int]) -> None:

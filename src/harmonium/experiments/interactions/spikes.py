@@ -17,10 +17,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ... import data as datasets
-from ...analysis import all_tuples
-from ...evaluation import Correlations, Measured, correlations
+from ...interactions import all_tuples
 from ...machines import RBM
 from ...plots import style
+from ...quality import Correlations, Measured
+from ...quality import pair_correlations as correlations
 from ...training import PCD, LinearDecay, fit
 from ...units import Bernoulli, Gaussian, Unit
 from ..record import Record
@@ -216,29 +217,29 @@ def _claims(
 
 
 def _figure(found: dict[tuple[str, int], Correlations], sets: dict[str, Tensor], test: Tensor) -> Figure:
-    colours = dict(zip(MODELS, (style.SECOND, style.ACCENT), strict=True))
+    colors = dict(zip(MODELS, (style.SECOND, style.ACCENT), strict=True))
     with style.look():
         figure = Figure(figsize=(10.2, 3.4), layout="constrained")
         *scatters, counts = figure.subplots(1, 3)
         for ax, name in zip(scatters, MODELS, strict=True):
-            _scatter(ax, found[name, 3], name, colours[name])
-        for label, rows, colour in (
+            _scatter(ax, found[name, 3], name, colors[name])
+        for label, rows, color in (
             ("held out", test, style.INK),
-            *((name, sets[name], colour) for name, colour in colours.items()),
+            *((name, sets[name], color) for name, color in colors.items()),
         ):
             shares = np.array(list(_shares(rows).values()))
             seen = np.flatnonzero(shares)
-            counts.plot(seen, shares[seen], "o-", color=colour, markersize=3, linewidth=1, label=label)
+            counts.plot(seen, shares[seen], "o-", color=color, markersize=3, linewidth=1, label=label)
         counts.set(xlabel="cells that fire in a bin", ylabel="share of bins", yscale="log")
         counts.set_title("synchrony")
         counts.legend(fontsize=8)
     return figure
 
 
-def _scatter(ax: Axes, found: Correlations, name: str, colour: str) -> None:
+def _scatter(ax: Axes, found: Correlations, name: str, color: str) -> None:
     x, y = found.data.numpy(), found.samples.numpy()
     ends = [min(x.min(), y.min()), max(x.max(), y.max())]
     ax.plot(ends, ends, color=style.FAINT, linewidth=0.9, zorder=0)
-    ax.scatter(x, y, s=3, color=colour, alpha=0.3, linewidths=0, rasterized=True)
+    ax.scatter(x, y, s=3, color=color, alpha=0.3, linewidths=0, rasterized=True)
     ax.set(xlabel="held out", ylabel="samples")
     ax.set_title(f"three cells, {name}: {found.ratio:.2f} × floor")

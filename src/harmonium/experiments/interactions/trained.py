@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ... import data as datasets
 from ... import noise
-from ...analysis import all_tuples, interactions, random_tuples
+from ...interactions import all_tuples, n_body, random_tuples
 from ...likelihood import pseudo_log_likelihood
 from ...machines import RBM
 from ...training import CD, GrowingSteps, Metric, fit
@@ -58,7 +58,7 @@ class Machines:
     """Trains what is asked for, and keeps it.
 
     Args:
-        data: a binary data set, or one to be binarised at half of its range.
+        data: a binary data set, or one to be binarized at half of its range.
         hidden: sizes such as ``"50,400"`` in the place of the scale's; ``epochs`` and ``rows`` likewise.
         machines: the folder for the trained machines; by default one within the record's.
     """
@@ -86,13 +86,13 @@ class Machines:
     @cached_property
     def rows(self) -> Tensor:
         """The training rows."""
-        rows = datasets.load(self.data, binarise="threshold")
+        rows = datasets.load(self.data, binarize="threshold")
         return rows[: self.limit] if self.limit else rows
 
     @cached_property
     def test(self) -> Tensor:
         """The rows that are not trained on."""
-        return datasets.load(self.data, split="test", binarise="threshold")
+        return datasets.load(self.data, split="test", binarize="threshold")
 
     def size(self, published: int) -> int:
         """The size nearest to a published one; 1200 is the largest, so that it stands for the largest here."""
@@ -148,7 +148,7 @@ class Machines:
             "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=rate),
             "transforms": (),
             "schedule": GrowingSteps(self.every),
-            "initialise": {"weights": "sign"},
+            "initialize": {"weights": "sign"},
             "progress": False,
         }
 
@@ -172,9 +172,7 @@ class Machines:
             self._machines[activation, size] = self(activation, size)[0]
         return self._machines[activation, size]
 
-    def interactions(
-        self, activation: str, size: int, order: int, *, method: str = "exact", bias: bool = True
-    ) -> Tensor:
+    def n_body(self, activation: str, size: int, order: int, *, method: str = "exact", bias: bool = True) -> Tensor:
         """All fields (N,) or couplings i < j of a trained machine, or the interactions of random tuples."""
         key = activation, size, order, method, bias
         if key not in self._found:
@@ -187,8 +185,8 @@ class Machines:
     def of(self, rbm: RBM, order: int, *, method: str = "exact", bias: bool = True) -> Tensor:
         """The interactions of any machine on these rows, for each of :meth:`tuples`."""
         if order == 2:
-            return interactions(rbm, 2, method=method)[tuple(self.tuples(2).T)]
-        return interactions(rbm, order, self.tuples(order), method=method, bias=bias)
+            return n_body(rbm, 2, method=method)[tuple(self.tuples(2).T)]
+        return n_body(rbm, order, self.tuples(order), method=method, bias=bias)
 
     def tuples(self, order: int) -> Tensor:
         """All units or pairs of them, or random tuples of a higher order, the same for every machine: (t, order)."""

@@ -13,9 +13,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ...analysis import LinearTheory, SpectralHistory, data_modes, spectral_history
 from ...machines import RBM
 from ...plots import style
+from ...spectra import LinearTheory, SpectralHistory, data_modes, spectral_history
 from ...training import PCD, Run, fit
 from ...units import Gaussian
 from ..judging import Verdict, every, mean
@@ -26,18 +26,18 @@ STRONG, REST = (6.0, 4.0, 2.8, 2.0, 1.5), 0.5
 VISIBLE, HIDDEN, ROWS = 50, 25, 4000
 RATE, BATCH, STD = 2e-3, 200, 1e-3
 EPOCHS = {"quick": 600, "full": 2000}
-_LEARNT = 0.5  # of the final strength: a mode has appeared
+_LEARNED = 0.5  # of the final strength: a mode has appeared
 _LATER = 1.2  # times the epoch of the mode before
 _CLOSE = 0.05  # by which a singular value may miss the theory, relative to it
 _FORGOTTEN = 0.5  # of the weak modes at the start, that may be left at the end
-_WEAK = 0.5  # of the weakest learnt mode: what no other may reach
+_WEAK = 0.5  # of the weakest learned mode: what no other may reach
 _ALIGNED = 0.95
 _GAIN = 0.5  # of what the theory has for a mode
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """What one machine has learnt of its own data; by mode above the threshold where nothing else is said."""
+class Learned:
+    """What one machine has learned of its own data; by mode above the threshold where nothing else is said."""
 
     history: SpectralHistory
     theory: LinearTheory
@@ -74,10 +74,10 @@ def run(record: Record, scale: str, epochs: int = 0, seeds: int = 5, seed: int =
     _claims(record, found)
 
 
-def learn(record: Record, epochs: int, seed: int) -> Learnt:
+def learn(record: Record, epochs: int, seed: int) -> Learned:
     """Draw data, train a machine, and compare it with the theory."""
     rows = draw(seed)
-    axes = data_modes(rows, centred=False)
+    axes = data_modes(rows, centered=False)
     theory = LinearTheory(axes.variances)
     machines = train(record, rows, epochs, seed)
     history = spectral_history(machines)
@@ -88,7 +88,7 @@ def learn(record: Record, epochs: int, seed: int) -> Learnt:
     modes = theory.unstable
     appeared = appearance(history, modes)
     record.say(f"seed {seed}: modes at epochs {', '.join(f'{epoch:.0f}' for epoch in appeared)}")
-    return Learnt(
+    return Learned(
         history,
         theory,
         path,
@@ -113,7 +113,7 @@ def train(record: Record, rows: Tensor, epochs: int, seed: int) -> Mapping[float
     """A machine of Gaussian units along training, without biases, as in the theory."""
     folder = record.folder / f"machine-{seed}"
     rbm = RBM(Gaussian(VISIBLE, learn=()), Gaussian(HIDDEN, learn=())).double()
-    rbm.initialise(weights="normal", scale=STD, seed=seed)
+    rbm.initialize(weights="normal", scale=STD, seed=seed)
     fit(
         rbm,
         rows,
@@ -122,7 +122,7 @@ def train(record: Record, rows: Tensor, epochs: int, seed: int) -> Mapping[float
         batch_size=BATCH,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=RATE),
         transforms=(),
-        initialise=False,
+        initialize=False,
         metrics_every=epochs,
         run=folder,
         seed=seed,
@@ -174,7 +174,7 @@ def appearance(history: SpectralHistory, modes: int) -> list[float]:
     """
     found = []
     for values in style.as_array(history.values)[:, :modes].T:
-        wanted = _LEARNT * values[-1]
+        wanted = _LEARNED * values[-1]
         k = int((values >= wanted).argmax())
         before, after = history.epochs[max(k - 1, 0)], history.epochs[k]
         share = 1.0 if k == 0 else math.log(wanted / values[k - 1]) / math.log(values[k] / values[k - 1])
@@ -185,7 +185,7 @@ def appearance(history: SpectralHistory, modes: int) -> list[float]:
 # -- verdicts, from one value for each seed (rows) and mode (columns) ------------------------------------------------
 
 
-def _claims(record: Record, found: list[Learnt]) -> None:
+def _claims(record: Record, found: list[Learned]) -> None:
     modes = min(own.modes for own in found)
     last = np.stack([style.as_array(own.history.values[-1]) for own in found])
     end = np.stack([style.as_array(own.theory.equilibrium(HIDDEN)[:modes]) for own in found])
@@ -217,7 +217,7 @@ def _claims(record: Record, found: list[Learnt]) -> None:
     gained = np.array([own.gains[:modes] for own in found])
     expected = np.stack([style.as_array(_expected(own.theory)[:modes]) for own in found])
     record.claim(
-        "the likelihood increases with each mode that is learnt",
+        "the likelihood increases with each mode that is learned",
         f"of the machine, nats a row: {_list(gained, '.3f')} as the modes appear, where the theory has "
         f"{', '.join(f'{value:.3f}' for value in expected.mean(0))}",
         judge_likelihood(gained, expected),
@@ -263,7 +263,7 @@ def judge_likelihood(gained: np.ndarray, expected: np.ndarray) -> Verdict:
 # -- the picture ----------------------------------------------------------------------------------------------------
 
 
-def _figure(own: Learnt) -> Figure:
+def _figure(own: Learned) -> Figure:
     history, path, likelihood, aligned, theory = own.history, own.path, own.likelihood, own.aligned, own.theory
     with style.look():
         figure = Figure(figsize=(8.6, 3.3), layout="constrained")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...analysis import MarchenkoPastur, SpectralHistory, Spectrum
 from ...plots import spectrum_histogram, style
+from ...spectra import MarchenkoPastur, SpectralHistory, Spectrum
 from ..judging import Verdict, bootstrap, explain, open_not_false
 from ..record import Record
 from .trained import Machines, on_machines, table

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...analysis import DataModes, SpectralHistory, Spectrum
 from ...plots import mode_pictures, style
+from ...spectra import DataModes, SpectralHistory, Spectrum
 from ..judging import Measured, Verdict, explain, jackknife, open_not_false
 from ..record import Record
 from .trained import Machines, on_machines
@@ -25,7 +25,7 @@ _DEFORMED = 0.05  # by which the common share of the spaces has fallen at the en
 def run(record: Record, trained: Machines) -> None:
     """Visible fields that start at zero and at the mean; modes early and late beside the components."""
     plain, fitted = trained.history("zero"), trained.history("mean")
-    about_zero, axes = trained.axes(centred=False), trained.axes()
+    about_zero, axes = trained.axes(centered=False), trained.axes()
     modes = min(MODES, len(fitted.spectra[0]))
     common = fitted.alignment(axes.axes, modes)
     early, late = when(fitted, trained.updates, printed=not trained.difference)
@@ -83,17 +83,18 @@ def _claims(
         record.claim(claimed, explain(measured, holds, difference), holds)
 
     axes = {
-        centred: (trained.axes(centred=centred), trained.axes_without(centred=centred)) for centred in (False, True)
+        centered: (trained.axes(centered=centered), trained.axes_without(centered=centered))
+        for centered in (False, True)
     }
-    for history, centred, words in (
-        (plain, False, "visible fields from zero: the first mode learnt is the data's first, close to their mean"),
-        (fitted, True, "visible fields from the mean: the first mode learnt is the first principal component"),
+    for history, centered, words in (
+        (plain, False, "visible fields from zero: the first mode learned is the data's first, close to their mean"),
+        (fitted, True, "visible fields from the mean: the first mode learned is the first principal component"),
     ):
         k = emerged(history)
         if k is None:
             claim(words, "no mode emerges from the noise", None)
             continue
-        whole, parts = axes[centred]
+        whole, parts = axes[centered]
         best = jackknife(same(history.spectra[k], whole), [same(history.spectra[k], part) for part in parts])
         most = float(visible_through_noise(history.spectra[k], trained.reading.std)[0])
         claim(

@@ -9,8 +9,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ...analysis import DataModes, SpectralHistory
 from ...plots import mode_evolution, singular_values, style
+from ...spectra import DataModes, SpectralHistory
 from ..judging import Measured, Verdict, explain, jackknife, open_not_false
 from ..record import Record
 from .trained import Machines, on_machines, table

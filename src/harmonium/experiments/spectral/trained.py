@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from ... import data as datasets
-from ...analysis import DataModes, SpectralHistory, data_modes, spectral_history
 from ...errors import unknown
 from ...machines import RBM
+from ...spectra import DataModes, SpectralHistory, data_modes, spectral_history
 from ...training import PCD, Run, fit
 from ...units import Bernoulli, Spin, Unit
 from ..options import with_options_of
@@ -97,7 +97,7 @@ class Machines:
         self.record, self.data, self.hidden, self.seed = record, data, hidden, seed
         self.epochs, limit = epochs or chosen.epochs, rows or chosen.rows or None
         self.folder = Path(machines) if machines else record.folder / "machines"
-        self.rows: Tensor = datasets.load(data, binarise="threshold")[:limit].flatten(1)
+        self.rows: Tensor = datasets.load(data, binarize="threshold")[:limit].flatten(1)
         if units == "spin":
             self.rows = 2 * self.rows - 1
         self.image = cast("tuple[int, int, int]", datasets.info(data).shape)
@@ -120,15 +120,15 @@ class Machines:
         found += [f"{name}: {own} instead of {printed}" for name, (own, printed) in wanted.items() if own < printed]
         return ", ".join([*found, *filter(None, [self.reading.difference])])
 
-    def axes(self, *, centred: bool = True) -> DataModes:
-        """The principal axes of the rows; without ``centred`` about the mean of units without field, where fields that
+    def axes(self, *, centered: bool = True) -> DataModes:
+        """The principal axes of the rows; without ``centered`` about the mean of units without field, where fields that
         start at zero leave them."""
-        return data_modes(self._about(), centred=centred)
+        return data_modes(self._about(), centered=centered)
 
-    def axes_without(self, *, centred: bool = True) -> list[DataModes]:
+    def axes_without(self, *, centered: bool = True) -> list[DataModes]:
         """The same without each tenth of the rows, for the jackknife."""
         rows, group = self._about(), torch.arange(len(self.rows)) % GROUPS
-        return [data_modes(rows[group != k], centred=centred) for k in range(GROUPS)]
+        return [data_modes(rows[group != k], centered=centered) for k in range(GROUPS)]
 
     def _about(self) -> Tensor:
         return self.rows if self.units == "spin" else self.rows - 0.5
@@ -142,7 +142,7 @@ class Machines:
         rbm = RBM(self.reading.unit(self.rows.shape[1]), self.reading.unit(self.hidden))
         if not known:
             self.record.say(f"training {self.epochs} epochs, visible fields from {field}")
-            rbm.initialise(
+            rbm.initialize(
                 self.rows, weights="normal", scale=self.reading.std, pseudocount=_PSEUDOCOUNT, seed=self.seed
             )
             with torch.no_grad():
@@ -157,7 +157,7 @@ class Machines:
             batch_size=min(_BATCH, len(self.rows)),
             optimizer=lambda parameters: torch.optim.SGD(parameters, lr=self.reading.rate),
             transforms=(),
-            initialise=False,
+            initialize=False,
             metrics_every=self.epochs,
             run=run,
             resume=known,

@@ -89,7 +89,7 @@ def run(
         epochs=epochs or chosen.epochs,
         rate=rate or chosen.rate,
     )
-    images = datasets.load(data, binarise="threshold")[: own.rows]
+    images = datasets.load(data, binarize="threshold")[: own.rows]
     curves: dict[Method, Trained] = {}
     times: dict[str, dict[int, list[float]]] = {}
     if part != "times":
@@ -165,7 +165,7 @@ def _train(images: Tensor, method: Method, own: Settings, seed: int) -> Trained:
         return float(each(rbm).mean())
 
     rbm = RBM(Bernoulli(images.shape[1]), Bernoulli(own.hidden))
-    rbm.initialise(images, seed=seed)
+    rbm.initialize(images, seed=seed)
     start = each(rbm)
     curve = [{"epoch": 0.0, "seconds": 0.0, "pseudo_likelihood": float(start.mean())}]
     watched = _Kept(curve, measure, every=max(1, own.epochs // _POINTS))
@@ -181,7 +181,7 @@ def _train(images: Tensor, method: Method, own: Settings, seed: int) -> Trained:
             transforms=(),
             callbacks=[watched],
             metrics_every=own.epochs,
-            initialise=False,
+            initialize=False,
             seed=seed,
             progress=False,
         )
@@ -278,7 +278,7 @@ def _times(
 ) -> dict[str, dict[int, list[float]]]:
     """Seconds for an iteration by method and batch size, from the difference of two numbers of iterations."""
     rbm = RBM(Bernoulli(images.shape[1]), Bernoulli(hidden))
-    rbm.initialise(images, scale=0.05, seed=seed)
+    rbm.initialize(images, scale=0.05, seed=seed)
     solve = {"tap": meanfield.tap, "adatap": meanfield.adatap}
     few, many = {"tap": 2, "adatap": 1}, {"tap": 52, "adatap": 3}
     found: dict[str, dict[int, list[float]]] = {}
@@ -365,7 +365,7 @@ def judge_cause(alone: Measured) -> Verdict:
 
 
 def _figure(curves: dict[Method, Trained], times: dict[str, dict[int, list[float]]], timed_hidden: int) -> Figure:
-    colours = {"tap": style.ACCENT, "adatap": style.SECOND}
+    colors = {"tap": style.ACCENT, "adatap": style.SECOND}
     with style.look():
         panels = bool(curves) + bool(times)
         figure = Figure(figsize=(4.3 * panels, 3.5), layout="constrained")
@@ -375,7 +375,7 @@ def _figure(curves: dict[Method, Trained], times: dict[str, dict[int, list[float
             for (name, k), line in zip(METHODS, (":", "--", "-") * 2, strict=True):
                 curve = [row for row in curves[name, k].curve if math.isfinite(row["pseudo_likelihood"])]
                 x, y = ([row[key] for row in curve] for key in ("epoch", "pseudo_likelihood"))
-                ax.plot(x, y, line, color=colours[name], linewidth=1.4, label=_words((name, k)))
+                ax.plot(x, y, line, color=colors[name], linewidth=1.4, label=_words((name, k)))
             ax.set(xlabel="epoch", ylabel="pseudo-likelihood, nats a row")
             ax.set_title("Training")
             ax.legend(fontsize=8)
@@ -383,9 +383,7 @@ def _figure(curves: dict[Method, Trained], times: dict[str, dict[int, list[float
             ax = axes.pop(0)
             least = {name: {size: min(costs) for size, costs in found.items()} for name, found in times.items()}
             for name, found in least.items():
-                ax.loglog(
-                    list(found), list(found.values()), "o-", color=colours[name], markersize=4, label=_NAMES[name]
-                )
+                ax.loglog(list(found), list(found.values()), "o-", color=colors[name], markersize=4, label=_NAMES[name])
             _proportional(ax, least["adatap"])
             ax.set(xlabel="batch", ylabel="seconds for an iteration")
             ax.set_title(f"Cost, {timed_hidden} hidden units")

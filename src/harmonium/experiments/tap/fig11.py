@@ -21,7 +21,7 @@ from ...errors import InvalidOption
 from ...likelihood import TwoSided
 from ...machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from ...plots import style
-from ...training import L2, PCD, Average, Callback, Centred, DeepPCD, LinearDecay, MeanField, Progress, fit, pretrain
+from ...training import L2, PCD, Average, Callback, Centered, DeepPCD, LinearDecay, MeanField, Progress, fit, pretrain
 from ...units import Bernoulli
 from ..judging import Verdict, every, explain, mean, open_not_false
 from ..options import parse_layers
@@ -131,7 +131,7 @@ def run(
 
 
 def _load(data: str) -> tuple[Tensor, Tensor]:
-    train, test = (datasets.load(data, split=split, binarise="threshold") for split in ("train", "test"))
+    train, test = (datasets.load(data, split=split, binarize="threshold") for split in ("train", "test"))
     return train, test
 
 
@@ -237,7 +237,9 @@ def _plainly(settings: Joint, rows: int) -> dict[str, Any]:
 
 def _ratio(machine: BoltzmannMachine) -> float:
     """Typical deep weights over typical first ones."""
-    first, second = (coupling.weight.detach().double().square().mean().sqrt().item() for coupling in machine.links[:2])
+    first, second = (
+        coupling.weight.detach().double().square().mean().sqrt().item() for coupling in machine.couplings[:2]
+    )
     return second / first
 
 
@@ -286,7 +288,7 @@ def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, see
     deep = _deep(train.shape[1], settings.hidden)
     options = {"negative": PCD(1), "callbacks": [ends], **_carefully(settings, len(train), seed)}
     pretrain(deep, train, epochs=settings.epochs[0], **options)
-    rbm = copy.deepcopy(RBM(deep.units[0], deep.units[1], deep.links[0]))
+    rbm = copy.deepcopy(RBM(deep.layers[0], deep.layers[1], deep.couplings[0]))
     joint = options | {"negative": DeepPCD(1, iterations=5)}
     fit(deep, train, epochs=settings.epochs[1], **joint)
     more = ends.seconds[-1] - ends.seconds[1]  # of the second layer and of joint training
@@ -323,7 +325,7 @@ def _carefully(settings: Contest, rows: int, seed: int) -> dict[str, Any]:
     return {
         "batch_size": min(BATCH, rows),
         "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=settings.rate),
-        "transforms": [Centred(), L2(settings.decay), Average(0.3)],
+        "transforms": [Centered(), L2(settings.decay), Average(0.3)],
         "schedule": LinearDecay(0.3),
         "metrics_every": sum(settings.epochs) * 1000,
         "seed": seed,
@@ -397,8 +399,8 @@ def _figure(curves: dict[int, list[dict[str, float]]], found: dict[str, TwoSided
         grid = np.atleast_1d(figure.subplots(1, panels))
         for ax, (depth, curve) in zip(grid, curves.items(), strict=False):
             epochs = [row["epoch"] for row in curve]
-            for name, colour in (("test", style.ACCENT), ("train", style.SECOND)):
-                ax.plot(epochs, [row[name] for row in curve], "o-", color=colour, markersize=3, label=name)
+            for name, color in (("test", style.ACCENT), ("train", style.SECOND)):
+                ax.plot(epochs, [row[name] for row in curve], "o-", color=color, markersize=3, label=name)
             ax.set(xlabel="epoch of joint training", ylabel="TAP log-likelihood, nats a unit")
             ax.set_title(f"{depth} hidden layers")
             ax.legend(fontsize=8)
@@ -414,14 +416,14 @@ def _broken(name: str) -> str:
 
 def _draw_contest(ax: Axes, found: dict[str, TwoSided]) -> None:
     for place, value in enumerate(found.values()):
-        colour = style.SECOND if place == len(found) - 1 else style.ACCENT
+        color = style.SECOND if place == len(found) - 1 else style.ACCENT
         drawn = [end for end in value.interval if math.isfinite(end)] + [value.from_reverse, value.from_forward]
-        ax.vlines(place, min(drawn), max(drawn), color=colour, linewidth=1)
+        ax.vlines(place, min(drawn), max(drawn), color=color, linewidth=1)
         ax.plot(
             [place, place],
             [value.from_reverse, value.from_forward],
             "_",
-            color=colour,
+            color=color,
             markersize=14,
             markeredgewidth=2,
         )

@@ -15,7 +15,7 @@ from ..record import Record
 from .scored import Point, contrast, judge_rise, measure, rise
 from .trained import DATASETS, Machines, on_machines
 
-COLOURS = (style.ACCENT, style.SECOND, "#4f8f4a", "#8a5aa8")
+COLORS = (style.ACCENT, style.SECOND, "#4f8f4a", "#8a5aa8")
 _EARLY = 0.2  # of the training: 20 of 100 epochs
 _RAPID = 2.0  # times the rate of what follows
 _TAPERS = 0.5  # of the rate before, below which it has tapered off
@@ -145,10 +145,10 @@ def _figure(curves: dict[tuple[str, int], list[Point]]) -> Figure:
         figure = Figure(figsize=(3.4 * len(DATASETS), 3.1), layout="constrained")
         for ax, dataset in zip(figure.subplots(1, len(DATASETS)), DATASETS, strict=True):
             own = {size: points for (name, size), points in curves.items() if name == dataset}
-            for (size, points), colour in zip(own.items(), COLOURS, strict=False):
+            for (size, points), color in zip(own.items(), COLORS, strict=False):
                 epochs, values, errors = np.array([(p.epoch, p.value, p.error) for p in points]).T
-                ax.plot(epochs, values, color=colour, marker="o", markersize=3, label=f"$N_h$ = {size}")
-                ax.fill_between(epochs, values - errors, values + errors, color=colour, alpha=0.25, linewidth=0)
+                ax.plot(epochs, values, color=color, marker="o", markersize=3, label=f"$N_h$ = {size}")
+                ax.fill_between(epochs, values - errors, values + errors, color=color, alpha=0.25, linewidth=0)
             ax.set_title(dataset)
             ax.set_xlabel("epoch")
             ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))

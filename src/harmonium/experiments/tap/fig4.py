@@ -21,11 +21,11 @@ from .trained import DATASETS, Machines, on_machines
 PUBLISHED = {"binary-mnist": (25, 50, 100, 500), "real-mnist": (100, 500)}
 P = 0.1  # of the norm that measures spread
 _SHOWN = 12  # receptive fields in each panel
-_LOCAL = 0.1  # of the picture: what a localised feature covers at most
-_EXTREME = 0.1  # of the hidden units, that stand for the most localised
+_LOCAL = 0.1  # of the picture: what a localized feature covers at most
+_EXTREME = 0.1  # of the hidden units, that stand for the most localized
 _MORE_LOCAL = 0.1  # in ln of the number of pixels: by which a field has to shrink
 _SIMILAR = 0.05  # in the cosine
-PANELS = ("most localised", "most spread", "most active", "least active")
+PANELS = ("most localized", "most spread", "most active", "least active")
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _claims(record: Record, trained: Machines, found: dict[tuple[str, int], Fiel
         # localized features form late in training: a short one that has none tells nothing
         holds = open_not_false(difference, every(judge_local(pixels[m], number) for m in sizes))
         record.claim(
-            f"{dataset}: there are localised features",
+            f"{dataset}: there are localized features",
             explain(
                 f"a tenth of the fields cover, of {number} pixels, effectively at most "
                 + ", ".join(f"{local(pixels[m]):.0f} (N_h = {m})" for m in sizes),
@@ -134,7 +134,7 @@ def _claims(record: Record, trained: Machines, found: dict[tuple[str, int], Fiel
         ):
             holds = open_not_false(difference, judge_more_local(cover))
             record.claim(
-                f"{dataset}: localisation increases with the number of hidden units, by the {words}",
+                f"{dataset}: localization increases with the number of hidden units, by the {words}",
                 explain(
                     "effective number of pixels of the median field: "
                     + ", ".join(f"{median(v):.1f} (N_h = {m})" for m, v in zip(sizes, cover, strict=True)),

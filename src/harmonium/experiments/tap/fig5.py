@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from scipy.signal import find_peaks
 from scipy.stats import gaussian_kde, spearmanr
 
-from ...analysis import Landscape, landscape
-from ...analysis.landscape import HEALTHY
+from ...landscape import Landscape, find_solutions
+from ...landscape.solutions import HEALTHY
 from ...plots import style
 from ..judging import CONFIDENCE, Measured, Verdict, bootstrap, every, explain, mean, open_not_false
 from ..record import Record
@@ -96,7 +96,7 @@ def explore(record: Record, trained: Machines, dataset: str) -> Along:
     size = trained.size(dataset, PUBLISHED[dataset])
     rows = trained.rows(dataset)[trained.probes(dataset)]
     kept = trained.along(dataset, size)
-    along = Along(size, [epoch for epoch, _ in kept], [landscape(machine, rows) for _, machine in kept])
+    along = Along(size, [epoch for epoch, _ in kept], [find_solutions(machine, rows) for _, machine in kept])
     record.say(f"{dataset}, {size} hidden units: {along.found[-1].diagnosis}")
     return along
 
@@ -159,7 +159,7 @@ def _share(record: Record, trained: Machines, dataset: str, along: Along, differ
     rows = trained.published_probes(dataset)
     last = along.found[-1]
     if last.starts < len(rows):
-        last = landscape(trained.machine(dataset, along.hidden), rows)
+        last = find_solutions(trained.machine(dataset, along.hidden), rows)
     holds = judge_share(last.sizes.tolist(), last.starts, shorter=bool(difference))
     record.claim(
         f"{dataset}: with {PUBLISHED[dataset]} hidden units the solutions are fewer than a tenth of the starts",
@@ -353,13 +353,13 @@ def _slices(ax: Axes, along: Along) -> None:
         ax.set_axis_off()
         return
     shown = [many[k] for k in np.unique(np.linspace(0, len(many) - 1, _SLICES).round().astype(int))]
-    colours = [style.FAINT, GREEN, style.SECOND, style.ACCENT][-len(shown) :]
-    for k, colour in zip(shown, colours, strict=True):
+    colors = [style.FAINT, GREEN, style.SECOND, style.ACCENT][-len(shown) :]
+    for k, color in zip(shown, colors, strict=True):
         values = style.as_array(along.found[k].free_energy)
-        ax.hist(values, bins=20, density=True, color=colour, alpha=0.3)
+        ax.hist(values, bins=20, density=True, color=color, alpha=0.3)
         if values.std() > 0:
             grid = _grid(values)
-            ax.plot(grid, gaussian_kde(values)(grid), color=colour, linewidth=1.4, label=f"epoch {along.epochs[k]}")
+            ax.plot(grid, gaussian_kde(values)(grid), color=color, linewidth=1.4, label=f"epoch {along.epochs[k]}")
     ax.set_xlabel("free energy, nats")
     ax.set_yticks([])
     ax.legend(fontsize=8)

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.manifold import Isomap
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
-from ...analysis import Landscape
+from ...landscape import Landscape
 from ...plots import style
 from ..judging import Measured, Verdict, explain, jackknife, open_not_false
 from ..record import Record
@@ -20,7 +20,7 @@ from .fig5 import PUBLISHED, Along, explore, judge_many
 from .trained import Machines, on_machines
 
 DATASET = "binary-mnist"
-_NEIGHBOURS = 5
+_NEIGHBORS = 5
 _PANELS = 8
 _SHUFFLES = 999
 _CHANCE = 0.01
@@ -62,22 +62,22 @@ def run(record: Record, trained: Machines) -> None:
 
 
 def states(found: Landscape) -> np.ndarray:
-    """Visible and hidden magnetisations of every solution, side by side: (solutions, units)."""
-    return torch.cat([x.flatten(1) for x in found.solutions.magnetisations], 1).double().cpu().numpy()
+    """Visible and hidden magnetizations of every solution, side by side: (solutions, units)."""
+    return torch.cat([x.flatten(1) for x in found.solutions.magnetizations], 1).double().cpu().numpy()
 
 
 def embed(fitted: np.ndarray, points: list[np.ndarray]) -> list[np.ndarray]:
     """``points`` in the plane that Isomap finds for ``fitted``; with fewer than four of those, zeros.
 
-    Each has as many neighbours as it takes for all to be connected, from five on.
+    Each has as many neighbors as it takes for all to be connected, from five on.
     """
     most = len(fitted) - 1
     if most < 3:
         return [np.zeros((len(part), 2)) for part in points]
-    neighbours = min(_NEIGHBOURS, most)
-    while neighbours < most and connected_components(kneighbors_graph(fitted, neighbours), directed=False)[0] > 1:
-        neighbours = min(2 * neighbours, most)
-    isomap = Isomap(n_neighbors=neighbours, n_components=2).fit(fitted)
+    neighbors = min(_NEIGHBORS, most)
+    while neighbors < most and connected_components(kneighbors_graph(fitted, neighbors), directed=False)[0] > 1:
+        neighbors = min(2 * neighbors, most)
+    isomap = Isomap(n_neighbors=neighbors, n_components=2).fit(fitted)
     return [isomap.transform(part) if len(part) else np.empty((0, 2)) for part in points]
 
 
@@ -96,7 +96,7 @@ def correlation(points: np.ndarray) -> Measured:
 
 def smoothness(points: np.ndarray, values: np.ndarray, seed: int = 0) -> tuple[float, float]:
     """How ``values`` correlate with their mean over the nearest solutions, and how often that comes by chance."""
-    nearest = NearestNeighbors(n_neighbors=_NEIGHBOURS + 1).fit(points).kneighbors(points, return_distance=False)[:, 1:]
+    nearest = NearestNeighbors(n_neighbors=_NEIGHBORS + 1).fit(points).kneighbors(points, return_distance=False)[:, 1:]
 
     def found(values: np.ndarray) -> float:
         return float(np.corrcoef(values, values[nearest].mean(1))[0, 1])
@@ -111,10 +111,10 @@ def smoothness(points: np.ndarray, values: np.ndarray, seed: int = 0) -> tuple[f
 
 def _claims(record: Record, along: Along, points: list[np.ndarray], difference: str) -> None:
     last = along.found[-1]
-    if len(last) > 2 * _NEIGHBOURS:
+    if len(last) > 2 * _NEIGHBORS:
         own, chance = smoothness(points[-1], style.as_array(last.free_energy))
         measured = (
-            f"the free energy of a solution correlates by {own:.2f} with the mean of its {_NEIGHBOURS} nearest, "
+            f"the free energy of a solution correlates by {own:.2f} with the mean of its {_NEIGHBORS} nearest, "
             f"by chance as much in {chance:.3f} of the cases ({len(last)} solutions)"
         )
         holds = judge_smooth(own, chance, len(last))
@@ -177,7 +177,7 @@ def judge_diversify(values: Sequence[Measured]) -> Verdict:
 
 
 def _figure(along: Along, places: list[np.ndarray]) -> Figure:
-    """Colours run from the lowest to the highest free energy of each epoch, as published."""
+    """Colors run from the lowest to the highest free energy of each epoch, as published."""
     some = [k for k, part in enumerate(along.found) if len(part)]
     shown = [some[k] for k in np.unique(np.linspace(0, len(some) - 1, _PANELS).round().astype(int))]
     with style.look():

@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from ...analysis import Landscape, landscape
-from ...plots import mosaic, style
+from ...landscape import Landscape, find_solutions
+from ...plots import style
+from ...plots import tiling as mosaic
 from ..judging import Measured, Verdict, bootstrap, every, explain, open_not_false
 from ..record import Record
 from .fig5 import judge_many
@@ -24,7 +25,7 @@ from .trained import DATASETS, Machines, on_machines
 #: hidden units of the machines in the figure
 PUBLISHED = {"binary-mnist": 100, "real-mnist": 500, "cbcl": 256}
 CLASSES = (3, 6, 7)
-COLOURS = (style.ACCENT, style.SECOND, "#4f8f4a")
+COLORS = (style.ACCENT, style.SECOND, "#4f8f4a")
 _PANELS = 4  # epochs; 1, 3, 25 and 100 in the paper
 _TILES = 8  # solutions shown below each panel
 _SPREAD = 0.5  # of that of the rows
@@ -73,9 +74,9 @@ def explore(record: Record, trained: Machines, dataset: str) -> Explored:
     kept = trained.along(dataset, size)
     wanted = [min(kept, key=lambda part: abs(part[0] - epoch))[0] for epoch in np.geomspace(1, kept[-1][0], _PANELS)]
     chosen = [(epoch, machine) for epoch, machine in kept if epoch in wanted]
-    found = [landscape(machine, rows) for _, machine in chosen]
+    found = [find_solutions(machine, rows) for _, machine in chosen]
     record.say(f"{dataset}, {size} hidden units: {found[-1].diagnosis}")
-    points = [part.solutions.magnetisations[0].flatten(1).double().cpu().numpy() for part in found]
+    points = [part.solutions.magnetizations[0].flatten(1).double().cpu().numpy() for part in found]
     data = rows.double().cpu().numpy()
     plane, *places = embed(data, [data, *points])
     return Explored(size, rows, labels, [epoch for epoch, _ in chosen], found, plane, places)
@@ -118,7 +119,7 @@ def _claims(record: Record, trained: Machines, dataset: str, own: Explored) -> N
         + (", ".join(f"{value:.2f} at epoch {epoch}" for epoch, value in spreads.items()) or "no such epoch"),
         judge_spread(list(spreads.values())),
     )
-    near = Nearness.of(own.found[-1].solutions.magnetisations[0], own.rows)
+    near = Nearness.of(own.found[-1].solutions.magnetizations[0], own.rows)
     claim(
         "they lie within dense regions of the data",
         f"{len(near.solutions)} solutions; the median one is {median(near.solutions):.2f} from the nearest row; "
@@ -226,14 +227,14 @@ def _figure(trained: Machines, found: dict[str, Explored]) -> Figure:
 
 
 def _plane(ax: Axes, own: Explored, places: np.ndarray) -> None:
-    def dots(points: np.ndarray, size: float, colour: str, label: str, alpha: float = 0.5) -> None:
-        ax.scatter(points[:, 0], points[:, 1], s=size, color=colour, alpha=alpha, linewidths=0, label=label)
+    def dots(points: np.ndarray, size: float, color: str, label: str, alpha: float = 0.5) -> None:
+        ax.scatter(points[:, 0], points[:, 1], s=size, color=color, alpha=alpha, linewidths=0, label=label)
 
     if own.labels is None:
         dots(own.plane, 4, style.SECOND, "rows")
     else:
-        for digit, colour in zip(CLASSES, COLOURS, strict=True):
-            dots(own.plane[own.labels.numpy() == digit], 4, colour, f"digits ‘{digit}’")
+        for digit, color in zip(CLASSES, COLORS, strict=True):
+            dots(own.plane[own.labels.numpy() == digit], 4, color, f"digits ‘{digit}’")
     dots(places, 7, "black", "solutions", alpha=1.0)
     ax.set_xticks([])
     ax.set_yticks([])
@@ -245,7 +246,7 @@ def _strip(ax: Axes, part: Landscape, image: tuple[int, int, int], ink: bool, se
     if not len(part):
         return
     chosen = torch.randperm(len(part), generator=torch.Generator().manual_seed(seed))[:_TILES]
-    pictures = part.solutions.magnetisations[0][chosen].view(-1, *image)
+    pictures = part.solutions.magnetizations[0][chosen].view(-1, *image)
     drawn = mosaic(pictures, columns=len(chosen), limits=(0.0, 1.0), ink=ink)
     ax.imshow(drawn, interpolation="nearest")
     ax.set_xlim(0, drawn.shape[1] * _TILES / len(chosen))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ...analysis import Landscape, landscape
+from ...landscape import Landscape, find_solutions
 from ...likelihood import TapLikelihood
 from ...machines import BoltzmannMachine
 from ..judging import Measured, Verdict, jackknife
@@ -46,9 +46,9 @@ def measure(epoch: int, machine: BoltzmannMachine, starts: Tensor, *rows: Tensor
 
     ln Z is the uniform average over the distinct solutions, eq. (38) of Tramel et al. (2018).
     """
-    found = landscape(machine, starts, **_INFERENCE)
+    found = find_solutions(machine, starts, **_INFERENCE)
     estimate = TapLikelihood(machine, found.solutions, found.starts, round(found.converged * found.starts))
-    sites = sum(unit.sites for unit in machine.units)
+    sites = sum(unit.sites for unit in machine.layers)
     partition = estimate.average, *_partitions(found)
     points = []
     for images in rows:

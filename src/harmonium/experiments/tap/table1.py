@@ -28,7 +28,7 @@ def _row(trained: Machines, scale: str, dataset: str) -> dict[str, object]:
         "K": chosen.starts,
         "visible": machine.visible.name(),
         "hidden": machine.hidden.name(),
-        "regularisation": "l2",
+        "regularization": "l2",
         "gamma": f"{first:g}" if first == last else f"{first:g} to {last:g}",
         "epsilon": chosen.decay,
         "eta": chosen.momentum,
@@ -36,7 +36,7 @@ def _row(trained: Machines, scale: str, dataset: str) -> dict[str, object]:
         "epochs": chosen.epochs,
         "iterations": chosen.iterations,
         "tolerance": "" if chosen.tolerance is None else chosen.tolerance,
-        "centred": chosen.centred,
+        "centered": chosen.centered,
     }
 
 

@@ -6,7 +6,7 @@ real-MNIST falls linearly, and the fixed points start at the rows of every batch
 from step to step do not do: they gather in a few solutions, and what else the machine holds goes unseen.
 
 The quick scale has fewer rows and epochs at larger rates (falling ones for binary-MNIST), and few iterations for each
-step. For faces, whose pixels are far from zero on average, its gradients are centred. Each machine is a run folder, so
+step. For faces, whose pixels are far from zero on average, its gradients are centered. Each machine is a run folder, so
 that a further figure, or the same after an interruption, goes on where it was.
 """
 
@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from ... import data as datasets
-from ...data.loading import Binarise
+from ...data.loading import Binarize
 from ...errors import unknown
 from ...machines import RBM
-from ...training import L2, Centred, Clock, MeanField, Run, Setting, fit
+from ...training import L2, Centered, Clock, MeanField, Run, Setting, fit
 from ...units import Bernoulli, TruncatedGaussBernoulli, TruncatedGaussian, Unit
 from ..options import parse_sizes, with_options_of
 from ..record import Record
@@ -36,7 +36,7 @@ class Pictures:
     """A set of pictures and the units that see them."""
 
     source: str
-    binarise: Binarise | None
+    binarize: Binarize | None
     visible: Callable[[int], Unit]
     ink: bool = True  # whether large values are drawn dark
 
@@ -64,7 +64,7 @@ class Settings:
     epochs: int = 100
     iterations: int = 100  # for each step, or fewer where the tolerance is met
     tolerance: float | None = 1e-8
-    centred: bool = False
+    centered: bool = False
     pseudocount: float | None = None  # of the starting values
     probes: int = 10_000  # rows from which the landscape is explored
 
@@ -86,7 +86,7 @@ SETTINGS: dict[str, Mapping[str, Settings]] = {
         ),
         "cbcl": Settings(
             (100,), 20, 20, (0.3, 0.3), 0.01, 0.5,
-            epochs=12, iterations=5, tolerance=None, centred=True, probes=500,
+            epochs=12, iterations=5, tolerance=None, centered=True, probes=500,
         ),
     },
 }  # fmt: skip
@@ -159,11 +159,11 @@ class Machines:
         chosen, source = self.settings(dataset), self.source(dataset)
         if limit is None and split == "train":
             limit = self._limit or chosen.rows or None
-        binarise = DATASETS[dataset].binarise
+        binarize = DATASETS[dataset].binarize
         if datasets.info(source).has_labels:
-            rows, labels = datasets.load(source, split=split, binarise=binarise, labels=True)
+            rows, labels = datasets.load(source, split=split, binarize=binarize, labels=True)
             return rows[:limit], labels[:limit]
-        return datasets.load(source, split=split, binarise=binarise)[:limit], None
+        return datasets.load(source, split=split, binarize=binarize)[:limit], None
 
     def difference(self, dataset: str, *published: int) -> str:
         """How the machines differ from those of Table I, in words, where any of this could change a verdict.
@@ -187,7 +187,7 @@ class Machines:
             found.append(f"learning rate {_range(own.rate)} instead of {_range(full.rate)}")
         if (own.iterations, own.tolerance) != (full.iterations, full.tolerance):
             found.append(f"{own.iterations} iterations a step instead of up to {full.iterations}")
-        if own.centred != full.centred:
+        if own.centered != full.centered:
             found.append("centered gradients")
         return ", ".join(found)
 
@@ -238,21 +238,21 @@ class Machines:
             "epochs": self.epochs(dataset),
             "batch_size": chosen.batch,
             "optimizer": torch.optim.SGD(self._groups(chosen, machine), lr=first),
-            "transforms": (L2(chosen.decay), *([Centred()] if chosen.centred else [])),
+            "transforms": (L2(chosen.decay), *([Centered()] if chosen.centered else [])),
             "schedule": falling,
-            "initialise": {"scale": 1e-3, "pseudocount": chosen.pseudocount},
+            "initialize": {"scale": 1e-3, "pseudocount": chosen.pseudocount},
             "progress": False,
         }
 
     @staticmethod
     def _groups(chosen: Settings, machine: RBM) -> list[dict[str, Any]]:
-        """Alg. 2 gives momentum to the weights alone. A centred gradient moves the biases with the weights, c by -Wᵀμ,
+        """Alg. 2 gives momentum to the weights alone. A centered gradient moves the biases with the weights, c by -Wᵀμ,
         which it can only do at the same pace: then all have it."""
         weights = machine.coupling.weight
         others = [p for p in machine.parameters() if p is not weights and p.requires_grad]
         return [
             {"params": [weights], "momentum": chosen.momentum},
-            {"params": others, "momentum": chosen.momentum if chosen.centred else 0.0},
+            {"params": others, "momentum": chosen.momentum if chosen.centered else 0.0},
         ]
 
     def _run(self, dataset: str, hidden: int) -> Path:

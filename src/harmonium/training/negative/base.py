@@ -10,7 +10,7 @@ from ...checks import kebab
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
-from ..gradient import LinkGradient
+from ..gradient import CouplingGradient
 
 
 class NegativePhase:
@@ -25,13 +25,13 @@ class NegativePhase:
     #: Gibbs sweeps a step; schedules may change it. Phases that do not sample ignore it.
     k: int = 1
     #: whether its products may be rounded (see ``precision`` of ``fit``)
-    bears_rounding: ClassVar[bool] = False
+    supports_bfloat16: ClassVar[bool] = False
     #: room for a full batch
     data_slot: Tensor
     #: the rows of ``data_slot`` that are the batch: all of them, or fewer for the last batch of an epoch
     batch: Tensor
-    #: the gradient of every coupling whose weights are learnt, by the number of the coupling
-    links: dict[int, LinkGradient]
+    #: the gradient of every coupling whose weights are learned, by the number of the coupling
+    links: dict[int, CouplingGradient]
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         """Prepare for batches of ``batch_size`` rows; ``start`` (n, *visible) are some rows of the data."""
@@ -52,7 +52,7 @@ class NegativePhase:
     def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         """Compute the gradient for the rows in ``batch``, all of it into ``.grad``."""
         self.evaluate(machine, generator)
-        for link in self.links.values():
+        for link in self.coupling_gradients.values():
             link.dense()
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
@@ -75,9 +75,11 @@ class NegativePhase:
         return {"method": kebab(type(self).__name__)}
 
 
-def learnt_links(machine: BoltzmannMachine) -> dict[int, LinkGradient]:
+def learned_couplings(machine: BoltzmannMachine) -> dict[int, CouplingGradient]:
     """Where the gradients of the couplings go; none for weights that are held fixed."""
-    return {k: LinkGradient(coupling) for k, coupling in enumerate(machine.links) if coupling.weight.requires_grad}
+    return {
+        k: CouplingGradient(coupling) for k, coupling in enumerate(machine.couplings) if coupling.weight.requires_grad
+    }
 
 
 def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:

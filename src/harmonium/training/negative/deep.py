@@ -14,13 +14,13 @@ from ...machines.chain import State
 from ...meanfield.chain import Chain
 from ...meanfield.layers import Layer, Link
 from ...meanfield.starts import upward
-from .base import NegativePhase, learnt_links, write_unit_gradient
+from .base import NegativePhase, learned_couplings, write_unit_gradient
 
 
 class DeepPCD(NegativePhase):
     """A deep machine by clamped mean field and persistent chains (Salakhutdinov and Hinton, 2009).
 
-    The hidden layers given the batch are those of ``iterations`` of naive mean field, which maximises a lower bound of
+    The hidden layers given the batch are those of ``iterations`` of naive mean field, which maximizes a lower bound of
     ln p*(v); the moments of the model are those of Gibbs chains that go on from step to step, ``k`` sweeps each, with
     the odd layers averaged given the even ones. ``chains``: as many as the batch has rows unless given.
 
@@ -58,20 +58,20 @@ class DeepPCD(NegativePhase):
     def _allocate(self, machine: BoltzmannMachine, batch: int) -> None:
         self.data_slot = torch.zeros(batch, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
         self.use(batch)
-        self.links = learnt_links(machine)
-        self._change = {k: torch.zeros_like(link.coupling.weight) for k, link in self.links.items()}
+        self.coupling_gradients = learned_couplings(machine)
+        self._change = {k: torch.zeros_like(link.coupling.weight) for k, link in self.coupling_gradients.items()}
 
     @torch.no_grad()
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         data = self._clamped(machine)
         self._hidden = data.a[1:]
         fields = self._advance(machine, generator)
-        model = [machine.units[k].mean(fields[k]) if k in fields else x for k, x in enumerate(self._state)]
-        for k, unit in enumerate(machine.units):
+        model = [machine.layers[k].mean(fields[k]) if k in fields else x for k, x in enumerate(self._state)]
+        for k, unit in enumerate(machine.layers):
             ours = unit.moments(data.B[k], mean=data.a[k]) if k > 0 else unit.statistics(data.a[0])
             theirs = unit.moments(fields[k], mean=model[k]) if k in fields else unit.statistics(model[k])
             write_unit_gradient(unit, {name: theirs[name].mean(0) - value.mean(0) for name, value in ours.items()})
-        for k, link in self.links.items():
+        for k, link in self.coupling_gradients.items():
             change = self._change[k]
             link.coupling.correlate(model[k], model[k + 1], out=change, scale=1 / len(model[0]))
             link.coupling.correlate(data.a[k], data.a[k + 1], out=change, add=True, scale=-1 / len(data.a[0]))
@@ -80,10 +80,10 @@ class DeepPCD(NegativePhase):
     def _clamped(self, machine: BoltzmannMachine) -> Chain:
         """The hidden layers in mean field, the visible layer held at the batch."""
         batch = self.batch
-        layers = [Layer(unit) for unit in machine.units]
+        layers = [Layer(unit) for unit in machine.layers]
         a, c = upward(machine, batch, torch.zeros_like(batch))
         chain = Chain(machine, layers, a, c, second_order=False, damping=0.0, clamped=True)
-        chain.links[0] = _Held(machine.links[0], batch)
+        chain.couplings[0] = _Held(machine.couplings[0], batch)
         for _ in range(self.iterations):
             chain.step(measure=False)
         if not bool(torch.isfinite(chain.a[-1].sum())):
@@ -96,10 +96,10 @@ class DeepPCD(NegativePhase):
         for _ in range(self.k):
             for layer in range(0, len(self._state), 2):
                 field = machine.field(layer, self._state)
-                self._state[layer] = machine.units[layer].sample(field, generator=generator)
+                self._state[layer] = machine.layers[layer].sample(field, generator=generator)
             fields = {layer: machine.field(layer, self._state) for layer in range(1, len(self._state), 2)}
             for layer, field in fields.items():
-                self._state[layer] = machine.units[layer].sample(field, generator=generator)
+                self._state[layer] = machine.layers[layer].sample(field, generator=generator)
         return fields
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from ...machines import BoltzmannMachine, enumeration
-from .base import NegativePhase, as_rbm, learnt_links, write_unit_gradient
+from .base import NegativePhase, as_rbm, learned_couplings, write_unit_gradient
 
 
 class Exact(NegativePhase):
@@ -22,7 +22,7 @@ class Exact(NegativePhase):
         self.resize(machine, batch_size)
 
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
-        self.links = learnt_links(machine)
+        self.coupling_gradients = learned_couplings(machine)
         self.data_slot = torch.zeros(batch_size, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
         self.use(batch_size)
 
@@ -32,9 +32,9 @@ class Exact(NegativePhase):
         field = rbm.coupling.up(self.batch)
         self._hidden = rbm.hidden.mean(field)
         data = (rbm.visible.statistics(self.batch), rbm.hidden.moments(field, mean=self._hidden))
-        for unit, model, batch in zip(rbm.units, layers, data, strict=True):
+        for unit, model, batch in zip(rbm.layers, layers, data, strict=True):
             write_unit_gradient(unit, {name: model[name] - value.mean(0) for name, value in batch.items()})
-        for k, link in self.links.items():
+        for k, link in self.coupling_gradients.items():
             link.set_dense(links[k] - rbm.coupling.correlate(self.batch, self._hidden, scale=1 / len(self._hidden)))
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:

@@ -18,7 +18,7 @@ from ...meanfield.chain import Chain, free_energy
 from ...meanfield.iteration import Rule, iterate
 from ...meanfield.layers import Layer
 from ...meanfield.starts import check, scattered, upward
-from .base import NegativePhase, learnt_links, write_unit_gradient
+from .base import NegativePhase, learned_couplings, write_unit_gradient
 
 _CHAINS = {"naive": False, "tap": True}  # whether of second order
 _OTHERS: dict[str, Callable[..., Solutions]] = {
@@ -35,7 +35,7 @@ class MeanField(NegativePhase):
     the residual is at most ``tolerance`` before (as in :func:`harmonium.meanfield.tap`). ``persistent=True`` goes on
     from the fixed points of the step before; otherwise each step starts at the rows of its batch, eqs. (36)-(37). With
     ``noise`` these starts are noisy: of each, a share of the visible units that is drawn from 0 to ``noise`` takes any
-    of its values, all as likely, so that solutions which no datum leads to, but a noisy one does, are unlearnt as well.
+    of its values, all as likely, so that solutions which no datum leads to, but a noisy one does, are unlearned as well.
 
     ``method`` is "tap", "naive", "adatap", "bp" (relaxed) or "bp-exact" (for units with finitely many values). The
     hidden layers of a deep machine are summed out over the batch by clamped mean field, eqs. (E5)-(E8), naive with
@@ -120,11 +120,11 @@ class MeanField(NegativePhase):
     def _allocate(self, machine: BoltzmannMachine, batch: int) -> None:
         self.data_slot = torch.zeros(batch, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
         self.use(batch)
-        self.links = learnt_links(machine)
-        self._change = {k: torch.zeros_like(link.coupling.weight) for k, link in self.links.items()}
+        self.coupling_gradients = learned_couplings(machine)
+        self._change = {k: torch.zeros_like(link.coupling.weight) for k, link in self.coupling_gradients.items()}
 
     def _chain(self, machine: BoltzmannMachine, a: list[Tensor], c: list[Tensor], *, clamped: bool = False) -> Chain:
-        layers = [Layer(unit) for unit in machine.units]
+        layers = [Layer(unit) for unit in machine.layers]
         second_order = _CHAINS.get(self.method, True)
         return Chain(machine, layers, a, c, second_order=second_order, damping=self.damping, clamped=clamped)
 
@@ -160,10 +160,10 @@ class MeanField(NegativePhase):
         self._run(self._model)
         good = self._good(self._model.lost)
         model = _Moments(self._model, good)
-        for k, unit in enumerate(machine.units):
+        for k, unit in enumerate(machine.layers):
             values = model.statistics(k)
             write_unit_gradient(unit, {name: values[name].mean(0) - value for name, value in data[k].items()})
-        for k, link in self.links.items():
+        for k, link in self.coupling_gradients.items():
             change = self._change[k]
             model.correlate(k, change)
             correlations(k, change)
@@ -185,7 +185,7 @@ class MeanField(NegativePhase):
             model = meanfield.free_energy(machine, self._solutions)
             good = self._good(~torch.isfinite(model.detach()))
             (self._data_free_energy(machine) - model[good].mean()).backward()
-        for link in self.links.values():
+        for link in self.coupling_gradients.values():
             assert link.coupling.weight.grad is not None
             link.set_dense(link.coupling.weight.grad)
         if not bool(good.all()):
@@ -216,11 +216,11 @@ class MeanField(NegativePhase):
             self._hidden = [hidden]
 
             def subtract(k: int, out: Tensor) -> Tensor:
-                return machine.links[k].correlate(batch, hidden, out=out, add=True, scale=-1 / len(batch))
+                return machine.couplings[k].correlate(batch, hidden, out=out, add=True, scale=-1 / len(batch))
 
         else:
             moments = _Moments(self._clamped(machine))
-            values = [moments.statistics(k) for k in range(len(machine.units))]
+            values = [moments.statistics(k) for k in range(len(machine.layers))]
 
             def subtract(k: int, out: Tensor) -> Tensor:
                 return out.sub_(moments.correlate(k, torch.empty_like(out)))
@@ -268,7 +268,7 @@ class MeanField(NegativePhase):
         if self._solutions is not None:
             s = self._solutions
             kept["solutions"] = {
-                "lists": [s.magnetisations, s.variances, s.B, s.A, s.messages],
+                "lists": [s.magnetizations, s.variances, s.B, s.A, s.messages],
                 "tensors": [s.free_energy, s.iterations, s.converged],
                 "method": s.method,
             }
@@ -298,7 +298,7 @@ class _Moments:
 
     def statistics(self, k: int) -> dict[str, Tensor]:
         """Of layer k, each with a row for each solution: ∂ ln Z(B, A)/∂θ."""
-        unit = self._chain.units[k]
+        unit = self._chain.layers[k]
         if self._chain.clamped and k == 0:
             return unit.statistics(self._a[0])
         if not self._chain.second_order:
@@ -308,4 +308,4 @@ class _Moments:
     def correlate(self, k: int, out: Tensor) -> Tensor:
         """Write the derivative with respect to the weights of coupling k, eq. (39), into ``out``."""
         c = self._c[k : k + 2] if self._chain.second_order else None
-        return self._chain.links[k].gradient_(self._a[k : k + 2], c, out)
+        return self._chain.couplings[k].gradient_(self._a[k : k + 2], c, out)

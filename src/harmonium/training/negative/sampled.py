@@ -11,7 +11,7 @@ from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
 from ..gradient import write_gradient
-from .base import NegativePhase, as_rbm, learnt_links, only_bias, write_unit_gradient
+from .base import NegativePhase, as_rbm, learned_couplings, only_bias, write_unit_gradient
 
 _SPARE = 2  # rows that a change of the gradient of low rank may add
 
@@ -23,7 +23,7 @@ class Sampled(NegativePhase):
     the gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B on the data and +1/C on the chains.
     """
 
-    bears_rounding = True
+    supports_bfloat16 = True
 
     def __init__(self, k: int = 1, chains: int | None = None) -> None:
         if k < 1 or (chains is not None and chains < 1):
@@ -63,7 +63,7 @@ class Sampled(NegativePhase):
         self._n_batch, self._n_chains, self._n = batch, chains, n
         self._lower, self._upper = buffer(n + _SPARE, rbm.visible), buffer(n + _SPARE, rbm.hidden)
         self._v, self._mean = self._lower[:n], self._upper[:n]
-        self._shortcut = {id(unit): only_bias(unit) for unit in rbm.units}
+        self._shortcut = {id(unit): only_bias(unit) for unit in rbm.layers}
         # where the mean is all that is needed it takes the place of the field: less memory to go through
         alone = rbm.hidden.samples_from_mean and self._shortcut[id(rbm.hidden)]
         self._field = self._mean if alone else buffer(n, rbm.hidden)
@@ -73,7 +73,7 @@ class Sampled(NegativePhase):
         self._signs = self._v.new_full((n,), 1.0 / chains)
         self.use(batch)
         self._parts = rbm.visible, rbm.hidden, rbm.coupling
-        self.links = learnt_links(rbm)
+        self.coupling_gradients = learned_couplings(rbm)
 
     def use(self, rows: int) -> None:
         # rows beyond the batch go through the same products, whose size is fixed, with the weight zero
@@ -92,7 +92,7 @@ class Sampled(NegativePhase):
         self._write(visible, self._v, lambda: visible.statistics(self._v))
         self._write(hidden, self._mean, lambda: hidden.moments(self._field, mean=self._mean))
         self._mean.mul_(self._signs.view(-1, *(1 for _ in hidden.shape)))
-        for link in self.links.values():
+        for link in self.coupling_gradients.values():
             link.set_factors(self._lower, self._upper, self._n)
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:

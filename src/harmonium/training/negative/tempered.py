@@ -45,7 +45,7 @@ class Exchanged(Sampled):
         self._acceptance = torch.ones(ladder.size - 1, dtype=torch.float64, device=rbm.device)
 
     def acceptance(self) -> Tensor:
-        """The running acceptance of every neighbouring pair of rungs."""
+        """The running acceptance of every neighboring pair of rungs."""
         return self._acceptance.clone()
 
     def state_dict(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Exchanged(Sampled):
 class ParallelTempering(Exchanged):
     """Chains on a ladder of inverse temperatures, from the data's single-site statistics to the machine.
 
-    Each of ``k`` moves a step is a sweep of all rungs and an exchange between neighbours.
+    Each of ``k`` moves a step is a sweep of all rungs and an exchange between neighbors.
 
     >>> ParallelTempering(rungs=10).config()
     {'method': 'parallel-tempering', 'k': 1, 'rungs': 10}
@@ -94,7 +94,7 @@ class ParallelTempering(Exchanged):
         super().begin(machine, batch_size, start, generator)
         assert isinstance(machine, RBM)
         base = independent(machine, start)
-        base.units[1].shift_bias(-base.units[1].bias)  # so that it depends on the data alone, also in a resumed run
+        base.layers[1].shift_bias(-base.layers[1].bias)  # so that it depends on the data alone, also in a resumed run
         self._path = Path(machine, base)
         self._start(machine, generator)
 

@@ -1,0 +1,265 @@
+"""Models of interacting binary variables: p(x) ∝ exp(Σ_i I_i x_i + Σ_{i<j} I_ij x_i x_j + …), eq. (3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import combinations, permutations
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..checks import whole
+from ..errors import InvalidData, InvalidOption, NotEnumerable, unknown
+from ..machines import RBM
+from . import construction as construction
+from .comparison import Comparison
+from .differences import chunks
+from .n_body import n_body
+from .sites import Sites
+from .terms import Terms, merged
+from .tuples import all_tuples, check_order, check_tuples
+
+_MOST_VARIABLES = 24  # that are enumerated
+VALUES = {"binary": (0.0, 1.0), "spin": (-1.0, 1.0)}
+
+
+class InteractionModel:
+    """p(x) ∝ exp Σ_S I_S Π_{i∈S} x_i over ``n`` variables, {0, 1} (``variables="binary"``) or ±1 (``"spin"``).
+
+    ``terms`` gives for each order tuples of variables and their interactions, ((m, order), (m,)), or a dense symmetric
+    tensor (n, …, n), of which the entries above the diagonal count. All is in float64.
+
+    >>> model = InteractionModel(3, {3: ([[0, 1, 2]], [1.0])})
+    >>> states, log_p = model.distribution()
+    >>> log_p[-1] - log_p[0]  # only the state 111 differs
+    tensor(1., dtype=torch.float64)
+    """
+
+    def __init__(self, n: int, terms: Mapping[int, Any], *, variables: str = "binary") -> None:
+        self.n = whole("n", n)
+        if self.n < 1:
+            raise InvalidOption(f"n: expected at least one variable, found {n}")
+        if variables not in VALUES:
+            raise unknown("kind of variables", variables, VALUES)
+        self.variables = variables
+        self.terms: Terms = {}
+        for order in sorted(terms):
+            order = check_order(order, self.n)
+            self.terms[order] = _term(self.n, order, terms[order])
+
+    @classmethod
+    def from_rbm(cls, rbm: RBM, max_order: int, **options: Any) -> InteractionModel:
+        """All interactions of an RBM up to ``max_order``; options are those of :func:`interactions`.
+
+        Visible units {0, 1} give a binary model, others of two states a spin model. With ``max_order`` the number of
+        visible units the model is the machine's own distribution.
+        """
+        sites = Sites.of(rbm)
+        if sites.states != 2:
+            raise InvalidOption(f"an interaction model expects visible units of two states, found {sites.states}")
+        gauge = sites.gauge(options.get("gauge"))
+        terms = {}
+        for order in range(1, check_order(max_order, sites.number) + 1):
+            tuples = all_tuples(sites.number, order)
+            if order == 2:  # all pairs at once are much faster than one by one
+                terms[order] = (tuples, n_body(rbm, order, **options).cpu()[tuple(tuples.T)])
+            else:
+                terms[order] = (tuples, n_body(rbm, order, tuples, **options).cpu())
+        return cls(sites.number, terms, variables="binary" if gauge == "lattice-gas" else "spin")
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{len(values)} of order {order}" for order, (_, values) in self.terms.items())
+        return f"InteractionModel({self.n} {self.variables} variables: {parts or 'no interactions'})"
+
+    @property
+    def max_order(self) -> int:
+        """The largest order with a term; 0 without any."""
+        return max((order for order, (_, values) in self.terms.items() if len(values)), default=0)
+
+    def dense(self, order: int) -> Tensor:
+        """The interactions of an order as a symmetric tensor (n, …, n), zero where indices coincide."""
+        order = check_order(order, self.n)
+        full = torch.zeros((self.n,) * order, dtype=torch.float64)
+        if order in self.terms:
+            tuples, values = self.terms[order]
+            for columns in _orderings(tuples):
+                full[columns] = values
+        return full
+
+    # -- probabilities ----------------------------------------------------------------------------------------
+
+    def energy(self, x: Any) -> Tensor:
+        """-Σ_S I_S Π x_i: (batch, n) -> (batch,)."""
+        x = self._states(x)
+        energy = torch.zeros(len(x), dtype=torch.float64)
+        for order, (tuples, values) in self.terms.items():
+            for rows in chunks(len(x), len(tuples) * order):
+                energy[rows] -= x[rows][:, tuples].prod(2) @ values
+        return energy
+
+    def enumerate(self) -> Tensor:
+        """Every state, variable 0 changing fastest: (2^n, n)."""
+        if self.n > _MOST_VARIABLES:
+            raise NotEnumerable(f"enumeration: expected at most {_MOST_VARIABLES} variables, found {self.n}")
+        bits = torch.arange(2**self.n).unsqueeze(1) >> torch.arange(self.n) & 1
+        low, high = VALUES[self.variables]
+        return bits * (high - low) + low
+
+    def log_partition(self) -> float:
+        """ln Z = ln Σ_x e^{-E(x)}, by enumeration."""
+        return torch.logsumexp(-self.energy(self.enumerate()), 0).item()
+
+    def log_probability(self, x: Any, log_partition: float | None = None) -> Tensor:
+        """ln p(x), with ln Z by enumeration unless it is given: (batch, n) -> (batch,)."""
+        return -self.energy(x) - (self.log_partition() if log_partition is None else log_partition)
+
+    def distribution(self) -> tuple[Tensor, Tensor]:
+        """Every state (2^n, n) and its log-probability (2^n,)."""
+        states = self.enumerate()
+        return states, torch.log_softmax(-self.energy(states), 0)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        count: int,
+        *,
+        steps: int = 1000,
+        start: Any = None,
+        seed: int | None = 0,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """States after ``steps`` Gibbs sweeps, variable after variable, of independent chains: (count, n).
+
+        >>> InteractionModel(2, {1: [50.0, -50.0]}).sample(2, steps=1)
+        tensor([[1., 0.],
+                [1., 0.]], dtype=torch.float64)
+        """
+        if whole("count", count) < 1 or whole("steps", steps) < 0:
+            raise InvalidOption(f"expected count ≥ 1 and steps ≥ 0, found count={count}, steps={steps}")
+        generator = noise.generator(seed) if generator is None else generator
+        low, high = VALUES[self.variables]
+        if start is None:
+            x = torch.randint(2, (count, self.n), generator=generator).double() * (high - low) + low
+        else:
+            given = self._states(start)
+            x = given[torch.arange(count) % len(given)].clone()
+        partners = [self._partners(site) for site in range(self.n)]
+        for _ in range(steps):
+            for site, terms in enumerate(partners):
+                field = torch.zeros(count, dtype=torch.float64)
+                for others, values in terms:
+                    field += x[:, others].prod(2) @ values
+                up = noise.bernoulli(torch.sigmoid((high - low) * field), generator)
+                x[:, site] = up * (high - low) + low
+        return x
+
+    def _partners(self, site: int) -> list[tuple[Tensor, Tensor]]:
+        """The terms of a variable: with whom it interacts, and how strongly."""
+        found = []
+        for tuples, values in self.terms.values():
+            rows = (tuples == site).any(1)
+            mine = tuples[rows]
+            found.append((mine[mine != site].reshape(len(mine), -1), values[rows]))
+        return found
+
+    def _states(self, x: Any) -> Tensor:
+        x = _double(x)
+        if x.ndim != 2 or x.shape[1] != self.n:
+            raise InvalidData(f"states: expected shape (batch, {self.n}), found {tuple(x.shape)}")
+        low, high = VALUES[self.variables]
+        if not bool(((x == low) | (x == high)).all()):
+            raise InvalidData(f"states: expected {self.variables} values {low:g} or {high:g}")
+        return x
+
+    # -- other forms ------------------------------------------------------------------------------------------
+
+    def to_spin(self) -> InteractionModel:
+        """The same distribution of σ = 2x - 1: Π_S x = 2^{-s} Σ_{T⊆S} Π_T σ.
+
+        >>> InteractionModel(2, {2: [[0.0, 4.0], [4.0, 0.0]]}).to_spin().dense(1)
+        tensor([1., 1.], dtype=torch.float64)
+        """
+        return self if self.variables == "spin" else self._expanded("spin", lambda s, t: 0.5**s)
+
+    def to_binary(self) -> InteractionModel:
+        """The same distribution of x = (1 + σ)/2: Π_S σ = Σ_{T⊆S} 2^t (-1)^{s-t} Π_T x."""
+        return self if self.variables == "binary" else self._expanded("binary", lambda s, t: 2.0**t * (-1.0) ** (s - t))
+
+    def _expanded(self, variables: str, weight: Callable[[int, int], float]) -> InteractionModel:
+        parts: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        for s, (tuples, values) in self.terms.items():
+            for t in range(1, s + 1):
+                for columns in combinations(range(s), t):
+                    parts.setdefault(t, []).append((tuples[:, list(columns)], values * weight(s, t)))
+        return InteractionModel(self.n, {order: merged(found) for order, found in parts.items()}, variables=variables)
+
+    def to_rbm(self, hidden: str = "gaussian", units: int | None = None) -> RBM:
+        """A machine with binary visible units whose interactions are these.
+
+        ``"gaussian"`` hidden units carry pairwise models: exactly with n - 1 or more of them (the default), eq. (22);
+        with fewer, the couplings of that rank with the least squared error (of a local search that starts at the
+        largest eigenvalues). ``"bernoulli"`` and ``"poisson"`` carry any model exactly, with one hidden unit for each
+        interaction of order 2 or more.
+        """
+        model = self.to_binary()
+        if hidden == "gaussian":
+            if model.max_order > 2:
+                raise InvalidOption(f"gaussian hidden units carry pairs at most, found order {model.max_order}")
+            return construction.linear(model.dense(2) if self.n > 1 else torch.zeros(1, 1), model.dense(1), units)
+        if units is not None:
+            raise InvalidOption("units: the number of hidden units is free for gaussian ones only")
+        return construction.many_body(self.n, model.terms, hidden)
+
+    def compare(self, other: InteractionModel) -> dict[int, Comparison]:
+        """For each order how these interactions follow those of another model; what one has not is zero."""
+        if other.n != self.n or other.variables != self.variables:
+            raise InvalidOption(
+                f"comparison: expected {self.n} {self.variables} variables, found {other.n} {other.variables}"
+            )
+        found = {}
+        for order in sorted({*self.terms, *other.terms}):
+            mine, theirs = self._of(order), other._of(order)
+            zero = [(tuples, torch.zeros_like(values)) for tuples, values in (mine, theirs)]
+            x, y = merged([mine, zero[1]])[1], merged([theirs, zero[0]])[1]
+            found[order] = Comparison.of(x, y)
+        return found
+
+    def _of(self, order: int) -> tuple[Tensor, Tensor]:
+        empty = torch.empty(0, order, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
+        return self.terms.get(order, empty)
+
+
+def _term(n: int, order: int, given: Any) -> tuple[Tensor, Tensor]:
+    """Sorted tuples (m, order) and values (m,) in float64, from such a pair or a dense tensor."""
+    if isinstance(given, tuple):
+        tuples, values = given
+        tuples = check_tuples(tuples, n, order).sort(1).values
+        values = _double(values)
+        if values.shape != tuples.shape[:1]:
+            raise InvalidData(f"order {order}: expected {len(tuples)} values, found shape {tuple(values.shape)}")
+        if len(tuples.unique(dim=0)) != len(tuples):
+            raise InvalidData(f"order {order}: expected each tuple once, found one twice")
+    else:
+        full = _double(given)
+        if full.shape != (n,) * order:
+            raise InvalidData(f"order {order}: expected shape {(n,) * order}, found {tuple(full.shape)}")
+        tuples = all_tuples(n, order)
+        values = full[tuple(tuples.T)]
+        for columns in _orderings(tuples):
+            if not torch.allclose(full[columns], values, rtol=1e-10, atol=1e-12):
+                raise InvalidData(f"order {order}: expected a symmetric tensor")
+    if not bool(torch.isfinite(values).all()):
+        raise InvalidData(f"order {order}: expected finite interactions")
+    return tuples, values
+
+
+def _double(values: Any) -> Tensor:
+    """In float64 from the start: a list of numbers would else pass through float32."""
+    return torch.as_tensor(values, dtype=torch.float64).detach().cpu()
+
+
+def _orderings(tuples: Tensor) -> list[tuple[Tensor, ...]]:
+    """The columns of the tuples in every order, as indices of a dense tensor."""
+    return [tuple(tuples[:, axis] for axis in axes) for axes in permutations(range(tuples.shape[1]))]

@@ -1,0 +1,110 @@
+"""How far interactions can be believed: the same training on two halves of the data, order by order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import noise
+from ..errors import InvalidData, InvalidOption
+from ..machines import RBM
+from ..training import fit
+from .comparison import Comparison, ratio, rms
+from .statistics import sampled
+
+
+def relative_error(weight_error: float, order: int) -> float:
+    """ΔI/I = (1 + δw/w)^s - 1, the error of an interaction of order s when weights have the relative error δw/w.
+
+    >>> round(relative_error(0.1, 2), 3)
+    0.21
+    """
+    return math.expm1(order * math.log1p(weight_error))
+
+
+def largest_order(weight_error: float) -> float:
+    """ln 2 / ln(1 + δw/w) ≈ 0.7 w/δw, the order at which the error of an interaction is as large as itself.
+
+    >>> round(largest_order(0.1), 1)
+    7.3
+    """
+    if not weight_error > 0:
+        raise InvalidOption(f"weight error: expected a positive ratio δw/w, found {weight_error}")
+    return math.log(2) / math.log1p(weight_error)
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Interactions of one order from two halves of the data.
+
+    ``error`` is the spread between the halves, per half, relative to their mean: rms(x - y)/√2 over rms((x + y)/2).
+    """
+
+    order: int
+    comparison: Comparison
+    error: float
+
+    @property
+    def reliability(self) -> float:
+        """The correlation between the halves."""
+        return self.comparison.pearson
+
+    @property
+    def weight_error(self) -> float:
+        """δw/w of weights that would have this error: the inverse of :func:`relative_error`."""
+        return math.expm1(math.log1p(self.error) / self.order)
+
+
+@dataclass(frozen=True)
+class SplitHalf:
+    """What two halves of the data agree upon: an entry for each order, and the machines trained on them."""
+
+    orders: dict[int, Halves]
+    machines: tuple[RBM, RBM]
+
+    @property
+    def largest_order(self) -> float:
+        """s ≈ 0.7 w/δw with the relative error of the weights that the couplings show."""
+        return largest_order(self.orders[2 if 2 in self.orders else max(self.orders)].weight_error)
+
+
+def split_half(
+    build: Callable[[], RBM],
+    data: Any,
+    orders: Sequence[int] = (1, 2, 3),
+    *,
+    count: int | None = 20_000,
+    seed: int = 0,
+    method: str = "exact",
+    **training: Any,
+) -> SplitHalf:
+    """Train two machines, each on a random half of ``data`` (n, *visible), and compare their interactions.
+
+    ``build`` makes a new machine; options of :func:`harmonium.fit` follow. Hidden units of the two machines need not
+    correspond: interactions do not depend on their order.
+
+    >>> import harmonium as hm
+    >>> data = hm.data.load("digits", binarize="threshold")
+    >>> build = lambda: hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(16))
+    >>> result = split_half(build, data, epochs=20, batch_size=10)
+    >>> result.orders[1].reliability > result.orders[2].reliability > result.orders[3].reliability
+    True
+    """
+    data = torch.as_tensor(data)
+    if len(data) < 2:
+        raise InvalidData(f"split halves: expected two or more rows, found {len(data)}")
+    shuffled = torch.randperm(len(data), generator=noise.generator(seed))
+    machines = (build(), build())
+    for k, (machine, rows) in enumerate(zip(machines, shuffled.tensor_split(2), strict=True)):
+        fit(machine, data[rows], seed=seed + k, **{"progress": False, **training})
+    found = {order: _halves(machines, order, count, seed, method) for order in orders}
+    return SplitHalf(found, machines)
+
+
+def _halves(machines: tuple[RBM, RBM], order: int, count: int | None, seed: int, method: str) -> Halves:
+    x, y = (sampled(machine, order, count, seed, method=method) for machine in machines)
+    return Halves(order, Comparison.of(x, y), ratio(rms(x - y) / math.sqrt(2), rms((x + y) / 2)))

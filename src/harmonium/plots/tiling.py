@@ -1,0 +1,108 @@
+"""Many small pictures side by side."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..errors import InvalidData
+from . import style
+
+_GAP = (150, 158, 168, 110)  # RGBA of what lies between the tiles
+
+
+def mosaic(
+    images: Any,
+    *,
+    columns: int | None = None,
+    limits: tuple[float, float] | None = None,
+    ink: bool = True,
+    tile: int = 48,
+    gap: int = 3,
+) -> np.ndarray:
+    """Pictures (n, height, width) or (n, channels, height, width) in a grid: (rows, columns, 4), RGBA bytes.
+
+    Each pixel becomes a square of whole size, so that nothing is blurred; the gaps between are a faint gray that
+    suits light and dark pages. Values run from ``limits[0]`` to ``limits[1]``; with ``ink`` the larger a gray value
+    the darker, as on paper, else the brighter, as in a photograph. Three channels are red, green and blue.
+
+    >>> mosaic(np.ones((6, 8, 8)), columns=3, tile=8, gap=1).shape
+    (17, 26, 4)
+    """
+    pictures = _pictures(images)
+    low, high = (float(pictures.min()), float(pictures.max())) if limits is None else limits
+    level = np.clip((pictures - low) / ((high - low) or 1.0), 0.0, 1.0)
+    rgb = np.repeat(1 - level if ink else level, 3, axis=1) if pictures.shape[1] == 1 else level
+    return _grid(rgb, columns, tile, gap)
+
+
+def diverging(
+    images: Any, *, columns: int | None = None, limit: float | None = None, tile: int = 48, gap: int = 3
+) -> np.ndarray:
+    """The same for signed values: white is zero, blue and red are ∓ ``limit`` (by default the largest value).
+
+    Three channels are shown as colors about mid-gray.
+    """
+    pictures = _pictures(images)
+    limit = (float(np.abs(pictures).max()) or 1.0) if limit is None else limit
+    level = np.clip(pictures / (2 * limit) + 0.5, 0.0, 1.0)
+    if pictures.shape[1] == 1:
+        level = matplotlib.colormaps[style.DIVERGING](level[:, 0])[..., :3].transpose(0, 3, 1, 2)
+    return _grid(level, columns, tile, gap)
+
+
+def tiles(
+    images: Any,
+    *,
+    columns: int | None = None,
+    limits: tuple[float, float] | None = None,
+    ink: bool = True,
+    title: str | None = None,
+    ax: Axes | None = None,
+) -> Figure:
+    """Pictures (n, height, width) or (n, channels, height, width) as tiles with thin gaps; see :func:`mosaic`."""
+    return show(mosaic(images, columns=columns, limits=limits, ink=ink), title, ax)
+
+
+def show(picture: np.ndarray, title: str | None, ax: Axes | None) -> Figure:
+    """A composed picture on axes without ticks."""
+    with style.look():
+        height = max(0.6, 6.3 * picture.shape[0] / picture.shape[1])
+        ax = style.axes(ax, (6.3, height + (0.3 if title else 0.0)))
+        ax.imshow(picture, interpolation="nearest")
+        ax.set_axis_off()
+        if title:
+            ax.set_title(title)
+    return style.figure_of(ax)
+
+
+def _pictures(images: Any) -> np.ndarray:
+    array = style.as_array(images)
+    array = array[:, None] if array.ndim == 3 else array
+    if array.ndim != 4 or array.shape[1] not in (1, 3) or len(array) == 0:
+        raise InvalidData(
+            "pictures: expected shape (n, height, width) or (n, 1 or 3 channels, height, width), "
+            f"found {np.shape(images)}"
+        )
+    return array
+
+
+def _grid(rgb: np.ndarray, columns: int | None, tile: int, gap: int) -> np.ndarray:
+    n, _, height, width = rgb.shape
+    columns = min(n, columns or math.ceil(math.sqrt(n * 1.6)))
+    rows = math.ceil(n / columns)
+    zoom = max(1, round(tile / max(height, width)))
+    step_y, step_x = height * zoom + gap, width * zoom + gap
+    out = np.empty((rows * step_y - gap, columns * step_x - gap, 4), dtype=np.uint8)
+    out[...] = _GAP
+    large = (rgb * 255 + 0.5).astype(np.uint8).transpose(0, 2, 3, 1).repeat(zoom, 1).repeat(zoom, 2)
+    for k, picture in enumerate(large):
+        y, x = (k // columns) * step_y, (k % columns) * step_x
+        out[y : y + height * zoom, x : x + width * zoom, :3] = picture
+        out[y : y + height * zoom, x : x + width * zoom, 3] = 255
+    return out

@@ -1,0 +1,34 @@
+"""How good samples are compared with data, as numbers with errors. Pictures of them are in ``harmonium.plots``.
+
+>>> import torch
+>>> data = torch.rand(400, 6, generator=torch.Generator().manual_seed(0)).round()
+>>> compare(data[:200], data[200:]).table()[0].ideal
+0.5
+"""
+
+from .comparison import Comparison, Row, compare
+from .distinct import Novelty, novelty
+from .entropies import Entropy, entropy, site_entropy, state_entropy
+from .measured import Measured
+from .nearest import NeighborAccuracy, nearest_neighbor_accuracy
+from .pair_correlations import Correlations, correlations
+from .principal_axes import Principal, principal
+
+__all__ = [
+    "Comparison",
+    "Correlations",
+    "Entropy",
+    "Measured",
+    "NeighborAccuracy",
+    "Novelty",
+    "Principal",
+    "Row",
+    "compare",
+    "correlations",
+    "entropy",
+    "nearest_neighbor_accuracy",
+    "novelty",
+    "principal",
+    "site_entropy",
+    "state_entropy",
+]

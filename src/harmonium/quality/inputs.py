@@ -1,0 +1,87 @@
+"""What is compared: rows of samples and rows of data, checked in one place and cut into groups for the errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..checks import whole
+from ..errors import InvalidData, InvalidOption
+
+ArrayLike = Any
+GROUPS = 20  # of rows, from whose spread the errors come
+FEWEST_ROWS = 2 * GROUPS
+
+
+def rows(x: ArrayLike, what: str, *, fewest: int = FEWEST_ROWS) -> Tensor:
+    """An array, tensor or list (n, *shape) as finite floating numbers, at least ``fewest`` rows of them.
+
+    >>> rows([[0, 1], [1, 1]], "samples", fewest=2).dtype
+    torch.float32
+    """
+    try:
+        tensor = x.detach() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"{what}: expected an array of numbers ({error})") from None
+    if tensor.is_complex() or tensor.ndim < 2 or tensor.shape[1:].numel() == 0:
+        raise InvalidData(
+            f"{what}: expected real numbers of shape (n, ...), found {tuple(tensor.shape)} {tensor.dtype}"
+        )
+    if len(tensor) < fewest:
+        raise InvalidData(f"{what}: expected at least {fewest} rows, found {len(tensor)}")
+    tensor = tensor if tensor.dtype == torch.float64 else tensor.float()
+    if not bool(torch.isfinite(tensor.sum())):
+        finite = torch.isfinite(tensor)
+        if not bool(finite.all()):
+            where = tuple(torch.nonzero(~finite)[0].tolist())
+            raise InvalidData(f"{what}: expected finite numbers, found {tensor[where].item()} in row {where[0]}")
+    return tensor
+
+
+def alike(samples: ArrayLike, data: ArrayLike, *, fewest: int = FEWEST_ROWS, name: str = "data") -> list[Tensor]:
+    """Samples and data as :func:`rows` of one shape, on the device of the data."""
+    checked = [rows(samples, "samples", fewest=fewest), rows(data, name, fewest=fewest)]
+    shapes = [tuple(x.shape[1:]) for x in checked]
+    if shapes[0] != shapes[1]:
+        raise InvalidData(f"samples and {name}: expected rows of one shape, found {shapes[0]} and {shapes[1]}")
+    return [x.to(checked[1].device) for x in checked]
+
+
+def one_hot_size(x: Tensor) -> int:
+    """The number of states q where ``x`` is (n, ..., sites, q) and every site is a one-hot vector, else 1.
+
+    >>> one_hot_size(torch.eye(3)[torch.tensor([[0, 1], [2, 2]])]), one_hot_size(torch.ones(2, 4, 4))
+    (3, 1)
+    """
+    if x.ndim < 3 or x.shape[-1] < 2:
+        return 1
+    one_hot = bool(((x == 0) | (x == 1)).all()) and bool((x.sum(-1) == 1).all())
+    return x.shape[-1] if one_hot else 1
+
+
+def drawn(x: Tensor, n: int, generator: Generator | None) -> Tensor:
+    """``n`` rows without repetition, in random order."""
+    order = torch.randperm(len(x), generator=generator)[:n]
+    return x[order.to(x.device)]
+
+
+def centered(x: Tensor) -> Tensor:
+    """The rows less their mean, flat: (n, d) in float32; the difference is taken in the type of ``x``."""
+    flat = x.flatten(1)
+    return (flat - flat.mean(0, dtype=torch.float64).to(flat.dtype)).float()
+
+
+def count(name: str, value: int, least: int = 1) -> int:
+    """A whole number that is not too small."""
+    if whole(name, value) < least:
+        raise InvalidOption(f"{name}: expected at least {least}, found {value}")
+    return int(value)
+
+
+def random(seed: int | None) -> Generator | None:
+    """The generator of the draws; all of them are made on the CPU, so that a seed means the same on every device."""
+    return noise.generator(seed)

@@ -1,0 +1,249 @@
+"""Moments of samples against those of the data, and how much of the difference is only the size of the sets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from ..errors import InvalidOption
+from .inputs import GROUPS, ArrayLike, alike, centered, count, drawn, one_hot_size, random
+from .measured import SIGMAS, Measured, jackknife, spread
+
+NAMES = {1: "single-site means", 2: "pair correlations", 3: "three-body correlations"}
+MOST = {1: 2**31, 2: 500_000, 3: 10_000}  # tuples of each order that are looked at unless told otherwise
+_MATRIX = 2048  # columns up to which all pairs come from one matrix product
+_CHUNK = 2**24
+_SPLITS = 50
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """Connected moments of one order on both sides, for each row of ``tuples`` (t, order) of flat indices.
+
+    ``difference`` is the root mean square of samples − data. ``floor`` is what it would be between two independent
+    sets of data of these sizes, with its spread: from random halves of the data, scaled to the sizes. ``pearson`` and
+    ``slope`` (of samples on data) are compared with ``ideal_pearson`` and ``ideal_slope``, which the noise of both
+    sides leaves of 1.
+    """
+
+    order: int
+    tuples: Tensor
+    data: Tensor
+    samples: Tensor
+    pearson: Measured
+    slope: Measured
+    difference: Measured
+    floor: Measured
+    ideal_pearson: float
+    ideal_slope: float
+
+    @property
+    def name(self) -> str:
+        """The moments in words."""
+        return NAMES[self.order]
+
+    @property
+    def ratio(self) -> float:
+        """The difference in units of the floor: 1 is ideal."""
+        return self.difference.value / self.floor.value if self.floor.value else math.inf
+
+    @property
+    def excess(self) -> float:
+        """The difference less the floor, in quadrature: what would be left of it with sets without end."""
+        return math.sqrt(max(0.0, self.difference.value**2 - self.floor.value**2))
+
+    @property
+    def meaningful(self) -> bool:
+        """Whether the difference is more than the sizes of the sets explain."""
+        return self.difference.value > self.floor.value + SIGMAS * self.floor.error
+
+
+@torch.no_grad()
+def correlations(
+    samples: ArrayLike,
+    data: ArrayLike,
+    order: int = 2,
+    *,
+    tuples: ArrayLike | None = None,
+    most: int | None = None,
+    seed: int | None = 0,
+) -> Correlations:
+    """Means ⟨x_i⟩ (order 1) or the connected ⟨x_i x_j⟩, ⟨x_i x_j x_k⟩ (2, 3) of samples and data, both (n, *shape).
+
+    Rows are flattened, and taken as independent. All tuples of different entries are looked at, or a random choice of
+    ``most`` of them (by default 500 000 pairs, 10 000 triplets), or the given ``tuples`` (t, order). Entries of one
+    one-hot site, where the data are (n, ..., sites, states), are not paired: their correlation follows from the means.
+
+    >>> g = torch.Generator().manual_seed(0)
+    >>> x = torch.randn(2000, 6, generator=g) @ torch.randn(6, 6, generator=g)
+    >>> good, bad = x[1000:], x[1000:].clone()
+    >>> bad[:, 0] = bad[torch.randperm(1000, generator=g), 0]
+    >>> [correlations(fake, x[:1000], order=2).meaningful for fake in (good, bad)]
+    [False, True]
+    """
+    if order not in NAMES:
+        raise InvalidOption(f"order: expected 1, 2 or 3, found {order!r}")
+    samples, data = alike(samples, data)
+    generator = random(seed)
+    chosen = _tuples(data, order, tuples, most, generator)
+    group_means = [_group_moments(drawn(x, len(x), generator), chosen) for x in (data, samples)]
+    sizes = [_sizes(len(x)) for x in (data, samples)]
+    values = [_mean(means, size) for means, size in zip(group_means, sizes, strict=True)]
+    left_out = [
+        torch.stack([_mean(means, size * (torch.arange(GROUPS) != g)) for g in range(GROUPS)])
+        for means, size in zip(group_means, sizes, strict=True)
+    ]
+    replicates = [_agreement(a, b) for a, b in zip(*left_out, strict=True)]
+    errors = [jackknife(torch.tensor(column)) for column in zip(*replicates, strict=True)]
+    pearson, slope, difference = map(Measured, _agreement(*values), errors)
+    variance, floor = _noise(group_means[0], len(data), len(samples), generator)
+    per_set = [variance / len(data), variance / len(samples)]
+    signal = max(0.0, float(values[0].var(correction=0)) - per_set[0])
+    observed = [signal + noise for noise in per_set]
+    return Correlations(
+        order=order,
+        tuples=chosen.cpu(),
+        data=values[0],
+        samples=values[1],
+        pearson=pearson,
+        slope=slope,
+        difference=difference,
+        floor=floor,
+        ideal_pearson=signal / math.sqrt(math.prod(observed)) if signal else 0.0,
+        ideal_slope=signal / observed[0] if signal else 0.0,
+    )
+
+
+# -- which tuples ---------------------------------------------------------------------------------------------
+
+
+def _tuples(data: Tensor, order: int, given: ArrayLike | None, most: int | None, generator: Generator | None) -> Tensor:
+    d = data.shape[1:].numel()
+    if given is not None:
+        return _given(given, order, d).to(data.device)
+    most = MOST[order] if most is None else count("most", most)
+    states = one_hot_size(data)
+    available = math.comb(d // states, order) * states**order
+    if available < 1:
+        raise InvalidOption(f"order {order}: expected rows of at least {order} sites, found {d // states}")
+    if available <= most or order == 1:
+        sites = torch.combinations(torch.arange(d // states), order).view(-1, 1, order)
+        letters = torch.cartesian_prod(*[torch.arange(states)] * order).view(1, -1, order)
+        found = (sites * states + letters).reshape(-1, order)
+        chosen = found if len(found) <= most else found[torch.randperm(len(found), generator=generator)[:most]]
+    else:
+        chosen = _random_tuples(d, states, order, most, generator)
+    return chosen.to(data.device)
+
+
+def _random_tuples(d: int, states: int, order: int, most: int, generator: Generator | None) -> Tensor:
+    """``most`` different tuples of entries of different sites, in increasing order."""
+    found = torch.empty(0, order, dtype=torch.int64)
+    while len(found) < most:
+        draw = torch.randint(d, (2 * most, order), generator=generator).sort(1).values
+        site = draw // states
+        draw = draw[(site[:, 1:] != site[:, :-1]).all(1)]
+        found = torch.cat([found, draw]).unique(dim=0)
+    return found[torch.randperm(len(found), generator=generator)[:most]]
+
+
+def _given(tuples: ArrayLike, order: int, d: int) -> Tensor:
+    try:
+        chosen = torch.as_tensor(tuples)
+    except (TypeError, ValueError) as error:
+        raise InvalidOption(f"tuples: expected whole numbers of shape (t, {order}) ({error})") from None
+    if chosen.ndim == 1 and order == 1:
+        chosen = chosen.unsqueeze(1)
+    if chosen.ndim != 2 or chosen.shape[1] != order or len(chosen) == 0 or chosen.is_floating_point():
+        raise InvalidOption(f"tuples: expected whole numbers of shape (t, {order}), found {tuple(chosen.shape)}")
+    if int(chosen.min()) < 0 or int(chosen.max()) >= d:
+        raise InvalidOption(f"tuples: expected indices from 0 to {d - 1}, found {chosen.min()} to {chosen.max()}")
+    return chosen.long()
+
+
+# -- the moments, group by group ----------------------------------------------------------------------------------
+
+
+def _sizes(n: int) -> Tensor:
+    """How many rows each of the groups has."""
+    return torch.tensor([(n + g) // GROUPS for g in range(GROUPS)], dtype=torch.float64)
+
+
+def _mean(means: Tensor, weights: Tensor) -> Tensor:
+    return (weights / weights.sum()) @ means
+
+
+def _group_moments(x: Tensor, tuples: Tensor) -> Tensor:
+    """(groups, t) in float64: means over groups of rows whose weighted mean is the connected moment of all rows.
+
+    What is averaged is the moment about the mean of all rows, less for three bodies what a shift of that mean does,
+    so that the groups fluctuate as moments about their own means do, to first order.
+    """
+    n, order = len(x), tuples.shape[1]
+    z = centered(x)
+    sizes = [int(size) for size in _sizes(n)]
+    group_mean = torch.stack([part.double().mean(0) for part in z.split(sizes)])
+    if order == 1:
+        mean = x.flatten(1).mean(0, dtype=torch.float64)
+        return (group_mean + mean)[:, tuples[:, 0]].cpu()
+    if order == 2:
+        return (_pair_means(z, tuples, sizes) * (n / (n - 1))).cpu()
+    i, j, k = tuples.T
+    triple = _product_means(z, tuples, sizes)
+    for one, two in ((i, (j, k)), (j, (i, k)), (k, (i, j))):
+        triple -= group_mean[:, one] * _pair_means(z, torch.stack(two, 1), [n])
+    return (triple * (n * n / ((n - 1) * (n - 2)))).cpu()
+
+
+def _pair_means(z: Tensor, pairs: Tensor, sizes: list[int]) -> Tensor:
+    """⟨z_i z_j⟩ over each of the groups, (groups, t): by a matrix product where that is not too large."""
+    if z.shape[1] > _MATRIX:
+        return _product_means(z, pairs, sizes)
+    flat = pairs[:, 0] * z.shape[1] + pairs[:, 1]
+    return torch.stack([(part.T @ part).flatten()[flat].double() / len(part) for part in z.split(sizes)])
+
+
+def _product_means(z: Tensor, tuples: Tensor, sizes: list[int]) -> Tensor:
+    """⟨z_i z_j …⟩ over each of the groups, (groups, t), a chunk of the tuples at a time."""
+    columns = z.T.contiguous()
+    weights = torch.block_diag(*(torch.full((size, 1), 1 / size) for size in sizes)).to(z)
+    parts = []
+    for chunk in tuples.split(max(1, _CHUNK // len(z))):
+        product = columns[chunk[:, 0]]
+        for index in chunk.T[1:]:
+            product *= columns[index]
+        parts.append((product @ weights).T.double())
+    return torch.cat(parts, 1)
+
+
+# -- how well they agree --------------------------------------------------------------------------------------------
+
+
+def _agreement(data: Tensor, samples: Tensor) -> tuple[float, float, float]:
+    """Pearson's r, the slope of samples on data, the root mean square difference."""
+    a, b = data - data.mean(), samples - samples.mean()
+    aa, bb, ab = float(a @ a), float(b @ b), float(a @ b)
+    tiny = 1e-24 * len(a)
+    pearson = ab / math.sqrt(aa * bb) if min(aa, bb) > tiny else math.nan
+    slope = ab / aa if aa > tiny else math.nan
+    return pearson, slope, math.sqrt(float((samples - data).square().mean()))
+
+
+def _noise(means: Tensor, n: int, m: int, generator: Generator | None) -> tuple[float, Measured]:
+    """Of a moment: its variance for one row, mean over the tuples; and the floor of the difference of two sets."""
+    half = GROUPS // 2
+    signs = torch.stack([torch.randperm(GROUPS, generator=generator) for _ in range(_SPLITS)])
+    signs = ((signs < half).double() * 2 - 1) / half
+    between = (signs @ means).square().mean(1).sqrt()  # of two halves of the data
+    variance = float(between.square().mean()) * n / 4  # halves of n/2 rows differ with a variance of 4/n
+    scale = math.sqrt((1 / n + 1 / m) * n / 4)
+    return variance, spread(between * scale)
+
+
+def all_orders(samples: Tensor, data: Tensor, *, seed: int | None = 0) -> dict[int, Correlations]:
+    """Every order that rows of this many sites have."""
+    sites = data.shape[1:].numel() // one_hot_size(data)
+    return {order: correlations(samples, data, order, seed=seed) for order in NAMES if order <= sites}

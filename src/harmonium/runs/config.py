@@ -1,0 +1,162 @@
+"""The configuration of a run: one schema for the command line, for ``--config`` files and for ``config.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+import typing
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any
+
+from ..errors import InvalidOption, RunError, unknown
+
+FORMAT = 1
+
+
+@dataclass
+class Data:
+    """Which rows: a data set's name or a file. The last three identify a file's content and are filled in."""
+
+    source: str = ""
+    binarize: str | None = None
+    split: str | None = None
+    validation: str | float | None = None
+    image: str | None = None
+    rows: int | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+
+
+@dataclass
+class Machine:
+    """Which machine, and its starting values."""
+
+    visible: str | None = None
+    hidden: str = "bernoulli:100"
+    initialize: str = "normal"
+    scale: float | None = None
+    dtype: str = "float32"
+
+
+@dataclass
+class Training:
+    """How it learns. An empty value is chosen from the data and the machine, and then recorded."""
+
+    epochs: int | None = None
+    batch_size: int = 100
+    seed: int = 0
+    negative: str = "pcd:1"
+    chains: int | None = None
+    optimizer: str = "sgd"
+    learning_rate: float | None = None
+    momentum: float | None = None
+    schedule: str = "constant"
+    centered: bool = True
+    average: float | None = None
+    l1: float | None = None
+    l2: float | None = None
+    l1_squared: float | None = None
+    clip: float | None = None
+    zero_sum: bool = False
+    metrics_every: int = 1
+    precision: str = "float32"
+    threads: int | None = None
+    device: str = "cpu"
+
+
+@dataclass
+class Config:
+    """All of a run. ``format`` is that of the file, ``harmonium`` the version that wrote it."""
+
+    data: Data = field(default_factory=Data)
+    machine: Machine = field(default_factory=Machine)
+    training: Training = field(default_factory=Training)
+    harmonium: str | None = None
+    format: int = FORMAT
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain values, top-level keys first; unset values are ``None``."""
+        tables = asdict(self)
+        return {"format": tables.pop("format"), "harmonium": tables.pop("harmonium"), **tables}
+
+
+def from_dict(tables: Mapping[str, Any], where: str = "configuration") -> Config:
+    """The configuration of nested tables; an unknown name is an error that tells the nearest valid one.
+
+    >>> from_dict({"training": {"epochs": 3}}).training.epochs
+    3
+    >>> from_dict({"training": {"epoch": 3}})
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidOption: unknown key of [training] in configuration 'epoch': did you mean 'epochs'? (...)
+    """
+    config = Config()
+    written = tables.get("format", FORMAT)
+    if not isinstance(written, int) or written > FORMAT:
+        raise RunError(f"{where}: format {written!r} is of a newer harmonium; this one reads up to {FORMAT}")
+    _fill(config, tables, f"key in {where}", "")
+    return config
+
+
+def read(path: str | Path) -> Config:
+    """The configuration in a TOML file; a relative path of data in it is relative to the file."""
+    path = Path(path).expanduser()
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidOption(f"{path}: no such file; expected a configuration in TOML") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidOption(f"{path}: expected a configuration in TOML ({error})") from None
+    if isinstance(tables.get("machine"), dict) and "layers" in tables["machine"]:
+        raise RunError(f"{path}: written by hm.fit without its data; expected one written by 'harmonium train'")
+    config = from_dict(tables, str(path))
+    if is_path(config.data.source):
+        config.data.source = str((path.parent / Path(config.data.source).expanduser()).resolve())
+    return config
+
+
+def merge(config: Config, options: Mapping[str, Mapping[str, Any]]) -> Config:
+    """The configuration with the options that were given (those not ``None``) in their place."""
+    tables = config.to_dict()
+    for name, values in options.items():
+        tables[name] |= {key: value for key, value in values.items() if value is not None}
+    if options.get("data", {}).get("source") is not None:  # other data: what identified the old file is no more
+        tables["data"] |= dict.fromkeys(("rows", "bytes", "sha256"))
+    return from_dict({k: v for k, v in tables.items() if v is not None}, "the options")
+
+
+def is_path(source: str) -> bool:
+    """Whether a data source is a file and not the name of a data set.
+
+    >>> is_path("digits"), is_path("mine.csv"), is_path("folder/mine")
+    (False, True, True)
+    """
+    return bool(Path(source).suffix) or "/" in source or "\\" in source
+
+
+def _fill(target: Any, table: Mapping[str, Any], kind: str, name: str) -> None:
+    types = typing.get_type_hints(type(target))
+    for key, value in table.items():
+        if key not in types:
+            raise unknown(kind, key, [f.name for f in fields(target)])
+        if hasattr(types[key], "__dataclass_fields__"):
+            if not isinstance(value, Mapping):
+                raise InvalidOption(f"{key}: expected a table [{key}], found {value!r}")
+            _fill(getattr(target, key), value, kind.replace("key in", f"key of [{key}] in"), key)
+        elif value is not None:
+            setattr(target, key, _typed(f"{name}.{key}".lstrip("."), value, types[key]))
+
+
+def _typed(name: str, value: Any, expected: Any) -> Any:
+    kinds = [
+        t for t in (typing.get_args(expected) if isinstance(expected, UnionType) else (expected,)) if t != NoneType
+    ]
+    for kind in kinds:
+        if type(value) is kind or (kind is float and type(value) is int):
+            return kind(value)
+    words = " or ".join(
+        {"str": "text", "int": "a whole number", "float": "a number"}.get(k.__name__, "true or false") for k in kinds
+    )
+    raise InvalidOption(f"{name}: expected {words}, found {value!r}")

@@ -1,0 +1,321 @@
+"""The rows of a run: a data set by name or a file, binarized, encoded and split as the configuration says."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from .. import data
+from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
+from ..noise import Purpose
+from ..training.batches import ArraySource, Redrawn, Source, TensorSource
+from ..training.state import stream
+from . import config as schema
+from . import specs
+from .specs import UnitSpec
+
+_CHUNK = 2**24  # values looked at in one go
+
+
+@dataclass
+class Rows:
+    """The rows to train on and those held out, the layer that fits them, and how a row is laid out as a picture."""
+
+    train: Source
+    held_out: Source | None
+    visible: list[UnitSpec]
+    image: tuple[int, int, int] | None
+    title: str
+    config: schema.Data
+    letters: str | None = None
+
+
+class Part(Source):
+    """Some rows of a source, by number."""
+
+    def __init__(self, whole: Source, index: Tensor) -> None:
+        super().__init__(index, whole.shape)
+        self._whole, self._index = whole, index
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        return self._whole.take(self._index[index.to(self._index.device)], out, generator)
+
+
+def load(config: schema.Config) -> Rows:
+    """The rows that the configuration describes, with what it left open filled in."""
+    if not config.data.source:
+        raise InvalidOption("no data: expected the name of a data set (see 'harmonium data list') or a file")
+    return _from_file(config) if schema.is_path(config.data.source) else _by_name(config)
+
+
+def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
+    """Rows that training did not see: the data set's test split, or the rows held out; with their name."""
+    if schema.is_path(config.data.source):
+        return "held out", rows.held_out
+    splits = data.info(config.data.source).splits
+    if "test" in splits and config.data.split not in ("test", "all"):
+        return "test", _named_rows(config, "test", config.data.binarize)
+    return "held out", rows.held_out
+
+
+# -- data sets by name ------------------------------------------------------------------------------------------
+
+
+def _by_name(config: schema.Config) -> Rows:
+    chosen = config.data
+    info = data.info(chosen.source)
+    split = chosen.split or "train"
+    visible = specs.parse_layer(config.machine.visible or info.suggested_visible)
+    binary = all(spec.name == "bernoulli" for spec in visible)
+    binarize = _how(chosen.binarize)
+    if chosen.binarize is None and binary and info.kind == "image":
+        binarize = "threshold"
+    train = _named_rows(config, split, binarize, training=True)
+    held_out: Source | None = None
+    validation = chosen.validation
+    if validation is None:
+        others = [s for s in ("validation", "test") if s in info.splits]
+        validation = others[0] if split == "train" and others else "none"
+    share = _share(validation)
+    if share is not None:
+        train, held_out = _hold_out(train, share, config.training.seed)
+    elif validation != "none":
+        if validation not in info.splits:
+            raise unknown(f"validation split of data set '{info.name}'", str(validation), [*info.splits, "none"])
+        held_out = _named_rows(config, str(validation), binarize)
+    image = info.shape if info.is_image else None
+    resolved = replace(chosen, binarize=binarize or "none", split=split, validation=validation, rows=len(train))
+    return Rows(train, held_out, _shaped(visible, train), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
+
+
+def _named_rows(config: schema.Config, split: str, binarize: str | None, *, training: bool = False) -> Source:
+    """The rows of a split; those that are redrawn in training are drawn once everywhere else."""
+    kind = specs.dtype(config.machine.dtype)
+    how: Any = _how(binarize)
+    redrawn = how == "redraw" and training
+    if how == "redraw":
+        how = None if training else "sample"
+    values = data.load(config.data.source, split=split, binarize=how, seed=config.training.seed, dtype=kind)
+    return Redrawn(values) if redrawn else TensorSource(values.contiguous(), tuple(values.shape[1:]))
+
+
+def _how(binarize: str | None) -> str | None:
+    return None if binarize in (None, "none") else binarize
+
+
+# -- files ------------------------------------------------------------------------------------------------------
+
+
+def _from_file(config: schema.Config) -> Rows:
+    chosen = config.data
+    path = Path(chosen.source).expanduser().resolve()
+    if chosen.split is not None:
+        raise InvalidOption(
+            f"--split is for data sets by name; {path.name} is a file (--validation 0.1 holds rows out)"
+        )
+    array: Tensor | np.ndarray = data.read(path)
+    size, digest = path.stat().st_size, _sha256(path)
+    if chosen.sha256 is not None and chosen.sha256 != digest:
+        raise RunError(
+            f"{path}: expected the file of the recorded run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
+        )
+    if array.ndim == 1:
+        array = array[:, None]
+    _check_finite(array, path)
+    binarize = _how(chosen.binarize)
+    if binarize is not None:
+        array = _binarized(array, binarize, config.training.seed, path)
+    redrawn = binarize == "redraw"
+    if config.machine.visible or redrawn:
+        visible = specs.parse_layer(config.machine.visible or "bernoulli")
+    else:
+        visible = _inferred(array, path)
+    row = tuple(array.shape[1:])
+    picture = _picture(row, chosen.image)
+    whole = Redrawn(array) if redrawn else _fitted(array, visible, path)
+    train: Source = whole
+    held_out = None
+    validation = "none" if chosen.validation is None else chosen.validation
+    share = _share(validation)
+    if share is not None:
+        train, held_out = _hold_out(whole, share, config.training.seed)
+    elif validation != "none":
+        raise InvalidOption(
+            f"validation: expected a share of the file's rows such as 0.1, or none, found '{validation}'"
+        )
+    resolved = replace(
+        chosen,
+        source=str(path),
+        binarize=binarize or "none",
+        validation=validation,
+        rows=len(whole),
+        bytes=size,
+        sha256=digest,
+    )
+    return Rows(train, held_out, _shaped(visible, whole), picture, path.name, resolved)
+
+
+def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> Source:
+    """The rows in the shape of the visible layer: as they are, one-hot encoded, or reshaped where the sizes agree."""
+    row = tuple(array.shape[1:])
+    if len(visible) == 1:
+        spec = visible[0]
+        if spec.kind.one_hot:
+            states = _states(spec, row)
+            if states is not None:
+                return _source(_one_hot(array, states, path))
+        shape = spec.shape
+        if shape is not None and shape != row and math.prod(shape) == math.prod(row):
+            return _source(array.reshape(len(array), *shape))
+    elif len(row) > 1:
+        return _source(array.reshape(len(array), -1))
+    return _source(array)
+
+
+def _states(spec: UnitSpec, row: tuple[int, ...]) -> int | None:
+    """The number of states where rows are labels of one-hot units; ``None`` where they are one-hot vectors already."""
+    if spec.shape is None:
+        if len(row) < 2:
+            raise InvalidOption(f"{spec.name}: rows are labels; say how many states, as in --visible {spec.name}:21")
+        return None
+    if len(spec.shape) == 1:
+        return spec.shape[0] if len(row) < 2 else None
+    return spec.shape[-1] if row == spec.shape[:-1] else None
+
+
+def _one_hot(array: Tensor | np.ndarray, states: int, path: Path) -> Tensor:
+    labels = _tensor(array)
+    wrong = (labels < 0) | (labels >= states) | (labels != labels.floor() if labels.is_floating_point() else False)
+    if bool(wrong.any()):
+        where = tuple(torch.nonzero(wrong)[0].tolist())
+        raise InvalidData(
+            f"{path}: expected labels from 0 to {states - 1} for potts units of {states} states, "
+            f"found {labels[where].item():g} at row {where[0]}, index {where[1:]}"
+        )
+    out = torch.zeros(*labels.shape, states, dtype=torch.uint8)
+    return out.scatter_(-1, labels.long().unsqueeze(-1), 1)
+
+
+def _inferred(array: Tensor | np.ndarray, path: Path) -> list[UnitSpec]:
+    for chunk in _chunks(array):
+        if not bool(((chunk == 0) | (chunk == 1)).all()):
+            raise InvalidOption(
+                f"{path}: say what the values are with --visible (values from {float(array.min()):g} to "
+                f"{float(array.max()):g}; only 0 and 1 would be bernoulli); for gray pixels also --binarize threshold"
+            )
+    return [UnitSpec("bernoulli")]
+
+
+def _binarized(array: Tensor | np.ndarray, how: str, seed: int, path: Path) -> Tensor:
+    """1 above half of the file's largest value; or drawn with the value, as a share of the largest, as probability.
+
+    Where they are to be redrawn, the probabilities.
+    """
+    low, high = float(array.min()), float(array.max())
+    if low < 0 or high <= 0:
+        raise InvalidData(f"{path}: expected gray values from 0 up to binarize, found values from {low:g} to {high:g}")
+    if how not in ("threshold", "sample", "redraw"):
+        raise unknown("way to binarize", how, ["threshold", "sample", "redraw", "none"])
+    if how == "redraw":
+        return _tensor(np.asarray(array)).float() / high
+    generator = stream(seed, Purpose.BINARIZE)
+    out = torch.empty(tuple(array.shape), dtype=torch.uint8)
+    start = 0
+    for chunk in _chunks(array):
+        values = _tensor(chunk).double()
+        threshold = high / 2 if how == "threshold" else torch.rand(values.shape, generator=generator).double() * high
+        out[start : start + len(values)] = values > threshold
+        start += len(values)
+    return out
+
+
+def _check_finite(array: Tensor | np.ndarray, path: Path) -> None:
+    start = 0
+    for chunk in _chunks(array):
+        finite = np.isfinite(np.asarray(chunk))
+        if not finite.all():
+            where = tuple(int(i) for i in np.argwhere(~finite)[0])
+            found = float(np.asarray(chunk)[where])
+            raise InvalidData(
+                f"{path}: expected finite numbers, found {found} at row {start + where[0]}, index {where[1:]}"
+            )
+        start += len(chunk)
+
+
+def _chunks(array: Any) -> Iterator[Any]:
+    size = max(1, _CHUNK // max(1, math.prod(array.shape[1:])))
+    for start in range(0, len(array), size):
+        yield array[start : start + size]
+
+
+def _source(array: Tensor | np.ndarray) -> Source:
+    if isinstance(array, np.memmap):
+        return ArraySource(array, array.shape[1:])
+    tensor = _tensor(array).contiguous()
+    return TensorSource(tensor, tuple(tensor.shape[1:]))
+
+
+def _tensor(array: Tensor | np.ndarray) -> Tensor:
+    """In memory, where a memory map is copied."""
+    return array if isinstance(array, Tensor) else torch.from_numpy(np.array(array))
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataNotFound(f"{path}: cannot be read ({error.strerror})") from None
+
+
+# -- both ---------------------------------------------------------------------------------------------------------
+
+
+def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
+    """The visible layer with its shape taken from the rows where it was left open."""
+    if len(visible) > 1:
+        return visible
+    spec = visible[0]
+    open_shape = spec.shape is None or (spec.kind.one_hot and len(spec.shape) == 1 and rows.shape[-1:] == spec.shape)
+    return [replace(spec, shape=rows.shape) if open_shape else spec]
+
+
+def _picture(row: tuple[int, ...], text: str | None) -> tuple[int, int, int] | None:
+    """Channels, height and width of a row that is a picture."""
+    if text is not None:
+        shape = specs.parse_shape(text)
+        shape = (1, *shape) if len(shape) == 2 else shape
+        if len(shape) != 3 or math.prod(shape) != math.prod(row):
+            raise InvalidOption(f"image '{text}': expected HxW or CxHxW with {math.prod(row)} values in all")
+        return shape
+    if len(row) == 2:
+        return (1, *row)
+    return row if len(row) == 3 and row[0] in (1, 3) else None
+
+
+def _share(validation: str | float | None) -> float | None:
+    """A share of the rows to hold out, where that is what was asked for."""
+    try:
+        share = float(validation)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    if not 0 < share < 1:
+        raise InvalidOption(f"validation: expected a share of the rows between 0 and 1, found {share:g}")
+    return share
+
+
+def _hold_out(rows: Source, share: float, seed: int) -> tuple[Source, Source]:
+    """The rows in two parts, by a draw of its own; each keeps the order of the file."""
+    order = torch.randperm(len(rows), generator=stream(seed, Purpose.HELD_OUT))
+    cut = round(share * len(rows))
+    if not 0 < cut < len(rows):
+        raise InvalidData(f"validation: a share of {share:g} of {len(rows)} rows leaves one side empty")
+    return Part(rows, order[cut:].sort().values), Part(rows, order[:cut].sort().values)

@@ -1,0 +1,186 @@
+"""From a configuration to a machine, its data and a call of ``fit``; and back from a run folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import __version__, files, noise, training
+from ..couplings.base import check_scale
+from ..errors import InvalidOption, RunError, unknown
+from ..machines import RBM
+from ..training import Callback, Result, Run, Transform
+from ..training.defaults import default_epochs
+from ..training.loop import known_precision
+from . import config as schema
+from . import rows, specs
+
+
+@dataclass
+class Setup:
+    """A run that is ready to begin: the configuration with nothing left open, the machine and the rows."""
+
+    config: schema.Config
+    machine: RBM
+    rows: rows.Rows
+
+
+def prepare(config: schema.Config) -> Setup:
+    """Load the data, build the machine and fill in what the configuration leaves open."""
+    chosen = config.training
+    threads = torch.get_num_threads() if chosen.threads is None else chosen.threads
+    if threads < 1:
+        raise InvalidOption(f"threads: expected at least 1, found {threads}")
+    torch.set_num_threads(threads)
+    if config.machine.initialize not in ("normal", "sign"):
+        raise unknown("weight initialization", config.machine.initialize, ("normal", "sign"))
+    noise.check_seed(chosen.seed)
+    if config.machine.scale is not None:
+        check_scale(config.machine.scale)
+    hidden = specs.parse_layer(config.machine.hidden)
+    _ingredients(config, chosen.learning_rate)  # what is wrong with the options is said before the data are read
+    upper = specs.layer(hidden)
+    loaded = rows.load(config)
+    machine = RBM(specs.layer(loaded.visible), upper)
+    machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
+    rate = chosen.learning_rate or specs.default_rate(chosen.optimizer, chosen.momentum)
+    epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
+    resolved = schema.Config(
+        data=loaded.config,
+        machine=replace(config.machine, visible="+".join(map(str, loaded.visible)), hidden="+".join(map(str, hidden))),
+        training=replace(chosen, learning_rate=rate, epochs=epochs, threads=threads),
+        harmonium=__version__,
+    )
+    return Setup(resolved, machine, loaded)
+
+
+def train(
+    setup: Setup,
+    run: str | Path,
+    *,
+    resume: bool = False,
+    progress: bool = True,
+    callbacks: list[Callback] | None = None,
+) -> Result:
+    """Train the machine as configured, into a run folder."""
+    chosen, machine = setup.config.training, setup.config.machine
+    initialize = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
+    return training.fit(
+        setup.machine,
+        setup.rows.train,
+        validation=setup.rows.held_out,
+        epochs=chosen.epochs,
+        batch_size=chosen.batch_size,
+        seed=chosen.seed,
+        metrics_every=chosen.metrics_every,
+        initialize=initialize,
+        run=run,
+        resume=resume,
+        progress=progress,
+        callbacks=callbacks or [],
+        config=setup.config.to_dict(),
+        **_ingredients(setup.config, chosen.learning_rate),
+    )
+
+
+def _ingredients(config: schema.Config, rate: float | None) -> dict[str, Any]:
+    """The objects that the options name."""
+    chosen = config.training
+    if chosen.learning_rate is not None and not chosen.learning_rate > 0:
+        raise InvalidOption(f"learning rate: expected a positive number, found {chosen.learning_rate:g}")
+    return {
+        "negative": specs.negative_phase(chosen.negative, chosen.chains),
+        "schedule": specs.schedule(chosen.schedule),
+        "optimizer": specs.optimizer(chosen.optimizer, rate, chosen.momentum),
+        "transforms": transforms(chosen),
+        "precision": known_precision(chosen.precision),
+    }
+
+
+def transforms(chosen: schema.Training) -> list[Transform]:
+    """The transforms in the order in which they act: on the gradient first, the average last."""
+    penalties: list[tuple[float | None, type[training.transforms.Penalty]]] = [
+        (chosen.l1, training.L1),
+        (chosen.l2, training.L2),
+        (chosen.l1_squared, training.L1Squared),
+    ]
+    return [
+        *(kind(value) for value, kind in penalties if value is not None),
+        *([training.Centered()] if chosen.centered else []),
+        *([training.Clip(chosen.clip)] if chosen.clip is not None else []),
+        *([training.ZeroSum()] if chosen.zero_sum else []),
+        *([training.Average(chosen.average)] if chosen.average is not None else []),
+    ]
+
+
+# -- a run folder ---------------------------------------------------------------------------------------------
+
+
+def read_config(folder: str | Path) -> schema.Config:
+    """The configuration of a run folder written by ``harmonium train``."""
+    run = Run(folder)
+    if not run.config_path.exists():
+        what = "not a run folder (no config.toml)" if run.folder.exists() else "no such folder; expected a run folder"
+        raise RunError(f"{run.folder}: {what}")
+    try:
+        return schema.read(run.config_path)
+    except InvalidOption as error:
+        raise RunError(str(error)) from None
+
+
+def epochs_done(folder: str | Path) -> int:
+    """The epochs in the newest checkpoint; 0 where there is none yet."""
+    run = Run(folder)
+    if not run.last.exists():
+        return 0
+    _, metadata = files.read_tensors(run.last)
+    try:
+        return int(json.loads(metadata["training"])["epoch"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise RunError(f"{run.last}: no training state in it ({error})") from None
+
+
+def reopen(folder: str | Path, source: str | None = None) -> Setup:
+    """A run folder as a :class:`Setup`, with the machine of its newest checkpoint."""
+    config = read_config(folder)
+    if source is not None:
+        config.data.source = source
+    setup = prepare(config)
+    run = Run(folder)
+    if not run.last.exists():
+        raise RunError(f"{run.folder}: no checkpoint yet; 'harmonium resume {run.folder}' begins it again")
+    tensors, _ = files.read_tensors(run.last)
+    files.load_parameters(setup.machine, run.last, tensors)
+    return setup
+
+
+def free_folder(wanted: str | Path) -> Path:
+    """``wanted``, or the first of ``wanted-2``, ``wanted-3``, … that holds no run yet."""
+    wanted = Path(wanted)
+    candidate, k = wanted, 2
+    while candidate.exists():
+        candidate, k = wanted.with_name(f"{wanted.name}-{k}"), k + 1
+    return candidate
+
+
+def new_folder(run: str | Path) -> Path:
+    """A folder for a new run; one that is in use, or that cannot be written, is refused before any work is done."""
+    folder = Path(run).expanduser()
+    if Run(folder).exists():
+        raise RunError(
+            f"{folder}: holds a run already; resume it ('harmonium resume {folder}') or choose another --run"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"{folder}: expected a folder for the run, found a file")
+    if folder.is_dir() and any(not _leftover(path) for path in folder.iterdir()):
+        raise RunError(f"{folder}: expected a new or empty folder for the run, found files in it")
+    return folder
+
+
+def _leftover(path: Path) -> bool:
+    """Whether a file is what a kill in the middle of a write left; the next run removes it."""
+    return path.name.startswith(".") and path.suffix == ".tmp"

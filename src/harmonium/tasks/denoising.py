@@ -1,0 +1,92 @@
+"""Denoising with a machine as the prior: section VII.4 of the TAP paper, for every unit, channel and depth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..errors import InvalidData, unknown
+from ..machines import BoltzmannMachine
+from . import inference
+from .baselines import Pointwise
+from .channels import Channel
+from .observed import Evidence
+from .posterior import Posterior
+
+METHODS = ("tap", "naive", "gibbs")
+
+
+def denoise(
+    machine: BoltzmannMachine,
+    noisy: Any,
+    channel: Channel,
+    *,
+    method: str = "tap",
+    start: str | Pointwise | Any = "pointwise",
+    damping: float = 0.5,
+    tolerance: float = 1e-8,
+    max_iterations: int = 1000,
+    chains: int = 4,
+    sweeps: int = 500,
+    warm_up: int = 100,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Posterior:
+    """The posterior of signals of which ``noisy`` (n, *visible) came out of a known channel.
+
+    Args:
+        machine: the prior P(x), of any depth.
+        method: "tap" or "naive" for the mean field, "gibbs" for sampling, which is exact but slow.
+        start: where to begin, since mean field has many solutions. "pointwise": each visible unit by itself given its
+            observation; a :class:`Pointwise` estimator made from training data, as in the paper, which is the better
+            start where there is much noise; or visible magnetizations (n, *visible).
+        damping: with ``tolerance`` and ``max_iterations``, of mean field: see :func:`harmonium.meanfield.tap`.
+        chains: with ``sweeps`` and ``warm_up``, of Gibbs sampling: chains of each row, and sweeps of each chain.
+        seed: of Gibbs sampling; or give a ``generator``.
+
+    >>> import harmonium as hm
+    >>> from harmonium.tasks import BinarySymmetric
+    >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
+    >>> found = denoise(rbm, torch.tensor([[0.0, 1.0, 1.0]]), BinarySymmetric(0.2))
+    >>> found.means, found.rounded  # nothing is coupled, 0 and 1 are as likely: the observation is all there is
+    (tensor([[0.2000, 0.8000, 0.8000]]), tensor([[0., 1., 1.]]))
+    """
+    if method not in METHODS:
+        raise unknown("method", str(method), METHODS)
+    channel.check(machine.visible)
+    evidence = evidence_of(machine, noisy, channel)
+    begin = _start(machine, evidence, noisy, channel, start)
+    if method == "gibbs":
+        generator = noise.generator(seed, machine.device) if generator is None else generator
+        return inference.gibbs(
+            machine, evidence, begin, chains=chains, sweeps=sweeps, warm_up=warm_up, generator=generator
+        )
+    return inference.mean_field(
+        machine, evidence, begin, method, damping=damping, tolerance=tolerance, max_iterations=max_iterations
+    )
+
+
+def evidence_of(machine: BoltzmannMachine, noisy: Any, channel: Channel) -> Evidence:
+    """What observations (n, *visible) say of the visible units of a machine."""
+    y = machine.as_states(noisy)
+    if len(y) == 0:
+        raise InvalidData("observations: expected at least one row, found none")
+    return channel.log_likelihood_terms(y, machine.visible)
+
+
+def _start(
+    machine: BoltzmannMachine, evidence: Evidence, noisy: Any, channel: Channel, start: str | Pointwise | Any
+) -> Tensor:
+    if isinstance(start, str):
+        if start != "pointwise":
+            raise unknown("start", start, ("pointwise",))
+        return inference.pointwise(machine.visible, evidence).means
+    if isinstance(start, Pointwise):
+        return start.estimate(noisy, channel).means.to(evidence.values)
+    begin = machine.as_states(start)
+    if len(begin) != len(evidence) or not bool(torch.isfinite(begin).all()):
+        raise InvalidData(f"start: expected finite magnetizations of {len(evidence)} rows, found {len(begin)} rows")
+    return evidence.fix(begin)
