@@ -31,10 +31,24 @@ ORDER = [
         "files",
         "data",
         "sampling",
-        "evaluation",
+        "quality",
         "meanfield",
     ),
-    *("likelihood", "training", "recipe", "analysis", "tasks", "plots", "report", "sklearn", "experiments", "cli"),
+    *(
+        "likelihood",
+        "training",
+        "runs",
+        "interactions",
+        "spectra",
+        "landscape",
+        "replicas",
+        "tasks",
+        "plots",
+        "report",
+        "sklearn",
+        "experiments",
+        "cli",
+    ),
 ]
 RANK = {name: rank for rank, name in enumerate(ORDER)}
 TOP = {"__init__", "__main__"}  # the face of the package sees all of it

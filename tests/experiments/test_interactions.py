@@ -173,12 +173,12 @@ def test_scatter_is_the_comparison_with_errors():
     y = x + 0.3 * y
     tuples = torch.arange(400)[:, None]
     found = judging.Scatter.of(x, y, judging.kept(tuples, judging.unit_blocks(400, 20)))
-    plain = hm.interactions.Comparison.of(x, y)
+    plain = hm.interactions.InteractionComparison.of(x, y)
     for name in ("pearson", "slope", "relative_error"):
         value, error = judging.measured(getattr(found, name))
         assert value == pytest.approx(getattr(plain, name))
         assert 0 < error < 0.1
-    without = hm.interactions.Comparison.of(x[20:], y[20:])
+    without = hm.interactions.InteractionComparison.of(x[20:], y[20:])
     assert float(found.slope[1]) == pytest.approx(without.slope)
     # (1 - r²)/√n is the error of a correlation of independent points
     assert judging.measured(found.pearson).error == pytest.approx((1 - plain.pearson**2) / 20, rel=0.5)

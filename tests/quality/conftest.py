@@ -1,4 +1,4 @@
-"""The tests of evaluation share their helpers."""
+"""The tests of quality share their helpers."""
 
 import sys
 from pathlib import Path

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from evaluation_helpers import draws, generator, machine, shuffled
+from quality_helpers import draws, generator, machine, shuffled
 
 import harmonium as hm
 from harmonium.errors import HarmoniumError, InvalidData

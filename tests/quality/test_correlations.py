@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 import torch
-from evaluation_helpers import draws, generator, machine, shuffled
+from quality_helpers import draws, generator, machine, shuffled
 from torch import Tensor
 
 import harmonium as hm
 from harmonium.errors import InvalidOption
-from harmonium.quality import pair_correlations as correlations
+from harmonium.quality import correlations
 
 UNITS = {
     "binary": lambda: hm.units.Bernoulli(8),

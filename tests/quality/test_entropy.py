@@ -6,12 +6,11 @@ import math
 
 import pytest
 import torch
-from evaluation_helpers import draws, generator, machine
+from quality_helpers import draws, generator, machine
 
 import harmonium as hm
 from harmonium.errors import InvalidData, InvalidOption, NotEnumerable
-from harmonium.quality import entropies as entropy
-from harmonium.quality import novelty, site_entropy, state_entropy
+from harmonium.quality import entropy, novelty, site_entropy, state_entropy
 
 UNITS = {
     "binary": lambda: hm.units.Bernoulli(8),

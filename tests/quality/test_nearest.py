@@ -6,7 +6,7 @@ import time
 
 import pytest
 import torch
-from evaluation_helpers import draws, generator, machine, shuffled
+from quality_helpers import draws, generator, machine, shuffled
 from torch import Tensor
 
 import harmonium as hm

@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 import torch
-from evaluation_helpers import generator, shuffled
+from quality_helpers import generator, shuffled
 from sklearn.decomposition import PCA
 from torch import Tensor
 
 from harmonium.errors import InvalidOption
-from harmonium.quality import principal_axes as principal
+from harmonium.quality import principal
 
 SCALES = torch.tensor([5.0, 4, 3, 2, 1, 1, 1, 1, 1, 1])
 

@@ -113,7 +113,7 @@ def test_every_purpose_has_a_stream_of_its_own() -> None:
     """The numbers are distinct, are those that the training loop uses, and are written nowhere else."""
     purposes = noise.Purpose
     assert len({purpose.value for purpose in purposes}) == len(purposes.__members__)
-    names = {"_ORDER": "ORDER", "_INITIALIZE": "INITIALIZE", "_INITIALIZE": "INITIALIZE", "_CHAINS": "CHAINS"}
+    names = {"_ORDER": "ORDER", "_INITIALIZE": "INITIALIZE", "_CHAINS": "CHAINS"}
     names["_METRICS"] = "METRICS"
     for name, purpose in names.items():
         if hasattr(loop, name):

@@ -439,11 +439,11 @@ def evaluate(
 
 def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, steps: int) -> None:
     """Compare samples with unseen rows where there are some, else with the training rows; table and picture."""
-    from .. import files, plots
+    from .. import files, plots, quality
     from . import show
 
     drawn = machine.sample(n, steps=steps, start=train, seed=0)
-    found = evaluation.compare(drawn, train if test is None else test, train=None if test is None else train, seed=0)
+    found = quality.compare(drawn, train if test is None else test, train=None if test is None else train, seed=0)
     show.table(
         f"{n:,} samples after {steps} sweeps from training rows",
         ["samples against data", "value", "error", "ideal"],

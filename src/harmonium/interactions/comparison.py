@@ -11,7 +11,7 @@ from ..errors import InvalidData
 
 
 @dataclass(frozen=True)
-class Comparison:
+class InteractionComparison:
     """How ``number`` values x follow a reference y.
 
     ``slope`` is α in x ≈ α y by least squares through the origin; ``relative_error`` is √(Σ (x - y)² / Σ y²). Where a
@@ -24,11 +24,11 @@ class Comparison:
     relative_error: float
 
     @staticmethod
-    def of(x: Tensor, y: Tensor) -> Comparison:
+    def of(x: Tensor, y: Tensor) -> InteractionComparison:
         """Compare values of equal shape.
 
         >>> import torch
-        >>> Comparison.of(torch.tensor([2.0, 4.0]), torch.tensor([1.0, 2.0])).slope
+        >>> InteractionComparison.of(torch.tensor([2.0, 4.0]), torch.tensor([1.0, 2.0])).slope
         2.0
         """
         if x.shape != y.shape:
@@ -36,7 +36,7 @@ class Comparison:
         x, y = x.detach().double().flatten().cpu(), y.detach().double().flatten().cpu()
         square = y.square().sum().item()
         error = math.sqrt(ratio((x - y).square().sum().item(), square))
-        return Comparison(len(x), _pearson(x, y), ratio((x * y).sum().item(), square), error)
+        return InteractionComparison(len(x), _pearson(x, y), ratio((x * y).sum().item(), square), error)
 
 
 def ratio(a: float, b: float) -> float:

@@ -14,7 +14,7 @@ from ..checks import whole
 from ..errors import InvalidData, InvalidOption, NotEnumerable, unknown
 from ..machines import RBM
 from . import construction as construction
-from .comparison import Comparison
+from .comparison import InteractionComparison
 from .differences import chunks
 from .n_body import n_body
 from .sites import Sites
@@ -212,7 +212,7 @@ class InteractionModel:
             raise InvalidOption("units: the number of hidden units is free for gaussian ones only")
         return construction.many_body(self.n, model.terms, hidden)
 
-    def compare(self, other: InteractionModel) -> dict[int, Comparison]:
+    def compare(self, other: InteractionModel) -> dict[int, InteractionComparison]:
         """For each order how these interactions follow those of another model; what one has not is zero."""
         if other.n != self.n or other.variables != self.variables:
             raise InvalidOption(
@@ -223,7 +223,7 @@ class InteractionModel:
             mine, theirs = self._of(order), other._of(order)
             zero = [(tuples, torch.zeros_like(values)) for tuples, values in (mine, theirs)]
             x, y = merged([mine, zero[1]])[1], merged([theirs, zero[0]])[1]
-            found[order] = Comparison.of(x, y)
+            found[order] = InteractionComparison.of(x, y)
         return found
 
     def _of(self, order: int) -> tuple[Tensor, Tensor]:

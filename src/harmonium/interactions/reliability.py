@@ -13,7 +13,7 @@ from .. import noise
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
 from ..training import fit
-from .comparison import Comparison, ratio, rms
+from .comparison import InteractionComparison, ratio, rms
 from .statistics import sampled
 
 
@@ -45,7 +45,7 @@ class Halves:
     """
 
     order: int
-    comparison: Comparison
+    comparison: InteractionComparison
     error: float
 
     @property
@@ -107,4 +107,4 @@ def split_half(
 
 def _halves(machines: tuple[RBM, RBM], order: int, count: int | None, seed: int, method: str) -> Halves:
     x, y = (sampled(machine, order, count, seed, method=method) for machine in machines)
-    return Halves(order, Comparison.of(x, y), ratio(rms(x - y) / math.sqrt(2), rms((x + y) / 2)))
+    return Halves(order, InteractionComparison.of(x, y), ratio(rms(x - y) / math.sqrt(2), rms((x + y) / 2)))

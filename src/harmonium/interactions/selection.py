@@ -130,7 +130,7 @@ def order_selection(
         visible, hidden: the units of the layers, by their shape.
         units: hidden units of each machine; by default one for each set of visible units, up to 2000.
         held_out: the part of the rows that is kept for the comparison.
-        estimation: options of :func:`harmonium.likelihood.two_sided`, for machines too large to enumerate.
+        estimation: options of :func:`harmonium.likelihood.estimate`, for machines too large to enumerate.
         training: options of :func:`harmonium.fit`.
 
     >>> rows = torch.tensor([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]).repeat(50, 1)  # parity: three at once

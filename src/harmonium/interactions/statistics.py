@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
-from .comparison import Comparison, rms
+from .comparison import InteractionComparison, rms
 from .n_body import n_body
 from .sites import Sites
 from .tuples import all_tuples, check_order, random_tuples
@@ -101,7 +101,7 @@ def compare(
     count: int | None = 20_000,
     seed: int | None = 0,
     **options: Any,
-) -> Comparison:
+) -> InteractionComparison:
     """How the interactions of a machine follow those of another one on the same visible units.
 
     >>> import harmonium as hm
@@ -115,7 +115,7 @@ def compare(
             f"compare: expected equal visible layers, found {tuple(rbm.visible.shape)} "
             f"and {tuple(reference.visible.shape)}"
         )
-    return Comparison.of(*(sampled(machine, order, count, seed, **options) for machine in (rbm, reference)))
+    return InteractionComparison.of(*(sampled(machine, order, count, seed, **options) for machine in (rbm, reference)))
 
 
 def scaling(machines: Mapping[Key, RBM], reference: Key, order: int = 2, **options: Any) -> dict[Key, float]:
@@ -125,14 +125,18 @@ def scaling(machines: Mapping[Key, RBM], reference: Key, order: int = 2, **optio
     return {key: compare(rbm, machines[reference], order, **options).slope for key, rbm in machines.items()}
 
 
-def agreement(machines: Mapping[Key, RBM], order: int = 2, **options: Any) -> dict[tuple[Key, Key], Comparison]:
+def agreement(
+    machines: Mapping[Key, RBM], order: int = 2, **options: Any
+) -> dict[tuple[Key, Key], InteractionComparison]:
     """Every machine against every other as the reference, for example by activation function (paper, Figure 7)."""
     count, seed = options.pop("count", 20_000), options.pop("seed", 0)
     values = {key: sampled(rbm, order, count, seed, **options) for key, rbm in machines.items()}
-    return {(a, b): Comparison.of(values[a], values[b]) for a in machines for b in machines if a != b}
+    return {(a, b): InteractionComparison.of(values[a], values[b]) for a in machines for b in machines if a != b}
 
 
-def exact_versus_small(rbm: RBM, order: int = 2, *, count: int | None = None, seed: int | None = 0) -> Comparison:
+def exact_versus_small(
+    rbm: RBM, order: int = 2, *, count: int | None = None, seed: int | None = 0
+) -> InteractionComparison:
     """How eqs. (19), (21) follow the exact interactions; ``relative_error`` is that of the paper's Figure 9."""
     small, exact = (sampled(rbm, order, count, seed, method=method, bias=False) for method in ("small", "exact"))
-    return Comparison.of(small, exact)
+    return InteractionComparison.of(small, exact)

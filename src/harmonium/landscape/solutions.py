@@ -1,7 +1,7 @@
 """The landscape of mean-field solutions: how many there are, how deep, what falls into them, how they split.
 
 Figures 5 to 7 of the TAP paper. Everything rests on the solutions of :func:`harmonium.meanfield.tap` from many starts,
-usually the data. A solution is a stable fixed point (:func:`harmonium.meanfield.spectral_radius`). An unstable one is no
+usually the data. A solution is a stable fixed point (:func:`harmonium.meanfield.stability`). An unstable one is no
 state of the machine: a start comes to it only by symmetry, or because the tolerance lets it stop on its way.
 """
 

@@ -53,7 +53,7 @@ class Estimate:
     the reverse direction started at.
 
     One direction cannot certify itself. Its runs can miss most of the mass and agree with each other; then nothing
-    here shows it. ``problems`` are what can be seen. :func:`harmonium.likelihood.two_sided` looks from both sides.
+    here shows it. ``problems`` are what can be seen. :func:`harmonium.likelihood.estimate` looks from both sides.
     """
 
     machine: BoltzmannMachine

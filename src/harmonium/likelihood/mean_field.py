@@ -109,7 +109,7 @@ def tap(
 ) -> TapLikelihood:
     """ln Z from the stable TAP solutions that are reached from the rows of ``data`` (n, *visible).
 
-    The stability of each distinct solution is checked (:func:`harmonium.meanfield.spectral_radius`).
+    The stability of each distinct solution is checked (:func:`harmonium.meanfield.stability`).
 
     Args:
         combine: "average" over the distinct solutions as in eq. (38), or "log-sum-exp".

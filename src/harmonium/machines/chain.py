@@ -36,6 +36,10 @@ class BoltzmannMachine(nn.Module):
     True
     """
 
+    #: the layers and the couplings, from the visible layer up (module lists)
+    layers: Sequence[Unit]
+    couplings: Sequence[Coupling]
+
     def __init__(self, layers: Sequence[Unit], couplings: Sequence[Coupling] | None = None) -> None:
         super().__init__()
         if len(layers) < 2:
@@ -56,23 +60,13 @@ class BoltzmannMachine(nn.Module):
                 raise InvalidOption(
                     f"coupling {k}: expected shapes {tuple(map(tuple, expected))}, found {tuple(map(tuple, found))}"
                 )
-        self.layers = nn.ModuleList(layers)
-        self.couplings = nn.ModuleList(couplings)
+        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
+        self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]
         types = {parameter.dtype for parameter in self.parameters()}
         if len(types) > 1:  # one machine, one type: the widest of its parts
             self.to(dtype=reduce(torch.promote_types, types))
 
     # -- the parts ------------------------------------------------------------------------------------------
-
-    @property
-    def units(self) -> list[Unit]:
-        """The layers, from the visible one up."""
-        return list(self.layers)  # type: ignore[arg-type]
-
-    @property
-    def links(self) -> list[Coupling]:
-        """The couplings, from the visible layer up."""
-        return list(self.couplings)  # type: ignore[arg-type]
 
     @property
     def visible(self) -> Unit:

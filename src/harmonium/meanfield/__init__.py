@@ -2,9 +2,9 @@
 
 from .adaptive import adatap
 from .chain import naive, tap
-from .evaluation import free_energy
 from .messages import bp
 from .solutions import Solutions
 from .spectral_radius import Stability, stability
+from .variational import free_energy
 
 __all__ = ["Solutions", "Stability", "adatap", "bp", "free_energy", "naive", "stability", "tap"]

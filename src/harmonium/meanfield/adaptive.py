@@ -25,7 +25,7 @@ from ..machines import BoltzmannMachine
 from ..units.base import per_row
 from .chain import solve, undefined_rows
 from .iteration import Map, Rule, iterate
-from .layers import Layer
+from .layers import MeanFieldLayer
 from .solutions import Solutions
 from .starts import Starts, check
 
@@ -58,7 +58,7 @@ def adatap(
     rule = Rule(damping, tolerance, max_iterations, steps)
     double = copy.deepcopy(machine).double()
     check(double, True, False)
-    if not all(Layer(unit).diagonal for unit in double.layers):
+    if not all(MeanFieldLayer(unit).diagonal for unit in double.layers):
         raise InvalidOption("adatap expects scalar units, found softmax units: use tap, which takes their covariance")
     begin = starts if isinstance(starts, Solutions) else _first_fields(double, starts, seed, generator)
     sides = Sides(double)

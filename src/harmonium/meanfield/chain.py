@@ -13,7 +13,7 @@ from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import per_row
 from .iteration import Map, Rule, Update, iterate
-from .layers import Layer, link
+from .layers import MeanFieldLayer, link
 from .solutions import Solutions
 from .starts import Starts, prepare
 
@@ -135,7 +135,7 @@ def free_energy(
     """-ln Z of eq. (35) at a state: (rows,). It is stationary in all of a, c, B and A at a fixed point, so that its
     derivative with respect to the parameters, at the state held fixed, is the whole one: eqs. (39)-(41)."""
     value = torch.zeros(len(a[0]), dtype=a[0].dtype, device=a[0].device)
-    layers = [Layer(unit) for unit in machine.layers]
+    layers = [MeanFieldLayer(unit) for unit in machine.layers]
     for k, layer in enumerate(layers):
         if clamped and k == 0:
             value = value + per_row(layer.unit.log_weight(a[0]))
@@ -159,7 +159,7 @@ class Chain:
     def __init__(
         self,
         machine: BoltzmannMachine,
-        layers: Sequence[Layer],
+        layers: Sequence[MeanFieldLayer],
         a: Sequence[Tensor],
         c: Sequence[Tensor],
         *,
@@ -297,7 +297,7 @@ def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
     """The iteration at solutions, differentiable: its state is a of the free layers, and with TAP their c."""
     s, second_order, free = solutions, solutions.method == "tap", int(solutions.clamped)
     depth = len(s.magnetizations)
-    layers = [Layer(unit) for unit in machine.layers]
+    layers = [MeanFieldLayer(unit) for unit in machine.layers]
     links = [link(coupling, layers[k], layers[k + 1], second_order) for k, coupling in enumerate(machine.couplings)]
 
     def image(k: int, a: list[Tensor], c: list[Tensor]) -> tuple[Tensor, Tensor | None]:

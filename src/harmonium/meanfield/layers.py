@@ -21,7 +21,7 @@ from ..units.base import leaves
 
 
 @dataclass(frozen=True)
-class Part:
+class LayerPart:
     """A run of entries of the flat layer: ``sites`` units of ``size`` entries each."""
 
     start: int
@@ -39,17 +39,17 @@ class Part:
         return x[:, self.entries].unflatten(1, (self.sites, self.size))
 
 
-class Layer:
+class MeanFieldLayer:
     """A layer's units and how they are grouped; ``diagonal`` where every unit is a scalar."""
 
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
-        self.parts: list[Part] = []
+        self.parts: list[LayerPart] = []
         start = 0
         for leaf in leaves(unit):
             if leaf.event_dims and not leaf.tied_softmax:
                 raise InvalidOption(f"mean field expects scalar or softmax units, found the vector unit {leaf.name()}")
-            self.parts.append(Part(start, leaf.sites, leaf.size // leaf.sites, leaf.tied_softmax))
+            self.parts.append(LayerPart(start, leaf.sites, leaf.size // leaf.sites, leaf.tied_softmax))
             start += leaf.size
         self.diagonal = not any(part.softmax for part in self.parts)
         self._softmax = torch.zeros(unit.size, dtype=torch.bool)
@@ -125,7 +125,7 @@ class Link:
 class SoftmaxLink(Link):
     """The coupling of two layers of which one at least has softmax units: blocks of a dense matrix, site by site."""
 
-    def __init__(self, coupling: Coupling, second_order: bool, lower: Layer, upper: Layer) -> None:
+    def __init__(self, coupling: Coupling, second_order: bool, lower: MeanFieldLayer, upper: MeanFieldLayer) -> None:
         super().__init__(coupling, second_order=False)
         self._lower, self._upper = lower, upper
         self.refresh()
@@ -198,7 +198,7 @@ def _share(x: Tensor) -> Tensor:
     return x / x.sum(-1, keepdim=True)
 
 
-def link(coupling: Coupling, lower: Layer, upper: Layer, second_order: bool = True) -> Link:
+def link(coupling: Coupling, lower: MeanFieldLayer, upper: MeanFieldLayer, second_order: bool = True) -> Link:
     """The coupling as mean field sees it."""
     if second_order and not (lower.diagonal and upper.diagonal):
         return SoftmaxLink(coupling, second_order, lower, upper)

@@ -15,7 +15,7 @@ class Solutions:
     """One solution for each start. Lists have an entry for each layer, tensors a row for each start.
 
     ``converged`` says that a solution is a fixed point to within the tolerance, whatever the damping; whether the
-    fixed point is stable is a question for :func:`harmonium.meanfield.spectral_radius`.
+    fixed point is stable is a question for :func:`harmonium.meanfield.stability`.
 
     ``free_energy`` is -ln Z as the method estimates it. It is NaN where no fixed point was found: where the iteration
     was not over after its last step, or where a unit got a quadratic term with which its weight has no finite integral.

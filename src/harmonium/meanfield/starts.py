@@ -13,7 +13,7 @@ from ..errors import InvalidData, InvalidOption, NotNormalizable
 from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import leaves
-from .layers import Layer
+from .layers import MeanFieldLayer
 from .solutions import Solutions
 
 Starts = Any
@@ -28,7 +28,7 @@ def prepare(
     quadratic: bool = True,
     seed: int | None = None,
     generator: Generator | None = None,
-) -> tuple[BoltzmannMachine, list[Layer], State]:
+) -> tuple[BoltzmannMachine, list[MeanFieldLayer], State]:
     """The machine (bound to its starts), its layers, and the magnetizations and variances to begin with.
 
     ``starts``: nothing, for the units as if uncoupled; a number of draws of the uncoupled visible layer; visible states
@@ -38,7 +38,7 @@ def prepare(
     visible = _visible(machine, starts, clamped, seed, generator)
     if visible is not None:
         machine = machine.bind(visible)
-    layers = [Layer(unit) for unit in machine.layers]
+    layers = [MeanFieldLayer(unit) for unit in machine.layers]
     check(machine, quadratic, clamped is not None)
     if isinstance(starts, Solutions):
         a, c = ([x.clone() for x in part] for part in (starts.magnetizations, starts.variances))

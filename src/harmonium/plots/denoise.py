@@ -11,8 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ..errors import InvalidData, InvalidOption
 from ..tasks import DenoisingCurves
-from . import style
-from . import tiling as mosaic
+from . import style, tiling
 
 Picture = tuple[int, int, int]
 _COLORS = (style.ACCENT, style.SECOND, "#4a9a5e", "#8a63b0", "#b8973b")
@@ -105,7 +104,7 @@ def _lines(
     pictures = np.concatenate([values.reshape(-1, *image) for values in lines.values()])
     pictures = np.where(np.isnan(pictures), (low + high) / 2, pictures)  # what was erased
     columns = len(pictures) // len(lines)
-    picture = mosaic.mosaic(pictures, columns=columns, limits=(low, high), ink=len(np.unique(signals)) <= 2)
+    picture = tiling.mosaic(pictures, columns=columns, limits=(low, high), ink=len(np.unique(signals)) <= 2)
     height, width = picture.shape[:2]
     with style.look():
         ax = style.axes(ax, (6.3, 5.5 * height / width + (0.35 if title else 0.1) + (0.5 if below else 0.0)))

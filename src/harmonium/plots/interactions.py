@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import InvalidData
-from ..interactions import Comparison, Strength, all_tuples, n_body
+from ..interactions import InteractionComparison, Strength, all_tuples, n_body
 from ..machines import RBM
 from . import style
 
@@ -69,7 +69,7 @@ def interaction_scatter(
     first, second = (_values(part) for part in (x, y))
     if first.shape != second.shape or first.size == 0:
         raise InvalidData(f"scatter: expected as many values of each, found {first.size} and {second.size}")
-    comparison = Comparison.of(torch.from_numpy(second), torch.from_numpy(first))
+    comparison = InteractionComparison.of(torch.from_numpy(second), torch.from_numpy(first))
     step = max(1, -(-first.size // _MOST_POINTS))
     with style.look():
         ax = style.axes(ax, (3.9, 3.6))

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from ..errors import InvalidData
 from ..machines import RBM, BoltzmannMachine
 from ..units import Unit
-from . import style
-from . import tiling as mosaic
+from . import style, tiling
 
 Picture = tuple[int, int, int] | None
 _MOST_ROWS = 60
@@ -38,7 +37,7 @@ def samples(
     if image is not None:
         pictures = array.reshape(len(array), *image)
         limits = value_range(unit, array)
-        return mosaic.tiles(pictures, columns=columns, limits=limits, ink=is_ink(unit), title=title, ax=ax)
+        return tiling.tiles(pictures, columns=columns, limits=limits, ink=is_ink(unit), title=title, ax=ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
         if unit.one_hot:
@@ -69,8 +68,8 @@ def receptive_fields(
     """
     weights, limit = ordered_weights(rbm, count)
     if image is not None:
-        picture = mosaic.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
-        return mosaic.show(picture, title, ax)
+        picture = tiling.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
+        return tiling.show(picture, title, ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
         if rbm.visible.one_hot:
@@ -109,7 +108,7 @@ def reconstructions(
         pairs = paired(before.reshape(-1, *image), after.reshape(-1, *image), columns)
         limits = value_range(rbm.visible, before)
         across, ink = min(columns, len(before)), is_ink(rbm.visible)
-        return mosaic.tiles(pairs, columns=across, limits=limits, ink=ink, title=title, ax=ax)
+        return tiling.tiles(pairs, columns=across, limits=limits, ink=ink, title=title, ax=ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
         if rbm.visible.one_hot:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from ..errors import InvalidOption
-from ..quality import Comparison, Correlations, NeighborAccuracy, Principal
+from ..quality import Correlations, NeighborAccuracy, Principal, SampleComparison
 from . import style
 
 _DATA, _SAMPLES = style.INK, style.SECOND
@@ -144,7 +144,7 @@ def neighbor_accuracy(neighbors: NeighborAccuracy, *, ax: Axes | None = None) ->
     return style.figure_of(ax)
 
 
-def quality(comparison: Comparison, *, figure: Figure | None = None) -> Figure:
+def quality(comparison: SampleComparison, *, figure: Figure | None = None) -> Figure:
     """All of a comparison on one page: moments, principal axes, neighbors, and the verdict above them.
 
     >>> import torch

@@ -6,7 +6,7 @@
 0.5
 """
 
-from .comparison import Comparison, Row, compare
+from .comparison import QualityRow, SampleComparison, compare
 from .distinct import Novelty, novelty
 from .entropies import Entropy, entropy, site_entropy, state_entropy
 from .measured import Measured
@@ -15,14 +15,14 @@ from .pair_correlations import Correlations, correlations
 from .principal_axes import Principal, principal
 
 __all__ = [
-    "Comparison",
     "Correlations",
     "Entropy",
     "Measured",
     "NeighborAccuracy",
     "Novelty",
     "Principal",
-    "Row",
+    "QualityRow",
+    "SampleComparison",
     "compare",
     "correlations",
     "entropy",

@@ -17,7 +17,7 @@ from .pair_correlations import Correlations, all_orders
 from .principal_axes import Principal, principal
 
 
-class Row(NamedTuple):
+class QualityRow(NamedTuple):
     """One line of the table: what was measured, its standard error, and what good samples would give."""
 
     name: str
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SampleComparison:
     """How samples compare with data; see :func:`compare`. Entropies are pairs, of the samples and of the data."""
 
     sample_rows: int
@@ -39,40 +39,42 @@ class Comparison:
     site_entropy: tuple[Measured, Measured] | None
     state_entropy: tuple[Entropy, Entropy] | None
 
-    def table(self) -> list[Row]:
+    def table(self) -> list[QualityRow]:
         """A row for each measure; an ideal that is no round number is what the data give against themselves."""
         near, axes, new = self.neighbors, self.principal, self.novelty
         lines = [
-            Row("nearest-neighbor accuracy", *near.accuracy, 0.5),
-            Row("nearest-neighbor accuracy, of the data", *near.truth, 0.5),
-            Row("nearest-neighbor accuracy, of the samples", *near.synthetic, 0.5),
+            QualityRow("nearest-neighbor accuracy", *near.accuracy, 0.5),
+            QualityRow("nearest-neighbor accuracy, of the data", *near.truth, 0.5),
+            QualityRow("nearest-neighbor accuracy, of the samples", *near.synthetic, 0.5),
         ]
         if near.train is not None and near.privacy_loss is not None:
             lines += [
-                Row("nearest-neighbor accuracy, training rows", *near.train.accuracy, 0.5),
-                Row("privacy loss", *near.privacy_loss, 0.0),
+                QualityRow("nearest-neighbor accuracy, training rows", *near.train.accuracy, 0.5),
+                QualityRow("privacy loss", *near.privacy_loss, 0.0),
             ]
         for found in self.correlations.values():
             lines += [
-                Row(f"{found.name}, RMS difference", *found.difference, found.floor.value),
-                Row(f"{found.name}, Pearson's r", *found.pearson, found.ideal_pearson),
-                Row(f"{found.name}, slope", *found.slope, found.ideal_slope),
+                QualityRow(f"{found.name}, RMS difference", *found.difference, found.floor.value),
+                QualityRow(f"{found.name}, Pearson's r", *found.pearson, found.ideal_pearson),
+                QualityRow(f"{found.name}, slope", *found.slope, found.ideal_slope),
             ]
         lines += [
-            Row("leading axes, overlap", *axes.overlap, axes.overlap_floor.value),
-            Row("leading axes, distance in standard deviations", *axes.distance, axes.distance_floor.value),
-            Row("total variance, samples over data", *axes.variance, 1.0),
+            QualityRow("leading axes, overlap", *axes.overlap, axes.overlap_floor.value),
+            QualityRow("leading axes, distance in standard deviations", *axes.distance, axes.distance_floor.value),
+            QualityRow("total variance, samples over data", *axes.variance, 1.0),
         ]
         if self.site_entropy is not None:
             ours, theirs = self.site_entropy
-            lines.append(Row("entropy of independent sites, nats", *ours, theirs.value))
+            lines.append(QualityRow("entropy of independent sites, nats", *ours, theirs.value))
         if self.state_entropy is not None:
             mine, its = self.state_entropy
-            lines.append(Row("entropy of the states, nats", mine.value, mine.error, its.value))
+            lines.append(QualityRow("entropy of the states, nats", mine.value, mine.error, its.value))
         return [
             *lines,
-            Row("distinct rows, share", *new.distinct, new.distinct_data.value),
-            Row(f"copies of {'training' if near.train else 'data'} rows, share", *new.copied, new.copied_data.value),
+            QualityRow("distinct rows, share", *new.distinct, new.distinct_data.value),
+            QualityRow(
+                f"copies of {'training' if near.train else 'data'} rows, share", *new.copied, new.copied_data.value
+            ),
         ]
 
     @property
@@ -139,7 +141,7 @@ def compare(
     *,
     most_rows: int = 10_000,
     seed: int | None = 0,
-) -> Comparison:
+) -> SampleComparison:
     """Everything that this package measures of ``samples`` against ``data``, both (n, *shape) and at least 40 rows.
 
     Where ``train`` is given, ``data`` are rows that the machine has not learned from, and copies of training rows show.
@@ -158,7 +160,7 @@ def compare(
     samples, data = alike(samples, data)
     if train is not None:
         train = alike(samples, train, name="train")[1].to(data.device)
-    return Comparison(
+    return SampleComparison(
         len(samples),
         len(data),
         nearest_neighbor_accuracy(samples, data, train=train, most_rows=most_rows, seed=seed),

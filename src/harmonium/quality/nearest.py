@@ -70,7 +70,7 @@ def nearest_neighbor_accuracy(
 ) -> NeighborAccuracy:
     """The adversarial accuracy of ``samples`` against ``data``, both (n, *shape), from as many rows of each.
 
-    With ``train`` (the rows the machine has learned from; ``data`` are then held-out ones) the result has ``train``, the
+    With ``train`` (the training rows; ``data`` are then held-out rows) the result has ``train``, the
     same against these, and ``privacy_loss``, AA of the data minus AA of the training rows: positive where samples lie
     closer to what was learned than to what was not.
 

@@ -18,7 +18,7 @@ from .ensemble import Ensemble
 
 
 @dataclass(frozen=True)
-class Layer:
+class ReplicaLayer:
     """What a field does to a layer: its ``state`` (n, K + 1) and the averages it came from."""
 
     state: Tensor
@@ -66,11 +66,11 @@ class Equations:
             COMPONENTS[ensemble.components], rows(ensemble.w), rows(ensemble.sigma), rows(ensemble.kappa), eta, theta
         )
 
-    def visible(self, hidden: Tensor) -> Layer:
+    def visible(self, hidden: Tensor) -> ReplicaLayer:
         """From (m, q) to (m̄, q̄)."""
         return self._layer(hidden, self.eta, self.kappa**0.5)
 
-    def hidden(self, visible: Tensor) -> Layer:
+    def hidden(self, visible: Tensor) -> ReplicaLayer:
         """From (m̄, q̄) to (m, q)."""
         return self._layer(visible, self.theta, self.kappa**-0.5)
 
@@ -78,14 +78,14 @@ class Equations:
         """From (m, q) to (m, q)."""
         return self.hidden(self.visible(hidden).state).state
 
-    def _layer(self, other: Tensor, bias: Tensor, scale: Tensor) -> Layer:
+    def _layer(self, other: Tensor, bias: Tensor, scale: Tensor) -> ReplicaLayer:
         root = scale.sqrt()[:, None]  # κ^{1/4} for the visible, κ^{-1/4} for the hidden layer
         found = averages(
             self.components,
             variance=scale * self.sigma**2 * other[:, -1],
             fields=root * (self.w * other[:, :-1] + bias),
         )
-        return Layer(torch.cat([found.projected / root, found.tanh2[:, None]], -1), found, scale)
+        return ReplicaLayer(torch.cat([found.projected / root, found.tanh2[:, None]], -1), found, scale)
 
     def select(self, rows: Tensor) -> Equations:
         """Those of the ensembles with these numbers."""

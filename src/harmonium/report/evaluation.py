@@ -29,7 +29,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Row:
+class LikelihoodRow:
     """One measure. ``None`` stands for what cannot be measured; ``note`` says why, or on how many rows it was."""
 
     name: str
@@ -40,10 +40,10 @@ class Row:
     better: str = "higher"
 
 
-Measure = Callable[[Subject], list[Row]]
+Measure = Callable[[Subject], list[LikelihoodRow]]
 
 
-def evaluate(subject: Subject) -> list[Row]:
+def evaluate(subject: Subject) -> list[LikelihoodRow]:
     """The table of all measures; what a machine does not allow is a row with the reason.
 
     >>> import torch, harmonium as hm
@@ -55,7 +55,7 @@ def evaluate(subject: Subject) -> list[Row]:
     return [row for measure in MEASURES for row in measure(subject)]
 
 
-def exact(subject: Subject) -> list[Row]:
+def exact(subject: Subject) -> list[LikelihoodRow]:
     """⟨ln p(v)⟩ with ln Z by enumeration."""
     name, unit = "log-likelihood, exact", "nats per row"
     try:
@@ -65,9 +65,9 @@ def exact(subject: Subject) -> list[Row]:
             raise NotEnumerable(f"not enumerated here: {states} states on the smaller side")
         estimate = likelihood.exact(subject.machine)
     except HarmoniumError as error:
-        return [Row(name, unit, note=str(error))]
+        return [LikelihoodRow(name, unit, note=str(error))]
     return [
-        Row(
+        LikelihoodRow(
             name,
             unit,
             estimate.log_likelihood(subject.train),
@@ -77,7 +77,7 @@ def exact(subject: Subject) -> list[Row]:
     ]
 
 
-def annealed(subject: Subject) -> list[Row]:
+def annealed(subject: Subject) -> list[LikelihoodRow]:
     """⟨ln p(v)⟩ with ln Z by annealing in both directions, and whether they agree."""
     if not subject.temperatures:
         return []
@@ -85,7 +85,7 @@ def annealed(subject: Subject) -> list[Row]:
     try:
         result = likelihood.estimate(subject.machine, subject.train, temperatures=subject.temperatures)
     except HarmoniumError as error:
-        return [Row(name, unit, note=str(error))]
+        return [LikelihoodRow(name, unit, note=str(error))]
     low, high = result.annealed_interval
     verdict = "trustworthy" if not result.problems else f"not to be trusted: {'; '.join(result.problems)}"
     # by its own ln Z, also where the exact one is known: a row of the table stands for one method
@@ -94,41 +94,47 @@ def annealed(subject: Subject) -> list[Row]:
     test = None if unseen is None else -unseen - log_z
     ends = f"between {low:.2f} and {high:.2f}" if math.isfinite(low) else f"at most {high:.2f}, with no lower end"
     note = f"train {ends}, gap {result.gap:.2f}: {verdict}"
-    return [Row(name, unit, result.annealed, test, note)]
+    return [LikelihoodRow(name, unit, result.annealed, test, note)]
 
 
-def pseudo_likelihood(subject: Subject) -> list[Row]:
+def pseudo_likelihood(subject: Subject) -> list[LikelihoodRow]:
     """⟨Σ_i ln p(v_i | v_-i)⟩: as a sum, and per unit so that machines of different size can be compared."""
     name = "pseudo-log-likelihood"
     try:
         train, test = (_mean_pseudo(subject.machine, rows) for rows in (subject.train, subject.test))
     except HarmoniumError as error:
-        return [Row(name, "nats per row", note=str(error))]
+        return [LikelihoodRow(name, "nats per row", note=str(error))]
     sites = subject.machine.visible.sites
     seen = [str(min(len(rows), MOST_ROWS)) for rows in (subject.train, subject.test) if rows is not None]
     note = f"every one of the {sites} units of {' and '.join(seen)} rows"
     return [
-        Row(name, "nats per row", train, test, f"a sum over {sites} units; {note}"),
-        Row(
+        LikelihoodRow(name, "nats per row", train, test, f"a sum over {sites} units; {note}"),
+        LikelihoodRow(
             f"{name} per unit", "nats per unit", _divided(train, sites), _divided(test, sites), f"the sum over {sites}"
         ),
     ]
 
 
-def reconstruction(subject: Subject) -> list[Row]:
+def reconstruction(subject: Subject) -> list[LikelihoodRow]:
     """The mean squared error per value of ⟨v | ⟨h | v⟩⟩."""
     train, test = (_reconstruction(subject.machine, rows) for rows in (subject.train, subject.test))
-    return [Row("reconstruction error", "squared, per value", train, test, "of one mean-field round trip", "lower")]
+    return [
+        LikelihoodRow(
+            "reconstruction error", "squared, per value", train, test, "of one mean-field round trip", "lower"
+        )
+    ]
 
 
-def free_energy(subject: Subject) -> list[Row]:
+def free_energy(subject: Subject) -> list[LikelihoodRow]:
     """⟨F⟩ of both, and the gap, which grows as the machine overfits."""
     train, test = (_free_energy(subject.machine, rows) for rows in (subject.train, subject.test))
     gap = None if test is None or train is None else test - train
     note = "unseen rows minus training rows: grows when the machine overfits"
     return [
-        Row("free energy", "nats", train, test, "only differences have a meaning", "neither"),
-        Row("free-energy gap", "nats", None, gap, note if gap is not None else "needs held-out rows", "near 0"),
+        LikelihoodRow("free energy", "nats", train, test, "only differences have a meaning", "neither"),
+        LikelihoodRow(
+            "free-energy gap", "nats", None, gap, note if gap is not None else "needs held-out rows", "near 0"
+        ),
     ]
 
 

@@ -38,7 +38,7 @@ class Rows:
     letters: str | None = None
 
 
-class Part(Source):
+class Subset(Source):
     """Some rows of a source, by number."""
 
     def __init__(self, whole: Source, index: Tensor) -> None:
@@ -318,4 +318,4 @@ def _hold_out(rows: Source, share: float, seed: int) -> tuple[Source, Source]:
     cut = round(share * len(rows))
     if not 0 < cut < len(rows):
         raise InvalidData(f"validation: a share of {share:g} of {len(rows)} rows leaves one side empty")
-    return Part(rows, order[cut:].sort().values), Part(rows, order[:cut].sort().values)
+    return Subset(rows, order[cut:].sort().values), Subset(rows, order[:cut].sort().values)

@@ -125,7 +125,7 @@ class Population:
         """Where ln Z lies: the lower end of :attr:`conditional_interval`, and no upper end.
 
         Ẑ is unbiased, so that it exceeds Z by a factor c with probability 1/c at most (Markov); nothing bounds the mass
-        of modes that no population has found. :func:`harmonium.likelihood.two_sided` looks from both sides.
+        of modes that no population has found. :func:`harmonium.likelihood.estimate` looks from both sides.
         """
         return self.log_partition - self._below, math.inf
 

@@ -143,7 +143,7 @@ class DataModes:
 def data_modes(data: ArrayLike, *, centered: bool = True) -> DataModes:
     """The principal axes of the rows of ``data`` (n, *visible), in float64.
 
-    Without ``centered`` the second moments about zero take the place of the covariance, as they drive learning where the
+    Without ``centered`` the second moments about zero replace the covariance, as they drive learning where the
     visible biases start at zero: the first axis is then close to the mean.
 
     >>> data_modes(torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])).variances.tolist()

@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ...likelihood import Estimate
-from ...likelihood import annealing as ais
+from ...likelihood import Estimate, ais
 from ...machines import RBM
 from ...plots import style
 from ...quality import Measured

@@ -188,7 +188,7 @@ def strength(x: Tensor, masks: Tensor) -> Tensor:
 class Scatter:
     """How ``number`` interactions x follow a reference y, each quantity with its replicates (1 + blocks,).
 
-    The quantities are those of :class:`harmonium.interactions.Comparison`.
+    The quantities are those of :class:`harmonium.interactions.InteractionComparison`.
     """
 
     number: int

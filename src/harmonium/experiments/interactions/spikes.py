@@ -20,8 +20,7 @@ from ... import data as datasets
 from ...interactions import all_tuples
 from ...machines import RBM
 from ...plots import style
-from ...quality import Correlations, Measured
-from ...quality import pair_correlations as correlations
+from ...quality import Correlations, Measured, correlations
 from ...training import PCD, LinearDecay, fit
 from ...units import Bernoulli, Gaussian, Unit
 from ..record import Record

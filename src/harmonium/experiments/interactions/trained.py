@@ -172,7 +172,9 @@ class Machines:
             self._machines[activation, size] = self(activation, size)[0]
         return self._machines[activation, size]
 
-    def n_body(self, activation: str, size: int, order: int, *, method: str = "exact", bias: bool = True) -> Tensor:
+    def interactions(
+        self, activation: str, size: int, order: int, *, method: str = "exact", bias: bool = True
+    ) -> Tensor:
         """All fields (N,) or couplings i < j of a trained machine, or the interactions of random tuples."""
         key = activation, size, order, method, bias
         if key not in self._found:

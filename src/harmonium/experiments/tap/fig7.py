@@ -14,8 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from ...landscape import Landscape, find_solutions
-from ...plots import style
-from ...plots import tiling as mosaic
+from ...plots import mosaic, style
 from ..judging import Measured, Verdict, bootstrap, every, explain, open_not_false
 from ..record import Record
 from .fig5 import judge_many

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from ...machines import RBM
 from ...plots import denoising_curves, style
-from ...tasks import BinarySymmetric, DenoisingCurves, Pointwise, Score, compare_denoisers, mcc
-from ...tasks import denoising as denoise
+from ...tasks import BinarySymmetric, DenoisingCurves, Pointwise, Score, compare_denoisers, denoise, mcc
 from ...training import PCD, MeanField, NegativePhase, Run, fit
 from ..judging import Measured, Verdict, bootstrap, every, explain, mean, open_if, open_not_false, some
 from ..record import Record

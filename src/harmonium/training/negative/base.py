@@ -31,7 +31,7 @@ class NegativePhase:
     #: the rows of ``data_slot`` that are the batch: all of them, or fewer for the last batch of an epoch
     batch: Tensor
     #: the gradient of every coupling whose weights are learned, by the number of the coupling
-    links: dict[int, CouplingGradient]
+    coupling_gradients: dict[int, CouplingGradient]
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         """Prepare for batches of ``batch_size`` rows; ``start`` (n, *visible) are some rows of the data."""

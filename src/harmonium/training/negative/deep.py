@@ -12,7 +12,7 @@ from ...errors import Diverged, InvalidOption
 from ...machines import BoltzmannMachine
 from ...machines.chain import State
 from ...meanfield.chain import Chain
-from ...meanfield.layers import Layer, Link
+from ...meanfield.layers import Link, MeanFieldLayer
 from ...meanfield.starts import upward
 from .base import NegativePhase, learned_couplings, write_unit_gradient
 
@@ -80,10 +80,10 @@ class DeepPCD(NegativePhase):
     def _clamped(self, machine: BoltzmannMachine) -> Chain:
         """The hidden layers in mean field, the visible layer held at the batch."""
         batch = self.batch
-        layers = [Layer(unit) for unit in machine.layers]
+        layers = [MeanFieldLayer(unit) for unit in machine.layers]
         a, c = upward(machine, batch, torch.zeros_like(batch))
         chain = Chain(machine, layers, a, c, second_order=False, damping=0.0, clamped=True)
-        chain.couplings[0] = _Held(machine.couplings[0], batch)
+        chain.links[0] = _Held(machine.couplings[0], batch)
         for _ in range(self.iterations):
             chain.step(measure=False)
         if not bool(torch.isfinite(chain.a[-1].sum())):

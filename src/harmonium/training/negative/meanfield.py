@@ -16,7 +16,7 @@ from ...machines import RBM, BoltzmannMachine
 from ...meanfield import Solutions
 from ...meanfield.chain import Chain, free_energy
 from ...meanfield.iteration import Rule, iterate
-from ...meanfield.layers import Layer
+from ...meanfield.layers import MeanFieldLayer
 from ...meanfield.starts import check, scattered, upward
 from .base import NegativePhase, learned_couplings, write_unit_gradient
 
@@ -35,7 +35,7 @@ class MeanField(NegativePhase):
     the residual is at most ``tolerance`` before (as in :func:`harmonium.meanfield.tap`). ``persistent=True`` goes on
     from the fixed points of the step before; otherwise each step starts at the rows of its batch, eqs. (36)-(37). With
     ``noise`` these starts are noisy: of each, a share of the visible units that is drawn from 0 to ``noise`` takes any
-    of its values, all as likely, so that solutions which no datum leads to, but a noisy one does, are unlearned as well.
+    of its values, all as likely, so that solutions reached only from noisy data are unlearned too.
 
     ``method`` is "tap", "naive", "adatap", "bp" (relaxed) or "bp-exact" (for units with finitely many values). The
     hidden layers of a deep machine are summed out over the batch by clamped mean field, eqs. (E5)-(E8), naive with
@@ -124,7 +124,7 @@ class MeanField(NegativePhase):
         self._change = {k: torch.zeros_like(link.coupling.weight) for k, link in self.coupling_gradients.items()}
 
     def _chain(self, machine: BoltzmannMachine, a: list[Tensor], c: list[Tensor], *, clamped: bool = False) -> Chain:
-        layers = [Layer(unit) for unit in machine.layers]
+        layers = [MeanFieldLayer(unit) for unit in machine.layers]
         second_order = _CHAINS.get(self.method, True)
         return Chain(machine, layers, a, c, second_order=second_order, damping=self.damping, clamped=clamped)
 
@@ -298,7 +298,7 @@ class _Moments:
 
     def statistics(self, k: int) -> dict[str, Tensor]:
         """Of layer k, each with a row for each solution: ∂ ln Z(B, A)/∂θ."""
-        unit = self._chain.layers[k]
+        unit = self._chain.units[k]
         if self._chain.clamped and k == 0:
             return unit.statistics(self._a[0])
         if not self._chain.second_order:
@@ -308,4 +308,4 @@ class _Moments:
     def correlate(self, k: int, out: Tensor) -> Tensor:
         """Write the derivative with respect to the weights of coupling k, eq. (39), into ``out``."""
         c = self._c[k : k + 2] if self._chain.second_order else None
-        return self._chain.couplings[k].gradient_(self._a[k : k + 2], c, out)
+        return self._chain.links[k].gradient_(self._a[k : k + 2], c, out)

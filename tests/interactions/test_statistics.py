@@ -10,7 +10,7 @@ from golden_interactions import F64, random_rbm, rbm
 
 import harmonium as hm
 from harmonium import interactions, units
-from harmonium.interactions import Comparison, InteractionModel, Strength, all_tuples, n_body
+from harmonium.interactions import InteractionComparison, InteractionModel, Strength, all_tuples, n_body
 
 
 def pair(scale: float = 0.3, seed: int = 0) -> tuple[hm.RBM, hm.RBM]:
@@ -20,12 +20,12 @@ def pair(scale: float = 0.3, seed: int = 0) -> tuple[hm.RBM, hm.RBM]:
 
 
 def test_a_comparison_by_hand():
-    found = Comparison.of(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 1.0, 2.0]))
+    found = InteractionComparison.of(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 1.0, 2.0]))
     assert found.slope == pytest.approx(9 / 6) and found.relative_error == pytest.approx(math.sqrt(2 / 6))
     assert found.pearson == pytest.approx(math.sqrt(3) / 2) and found.number == 3
-    assert math.isnan(Comparison.of(torch.ones(3), torch.zeros(3)).slope)
+    assert math.isnan(InteractionComparison.of(torch.ones(3), torch.zeros(3)).slope)
     with pytest.raises(hm.errors.InvalidData, match="equal shapes"):
-        Comparison.of(torch.ones(3), torch.ones(2))
+        InteractionComparison.of(torch.ones(3), torch.ones(2))
 
 
 def test_strength_is_the_root_mean_square_of_all():

@@ -1,0 +1,46 @@
+"""The interactions between visible units that a machine implies (Bulso & Roudi 2021).
+
+>>> import harmonium as hm
+>>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
+>>> rbm.initialize(weights="normal", scale=1.0, seed=0)
+>>> n_body(rbm, order=2).shape
+torch.Size([6, 6])
+>>> InteractionModel.from_rbm(rbm, max_order=6)
+InteractionModel(6 binary variables: 6 of order 1, 15 of order 2, 20 of order 3, 15 of order 4, 6 of order 5,
+1 of order 6)
+"""
+
+from .comparison import InteractionComparison
+from .model import InteractionModel
+from .n_body import n_body
+from .ranking import strongest
+from .reliability import Halves, SplitHalf, largest_order, relative_error, split_half
+from .selection import OrderResult, OrderSelection, degree_limited, maximal_order, order_selection
+from .statistics import Decay, Strength, agreement, compare, exact_versus_small, scaling, strength
+from .tuples import all_tuples, random_tuples
+
+__all__ = [
+    "Decay",
+    "Halves",
+    "InteractionComparison",
+    "InteractionModel",
+    "OrderResult",
+    "OrderSelection",
+    "SplitHalf",
+    "Strength",
+    "agreement",
+    "all_tuples",
+    "compare",
+    "degree_limited",
+    "exact_versus_small",
+    "largest_order",
+    "maximal_order",
+    "n_body",
+    "order_selection",
+    "random_tuples",
+    "relative_error",
+    "scaling",
+    "split_half",
+    "strength",
+    "strongest",
+]

@@ -1,0 +1,21 @@
+"""Singular values of the weights, and the linear theory of learning (Decelle, Fissore & Furtlehner 2017, 2018)."""
+
+from .dynamics import Kinematics, LinearTheory, drive, empirical_term, kinematics, mean_slope
+from .marchenko_pastur import MarchenkoPastur
+from .singular_values import DataModes, SpectralHistory, Spectrum, data_modes, spectral_history, spectrum
+
+__all__ = [
+    "DataModes",
+    "Kinematics",
+    "LinearTheory",
+    "MarchenkoPastur",
+    "SpectralHistory",
+    "Spectrum",
+    "data_modes",
+    "drive",
+    "empirical_term",
+    "kinematics",
+    "mean_slope",
+    "spectral_history",
+    "spectrum",
+]
