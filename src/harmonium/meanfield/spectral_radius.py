@@ -12,7 +12,7 @@ condition for a damping close to 1. For naive mean field J = C W, with the varia
 that the condition says that C⁻¹ - W, the Hessian of the free energy, is positive definite: a stable fixed point is a
 local minimum.
 
-How fast the iteration itself converges depends on its order. MeanFieldLayer by layer, with the reaction from the previous
+How fast the iteration itself converges depends on its order. Layer by layer, with the reaction from the previous
 magnetizations, undamped TAP is the iteration of Bolthausen (2014), which converges up to the line of de Almeida and
 Thouless (1978): for a spin machine with random weights of variance σ²/√(N_v N_h), the squared distance shrinks in each
 iteration by the factor σ⁴ E[sech⁴ h] E[sech⁴ h̄], the squared spectral radius (Kabashima, 2003, for the same result for
