@@ -9,7 +9,7 @@ rounding error, whatever the sign of p and however far the tail. Error functions
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -22,6 +22,7 @@ from torch.special import erfcx, log_ndtr, ndtri
 from .. import noise
 
 _CELLS, _CELL_NODES, _NEWTON_STEPS = 10, 5, 4  # of the sampler: the CDF is then right to about 1e-8
+_CHUNK = 4096  # elements whose nodes are computed at once
 _SAMPLING_DEPTH = 24.0  # what lies below e^-24 of the peak is never drawn
 
 
@@ -97,34 +98,40 @@ class _Window:
     right: Tensor
 
     def sums(self, orders: tuple[int, ...], offset: Tensor | float = 0.0) -> list[Tensor]:
-        """∫ ds e^{slope·s - p s²/2} (s + offset)^k for each k of ``orders``."""
-        middle, half = (self.right + self.left) / 2, (self.right - self.left) / 2
-        totals = [torch.zeros_like(self.slope) for _ in orders]
-        curvature = self.p / -2
-        for node, weight in _legendre(40 if self.slope.dtype == torch.float64 else 20):
-            s = torch.add(middle, half, alpha=node)
-            term = torch.addcmul(self.slope, curvature, s).mul_(s).exp_().mul_(weight)
-            s += offset
-            done = 0
-            for total, order in zip(totals, orders, strict=True):
-                for _ in range(done, order):
-                    term *= s
-                done = order
-                total += term
-        return [total.mul_(half) for total in totals]
+        """∫ ds e^{slope·s - p s²/2} (s + offset)^k for each k of ``orders``, which increase."""
+        offset = torch.as_tensor(offset, dtype=self.slope.dtype, device=self.slope.device).expand_as(self.slope)
+        parts = [window._sums(orders, shift) for window, shift in self._chunks(offset)]
+        return [torch.cat(totals) for totals in zip(*parts, strict=True)]
+
+    def _sums(self, orders: tuple[int, ...], offset: Tensor) -> list[Tensor]:
+        nodes, weights = _legendre(40 if self.slope.dtype == torch.float64 else 20, self.slope.dtype, self.slope.device)
+        half = (self.right - self.left) / 2
+        s = torch.addcmul((self.right + self.left) / 2, half, nodes)  # (nodes, n)
+        term = torch.addcmul(self.slope, self.p / -2, s).mul_(s).exp_().mul_(weights)
+        s += offset
+        totals, done = [], 0
+        for order in orders:
+            for _ in range(done, order):
+                term *= s
+            done = order
+            totals.append(term.sum(0).mul_(half))
+        return totals
 
     def draw(self, generator: Generator | None) -> Tensor:
         """x by inversion of the CDF: the cell from a table of ten, the place in the cell by Newton's method."""
+        uniform = noise.uniform(self.slope, generator)
+        return torch.cat([window._invert(share) for window, share in self._chunks(uniform)])
+
+    def _invert(self, share: Tensor) -> Tensor:
+        """x at which the distribution function has the value ``share``."""
         width = (self.right - self.left) / _CELLS
-        edges = [self.left + width * cell for cell in range(_CELLS + 1)]
-        masses = [self._mass(edge, width) for edge in edges[:-1]]
-        cumulative = torch.stack(masses).cumsum(0)
-        target = noise.uniform(self.slope, generator) * cumulative[-1]
-        start, rest = edges[0], target
-        for edge, below in zip(edges[1:-1], cumulative[:-1], strict=True):  # the last cell takes all that is left
-            beyond = target > below
-            start = torch.where(beyond, edge, start)
-            rest = torch.where(beyond, target - below, rest)
+        cells = torch.arange(_CELLS, dtype=width.dtype, device=width.device).unsqueeze(1)
+        cumulative = self._mass(torch.addcmul(self.left, width, cells), width).cumsum(0)
+        target = share * cumulative[-1]
+        cell = (target > cumulative[:-1]).sum(0)  # the last cell takes all that is left
+        start = torch.addcmul(self.left, width, cell.to(width.dtype))
+        before = torch.where(cell > 0, cumulative.gather(0, (cell - 1).clamp_min(0).unsqueeze(0))[0], 0.0)
+        rest = target - before
         density, slope = self._density(start), self.slope - self.p * start
         flat = slope.abs() * width < 1e-3
         growth = torch.log1p((slope * rest / density).clamp_min(-1 + 1e-6)) / torch.where(flat, 1.0, slope)
@@ -139,22 +146,27 @@ class _Window:
         return (s * (self.slope - self.p * s / 2)).exp()
 
     def _mass(self, start: Tensor, width: Tensor) -> Tensor:
-        return (
-            sum(
-                (
-                    self._density(start + width * ((1 + node) / 2)) * (weight / 2)
-                    for node, weight in _legendre(_CELL_NODES)
-                ),
-                start=torch.zeros_like(start),
-            )
-            * width
-        )
+        """The integral of the density over [start, start + width]: the shape of ``start``, (n,) or (cells, n)."""
+        nodes, weights = _legendre(_CELL_NODES, width.dtype, width.device)
+        middle, half = start + width / 2, width / 2
+        nodes, weights = (x.view(-1, *(1 for _ in start.shape)) for x in (nodes, weights))
+        return self._density(middle + half * nodes).mul_(weights).sum(0).mul_(half)
+
+    def _chunks(self, beside: Tensor) -> Iterator[tuple[_Window, Tensor]]:
+        """Parts with few enough elements for their nodes to stay in the cache, with the part of ``beside`` of each."""
+        if len(self.slope) <= _CHUNK:
+            yield self, beside
+            return
+        own = (self.origin, self.height, self.slope, self.p, self.left, self.right)
+        for *parts, other in zip(*(x.split(_CHUNK) for x in (*own, beside)), strict=True):
+            yield _Window(*parts), other
 
 
 @cache
-def _legendre(n: int) -> tuple[tuple[float, float], ...]:
-    nodes, weights = np.polynomial.legendre.leggauss(n)
-    return tuple(zip(nodes.tolist(), weights.tolist(), strict=True))
+def _legendre(n: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Nodes and weights on [-1, 1]: (n, 1) each."""
+    nodes, weights = (torch.from_numpy(x).to(dtype=dtype, device=device) for x in np.polynomial.legendre.leggauss(n))
+    return nodes.unsqueeze(1), weights.unsqueeze(1)
 
 
 def _reach(slope: Tensor, p: Tensor, depth: float) -> Tensor:
@@ -244,6 +256,8 @@ class Segment:
         if math.isinf(self.high):
             return first, None, torch.empty(0, dtype=torch.int64, device=h.device)
         (where,) = torch.nonzero((p < 0) & (left + right < self.high - self.low), as_tuple=True)
+        if len(where) == 0:
+            return first, None, where
         h, p = h[where], p[where]
         rightmost = origin[where] < (self.low + self.high) / 2
         end = self._end(rightmost, h)
