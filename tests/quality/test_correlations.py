@@ -140,7 +140,7 @@ def test_chosen_tuples_have_the_values_of_all_of_them(order):
 
 
 def test_wide_rows_need_no_matrix(monkeypatch):
-    module = sys.modules["harmonium.quality.correlations"]
+    module = sys.modules["harmonium.quality.pair_correlations"]
     samples, data = (torch.rand(150, 12, generator=generator(k)) for k in (0, 1))
     by_matrix = [correlations(samples, data, order) for order in (2, 3)]
     monkeypatch.setattr(module, "_MATRIX", 4)

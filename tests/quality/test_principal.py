@@ -95,8 +95,8 @@ def test_histograms_count_everything():
 def test_wide_rows_need_no_matrix(monkeypatch):
     data, samples = (torch.randn(300, 30, generator=generator(k)) * torch.linspace(4, 1, 30) for k in (0, 1))
     before = principal(samples, data, axes=3)
-    monkeypatch.setattr(sys.modules["harmonium.quality.principal"], "_MATRIX", 8)
-    monkeypatch.setattr(sys.modules["harmonium.quality.principal"], "SPECTRUM", 5)
+    monkeypatch.setattr(sys.modules["harmonium.quality.principal_axes"], "_MATRIX", 8)
+    monkeypatch.setattr(sys.modules["harmonium.quality.principal_axes"], "SPECTRUM", 5)
     found = principal(samples, data, axes=3)
     assert torch.allclose((found.axes @ before.axes.T).abs(), torch.eye(3), atol=1e-2)
     assert torch.allclose(found.data_spectrum, before.data_spectrum[:5], rtol=1e-3)
