@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import experiments
 import harmonium
 from harmonium import units
 
 ROOT = Path(harmonium.__file__).parent
+EXPERIMENTS = Path(experiments.__file__).parent
 
 #: a module imports only from the left of itself (and from its own package)
 ORDER = [
@@ -46,18 +48,19 @@ ORDER = [
         "plots",
         "report",
         "sklearn",
-        "experiments",
         "cli",
     ),
 ]
 RANK = {name: rank for rank, name in enumerate(ORDER)}
 TOP = {"__init__", "__main__"}  # the face of the package sees all of it
 
-MODULES = sorted(path for path in ROOT.rglob("*.py"))
+MODULES = sorted(ROOT.rglob("*.py"))
+EXPERIMENT_MODULES = sorted(EXPERIMENTS.rglob("*.py"))
 
 
 def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).with_suffix("").as_posix()
+    root = ROOT if path.is_relative_to(ROOT) else EXPERIMENTS.parent
+    return path.relative_to(root).with_suffix("").as_posix()
 
 
 def package_of(path: Path) -> str:
@@ -104,6 +107,44 @@ def test_the_order_is_checked():
     assert found == [(1, "machines"), (2, "cli"), (4, "likelihood")]
 
 
+def experiment_imports(name: str, tree: ast.AST, *, package: bool = False) -> Iterator[tuple[int, str]]:
+    """(line, module) of every import of ``experiments``, also those inside functions; names may be of a module."""
+    here = name.split(".") if package else name.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = here[: len(here) - node.level + 1] if node.level else []
+            prefix = ".".join([*base, *([node.module] if node.module else [])])
+            targets = [prefix, *(f"{prefix}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        yield from ((node.lineno, target) for target in targets if target.split(".")[0] == "experiments")
+
+
+@pytest.mark.parametrize("path", EXPERIMENT_MODULES, ids=name_of)
+def test_figures_do_not_import_figures(path):
+    """What two figures share has a module of its own, so that each figure can be read and changed alone."""
+    figures = {f"experiments.{module}" for module in experiments.EXPERIMENTS.values()}
+    name = name_of(path).removesuffix("/__init__").replace("/", ".")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for line, target in experiment_imports(name, tree, package=path.stem == "__init__"):
+        assert target not in figures, f"{name_of(path)}.py, line {line}: imports {target}"
+
+
+def test_imports_of_figures_are_found():
+    source = "from . import fig3\nfrom .fig5 import COLORS\nfrom ..judging import every\nimport experiments.tap.fig6\n"
+    found = {target for _, target in experiment_imports("experiments.tap.fig4", ast.parse(source))}
+    assert {"experiments.tap.fig3", "experiments.tap.fig5", "experiments.judging", "experiments.tap.fig6"} <= found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_the_package_does_not_need_the_experiments(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    name = f"harmonium.{name_of(path).replace('/', '.')}"
+    assert not list(experiment_imports(name, tree))
+
+
 UNIT_TYPES = set(units.__all__) - {"Tail", "Unit"}
 
 
@@ -127,7 +168,7 @@ def _names(trees: list[ast.AST]) -> set[str]:
     return plain | {part.attr for part in parts if isinstance(part, ast.Attribute)}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@pytest.mark.parametrize("path", [*MODULES, *EXPERIMENT_MODULES], ids=name_of)
 def test_no_question_of_type(path):
     lines = list(unit_tests(ast.parse(path.read_text(encoding="utf-8"))))
     assert not lines, f"{name_of(path)}.py asks for a kind of unit in lines {lines}"
@@ -139,8 +180,12 @@ def test_questions_of_type_are_found():
 
 
 def modules() -> list[str]:
-    found = pkgutil.walk_packages([str(ROOT)], prefix="harmonium.")
-    return ["harmonium", *(module.name for module in found if not module.name.endswith("__main__"))]
+    found = [
+        module
+        for package in (harmonium, experiments)
+        for module in pkgutil.walk_packages(package.__path__, prefix=f"{package.__name__}.")
+    ]
+    return ["harmonium", "experiments", *(module.name for module in found if not module.name.endswith("__main__"))]
 
 
 @pytest.mark.parametrize("name", modules())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
-from harmonium.experiments import Record
+from experiments import Record
 
 
 def check_left_behind(record: Record, figure: str | None) -> None:

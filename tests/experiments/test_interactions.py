@@ -9,9 +9,10 @@ import pytest
 import torch
 from record_helpers import check_left_behind
 
+import experiments
 import harmonium as hm
-from harmonium import experiments
-from harmonium.experiments.interactions import (
+from experiments import judging
+from experiments.interactions import (
     counting,
     fig2,
     fig3,
@@ -20,13 +21,12 @@ from harmonium.experiments.interactions import (
     fig6,
     fig7,
     fig8,
-    fig9,
     fig10,
     fig11,
-    judging,
+    replicates,
     trained,
 )
-from harmonium.quality import Measured
+from experiments.judging import THREE_SIGMA, Measured
 
 MNIST_FIGURES = [f"interactions/fig{k}" for k in range(5, 12)]
 
@@ -131,6 +131,8 @@ def test_machines_are_trained_once(tmp_path, capsys):
     assert same == history
     assert [row["epoch"] for row in history] == [1, 2]
     assert all(math.isfinite(row["test_pseudo_likelihood"]) for row in history)
+    kept = [path.name for path in (tmp_path / "machines").iterdir()]
+    assert kept == ["digits-step-4-rows-200-epochs-2-seed-0"]  # as in earlier versions
 
 
 def test_sizes(tmp_path):
@@ -155,7 +157,8 @@ def test_fields_are_compared_where_units_are_live(tmp_path):
     found = some.compare(1, ("Step", 4), ("Step", 4))
     assert int(some.masks(1, live=True)[0].sum()) == found.number
     assert found.number == int(some.live.sum()) < some.rows.shape[1]
-    assert judging.measured(found.pearson) == pytest.approx((1, 0), abs=1e-9)
+    same = replicates.measured(found.pearson)
+    assert (same.value, same.error) == pytest.approx((1, 0), abs=1e-9)
 
 
 def test_published_settings_leave_nothing_open(tmp_path):
@@ -172,27 +175,27 @@ def test_scatter_is_the_comparison_with_errors():
     x, y = torch.randn(2, 400, dtype=torch.float64, generator=generator)
     y = x + 0.3 * y
     tuples = torch.arange(400)[:, None]
-    found = judging.Scatter.of(x, y, judging.kept(tuples, judging.unit_blocks(400, 20)))
+    found = replicates.Scatter.of(x, y, replicates.kept(tuples, replicates.unit_blocks(400, 20)))
     plain = hm.interactions.InteractionComparison.of(x, y)
     for name in ("pearson", "slope", "relative_error"):
-        value, error = judging.measured(getattr(found, name))
-        assert value == pytest.approx(getattr(plain, name))
-        assert 0 < error < 0.1
+        quantity = replicates.measured(getattr(found, name))
+        assert quantity.value == pytest.approx(getattr(plain, name))
+        assert 0 < quantity.error < 0.1
     without = hm.interactions.InteractionComparison.of(x[20:], y[20:])
     assert float(found.slope[1]) == pytest.approx(without.slope)
     # (1 - r²)/√n is the error of a correlation of independent points
-    assert judging.measured(found.pearson).error == pytest.approx((1 - plain.pearson**2) / 20, rel=0.5)
+    assert replicates.measured(found.pearson).error == pytest.approx((1 - plain.pearson**2) / 20, rel=0.5)
 
 
 def test_a_unit_is_left_out_with_all_its_pairs():
-    masks = judging.kept(hm.interactions.all_tuples(4, 2), judging.unit_blocks(4, 2))
+    masks = replicates.kept(hm.interactions.all_tuples(4, 2), replicates.unit_blocks(4, 2))
     assert masks.tolist() == [[True] * 6, [False] * 5 + [True], [True] + [False] * 5]
 
 
 def test_strength_is_the_root_mean_square():
     x = torch.tensor([3.0, 4.0, 0.0, 1.0])
-    masks = judging.kept(torch.arange(4)[:, None], judging.unit_blocks(4, 2))
-    assert judging.strength(x, masks).tolist() == pytest.approx([6.5**0.5, 0.5**0.5, 12.5**0.5])
+    masks = replicates.kept(torch.arange(4)[:, None], replicates.unit_blocks(4, 2))
+    assert replicates.strength(x, masks).tolist() == pytest.approx([6.5**0.5, 0.5**0.5, 12.5**0.5])
 
 
 def test_differences_of_rows_are_paired():
@@ -274,7 +277,12 @@ VERDICTS = {
         [(near(0.86), near(0.97))],
     ),
     "fig6: scaling": (fig6.judge_scaling, [near(0.9)], [[near(0.9), near(0.5)]], [[], [near(0.81)]]),
-    "fig6: growth": (judging.increasing, [near(0.1)], [[near(0.1), near(-0.1)]], [[], [near(0.01)]]),
+    "fig6: growth": (
+        lambda x: judging.increasing(x, THREE_SIGMA),
+        [near(0.1)],
+        [[near(0.1), near(-0.1)]],
+        [[], [near(0.01)]],
+    ),
     "fig6: rates": (
         fig6.judge_rates,
         slopes(0.9, 0.4, 0.6),
@@ -318,7 +326,7 @@ VERDICTS = {
         [[], [near(log(1.5))], [near(math.nan)]],
     ),
     "fig11: roughly": (
-        lambda x: fig11.judge_around(x, judging.ROUGHLY),
+        lambda x: fig11.judge_around(x, fig11.ROUGHLY),
         [near(log(2))],
         [[near(log(5))]],
         [[], [near(log(3))]],
@@ -404,7 +412,7 @@ def test_large_negative_fields_of_no_pixel_are_open(tmp_path, monkeypatch):
     monkeypatch.setattr(fig7, "_NEGATIVE", -1e6)
     found = fig7.large_negative(some, "Step", 4)
     assert found.number == 0
-    assert fig7.judge_equal([judging.measured(found.relative_error)]) is None
+    assert fig7.judge_equal([replicates.measured(found.relative_error)]) is None
     monkeypatch.setattr(fig7, "_NEGATIVE", 0.0)
     assert fig7.large_negative(some, "Step", 4).number > 0
 
@@ -412,9 +420,9 @@ def test_large_negative_fields_of_no_pixel_are_open(tmp_path, monkeypatch):
 def test_typical_weight(tmp_path):
     some = machines(tmp_path)
     weights = some.machine("Step", 4).coupling.matrix()
-    value, error = judging.measured(fig9.typical_weight(some, "Step", 4))
-    assert value == pytest.approx(weights.square().mean().sqrt().item(), rel=1e-5)
-    assert 0 < error < value
+    found = replicates.measured(some.typical_weight("Step", 4))
+    assert found.value == pytest.approx(weights.square().mean().sqrt().item(), rel=1e-5)
+    assert 0 < found.error < found.value
 
 
 def test_errors_of_halves(tmp_path):
@@ -426,7 +434,7 @@ def test_errors_of_halves(tmp_path):
     with torch.no_grad():
         other.coupling.weight.mul_(3**0.5)
     split = fig11.compare_halves(some, (rbm, other), (1, 2))
-    assert judging.measured(split.hidden[2]).value == pytest.approx(2**-0.5, rel=1e-5)
+    assert replicates.measured(split.hidden[2]).value == pytest.approx(2**-0.5, rel=1e-5)
     delta = math.sqrt(1 + 2**-0.5) - 1
     assert float(fig11.predicted_errors(split)[1][0]) == pytest.approx(delta, rel=1e-5)
 

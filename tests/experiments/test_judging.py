@@ -7,7 +7,23 @@ import math
 import numpy as np
 import pytest
 
-from harmonium.experiments.judging import Measured, bootstrap, every, jackknife, mean, some
+from experiments import Record
+from experiments.judging import (
+    ALWAYS,
+    IF_TRUE,
+    NEVER,
+    PERCENT_99,
+    THREE_SIGMA,
+    Measured,
+    bootstrap,
+    claim,
+    every,
+    jackknife,
+    mean,
+    share_above,
+    some,
+    unlikely,
+)
 
 
 def test_a_quantity_without_error_is_exact():
@@ -51,3 +67,27 @@ def test_all_and_some():
     for verdicts, expected in table.items():
         assert (every(verdicts), some(verdicts)) == expected
         assert (every(verdicts[::-1]), some(verdicts[::-1])) == expected
+
+
+def test_levels():
+    """Three standard errors are stricter than the 99 % interval, unless there are few degrees of freedom."""
+    between = Measured(2.8, 1.0)
+    assert (between.above(0, PERCENT_99), between.above(0, THREE_SIGMA)) == (True, None)
+    few = Measured(3.5, 1.0, dof=4)
+    assert (few.above(0, PERCENT_99), few.above(0, THREE_SIGMA)) == (None, True)
+    assert (unlikely(0.003, True, PERCENT_99), unlikely(0.003, True, THREE_SIGMA)) == (True, None)
+    assert (share_above(9, 15, 0.27, PERCENT_99), share_above(9, 15, 0.27, THREE_SIGMA)) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("stands", "expected"),
+    [(NEVER, [None, None, None]), (IF_TRUE, [True, None, None]), (ALWAYS, [True, False, None])],
+)
+def test_settings_that_differ(stands, expected, tmp_path):
+    record = Record("x", "quick", tmp_path)
+    found = [claim(record, "a claim", "a number", holds, "fewer updates", stands) for holds in (True, False, None)]
+    assert found == expected == [part.holds for part in record.claims]
+    assert [part.holds is None for part in record.claims] == [
+        "fewer updates" in part.measured for part in record.claims
+    ]
+    assert claim(record, "a claim", "a number", False, "", stands) is False

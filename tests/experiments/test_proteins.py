@@ -10,9 +10,9 @@ import torch
 from record_helpers import check_left_behind
 
 import harmonium as hm
-from harmonium.experiments import Record
-from harmonium.experiments.interactions import judging, proteins, spikes
-from harmonium.quality import Measured
+from experiments import Record
+from experiments.interactions import proteins, replicates, spikes
+from experiments.judging import Measured, averaged
 
 
 def alignment(n: int, sites: int, letters: int, seed: int) -> torch.Tensor:
@@ -37,6 +37,21 @@ def test_runs(module, name, options, tmp_path):
     module.run(record, "quick", **options)
     record.close()
     check_left_behind(record, module.__name__.rpartition(".")[2])
+
+
+@pytest.mark.filterwarnings("ignore::harmonium.errors.NotMixed")
+def test_machines_are_trained_once(tmp_path, capsys):
+    options = {"data": "spikes-15", "epochs": 1, "rows": 300, "sweeps": 2, "seeds": 2}
+    try:
+        hm.data.load("spikes-15", split="test")
+    except hm.errors.DataNotFound as missing:
+        pytest.skip(str(missing))
+    found = []
+    for name, trainings in (("first", 4), ("second", 0)):
+        spikes.run(Record("x", "quick", tmp_path / name), "quick", **options, machines=str(tmp_path / "machines"))
+        assert capsys.readouterr().out.count("training") == trainings
+        found.append((tmp_path / name / "agreement.csv").read_text())
+    assert found[0] == found[1]
 
 
 def test_hidden_units_have_to_be_known(tmp_path):
@@ -186,9 +201,10 @@ def test_verdicts(name):
 
 
 def test_the_spread_of_trainings_is_part_of_an_error():
-    assert judging.averaged([Measured(2.0, 0.3)]) == (2.0, 0.3)
-    assert judging.averaged([Measured(2.0, 0.3)] * 4) == pytest.approx((2.0, 0.3))  # the data are the same
-    assert judging.averaged([Measured(1.0, 0.0), Measured(3.0, 0.0)]).error == pytest.approx(1.0)
+    one, four = (averaged([Measured(2.0, 0.3)] * n) for n in (1, 4))
+    assert (one.value, one.error) == (2.0, 0.3)
+    assert (four.value, four.error) == pytest.approx((2.0, 0.3))  # the data are the same
+    assert averaged([Measured(1.0, 0.0), Measured(3.0, 0.0)]).error == pytest.approx(1.0)
 
 
 # -- spikes --------------------------------------------------------------------------------------------------------
@@ -210,7 +226,7 @@ def test_synchrony_has_an_error():
     def draw(rate: float) -> torch.Tensor:
         return (torch.rand(2000, 6, generator=generator) < rate).float()
 
-    found = [judging.measured(spikes.variations(draw(0.3), draw(0.2))) for _ in range(30)]
+    found = [replicates.measured(spikes.variations(draw(0.3), draw(0.2))) for _ in range(30)]
     values = torch.tensor([x.value for x in found])
     assert found[0].value > 0.1
     typical = math.sqrt(sum(x.error**2 for x in found) / len(found))

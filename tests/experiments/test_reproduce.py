@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 import types
+from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
+import experiments
 import harmonium as hm
-from harmonium import experiments
 from harmonium.cli import main
+from harmonium.cli import reproduce as command
 from harmonium.runs import config as schema
 from harmonium.runs import presets
 
@@ -87,8 +92,56 @@ def test_the_command(known, tmp_path, capsys):
     assert not stop.value.code
     shown = capsys.readouterr().out
     assert "does not hold" in shown
-    assert "undecided" in shown
+    assert "open" in shown
     assert json.loads((tmp_path / "a" / "verdict.json").read_text())["claims"][1]["measured"] == "best"
+
+
+def test_experiments_that_are_not_there(tmp_path, monkeypatch, capsys):
+    """An installed package has none beside it: the message says where they are."""
+    monkeypatch.setattr(command, "CHECKOUT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "mnist/500"])
+    assert stop.value.code == 2
+    assert "clone the repository" in capsys.readouterr().err
+
+
+def test_other_packages_of_that_name_are_not_taken(tmp_path, monkeypatch):
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "__init__.py").write_text("raise AssertionError")
+    monkeypatch.chdir(tmp_path)
+    assert command.find_experiments() is experiments
+
+
+def test_experiments_of_the_current_folder_come_first(tmp_path):
+    """In a new process, as the modules of this one are loaded already."""
+    for name in ("__init__", "record", "judging"):
+        path = tmp_path / "experiments" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    code = "from harmonium.cli.reproduce import find_experiments; print(find_experiments().__file__)"
+    paths = os.pathsep.join([str(Path(hm.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(result.stdout.strip()).parent.samefile(tmp_path / "experiments")
+
+
+def test_as_a_module(tmp_path):
+    """``python -m experiments`` in the root of the repository is the same command."""
+    result = subprocess.run(
+        [sys.executable, "-m", "experiments", "mnist/501"],
+        cwd=Path(experiments.__file__).parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert "did you mean 'mnist/500'" in result.stderr
 
 
 def test_the_list(known, capsys):

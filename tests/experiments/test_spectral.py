@@ -10,10 +10,10 @@ import torch
 from record_helpers import check_left_behind
 
 import harmonium as hm
+from experiments import Record
+from experiments.judging import Measured
+from experiments.spectral import fig1, fig2, fig3, fig4, trained
 from harmonium import spectra
-from harmonium.experiments import Record
-from harmonium.experiments.judging import Measured
-from harmonium.experiments.spectral import fig1, fig2, fig3, fig4, trained
 
 SMALL = {"data": "digits", "hidden": 12, "epochs": 4, "rows": 300}
 
@@ -54,6 +54,8 @@ def test_machines_start_as_the_paper_says(tmp_path):
     expected = (rows.sum(0) / (len(rows) + 2)).clamp(-1, 1)  # about: with a pseudocount
     torch.testing.assert_close(torch.tanh(mean.visible.bias.double()), expected, rtol=0, atol=0.02)
     assert machines.history("mean").epochs == histories["mean"].epochs  # kept, not trained again
+    names = {f"digits-12-rows-300-epochs-1-{field}-seed-0" for field in ("mean", "zero")}  # as in earlier versions
+    assert {path.name for path in machines.folder.iterdir()} == names
 
 
 def history(*values: list[float]) -> spectra.SpectralHistory:

@@ -11,8 +11,8 @@ import torch
 from record_helpers import check_left_behind
 
 import harmonium as hm
-from harmonium.experiments import Record
-from harmonium.experiments.tap import fig10, fig11
+from experiments import Record
+from experiments.tap import fig10, fig11
 
 
 def record(tmp_path, name: str = "tap/fig") -> Record:

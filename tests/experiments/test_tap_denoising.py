@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from experiments import Record
+from experiments.judging import Measured
+from experiments.tap import denoisers, fig8, fig9
+from experiments.tap.trained import Machines
 from harmonium.errors import HarmoniumError
-from harmonium.experiments import Record
-from harmonium.experiments.judging import Measured
-from harmonium.experiments.tap import fig8, fig9
 from harmonium.tasks import BinarySymmetric, Score, compare_denoisers, mcc
 
 SMALL = {"data": "digits", "hidden": "3,5,8", "epochs": 2, "rows": 200}
@@ -73,12 +74,12 @@ def test_figure_9_has_the_same_machines(curves, shared, tmp_path, capsys):
 
 
 def test_ways_of_training_differ_in_the_negative_phase_alone(shared, tmp_path, monkeypatch):
-    trained = fig8.Machines(Record("x", "quick", tmp_path), "quick", machines=str(shared), **SMALL)
-    noisy, tap = fig8.trained_with(trained, 8, "noisy starts"), trained.machine(fig8.DATASET, 8)
+    trained = Machines(Record("x", "quick", tmp_path), "quick", machines=str(shared), **SMALL)
+    noisy, tap = denoisers.trained_with(trained, 8, "noisy starts"), trained.machine(denoisers.DATASET, 8)
     assert not torch.equal(noisy.coupling.weight, tap.coupling.weight)
-    monkeypatch.setattr(fig8, "NOISE", 0.0)
-    again = fig8.Machines(Record("x", "quick", tmp_path), "quick", machines=str(tmp_path / "anew"), **SMALL)
-    same = fig8.trained_with(again, 8, "noisy starts")
+    monkeypatch.setattr(denoisers, "NOISE", 0.0)
+    again = Machines(Record("x", "quick", tmp_path), "quick", machines=str(tmp_path / "anew"), **SMALL)
+    same = denoisers.trained_with(again, 8, "noisy starts")
     for name, value in tap.state_dict().items():
         assert torch.equal(value, same.state_dict()[name]), name
 
@@ -156,10 +157,10 @@ def test_estimates_that_are_nearly_empty():
 
 
 def test_machines_side_by_side(shared, tmp_path):
-    trained = fig8.Machines(Record("x", "quick", tmp_path), "quick", machines=str(shared), **SMALL)
-    signals, train = trained.test(fig8.DATASET)[:2], trained.rows(fig8.DATASET)
+    trained = Machines(Record("x", "quick", tmp_path), "quick", machines=str(shared), **SMALL)
+    signals, train = trained.test(denoisers.DATASET)[:2], trained.rows(denoisers.DATASET)
     parts = [
-        compare_denoisers(trained.machine(fig8.DATASET, n), signals, train, [BinarySymmetric(0.2)], name=str(n))
+        compare_denoisers(trained.machine(denoisers.DATASET, n), signals, train, [BinarySymmetric(0.2)], name=str(n))
         for n in (3, 5)
     ]
     both = fig9.joined(parts)

@@ -548,47 +548,27 @@ def report_command(folder: Folder, data: OtherData = None) -> None:
 @app.command()
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Such as mnist/500; without it, the list of them.")
+        str | None, typer.Argument(metavar="NAME", help="Name, such as mnist/500. Without it, list all names.")
     ] = None,
-    scale: Annotated[str, typer.Option(metavar="quick|full", help="Minutes, or as it was published.")] = "quick",
-    run: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder, new. [runs/NAME, or runs/NAME-2, …]")] = None,
-    preset: Annotated[str | None, typer.Option(metavar="NAME", help="Settings of training: plain or best.")] = None,
+    scale: Annotated[
+        str,
+        typer.Option(metavar="quick|full", help="quick: minutes on a laptop; full: the settings of the paper."),
+    ] = "quick",
+    run: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="New folder for the results. [runs/NAME, or runs/NAME-2, …]")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(metavar="NAME", help="Training settings: plain or best.")] = None,
     option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the experiment's own.")
+        list[str] | None, typer.Option("--option", "-o", metavar="KEY=VALUE", help="Option of the experiment.")
     ] = None,
 ) -> None:
-    """Make a published result again: figures, numbers, and a verdict on every claim."""
-    from .. import experiments
-    from ..runs.setup import free_folder
-    from . import show
+    """Reproduce a published result: figures, numbers, and a verdict on every claim."""
+    from .reproduce import list_experiments, run_experiment
 
     if name is None:
-        show.table("experiments", ["name", "about"], [[n, experiments.describe(n)] for n in experiments.EXPERIMENTS])
-        return
-    options = {**({} if preset is None else {"preset": preset}), **dict(map(_option, option or ()))}
-    folder = free_folder(Path("runs") / name.replace("/", "-")) if run is None else run
-    record = experiments.reproduce(name, scale, folder, **options)
-    words = {True: "holds", False: "does not hold", None: "undecided"}
-    show.table(
-        f"{name}, {scale}: {folder}",
-        ["claim", "measured", "verdict"],
-        [[claim.claimed, claim.measured, words[claim.holds]] for claim in record.claims],
-    )
-
-
-def _option(text: str) -> tuple[str, Any]:
-    """KEY=VALUE, the value as a number where it is one."""
-    from ..errors import InvalidOption
-
-    key, sign, value = text.partition("=")
-    if not sign:
-        raise InvalidOption(f"option: expected KEY=VALUE, found '{text}'")
-    for kind in (int, float):
-        try:
-            return key, kind(value)
-        except ValueError:
-            continue
-    return key, value
+        list_experiments()
+    else:
+        run_experiment(name, scale, run, preset, option or ())
 
 
 # -- data sets ------------------------------------------------------------------------------------------------

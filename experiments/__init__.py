@@ -1,0 +1,75 @@
+"""Reproductions of published results: one module for each figure, table or number.
+
+``harmonium reproduce NAME``, or ``python -m experiments NAME`` in the root of the repository, runs one. It writes a
+folder with figures, numbers as CSV, and ``verdict.json``: each claim, what was measured here, and whether the claim
+holds. Experiments are part of the repository and not of the installed package.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from harmonium.errors import unknown
+
+from .judging import WORDS
+from .record import Claim, Record
+
+__all__ = ["EXPERIMENTS", "SCALES", "WORDS", "Claim", "Record", "describe", "reproduce"]
+
+#: name: module of this package; the first line of its docstring describes it
+EXPERIMENTS = {
+    **{f"interactions/fig{k}": f"interactions.fig{k}" for k in range(2, 12)},
+    "interactions/proteins": "interactions.proteins",
+    "interactions/spikes": "interactions.spikes",
+    "mnist/500": "mnist_500",
+    **{f"spectral/fig{k}": f"spectral.fig{k}" for k in range(1, 5)},
+    **{f"tap/fig{k}": f"tap.fig{k}" for k in range(3, 12)},
+    "tap/table1": "tap.table1",
+}
+SCALES = ("quick", "full")
+
+
+def describe(name: str) -> str:
+    """One line about an experiment."""
+    return (inspect.getdoc(_module(name)) or "").splitlines()[0]
+
+
+def reproduce(name: str, scale: str, folder: str | Path, **options: Any) -> Record:
+    """Run an experiment and write its results to ``folder``.
+
+    Args:
+        name: one of ``EXPERIMENTS``.
+        scale: "quick" or "full".
+        folder: a new folder, or one without the results of an experiment.
+        options: the experiment's own.
+
+    >>> reproduce("mnist/5000", "quick", "runs/never")
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidOption: unknown experiment 'mnist/5000': did you mean 'mnist/500'? (...)
+    """
+    run = _module(name).run
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    known = [key for key in inspect.signature(run).parameters if key not in ("record", "scale")]
+    for key in options:
+        if key not in known:
+            raise unknown(f"option of {name}", key, known)
+    record = Record(name, scale, Path(folder))
+    try:
+        run(record, scale, **options)
+    except BaseException:
+        record.abandon()
+        raise
+    record.close()
+    return record
+
+
+def _module(name: str) -> ModuleType:
+    if name not in EXPERIMENTS:
+        raise unknown("experiment", name, EXPERIMENTS)
+    return importlib.import_module(f".{EXPERIMENTS[name]}", __name__)

@@ -1,0 +1,135 @@
+"""A binary machine of 784×500 units on MNIST: the test log-likelihood, from both sides.
+
+There are two binarizations, whose numbers cannot be compared: *stochastic*, where gray values are probabilities and
+pixels are redrawn in each epoch (as in the published numbers), and *threshold*, where a pixel is 1 if its gray value is
+above 127. With the preset "best" the second one uses "best-fixed".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harmonium import likelihood, plots
+from harmonium.errors import unknown
+from harmonium.machines import BoltzmannMachine
+from harmonium.runs import config as schema
+from harmonium.runs import presets, rows, setup
+from harmonium.training import Metric
+
+from .record import Record
+
+#: epochs by scale: about two minutes, and at most a quarter of an hour, on two cores
+EPOCHS = {"quick": {"stochastic": 50, "threshold": 50}, "full": {"stochastic": 400, "threshold": 300}}
+#: temperatures of the final annealings: with fewer the two directions agree by chance
+TEMPERATURES = {"quick": 20_000, "full": 80_000}
+BINARIZATIONS = {"stochastic": "redraw", "threshold": "threshold"}
+#: test log-likelihoods in nats that were published, or measured with other programs, by binarization
+REFERENCES = {
+    "stochastic": {
+        "contrastive divergence, k = 25 (Salakhutdinov & Murray 2008)": -86.34,
+        "deep Boltzmann machine, 500-1000 (Salakhutdinov & Hinton 2009), a bound": -84.62,
+    },
+    "threshold": {},
+}
+GOALS = {"stochastic": -84.0, "threshold": -66.5}
+LARGEST_GAP = 0.5
+_POINTS = 10  # of the curve
+_FEW = 1000  # temperatures for a point of it
+
+
+def run(
+    record: Record,
+    scale: str,
+    preset: str = "best",
+    binarize: str = "both",
+    epochs: int = 0,
+    temperatures: int = 0,
+    precision: str = "float32",
+    seed: int = 0,
+) -> None:
+    """Train and measure with one binarization or both; ``epochs`` and ``temperatures`` replace those of the scale."""
+    if binarize not in (*BINARIZATIONS, "both"):
+        raise unknown("binarization", binarize, [*BINARIZATIONS, "both"])
+    presets.find(preset)
+    for name in BINARIZATIONS if binarize == "both" else [binarize]:
+        settings = presets.find("best-fixed" if (preset, name) == ("best", "threshold") else preset)
+        chosen = {**settings, "epochs": epochs or EPOCHS[scale][name], "precision": precision, "seed": seed}
+        _one(record, name, chosen, temperatures or TEMPERATURES[scale], scale)
+
+
+def _one(record: Record, name: str, settings: dict[str, Any], temperatures: int, scale: str) -> None:
+    epochs, seed = settings["epochs"], settings["seed"]
+    options: dict[str, dict[str, Any]] = {
+        "data": {"source": "mnist", "binarize": BINARIZATIONS[name]},
+        "machine": {"hidden": "bernoulli:500"},
+        "training": {**settings, "metrics_every": max(1, epochs // 20)},
+    }
+    ready = setup.prepare(schema.merge(schema.Config(), options))
+    _, source = rows.load_test(ready.config, ready.rows)
+    assert source is not None
+    test = source.rows(torch.arange(len(source)), ready.machine)
+    some = ready.rows.train.rows(torch.arange(10_000), ready.machine)
+    record.say(f"{name}: {epochs} epochs")
+    watched = Metric("test_log_likelihood", _forward(test, some), every=max(1, epochs // _POINTS))
+    result = setup.train(ready, record.folder / name, callbacks=[watched])
+    found = likelihood.estimate(ready.machine, test, temperatures=temperatures, seed=seed)
+    train = -likelihood.data.mean_free_energy(ready.machine, some) - found.log_partition
+    minutes = result.history[-1]["seconds"] / 60
+    _write(record, name, result.history, (found.from_reverse, found.from_forward))
+    record.numbers[name] = {
+        "minutes": minutes,
+        "epochs": epochs,
+        "threads": ready.config.training.threads,
+        "test": found.value,
+        "test_forward": found.from_forward,
+        "test_reverse": found.from_reverse,
+        "gap": found.gap,
+        "interval": [end if math.isfinite(end) else None for end in found.interval],  # JSON has no infinity
+        "effective_sample_size": [found.forward.effective_sample_size, found.reverse.effective_sample_size],
+        "problems": found.problems,
+        "train": train,
+    }
+    sides = f"{found.from_forward:.2f} forward, {found.from_reverse:.2f} reverse"
+    measured = f"{sides}, after {minutes:.1f} minutes of training ({train:.2f} on training rows)"
+    record.say(f"{name}: {measured}")
+    worse = min(found.from_forward, found.from_reverse)
+    for words, value in REFERENCES[name].items():
+        record.claim(f"{name}: above {value} nats, {words}", measured, worse >= value)
+    if scale == "full":
+        record.claim(f"{name}: at least {GOALS[name]} nats from both sides", measured, worse >= GOALS[name])
+    record.claim(
+        f"{name}: forward and reverse agree within {LARGEST_GAP} nats",
+        f"a gap of {found.gap:.2f} nats" + "".join(f"; {problem}" for problem in found.problems),
+        abs(found.gap) <= LARGEST_GAP and found.trustworthy,
+    )
+
+
+def _forward(test: Tensor, base: Tensor) -> Any:
+    def value(machine: BoltzmannMachine) -> float:
+        return likelihood.ais(machine, temperatures=_FEW, base=base).log_likelihood(test)
+
+    return value
+
+
+def _write(record: Record, name: str, history: list[dict[str, float]], final: tuple[float, float]) -> None:
+    """Write the curve. Its points are short forward annealings of parameters that are not averaged: a rough guide."""
+    curve = [
+        {"minutes": row["seconds"] / 60, "epoch": row["epoch"], "test_log_likelihood": row["test_log_likelihood"]}
+        for row in history
+        if "test_log_likelihood" in row
+    ]
+    record.table(f"{name}_curve", curve)
+    record.figure(
+        f"{name}_curve",
+        plots.likelihood_curve(
+            [row["minutes"] for row in curve],
+            [row["test_log_likelihood"] for row in curve],
+            references=REFERENCES[name],
+            final=final,
+            title=f"MNIST, {name}: 784×500 binary units",
+        ),
+    )

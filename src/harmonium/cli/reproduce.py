@@ -1,0 +1,70 @@
+"""``harmonium reproduce``: the experiments, which are part of the repository and not of the installed package."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import InvalidOption, RunError
+
+#: the root of the repository, if the package is installed from a source checkout
+CHECKOUT = Path(__file__).parents[3]
+
+
+def find_experiments() -> ModuleType:
+    """The package ``experiments`` of the current folder, or else of the source checkout."""
+    for root in (Path.cwd(), CHECKOUT):
+        if (root / "experiments" / "record.py").is_file() and (root / "experiments" / "judging.py").is_file():
+            if sys.path[:1] != [str(root)]:
+                sys.path.insert(0, str(root))
+            return importlib.import_module("experiments")
+    raise RunError(
+        "reproduce: expected the folder 'experiments' of the harmonium repository, which is not part of the installed "
+        f"package, in {Path.cwd()}; clone the repository and run the command in it"
+    )
+
+
+def list_experiments() -> None:
+    """Print the name and the subject of every experiment."""
+    from . import show
+
+    experiments = find_experiments()
+    rows = [[name, experiments.describe(name)] for name in experiments.EXPERIMENTS]
+    show.table("experiments", ["name", "about"], rows)
+
+
+def run_experiment(name: str, scale: str, run: Path | None, preset: str | None, options: Sequence[str]) -> None:
+    """Run an experiment and print its verdicts; see ``harmonium reproduce --help`` for the arguments."""
+    from ..runs.setup import free_folder
+    from . import show
+
+    experiments = find_experiments()
+    given = {**({} if preset is None else {"preset": preset}), **dict(map(parse_option, options))}
+    folder = free_folder(Path("runs") / name.replace("/", "-")) if run is None else run
+    record = experiments.reproduce(name, scale, folder, **given)
+    show.table(
+        f"{name}, {scale}: {folder}",
+        ["claim", "measured", "verdict"],
+        [[claim.claimed, claim.measured, experiments.WORDS[claim.holds]] for claim in record.claims],
+    )
+
+
+def parse_option(text: str) -> tuple[str, Any]:
+    """KEY=VALUE, the value as a number if it is one.
+
+    >>> parse_option("epochs=3"), parse_option("rate=0.1"), parse_option("data=digits")
+    (('epochs', 3), ('rate', 0.1), ('data', 'digits'))
+    """
+    key, sign, value = text.partition("=")
+    if not sign:
+        raise InvalidOption(f"option: expected KEY=VALUE, got '{text}'")
+    for kind in (int, float):
+        try:
+            return key, kind(value)
+        except ValueError:
+            continue
+    return key, value
