@@ -36,6 +36,7 @@ def run(page: str) -> None:
         pytest.skip(f"{len(missing)} of {len(blocks)} examples need data: {missing[0]}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotMixed")
 def test_examples(page, tmp_path, monkeypatch):
@@ -43,6 +44,7 @@ def test_examples(page, tmp_path, monkeypatch):
     run(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", LONG_PAGES)
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotMixed")
 def test_examples_in_short(page, tmp_path, monkeypatch):

@@ -12,48 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from architecture import ORDER, PACKAGE, TOP, imports, package_of
 
 import experiments
 import harmonium
 from harmonium import units
 
-ROOT = Path(harmonium.__file__).parent
+ROOT = PACKAGE
 EXPERIMENTS = Path(experiments.__file__).parent
-
-#: a module imports only from the left of itself (and from its own package)
-ORDER = [
-    *(
-        "__version__",
-        "errors",
-        "checks",
-        "noise",
-        "units",
-        "couplings",
-        "machines",
-        "files",
-        "data",
-        "sampling",
-        "quality",
-        "meanfield",
-    ),
-    *(
-        "likelihood",
-        "training",
-        "runs",
-        "interactions",
-        "spectra",
-        "landscape",
-        "replicas",
-        "tasks",
-        "plots",
-        "report",
-        "sklearn",
-        "cli",
-    ),
-]
 RANK = {name: rank for rank, name in enumerate(ORDER)}
-TOP = {"__init__", "__main__"}  # the face of the package sees all of it
-
 MODULES = sorted(ROOT.rglob("*.py"))
 EXPERIMENT_MODULES = sorted(EXPERIMENTS.rglob("*.py"))
 
@@ -61,28 +28,6 @@ EXPERIMENT_MODULES = sorted(EXPERIMENTS.rglob("*.py"))
 def name_of(path: Path) -> str:
     root = ROOT if path.is_relative_to(ROOT) else EXPERIMENTS.parent
     return path.relative_to(root).with_suffix("").as_posix()
-
-
-def package_of(path: Path) -> str:
-    return path.relative_to(ROOT).with_suffix("").parts[0]
-
-
-def imports(path: Path, tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """(line, package of harmonium) of every import, also those inside functions."""
-    here = ["harmonium", *path.relative_to(ROOT).with_suffix("").parts]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            targets = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = here[: len(here) - node.level] if node.level else []
-            prefix = ".".join([*base, *([node.module] if node.module else [])])
-            targets = [f"{prefix}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for target in targets:
-            parts = target.split(".")
-            if parts[0] == "harmonium":
-                yield node.lineno, parts[1] if len(parts) > 1 else "__init__"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -114,6 +114,7 @@ def test_default_folder_is_numbered_and_a_given_one_is_refused(command, binary, 
     assert outcome.status == 2 and "holds a run already" in outcome.err
 
 
+@pytest.mark.slow
 def test_options_change_the_training(command, binary, tmp_path):
     def weights(name: str, *options: object) -> torch.Tensor:
         common = ["--hidden", "bernoulli:3", "--epochs", 8, "--batch-size", 20, "-q", "--no-report"]
@@ -163,6 +164,7 @@ def test_named_data_sets_choose_their_units(command, tmp_path):
     assert Run(gray).read_config()["machine"]["visible"] == "truncated-gaussian:64,low=0,high=1"
 
 
+@pytest.mark.slow
 def test_labels_become_one_hot(command, tmp_path):
     rows = np.random.default_rng(0).integers(0, 4, (50, 5))
     np.savetxt(tmp_path / "labels.csv", rows, fmt="%d", delimiter=",")
@@ -179,6 +181,7 @@ def test_labels_become_one_hot(command, tmp_path):
     assert same(run, again)
 
 
+@pytest.mark.slow
 def test_mixed_layers(command, tmp_path):
     pixels, label = np.random.default_rng(0).integers(0, 2, (40, 4)), np.eye(3)[np.arange(40) % 3]
     np.savez(tmp_path / "mixed.npz", x=np.concatenate([pixels, label], 1))
@@ -239,6 +242,7 @@ def test_resume_refuses_data_that_have_changed(command, binary, tmp_path):
     assert outcome.status == 2 and "sha256" in outcome.err and len(outcome.err.strip().splitlines()) <= 2
 
 
+@pytest.mark.slow
 def test_data_that_have_moved_are_found_by_option(command, trained, binary):
     moved = binary.rename(binary.with_name("moved.npy"))
     assert command("evaluate", trained).status == 2
@@ -319,6 +323,7 @@ def test_runs_of_the_library_can_be_looked_at(command, tmp_path):
     assert outcome.status == 2 and "hm.fit" in outcome.err
 
 
+@pytest.mark.slow
 def test_demo_leaves_a_report(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for folder in ("demo", "demo-2"):
@@ -402,6 +407,7 @@ def test_samples_of_chains_that_did_not_mix_come_with_a_warning(command, tmp_pat
     assert outcome.err.startswith("warning: the chains have not mixed")
 
 
+@pytest.mark.slow
 def test_evaluate_compares_samples_with_the_data(command, tmp_path):
     run = tmp_path / "run"
     command("train", "digits", "--hidden", "bernoulli:8", "--epochs", 1, "--run", run, "--no-report")
@@ -431,6 +437,7 @@ def test_denoise_prints_a_table_and_draws(command, tmp_path):
     assert command("denoise", run, "--levels", "a").err.startswith("error: levels: expected numbers")
 
 
+@pytest.mark.slow
 def test_what_a_machine_has_learned(command, tmp_path):
     run = tmp_path / "run"
     command("train", "digits", "--hidden", "bernoulli:12", "--epochs", 4, "--run", run, "--no-report")

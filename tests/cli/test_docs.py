@@ -11,6 +11,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
+@pytest.mark.slow
 def test_examples(command, tmp_path, monkeypatch):
     if not DOCS.exists():
         pytest.skip("the documentation is not beside the tests")

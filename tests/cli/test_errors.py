@@ -368,6 +368,7 @@ def _harmonium(*arguments: object, **options: object) -> subprocess.CompletedPro
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, **options)  # type: ignore[call-overload]
 
 
+@pytest.mark.slow
 def test_limit_of_file_size(binary, tmp_path):
     run = tmp_path / "run"
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))  # noqa: E731
@@ -376,6 +377,7 @@ def test_limit_of_file_size(binary, tmp_path):
     assert not run.exists()
 
 
+@pytest.mark.slow
 def test_full_file_system(binary, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -2,40 +2,61 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from harmonium import files
+from harmonium.cli import main
 from harmonium.training import Run
 
 KILLS = int(os.environ.get("HARMONIUM_KILLS", "6"))
-EPOCHS = 60 + 60 * KILLS
+EPOCHS = 20 + 20 * KILLS
 
 
-def start(*arguments: object) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "harmonium", *map(str, arguments), "-q", "--no-report"]
-    return subprocess.Popen(words, env={**os.environ, "OMP_NUM_THREADS": "1"})
+#: every command is a process of its own, forked from a server that has imported the library once
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["harmonium.cli"])
+
+
+def start(*arguments: object) -> BaseProcess:
+    process = FORKS.Process(target=main, args=([*map(str, arguments), "-q", "--no-report"],))
+    process.start()
+    return process
 
 
 def stamp(run: Run) -> int:
     return run.last.stat().st_mtime_ns if run.last.exists() else 0
 
 
-def kill_after(process: subprocess.Popen[bytes], begun, delay: float) -> bool:
-    """Kill the process ``delay`` seconds after it has begun to write; whether it was still at work."""
-    while not begun() and process.poll() is None:
+def kill_after(
+    process: BaseProcess, begun: Callable[[], bool], stamp: Callable[[], int], checkpoints: int, share: float
+) -> bool:
+    """Kill the process once it has begun to write: so many checkpoints later, plus a share of the time of one.
+
+    Returns whether it was still at work.
+    """
+    while not begun() and process.is_alive():
         time.sleep(0.001)
-    time.sleep(delay)
-    process.send_signal(signal.SIGKILL)
-    return process.wait() == -signal.SIGKILL
+    seen, since, spent = stamp(), time.monotonic(), 0.0
+    while checkpoints > 0 and process.is_alive():
+        time.sleep(0.001)
+        if stamp() != seen:
+            seen, checkpoints = stamp(), checkpoints - 1
+            since, spent = time.monotonic(), time.monotonic() - since
+    time.sleep(share * spent)
+    process.kill()
+    process.join()
+    return process.exitcode == -signal.SIGKILL
 
 
 def watched(run: Run) -> list[dict[str, float]]:
@@ -43,6 +64,7 @@ def watched(run: Run) -> list[dict[str, float]]:
     return [{k: v for k, v in row.items() if k not in ("seconds", "samples_per_second")} for row in run.read_metrics()]
 
 
+@pytest.mark.slow
 def test_killed_runs_end_where_the_whole_one_ends(tmp_path: Path, command) -> None:
     rows = (np.random.default_rng(0).random((300, 12)) < 0.4).astype(np.uint8)
     np.save(tmp_path / "rows.npy", rows)
@@ -54,7 +76,9 @@ def test_killed_runs_end_where_the_whole_one_ends(tmp_path: Path, command) -> No
     moments = random.Random(0)
     killed = 0
     process = start("train", *options, "--run", run.folder)
-    killed += kill_after(process, run.folder.exists, 0.0)  # as early as can be, maybe before the first checkpoint
+    killed += kill_after(
+        process, run.folder.exists, lambda: stamp(run), 0, 0.0
+    )  # as early as can be, maybe before the first checkpoint
     for _ in range(KILLS - 1):
         if run.config_path.exists():
             shown = command("info", run.folder)  # never an unreadable run folder
@@ -64,7 +88,8 @@ def test_killed_runs_end_where_the_whole_one_ends(tmp_path: Path, command) -> No
             assert command("resume", run.folder).status == 2
             process = start("train", *options, "--run", run.folder)
         before = stamp(run)
-        killed += kill_after(process, lambda before=before: stamp(run) != before, moments.uniform(0.0, 0.25))
+        when = moments.randint(1, 8), moments.random()
+        killed += kill_after(process, lambda before=before: stamp(run) != before, lambda: stamp(run), *when)
     assert killed >= KILLS - 1, "too few kills met the run at work"
     resumed = command("resume", run.folder, "-q", "--no-report")
     assert resumed.status == 0, resumed.err

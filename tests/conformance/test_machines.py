@@ -76,6 +76,7 @@ def test_stationarity(name, sampler):
     assert worst_deviation(state, exact) < SIGMAS
 
 
+@pytest.mark.slow
 @every_machine
 def test_sample_converges(name):
     machine = MACHINES[name].build()

@@ -41,6 +41,7 @@ def options(name: str, shared) -> dict[str, object]:
     return chosen | ({"temperatures": 20} if name.endswith("fig5") else {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MNIST_FIGURES)
 def test_on_trained_machines(name, shared, tmp_path):
     """Claims about other data, sizes or fewer epochs than the paper's stay open, whatever the machines show."""
@@ -50,6 +51,7 @@ def test_on_trained_machines(name, shared, tmp_path):
     assert all("digits instead of MNIST" in claim.measured for claim in record.claims)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_counting_experiments(k, tmp_path):
     more = {"machines": 2} if k > 2 else {}

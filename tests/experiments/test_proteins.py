@@ -20,6 +20,7 @@ def alignment(n: int, sites: int, letters: int, seed: int) -> torch.Tensor:
     return torch.nn.functional.one_hot(codes, letters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "options"),
     [

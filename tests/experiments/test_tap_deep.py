@@ -119,6 +119,7 @@ def left_behind(kept: Record, figure: str, tables: dict[str, int]) -> None:
             assert len(list(csv.DictReader(file))) == rows
 
 
+@pytest.mark.slow
 def test_figure_10(tmp_path):
     kept = record(tmp_path)
     fig10.run(kept, "quick", data="digits", rows=100, hidden=4, starts=5, epochs=2, timed_hidden=6)
@@ -126,6 +127,7 @@ def test_figure_10(tmp_path):
     assert [claim.holds for claim in kept.claims[2:]] == [None, None]  # times of other sizes than those of the paper
 
 
+@pytest.mark.slow
 def test_figure_11(tmp_path):
     kept = record(tmp_path)
     fig11.run(

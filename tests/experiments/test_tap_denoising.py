@@ -42,6 +42,7 @@ def curves(shared, tmp_path_factory):
     return record
 
 
+@pytest.mark.slow
 def test_figure_8(curves):
     assert (curves.folder / "fig8.png").read_bytes().startswith(b"\x89PNG")
     scores = rows(curves.folder / "scores.csv")

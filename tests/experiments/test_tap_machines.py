@@ -38,6 +38,7 @@ def machines(folder, **given) -> trained.Machines:
     return trained.Machines(Record("tap", "quick", folder), "quick", **(SMALL | given))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_runs(name, fast, shared, tmp_path):
     record = Record(f"tap/{name}", "quick", tmp_path)
@@ -66,6 +67,7 @@ def test_full_scale_is_table_1():
     }
 
 
+@pytest.mark.slow
 def test_machines_are_trained_once(fast, tmp_path, capsys):
     first, again = machines(tmp_path), machines(tmp_path)
     weights = [m.machine("real-mnist", 4).coupling.weight for m in (first, again)]

@@ -100,6 +100,7 @@ def test_errors_grow_with_the_order():
         interactions.largest_order(0.0)
 
 
+@pytest.mark.slow
 def test_split_halves_agree_less_at_higher_orders():
     data = hm.data.load("digits", binarize="threshold")
 
@@ -154,6 +155,7 @@ def settings() -> dict:
     }
 
 
+@pytest.mark.slow
 def test_data_of_three_bodies_ask_for_order_three():
     triples = InteractionModel(4, {3: ([[0, 1, 2], [1, 2, 3]], [1.5, -1.5])}, variables="spin")
     data = triples.sample(1500, steps=50, seed=0)
@@ -166,6 +168,7 @@ def test_data_of_three_bodies_ask_for_order_three():
     assert interactions.maximal_order(found.results[2].machine) == 2
 
 
+@pytest.mark.slow
 def test_data_of_pairs_are_content_with_order_two():
     pairs = InteractionModel(4, {2: ([[0, 1], [1, 2], [2, 3]], [1.0, -1.0, 1.0])}, variables="spin")
     data = pairs.sample(1500, steps=50, seed=1)

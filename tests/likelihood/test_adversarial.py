@@ -39,6 +39,7 @@ def judged():
     return rows
 
 
+@pytest.mark.slow
 def test_what_is_trusted_is_right():
     assert not [row for row in judged() if row[-1] and abs(row[1]) > WRONG]
 
@@ -52,6 +53,7 @@ def test_no_interval_misses_the_truth():
     assert not [row for row in judged() if not row[2] <= 0 <= row[3]]
 
 
+@pytest.mark.slow
 def test_data_of_a_mode_of_38_percent():
     """Annealed from these data both directions agree on a number that is 0.8 to 0.95 nats too good."""
     machine, data = one_mode_of_38_percent()
@@ -149,6 +151,7 @@ def test_short_chains_are_a_better_base_than_free_units(kind):
     assert near.effective_sample_size > max(60, 1.3 * far.effective_sample_size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["chains", "data"])
 def test_a_fitted_base_leaves_z_unbiased(base):
     """A few steps from the base to the machine: ln Z has a bias that the test can see, Z has none."""

@@ -37,6 +37,7 @@ def assert_brackets(machine, log_z, start, source, temperatures=60):
         assert not found.problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", SOME, ids=id_of)
 def test_every_unit(pair):
     case = rbm(*pair)
@@ -62,6 +63,7 @@ def strong():
     return machine
 
 
+@pytest.mark.slow
 def test_coverage_and_order_of_the_two_directions():
     machine = strong()
     log_z = machine.log_partition()
@@ -118,6 +120,7 @@ def test_outliers():
     assert kept.problems
 
 
+@pytest.mark.slow
 def test_estimate_agrees_with_enumeration_and_says_so():
     data = hm.data.load("digits", binarize="threshold")
     machine = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(10))
@@ -146,6 +149,7 @@ def two_wells(hidden_bias):
     return machine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperatures", [2000, Adaptive(2000, 100), torch.linspace(0, 1, 2001).tolist()])
 def test_a_well_that_data_and_samples_miss_is_found(temperatures):
     off = torch.zeros(100, 40)

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 from cases import MACHINES, UNITS, generator, id_of, rbm
 from oracle import joint
 
+pytestmark = pytest.mark.slow
 SEEDS, RUNS = 100, 60
 
 CASES = {

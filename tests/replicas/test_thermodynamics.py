@@ -42,6 +42,7 @@ def test_reference_values(case):
 # -- the free energy --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", KINDS)
 def test_free_energy_is_that_of_the_equations(components):
     """-∂f is m m̄ for w, m̄ for η, m for θ and σ (1 - q q̄) for σ: all terms and factors are there."""
@@ -236,6 +237,7 @@ def test_response_needs_states():
         response([one], 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", ["bernoulli", "gaussian"])
 def test_simulated_machines(components):
     """Overlaps, spin-glass overlaps and response of sampled machines, within the error that their spread gives."""

@@ -72,6 +72,7 @@ def small_populations(threshold, runs=600, populations=None):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("threshold", "populations"), [(None, 1), (0.0, 1), (0.5, 1), (1.0, 1), (0.5, 2), (1.0, 2)])
 def test_z_is_unbiased(threshold, populations):
     ratios = small_populations(threshold, populations=populations)
@@ -172,6 +173,7 @@ def test_populations_do_not_see_each_other():
     assert torch.allclose(by_population, torch.softmax(found.log_partitions, 0))
 
 
+@pytest.mark.slow
 def test_the_interval_is_that_of_the_populations():
     machine = strong()
     log_z = machine.log_partition()

@@ -118,6 +118,7 @@ def test_the_law_of_noise(size):
     assert spectra.MarchenkoPastur.of(values, *size).std == pytest.approx(0.3, rel=0.03)
 
 
+@pytest.mark.slow
 def test_noise_exceeds_the_threshold_once_in_a_thousand():
     generator = torch.Generator().manual_seed(0)
     law = spectra.MarchenkoPastur(60, 30, 1.0)

@@ -17,7 +17,10 @@ import harmonium as hm
 from harmonium.errors import RunError
 from harmonium.training import Run
 
-pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed"),
+]
 
 
 def free_port() -> int:

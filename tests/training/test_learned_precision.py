@@ -60,6 +60,7 @@ def log_likelihood(machine: RBM, data: Tensor, constant: int) -> float:
     return float((joint.logsumexp(1) - (prior + free.sum(1)).logsumexp(0)).mean())
 
 
+@pytest.mark.slow
 def test_constant_columns_are_bounded_and_do_no_harm() -> None:
     data = rows()
     with_constants = torch.cat([torch.zeros(len(data), 2), data], 1)
@@ -96,6 +97,7 @@ CASES: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_every_unit_with_a_learned_precision(name: str) -> None:
     """Many steps with constant columns: no parameter beyond the bound of a precision."""

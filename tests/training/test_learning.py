@@ -53,6 +53,7 @@ def problem() -> tuple[Tensor, float]:
     return data, optimum(binary(6, 3), data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("negative", "schedule"),
     [
@@ -119,6 +120,7 @@ class Likelihoods(Callback):
         self.values.append(log_likelihood(progress.machine, self.data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_exact_training_climbs_for_every_unit(kind: str) -> None:
     """With all rows in one batch, Exact() is gradient ascent of the likelihood: it never falls at a small rate."""
@@ -151,6 +153,7 @@ def test_exact_training_climbs_for_every_unit(kind: str) -> None:
     assert log_likelihood(machine, data) - before == pytest.approx(gain, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bernoulli", "spin", "potts", "gaussian-hidden", "relu-hidden", "binomial"])
 def test_exact_training_ends_where_the_gradient_vanishes(kind: str) -> None:
     """Data with the very probabilities of a machine: training from nearby ends with no gradient and no divergence."""

@@ -186,6 +186,7 @@ def two_patterns(n: int) -> Tensor:
     return (rows - (torch.rand(n, 6, generator=generator(0)) < 0.1).double()).abs()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tap", "adatap", "bp", "bp-exact"])
 def test_it_learns(method):
     """Naive mean field is a lower bound of ln Z, which makes of the likelihood an upper one: it need not improve."""
@@ -220,6 +221,7 @@ def test_deep_machines_learn():
     assert value() > before + 0.5
 
 
+@pytest.mark.slow
 def test_real_units_learn_all_their_parameters():
     source = generator(3)
     data = torch.rand(200, 5, generator=source, dtype=F64).square()
