@@ -28,7 +28,7 @@ from torch import Generator, Tensor
 import harmonium as hm
 from common import RESULTS, write
 from harmonium.likelihood import Estimate
-from harmonium.likelihood.two_sided import DATA, Annealing
+from harmonium.likelihood.two_sided import DATA
 from harmonium.training.outcome import gain_over_independent
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "likelihood"))
@@ -131,7 +131,10 @@ def likelihood(options: Options) -> list[Number]:
         source = Generator().manual_seed(seed)
         data = {"one mode": one_mode(machine, ROWS, source), "exact draws": exact_draws(machine, ROWS, source)}
         # what does not depend on the data is computed once; `estimate` would do it again, with the same numbers
-        work = Annealing.run(machine, temperatures=TEMPERATURES, sampling_steps=SAMPLING_STEPS, seed=seed)
+        first = hm.likelihood.estimate(
+            machine, data["one mode"], temperatures=TEMPERATURES, sampling_steps=SAMPLING_STEPS, seed=seed
+        )
+        work = first.annealing
         remarks = [("forward", _one_sided(one_sided, work.forward, log_z))]
         for name, rows in data.items():
             found = work.likelihood(rows)

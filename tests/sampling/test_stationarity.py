@@ -27,6 +27,7 @@ from torch import Generator, Tensor
 import harmonium as hm
 from harmonium.sampling import MachineLadder, Path, PathLadder, ladder, population
 from harmonium.sampling.path import free, uncoupled
+from harmonium.units.base import leaves
 
 CHAINS = 60_000
 CHAINS_OF_A_RUNG = 20_000
@@ -216,6 +217,66 @@ def test_a_forgotten_bias_is_found(name, monkeypatch):
         assert after_sweeps(case, machine, generator("bias", name, layer)) > FLOORS
 
 
+# -- sweeps with units held -------------------------------------------------------------------------------------
+
+
+def first_unit(machine: hm.BoltzmannMachine) -> dict[int, Tensor]:
+    """A mask of the first unit of the lowest layer that has two or more of them."""
+    for k, layer in enumerate(machine.layers):
+        if layer.sites > 1:
+            leaf = next(leaves(layer))
+            mask = torch.zeros(layer.size, dtype=torch.bool)
+            mask[: leaf.size // leaf.sites] = True
+            return {k: mask.view(layer.shape)}
+    return {0: torch.ones(machine.visible.shape, dtype=torch.bool)}
+
+
+def after_held_sweeps(case: MachineCase, machine: hm.BoltzmannMachine, move, source: Generator) -> float:
+    """What holds p(free | held) for every value of the held units holds p as well, if the values come from p."""
+    exact, held = Exact(case, machine), first_unit(machine)
+    start = exact.draw(CHAINS, source)
+    state = move(machine, start, held, source)
+    for k, mask in held.items():
+        assert torch.equal(state[k][:, mask], start[k][:, mask])
+    return exact.worst(state)
+
+
+def held_sweeps(machine, state, held, source):
+    for _ in range(2):
+        state = machine.sweep(state, source, held=held)
+    return state
+
+
+@every_case
+def test_sweep_with_held_units(name):
+    case = CASES[name]
+    assert after_held_sweeps(case, case.build(), held_sweeps, generator("held", name)) < FLOORS
+
+
+@pytest.mark.parametrize("layer", range(3))
+def test_sweep_with_a_held_layer(layer):
+    case = CASES["deep"]
+    machine = case.build()
+    exact, source = Exact(case, machine), generator("held layer", layer)
+    start = exact.draw(CHAINS, source)
+    state = held_sweeps(machine, start, {layer: True}, source)
+    assert state[layer] is start[layer]
+    assert all(not torch.equal(a, b) for k, (a, b) in enumerate(zip(state, start, strict=True)) if k != layer)
+    assert exact.worst(state) < FLOORS
+
+
+def test_values_put_back_too_late_are_found():
+    def wrong(machine, state, held, source):
+        moved = held_sweeps(machine, state, {}, source)
+        return [
+            torch.where(held[k], x, y) if k in held else y for k, (x, y) in enumerate(zip(state, moved, strict=True))
+        ]
+
+    case, machine = strong()
+    assert after_held_sweeps(case, machine, held_sweeps, generator("late")) < FLOORS
+    assert after_held_sweeps(case, machine, wrong, generator("late")) > FLOORS
+
+
 # -- tempering: sweeps and exchanges of all rungs ---------------------------------------------------------------
 
 
@@ -298,10 +359,7 @@ WRONG_RATIOS = {
     "always": lambda right: lambda *arguments: [0 * w for w in right(*arguments)],
     "hidden-units-left-out": lambda right: (
         lambda rungs, layers, shifts: [
-            ladder._per_chain(
-                rungs.unit(0, (torch.arange(rungs.size) + shift).clamp(0, rungs.size - 1)).log_weight(layers[0])
-            )
-            for shift in shifts
+            view.layer(0).log_weight(layers[0]).flatten(2).sum(2) for view in rungs.shifted(shifts, layers)
         ]
     ),
 }

@@ -13,9 +13,12 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..errors import InvalidData, InvalidOption
+from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
-from ..sampling.path import Path, betas, draws, fitted, matched, uncoupled_log_partition
+from ..machines.kernel import half_sweep
+from ..sampling.base import base_log_partition as log_partition_of
+from ..sampling.base import base_machine, base_states
+from ..sampling.path import Path, betas
 from ..sampling.population import effective
 from ..units import Unit
 from .data import mean_free_energy
@@ -196,7 +199,8 @@ def ais(
             hidden states given the data; another machine on the
             same units, such as an earlier checkpoint, with its ``base_log_partition``; by default the single-site
             statistics of 500 short Gibbs chains of the machine (20 sweeps), with random numbers of their own. The
-            first states of a machine with couplings are not exact draws but end 1000 Gibbs sweeps of it, so that the
+            first states are exact draws of a base without couplings or with at most 2²⁰ states on its smaller side.
+            Those of a larger base with couplings are not exact: they are the ends of 1000 Gibbs sweeps, and the
             estimate is unbiased only if these suffice.
         waypoints: machines on the way, such as the checkpoints of the run from early to late: the states then follow
             learning itself, where valleys open one after the other. Checkpoints from a time of large steps are noisy,
@@ -217,8 +221,8 @@ def ais(
     generator = noise.generator(seed, machine.device) if generator is None else generator
     start, log_z = _base(machine, base, base_log_partition, generator)
     legs = _legs([start, *waypoints, machine])
-    state = _base_state(legs[0], runs, generator)
-    weights, final = _along(legs, state, lambda: _base_state(legs[0], runs, generator), temperatures, generator)
+    state = base_states(start, runs, generator)
+    weights, final = _along(legs, state, lambda: base_states(start, runs, generator), temperatures, generator)
     outliers = outlying(weights)
     states = final[0]
     if remove_outliers:
@@ -249,11 +253,8 @@ def reverse_ais(
     generator = noise.generator(seed, machine.device) if generator is None else generator
     end, log_z = _base(machine, base, base_log_partition, generator)
     legs = [leg.reversed() for leg in reversed(_legs([end, *waypoints, machine]))]
-    visible = machine.as_states(start)
-    if len(visible) == 0:
-        raise InvalidData("start: expected at least one state, found none")
-    machine.visible.check(visible, "start")
-    state = _settle_even(machine, machine.initial_state(visible, generator), generator)
+    visible = machine.checked_states(start, "start")
+    state = _settle_hidden(machine, machine.initial_state(visible, generator), generator)
     weights, _ = _along(legs, state, lambda: state, temperatures, generator)
     return Estimate(machine, weights, log_z, "reverse", outlying(weights), visible)
 
@@ -338,29 +339,24 @@ def _anneal(
 ) -> tuple[Tensor, list[Tensor]]:
     state = [x.clone() for x in state]
     weights = torch.zeros(len(state[0]), dtype=torch.float64, device=state[0].device)
-    before = {layer: path.unit(layer, schedule[0]) for layer in path.odd}
     means = {layer: torch.empty_like(state[layer]) for layer in path.odd}
-    last = len(schedule) - 1
-    for k in range(1, last + 1):
-        beta, previous = schedule[k], schedule[k - 1]
-        gain = path.tilt(state) * (beta - previous)
-        for layer in path.odd:
-            responses = path.responses(layer, state)
-            unit, field_before = path.unit(layer, beta), path.field(responses, previous)
-            field_now = path.field(responses, beta, last=True)
-            mean = unit.mean_(field_now, means[layer])
+    before = path.at(schedule[0])
+    for beta in schedule[1:]:
+        now, seen, fields = path.at(beta), path.seen(state), {}
+        gain = path.tilt(state) * (beta - before.beta)
+        for layer in path.odd:  # what log_weight gains, with fields and means that the sweep uses too
+            unit, field_before = now.layer(layer), path.mixed(layer, seen[layer], before.beta)
+            fields[layer] = path.mixed(layer, seen[layer], beta, last=True)
+            unit.mean_(fields[layer], means[layer])
             gain_of = unit.log_partition_gain if fast else partial(Unit.log_partition_gain, unit)
-            gain = gain + gain_of(field_now, before[layer], field_before, mean)
-            if k < last:
-                unit.sample_(field_now, state[layer], generator, mean=mean)
-            before[layer] = unit
+            gain = gain + gain_of(fields[layer], before.layer(layer), field_before, means[layer])
         weights += gain
         if spreads is not None:
             spreads.append(gain.std(correction=0))  # zero for a single run: equal steps
-        if k < last:
-            for layer in path.even:
-                field_now = path.field(path.responses(layer, state), beta, last=True)
-                path.unit(layer, beta).sample_(field_now, state[layer], generator)
+        if beta < schedule[-1]:
+            half_sweep(now, state, 1, generator, fields=fields, means=means, in_place=True)
+            half_sweep(now, state, 0, generator, in_place=True)
+        before = now
     return weights, state
 
 
@@ -377,35 +373,14 @@ def _base(
     log_partition: float | None,
     generator: Generator | None,
 ) -> tuple[BoltzmannMachine, float]:
-    if isinstance(base, BoltzmannMachine):
-        if log_partition is None:
-            log_partition = (
-                base.log_partition()
-                if any(bool(c.weight.any()) for c in base.couplings)
-                else uncoupled_log_partition(base)
-            )
-        return base, log_partition
-    start = fitted(machine, generator) if base is None else matched(machine, base, generator)
-    return start, uncoupled_log_partition(start)
+    """The machine at which annealing begins, and its ln Z: the given one counts only for a machine that was given."""
+    start = base_machine(machine, base, near=True, generator=generator)
+    known = log_partition if start is base else None
+    return start, log_partition_of(start) if known is None else known
 
 
-def _base_state(path: Path, runs: int, generator: Generator | None) -> list[Tensor]:
-    """States of the base: exact draws of an uncoupled one; of a coupled one the ends of 1000 Gibbs sweeps."""
-    base = path.base
-    state = draws(base, runs, generator)
-    if any(bool(c.weight.any()) for c in base.couplings):
-        for _ in range(1000):
-            state = base.sweep(state, generator)
-    return state
-
-
-def _settle_even(machine: BoltzmannMachine, state: list[Tensor], generator: Generator | None) -> list[Tensor]:
+def _settle_hidden(machine: BoltzmannMachine, state: list[Tensor], generator: Generator | None) -> list[Tensor]:
     """Let the hidden layers of a deep machine settle with the visible layer held; an RBM needs nothing."""
-    if len(state) == 2:
-        return state
-    for _ in range(100):
-        for parity in (1, 0):
-            for layer in range(parity, len(state), 2):
-                if layer > 0:
-                    state[layer] = machine.layers[layer].sample(machine.field(layer, state), generator=generator)
+    for _ in range(100 if machine.depth > 2 else 0):
+        state = machine.sweep(state, generator, held={0: True})
     return state

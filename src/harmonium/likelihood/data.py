@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .. import meanfield
-from ..errors import InvalidData, InvalidOption
+from ..errors import InvalidOption
 from ..machines import RBM, BoltzmannMachine
 from ..machines.chain import ArrayLike
 
@@ -17,16 +17,7 @@ def checked(machine: BoltzmannMachine, data: ArrayLike) -> tuple[RBM, torch.Tens
     """The machine, known to be an RBM, and the data (n, *visible) as its states: at least one, all in the support."""
     if not isinstance(machine, RBM):
         raise InvalidOption(f"a log-likelihood expects an RBM (two layers), found {type(machine).__name__}")
-    return machine, checked_rows(machine, data)
-
-
-def checked_rows(machine: BoltzmannMachine, data: ArrayLike) -> torch.Tensor:
-    """The data (n, *visible) as states of any machine: at least one, all in the support."""
-    rows = machine.as_states(data)
-    if len(rows) == 0:
-        raise InvalidData("data: expected at least one row, found none")
-    machine.visible.check(rows)
-    return rows
+    return machine, machine.checked_states(data)
 
 
 @torch.no_grad()
@@ -56,7 +47,7 @@ def mean_free_energy_bound(machine: BoltzmannMachine, data: ArrayLike) -> float:
     """
     if isinstance(machine, RBM):
         return mean_free_energy(machine, data)
-    rows = checked_rows(machine, data)
+    rows = machine.checked_states(data)
     total = 0.0
     for part in rows.split(_CHUNK):
         total += meanfield.naive(machine, clamped=part, damping=0.0, steps=_STEPS).free_energy.double().sum().item()

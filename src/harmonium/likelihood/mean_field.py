@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import meanfield
-from ..errors import InvalidData, InvalidOption, unknown
+from ..errors import InvalidOption, unknown
 from ..machines import RBM, BoltzmannMachine
 from ..meanfield import Solutions
 
@@ -93,7 +93,7 @@ class TapLikelihood:
     @torch.no_grad()
     def log_probability(self, data: Any) -> Tensor:
         """ln p(v) of every row, in float64: (n,). The hidden layers of a deep machine are summed out by clamped TAP."""
-        rows = _checked(self.machine, data)
+        rows = self.machine.checked_states(data)
         return torch.cat([-_free_energy(self.machine, chunk).double() for chunk in rows.split(_CHUNK)]) - self.value
 
 
@@ -131,7 +131,7 @@ def tap(
             "a TAP likelihood expects one machine, not one for each document length: give total=… to the "
             f"{machine.visible.name()} units"
         )
-    rows = _checked(machine, data)
+    rows = machine.checked_states(data)
     parts = [
         meanfield.tap(machine, chunk, damping=damping, tolerance=tolerance, max_iterations=max_iterations)
         for chunk in rows.split(_CHUNK)
@@ -140,14 +140,6 @@ def tap(
     distinct = Solutions.join([part.unique(same) for part in parts]).unique(same)
     stable = meanfield.stability(machine, distinct).stable
     return TapLikelihood(machine, distinct.select(stable), len(rows), converged, combine, distinct.select(~stable))
-
-
-def _checked(machine: BoltzmannMachine, data: Any) -> Tensor:
-    rows = machine.as_states(data)
-    if len(rows) == 0:
-        raise InvalidData("data: expected at least one row, found none")
-    machine.visible.check(rows)
-    return rows
 
 
 def _free_energy(machine: BoltzmannMachine, rows: Tensor) -> Tensor:

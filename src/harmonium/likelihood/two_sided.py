@@ -13,9 +13,10 @@ from .. import noise
 from ..errors import NotEnumerable
 from ..machines import RBM, BoltzmannMachine, enumeration
 from ..sampling import parallel_tempering, trajectory_tempering
-from ..sampling.path import betas, fitted, free, matched
+from ..sampling.base import base_machine
+from ..sampling.path import betas
 from .annealing import Adaptive, Estimate, Temperatures, ais, reverse_ais
-from .data import checked_rows, mean_free_energy_bound
+from .data import mean_free_energy_bound
 from .modes import disagreement
 
 FREE, CHAINS, DATA = "free units", "short chains", "the data"  # bases
@@ -39,7 +40,8 @@ class TwoSided:
     free energy of the data is only known from above, and every number is a lower bound of the likelihood: with ln Z
     from below, from above, or exact. ``round_trips`` are those of the tempering behind the reverse direction.
     ``checks`` are forward annealings from other bases, by the name of the base. ``bounded`` says whether nothing speaks
-    against the samples behind the reverse direction; without them the likelihood has no lower end.
+    against the samples behind the reverse direction; without them the likelihood has no lower end. ``annealing`` is
+    the part of the work that does not depend on the data: its ``likelihood`` of other data does not repeat it.
     """
 
     forward: Estimate
@@ -52,6 +54,7 @@ class TwoSided:
     round_trips: int | None = None
     checks: Mapping[str, Estimate] = field(default_factory=dict)
     bounded: bool = True
+    annealing: Annealing | None = field(default=None, repr=False, compare=False)
 
     @property
     def value(self) -> float:
@@ -151,6 +154,8 @@ def estimate(
     samples come from trajectory tempering along it. That pays where learning was slow and smooth; checkpoints from a
     time of large steps make the way longer.
 
+    The likelihood of other data follows from ``result.annealing.likelihood(data)`` without most of the work.
+
     >>> import harmonium as hm
     >>> data = hm.data.load("digits", binarize="threshold")
     >>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
@@ -159,17 +164,27 @@ def estimate(
     >>> result.trustworthy, abs(result.gap) < 0.5
     (True, True)
     """
-    data = checked_rows(machine, data)
-    work = Annealing.run(
-        machine,
-        base=None if base is None else checked_rows(machine, base),
-        runs=runs,
-        temperatures=temperatures,
-        waypoints=waypoints,
-        samples=samples,
-        sampling_steps=sampling_steps,
-        seed=seed,
-    )
+    data = machine.checked_states(data)  # before the work begins
+    base = None if base is None else machine.checked_states(base, "base")
+    seeds = [None if seed is None else seed + k for k in range(6)]
+    machine.check_normalizable()
+    own = noise.generator(seeds[4], machine.device)
+    chains = base_machine(machine, near=True, generator=own)
+    start = chains if base is None else base_machine(machine, base, near=True, generator=own)
+    round_trips = None
+    if samples is None:
+        if waypoints:
+            tempered = trajectory_tempering([start, *waypoints, machine], runs, steps=sampling_steps, seed=seeds[0])
+        else:
+            tempered = parallel_tempering(machine, runs, steps=sampling_steps, base=start, seed=seeds[0])
+        samples, round_trips = tempered.samples, tempered.round_trips
+    forward = ais(machine, runs=runs, seed=seeds[1], temperatures=temperatures, base=start, waypoints=waypoints)
+    reverse = reverse_ais(machine, samples, seed=seeds[2], temperatures=temperatures, base=start, waypoints=waypoints)
+    few, fewer = _fewer(temperatures, _FREE_SHARE), _fewer(temperatures, _CHECK_SHARE)
+    checks = {FREE: ais(machine, runs=runs, temperatures=few, base=base_machine(machine), seed=seeds[3])}
+    if base is not None:
+        checks[CHAINS] = ais(machine, runs=runs, temperatures=fewer, base=chains, seed=seeds[5])
+    work = Annealing(forward, reverse, checks, round_trips, base is not None, fewer, seeds[5])
     return work.likelihood(data)
 
 
@@ -177,7 +192,6 @@ def estimate(
 class Annealing:
     """The part of :func:`estimate` that does not depend on the data, for the likelihood of several sets of data."""
 
-    machine: BoltzmannMachine
     forward: Estimate
     reverse: Estimate
     checks: Mapping[str, Estimate]
@@ -186,45 +200,10 @@ class Annealing:
     temperatures: Temperatures  # of the cross-checks
     seed: int | None
 
-    @classmethod
-    def run(
-        cls,
-        machine: BoltzmannMachine,
-        *,
-        base: Tensor | None = None,
-        runs: int = 100,
-        temperatures: Temperatures = 10_000,
-        waypoints: Sequence[BoltzmannMachine] = (),
-        samples: Tensor | None = None,
-        sampling_steps: int = 1000,
-        seed: int | None = 0,
-    ) -> Annealing:
-        """Both directions and the cross-checks; the arguments are those of :func:`estimate`."""
-        seeds = [None if seed is None else seed + k for k in range(6)]
-        machine.check_normalizable()
-        own = noise.generator(seeds[4], machine.device)
-        chains = fitted(machine, own)
-        start = chains if base is None else matched(machine, base, own)
-        round_trips = None
-        if samples is None:
-            if waypoints:
-                tempered = trajectory_tempering([start, *waypoints, machine], runs, steps=sampling_steps, seed=seeds[0])
-            else:
-                tempered = parallel_tempering(machine, runs, steps=sampling_steps, base=start, seed=seeds[0])
-            samples, round_trips = tempered.samples, tempered.round_trips
-        forward = ais(machine, runs=runs, seed=seeds[1], temperatures=temperatures, base=start, waypoints=waypoints)
-        reverse = reverse_ais(
-            machine, samples, seed=seeds[2], temperatures=temperatures, base=start, waypoints=waypoints
-        )
-        few, fewer = _fewer(temperatures, _FREE_SHARE), _fewer(temperatures, _CHECK_SHARE)
-        checks = {FREE: ais(machine, runs=runs, temperatures=few, base=free(machine), seed=seeds[3])}
-        if base is not None:
-            checks[CHAINS] = ais(machine, runs=runs, temperatures=fewer, base=chains, seed=seeds[5])
-        return cls(machine, forward, reverse, checks, round_trips, base is not None, fewer, seeds[5])
-
     def likelihood(self, data: Tensor) -> TwoSided:
-        """Of ``data`` (n, *visible), which have been checked."""
-        machine, checks = self.machine, dict(self.checks)
+        """Of ``data`` (n, *visible)."""
+        machine, checks = self.forward.machine, dict(self.checks)
+        data = machine.checked_states(data)
         if not self.given:
             runs = len(self.forward.log_weights)
             checks[DATA] = ais(machine, runs=runs, temperatures=self.temperatures, base=data, seed=self.seed)
@@ -244,6 +223,7 @@ class Annealing:
             self.round_trips,
             checks,
             not doubts,
+            self,
         )
 
 

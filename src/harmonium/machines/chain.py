@@ -17,10 +17,11 @@ from ..couplings import Coupling, Dense
 from ..errors import InvalidData, InvalidOption, NotMixed
 from ..units import Unit
 from ..units.base import per_row
-from . import enumeration, mixing
+from . import enumeration, kernel, mixing
 from . import normalizable as normalizable
+from .given import Given
+from .kernel import Held, State
 
-State = list[Tensor]
 ArrayLike = Any
 
 
@@ -28,7 +29,8 @@ class BoltzmannMachine(nn.Module):
     """p(x_0, …, x_L) ∝ Π_l e^{-U_l(x_l)} · Π_l e^{x_l·W_l·x_{l+1}}; layer 0 is the visible one.
 
     A *state* is a list with one batch for each layer. Layers of one parity are independent given the others, so
-    everything alternates between even and odd layers.
+    everything alternates between even and odd layers. A machine is a chain of layers in the sense of
+    :class:`harmonium.machines.kernel.Layers`.
 
     >>> from harmonium.units import Bernoulli, Spin
     >>> machine = BoltzmannMachine([Bernoulli(4), Spin(3), Bernoulli(2)])
@@ -69,6 +71,15 @@ class BoltzmannMachine(nn.Module):
     # -- the parts ------------------------------------------------------------------------------------------
 
     @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return len(self.layers)
+
+    def layer(self, layer: int) -> Unit:
+        """The units of a layer, 0 for the visible one."""
+        return self.layers[layer]
+
+    @property
     def visible(self) -> Unit:
         """The lowest layer, which holds the data."""
         return self.layers[0]
@@ -104,6 +115,14 @@ class BoltzmannMachine(nn.Module):
             )
         return tensor.to(device=self.device, dtype=self.dtype)
 
+    def checked_states(self, x: ArrayLike, what: str = "data", n: int | None = None) -> Tensor:
+        """Visible states (m, *shape), at least one and all in the support; cycled to ``n`` rows where that is given."""
+        visible = self.as_states(x)
+        if len(visible) == 0:
+            raise InvalidData(f"{what}: expected at least one row, found none")
+        self.visible.check(visible, what)
+        return visible if n is None else visible[torch.arange(n, device=self.device) % len(visible)]
+
     def bind(self, x: Tensor) -> BoltzmannMachine:
         """The machine as a chain through the visible states ``x`` sees it (see :meth:`Unit.bind`)."""
         visible = self.visible.bind(x)
@@ -138,14 +157,12 @@ class BoltzmannMachine(nn.Module):
 
     # -- sampling -------------------------------------------------------------------------------------------
 
-    @torch.no_grad()
-    def sweep(self, state: State, generator: Generator | None = None) -> State:
-        """One Gibbs sweep: every odd layer given the even ones, then every even layer given the odd ones."""
-        state = list(state)
-        for parity in (1, 0):
-            for k in range(parity, len(self.layers), 2):
-                state[k] = self.layers[k].sample(self.field(k, state), generator=generator)
-        return state
+    def sweep(self, state: State, generator: Generator | None = None, *, held: Held | None = None) -> State:
+        """One Gibbs sweep: every odd layer given the even ones, then every even layer given the odd ones.
+
+        ``held`` are layers or single units that keep their value (see :func:`harmonium.machines.kernel.sweep`).
+        """
+        return kernel.sweep(self, state, generator, held=held)
 
     @torch.no_grad()
     def initial_state(self, visible: Tensor, generator: Generator | None = None) -> State:
@@ -167,6 +184,8 @@ class BoltzmannMachine(nn.Module):
         *,
         steps: int = 1000,
         start: ArrayLike | None = None,
+        given: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
         seed: int | None = None,
         generator: Generator | None = None,
         callback: Callable[[int, State], None] | None = None,
@@ -174,25 +193,46 @@ class BoltzmannMachine(nn.Module):
     ) -> Tensor:
         """Visible states after ``steps`` Gibbs sweeps of independent chains: (n, *shape).
 
-        Chains start at ``start`` (cycled when there are fewer than ``n``), or at draws of the uncoupled visible layer.
-        ``callback(step, state)`` sees every sweep. A :class:`NotMixed` warning is given, unless ``check_mixing`` is
-        false, when ``steps`` were too few for the chains to mix, as far as they can tell, and when nothing can be said
-        about it: for one chain, and for fewer than 20 sweeps or 800 states (chains times sweeps).
+        A :class:`NotMixed` warning is given when ``steps`` were too few for the chains to mix, as far as they can tell,
+        and when nothing can be said about it: for one chain, and for fewer than 20 sweeps or 800 states (chains times
+        sweeps). With ``given``, the chains of its first row are judged.
+
+        Args:
+            n: number of chains; by default as many as rows of ``given`` or ``start``, or 1.
+            steps: Gibbs sweeps of each chain.
+            start: visible states (m, *shape) at which the chains begin, cycled when there are fewer than ``n``; by
+                default draws of the uncoupled visible layer.
+            given: values (rows, *shape) of observed visible units, cycled when there are fewer than ``n``: the samples
+                are draws of the other units given these. Values of units that are not observed are ignored.
+            mask: boolean, ``True`` at the observed units, of shape (*shape) or (rows, *shape); by default ``True``
+                where ``given`` is not NaN. Of a vector unit, such as a Potts unit, all components or none.
+            seed: seed of the random numbers; or give a ``generator``.
+            callback: ``callback(step, state)`` is called after every sweep.
+            check_mixing: whether to warn.
+
+        >>> from harmonium.units import Bernoulli
+        >>> machine = BoltzmannMachine([Bernoulli(4), Bernoulli(2)])
+        >>> observed = torch.tensor([True, True, False, False])
+        >>> machine.sample(3, given=torch.ones(1, 4), mask=observed, steps=20, seed=0, check_mixing=False)[:, :2]
+        tensor([[1., 1.],
+                [1., 1.],
+                [1., 1.]])
         """
         if steps < 0 or (n is not None and n < 1):
             raise InvalidOption(f"expected steps ≥ 0 and n ≥ 1, found steps={steps}, n={n}")
         self.check_normalizable()
         generator = noise.generator(seed, self.device) if generator is None else generator
+        observed = Given.checked(self, given, mask)
+        if n is None and observed is not None:
+            n = len(observed)
         if start is None:
             visible = self.independent(1 if n is None else n, generator)
         else:
-            visible = self.as_states(start)
-            if len(visible) == 0:
-                raise InvalidData("start: expected at least one state, found none")
-            self.visible.check(visible, "start")
-            if n is not None:
-                visible = visible[torch.arange(n, device=self.device) % len(visible)]
-        monitor, state = mixing.watch(self, visible, steps, generator, callback)
+            visible = self.checked_states(start, "start", n)
+        if observed is not None:
+            visible = observed.cycled(len(visible)).fill(visible)
+            self.visible.check(visible, "given")
+        monitor, state = mixing.watch(self, visible, steps, generator, callback, given=observed)
         if check_mixing:
             problems, unjudged = monitor.problems, monitor.unjudged
             if problems:

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
+from .. import noise
 from ..errors import NotEnumerable
+from .kernel import half_sweep, log_weight
 
 if TYPE_CHECKING:
     from .chain import BoltzmannMachine
@@ -46,19 +48,18 @@ def chunks(machine: BoltzmannMachine, parity: int | None = None) -> Iterator[tup
     widest = max(unit.size for unit in machine.layers)
     chunk = max(1, min(total, _CHUNK_ELEMENTS // widest))
     for start in range(0, total, chunk):
-        index = torch.arange(start, min(start + chunk, total))
-        state: list[Tensor | None] = [None] * len(machine.layers)
-        log_p = torch.zeros(len(index), dtype=torch.float64, device=machine.device)
-        for k in range(parity, len(state), 2):
-            unit = machine.layers[k]
-            number = unit.cardinality or 1
-            part = unit.enumerate(index % number)
-            index = index // number
-            state[k] = part
-            log_p = log_p + unit.log_weight(part).reshape(len(log_p), -1).sum(1)
-        for k in range(1 - parity, len(state), 2):
-            log_p = log_p + machine.layers[k].log_partition(machine.field(k, state)).reshape(len(log_p), -1).sum(1)
-        yield state, log_p
+        state = _decode(machine, parity, torch.arange(start, min(start + chunk, total)))
+        yield state, log_weight(machine, state, summed=1 - parity, dtype=torch.float64)
+
+
+def _decode(machine: BoltzmannMachine, parity: int, index: Tensor) -> list[Tensor | None]:
+    """The joint states of the layers of one parity with the given numbers (n,); ``None`` for the other layers."""
+    state: list[Tensor | None] = [None] * machine.depth
+    for k in range(parity, machine.depth, 2):
+        number = machine.layer(k).cardinality or 1
+        state[k] = machine.layer(k).enumerate(index % number)
+        index = index // number
+    return state
 
 
 @torch.no_grad()
@@ -107,3 +108,22 @@ def distribution(machine: BoltzmannMachine) -> tuple[Tensor, Tensor]:
     states = torch.cat([state[0] for state, _ in parts if state[0] is not None])
     log_p = torch.cat([log_p for _, log_p in parts])
     return states.to(machine.dtype), log_p - torch.logsumexp(log_p, 0)
+
+
+@torch.no_grad()
+def draws(machine: BoltzmannMachine, n: int, generator: Generator | None = None) -> list[Tensor]:
+    """Exact draws of every layer, (n, *shape) each: by enumeration of the layers of one parity, then of the others.
+
+    >>> from harmonium import RBM
+    >>> from harmonium.units import Bernoulli
+    >>> [x.shape for x in draws(RBM(Bernoulli(4), Bernoulli(2)), 3)]
+    [torch.Size([3, 4]), torch.Size([3, 2])]
+    """
+    parity, _ = cheaper_parity(machine)
+    double = machine if machine.dtype == torch.float64 else copy.deepcopy(machine).double()
+    log_p = torch.cat([log_p for _, log_p in chunks(double, parity)])
+    ends = torch.softmax(log_p, 0).cumsum(0)
+    at = torch.searchsorted(ends, noise.uniform(ends.new_empty(n), generator) * ends[-1]).clamp_max(len(ends) - 1)
+    state = [machine.as_states(x, k) if x is not None else None for k, x in enumerate(_decode(machine, parity, at))]
+    half_sweep(machine, state, 1 - parity, generator)  # type: ignore[arg-type]
+    return state  # type: ignore[return-value]

@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 if TYPE_CHECKING:
     from .chain import BoltzmannMachine
+    from .given import Given
 
 
 def autocorrelation(series: Tensor, lags: int | None = None) -> Tensor:
@@ -147,15 +148,22 @@ def watch(
     steps: int,
     generator: Generator | None = None,
     callback: Callable[[int, list[Tensor]], None] | None = None,
+    *,
+    given: Given | None = None,
 ) -> tuple[Monitor, list[Tensor]]:
-    """Run Gibbs chains from the visible states ``start`` (n, *visible); what was seen, and the last state."""
+    """Run Gibbs chains from the visible states ``start`` (n, *visible); what was seen, and the last state.
+
+    Units that are observed according to ``given``, whose rows are cycled, keep the value that they have in ``start``.
+    Only chains with the same observation can be compared, so those of its first row are watched.
+    """
     monitor = Monitor(steps)
-    monitor.start(start)
+    held, alike = ({}, 1) if given is None else ({0: given.cycled(len(start)).mask}, len(given))
+    monitor.start(start[::alike])
     machine = machine.bind(start)
     state = machine.initial_state(start, generator)
     for step in range(steps):
-        state = machine.sweep(state, generator)
-        monitor.observe(step + 1, state[0])
+        state = machine.sweep(state, generator, held=held)
+        monitor.observe(step + 1, state[0][::alike])
         if callback is not None:
             callback(step, state)
     return monitor, state

@@ -9,9 +9,9 @@ from torch import Generator, Tensor
 
 from ..couplings import Coupling
 from ..units import Unit
-from ..units.base import per_row
 from . import enumeration
 from .chain import ArrayLike, BoltzmannMachine
+from .kernel import log_weight
 
 
 class RBM(BoltzmannMachine):
@@ -41,13 +41,11 @@ class RBM(BoltzmannMachine):
 
     def free_energy(self, v: ArrayLike) -> Tensor:
         """F(v) = U(v) - Σ_j ln Z_j((Wᵀv)_j), so that p(v) = e^{-F(v)}/Z: (batch, *visible) -> (batch,)."""
-        v = self.as_states(v)
-        return -per_row(self.visible.log_weight(v)) - per_row(self.hidden.log_partition(self.coupling.up(v)))
+        return -log_weight(self, [self.as_states(v), None])
 
     def hidden_free_energy(self, h: ArrayLike) -> Tensor:
         """F(h), the visible layer summed out: (batch, *hidden) -> (batch,)."""
-        h = self.as_states(h, 1)
-        return -per_row(self.hidden.log_weight(h)) - per_row(self.visible.log_partition(self.coupling.down(h)))
+        return -log_weight(self, [None, self.as_states(h, 1)], summed=0)
 
     def hidden_mean(self, v: ArrayLike) -> Tensor:
         """⟨h⟩ given v: (batch, *hidden)."""

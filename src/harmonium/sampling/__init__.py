@@ -1,5 +1,6 @@
 """Samplers, the paths and ladders they walk on, and how well they mix."""
 
+from ..machines.kernel import Layers, log_weight, sweep
 from ..machines.mixing import Monitor, autocorrelation, integrated_autocorrelation_time
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder
 from .path import Path
@@ -9,6 +10,7 @@ from .tempering import Tempered, choose_betas, parallel_tempering, trajectory_te
 __all__ = [
     "Ladder",
     "LadderState",
+    "Layers",
     "MachineLadder",
     "Monitor",
     "Path",
@@ -19,7 +21,9 @@ __all__ = [
     "autocorrelation",
     "choose_betas",
     "integrated_autocorrelation_time",
+    "log_weight",
     "parallel_tempering",
     "population_annealing",
+    "sweep",
     "trajectory_tempering",
 ]

@@ -15,14 +15,17 @@ from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import InvalidOption
-from ..machines import BoltzmannMachine
+from ..machines import BoltzmannMachine, kernel
+from ..machines.kernel import Layers
 from ..units import Unit
-from ..units.base import per_row
-from .path import Path
+from .path import Path, Point
 
 
-class Ladder(Protocol):
-    """What the exchange of states needs to know of its rungs; the last rung is the machine of interest."""
+class Ladder(Layers, Protocol):
+    """All rungs at once as a chain of layers; the last rung is the machine of interest.
+
+    Units have the parameters of the rungs stacked in front, (rungs, 1, *shape).
+    """
 
     @property
     def size(self) -> int:
@@ -34,12 +37,11 @@ class Ladder(Protocol):
         """The machine of the last rung."""
         ...
 
-    def unit(self, layer: int, rungs: Tensor) -> Unit:
-        """The units of a layer with the parameters of the given rungs stacked in front."""
-        ...
+    def shifted(self, shifts: Sequence[int], state: Sequence[Tensor | None]) -> Sequence[Layers]:
+        """For each shift the chain in which rung k + shift (clamped to the ladder) sees the state of rung k.
 
-    def fields(self, layer: int, state: list[Tensor], shifts: Sequence[int]) -> list[Tensor]:
-        """The fields on a layer when the states of rung k are seen by rung k + shift (clamped to the ladder)."""
+        For weights of ``state`` only: products of its even layers may be computed once for all shifts.
+        """
         ...
 
 
@@ -51,6 +53,7 @@ class PathLadder:
             raise InvalidOption("a ladder expects two or more increasing β, the last one 1")
         self.path = path
         self.betas = torch.tensor(betas, dtype=path.target.dtype, device=path.target.device)
+        self._here = path.at(self.betas.unsqueeze(1))
 
     @property
     def size(self) -> int:
@@ -62,29 +65,57 @@ class PathLadder:
         """The machine of the last rung."""
         return self.path.target
 
-    def unit(self, layer: int, rungs: Tensor) -> Unit:
-        """The units of a layer with the parameters of the given rungs stacked in front."""
-        return self.path.unit(layer, self.betas[rungs].unsqueeze(1))
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return self._here.depth
 
-    def fields(self, layer: int, state: list[Tensor], shifts: Sequence[int]) -> list[Tensor]:
-        """The fields on a layer when the states of rung k are seen by rung k + shift (clamped to the ladder)."""
-        flat = [x.flatten(0, 1) for x in state]
-        found = self.path.responses(layer, flat)
-        shape = (*state[0].shape[:2], *found.shape[1:])
-        responses = found.map(lambda x: x.view(shape))
+    def layer(self, layer: int) -> Unit:
+        """The units of a layer with the parameters of the rungs stacked in front."""
+        return self._here.layer(layer)
+
+    def field(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
+        """The field on a layer of every rung: (rungs, chains, *shape)."""
+        return self._here.field(layer, state)
+
+    def shifted(self, shifts: Sequence[int], state: Sequence[Tensor | None]) -> list[Point]:
+        """For each shift the chain in which rung k + shift (clamped to the ladder) sees the state of rung k."""
+        seen = self.path.seen(state)
         rungs = torch.arange(self.size, device=self.betas.device)
-        ones = (1,) * (len(found.shape) - 1)
-        return [self.path.field(responses, self.betas[_clamp(rungs + shift)].view(-1, 1, *ones)) for shift in shifts]
+        return [self.path.at(self.betas[(rungs + k).clamp(0, self.size - 1)].unsqueeze(1), seen) for k in shifts]
 
 
-class MachineLadder:
+class Stack:
+    """Several machines on the same units as one chain of layers, with states (machines, chains, *shape)."""
+
+    def __init__(self, machines: Sequence[BoltzmannMachine]) -> None:
+        self.machines = list(machines)
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return self.machines[0].depth
+
+    def layer(self, layer: int) -> Unit:
+        """The units of a layer with the parameters of the machines stacked in front."""
+        natural = [machine.layer(layer).natural() for machine in self.machines]
+        stacked = {name: torch.stack([n[name] for n in natural]).unsqueeze(1) for name in natural[0]}
+        return self.machines[-1].layer(layer).with_natural(stacked)
+
+    def field(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
+        """The field on a layer of every machine: (machines, chains, *shape)."""
+        rows = [[None if x is None else x[k] for x in state] for k in range(len(self.machines))]
+        return torch.stack([machine.field(layer, x) for machine, x in zip(self.machines, rows, strict=True)])
+
+
+class MachineLadder(Stack):
     """Rungs that are machines of their own, such as the checkpoints of one run, from early to late."""
 
     def __init__(self, machines: Sequence[BoltzmannMachine]) -> None:
         configs = [[unit.config() for unit in machine.layers] for machine in machines]
         if len(machines) < 2 or any(config != configs[0] for config in configs):
             raise InvalidOption("a ladder expects two or more machines on the same units")
-        self.machines = list(machines)
+        super().__init__(machines)
 
     @property
     def size(self) -> int:
@@ -96,27 +127,10 @@ class MachineLadder:
         """The machine of the last rung."""
         return self.machines[-1]
 
-    def unit(self, layer: int, rungs: Tensor) -> Unit:
-        """The units of a layer with the parameters of the given rungs stacked in front."""
-        natural = [self.machines[k].units[layer].natural() for k in rungs.tolist()]
-        stacked = {name: torch.stack([n[name] for n in natural]).unsqueeze(1) for name in natural[0]}
-        return self.top.layers[layer].with_natural(stacked)
-
-    def fields(self, layer: int, state: list[Tensor], shifts: Sequence[int]) -> list[Tensor]:
-        """The fields on a layer when the states of rung k are seen by rung k + shift (clamped to the ladder)."""
-        return [
-            torch.stack(
-                [
-                    self.machines[min(max(k + shift, 0), self.size - 1)].field(layer, [x[k] for x in state])
-                    for k in range(self.size)
-                ]
-            )
-            for shift in shifts
-        ]
-
-
-def _clamp(rungs: Tensor) -> Tensor:
-    return rungs.clamp(0, len(rungs) - 1)
+    def shifted(self, shifts: Sequence[int], state: Sequence[Tensor | None]) -> list[Stack]:
+        """For each shift the chain in which rung k + shift (clamped to the ladder) sees the state of rung k."""
+        last = self.size - 1
+        return [Stack([self.machines[min(max(k + shift, 0), last)] for k in range(self.size)]) for shift in shifts]
 
 
 @dataclass
@@ -147,16 +161,9 @@ def start(ladder: Ladder, visible: Tensor, generator: Generator | None) -> Ladde
     return LadderState(layers, walker)
 
 
-@torch.no_grad()
 def sweep(ladder: Ladder, state: LadderState, generator: Generator | None) -> LadderState:
     """One Gibbs sweep of every rung: odd layers, then even ones."""
-    layers = list(state.layers)
-    rungs = torch.arange(ladder.size, device=layers[0].device)
-    for parity in (1, 0):
-        for layer in range(parity, len(layers), 2):
-            (field,) = ladder.fields(layer, layers, (0,))
-            layers[layer] = ladder.unit(layer, rungs).sample(field, generator=generator)
-    return LadderState(layers, state.walker, state.moves)
+    return LadderState(kernel.sweep(ladder, state.layers, generator), state.walker, state.moves)
 
 
 @torch.no_grad()
@@ -181,21 +188,8 @@ def exchange(ladder: Ladder, state: LadderState, generator: Generator | None) ->
 
 def log_weights(ladder: Ladder, layers: list[Tensor], shifts: Sequence[int]) -> list[Tensor]:
     """ln w of the even layers of rung k as seen by rung k + shift, up to a constant: (rungs, chains) each."""
-    rungs = torch.arange(ladder.size, device=layers[0].device)
-    totals = [torch.zeros(layers[0].shape[:2], dtype=torch.float64, device=layers[0].device) for _ in shifts]
-    for layer, x in enumerate(layers):
-        if layer % 2 == 0:
-            for total, shift in zip(totals, shifts, strict=True):
-                total += _per_chain(ladder.unit(layer, _clamp(rungs + shift)).log_weight(x))
-        else:
-            for total, shift, field in zip(totals, shifts, ladder.fields(layer, layers, shifts), strict=True):
-                total += _per_chain(ladder.unit(layer, _clamp(rungs + shift)).log_partition(field))
-    return totals
-
-
-def _per_chain(x: Tensor) -> Tensor:
-    """The sum over all but the rungs and the chains."""
-    return per_row(x.flatten(0, 1)).view(x.shape[:2])
+    views = ladder.shifted(shifts, layers)
+    return [kernel.log_weight(view, layers, dtype=torch.float64) for view in views]
 
 
 def _take(x: Tensor, order: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -32,13 +32,6 @@ class Responses:
     def map(self, function: Callable[[Tensor], Tensor]) -> Responses:
         """The same with ``function`` of each."""
         return Responses(*(None if x is None else function(x) for x in (self.low, self.high)))
-
-    @property
-    def shape(self) -> torch.Size:
-        """Of either."""
-        known = self.high if self.low is None else self.low
-        assert known is not None
-        return known.shape
 
 
 class Path:
@@ -84,18 +77,35 @@ class Path:
         unit = self.target.layers[layer]
         if self._same[layer]:
             return unit
-        return unit.with_natural({name: _mix(start[name], end[name], _beside(beta, start[name])) for name in start})
+        mixed = {name: _mix(start[name], end[name], _beside(beta, start[name].ndim)) for name in start}
+        return unit.with_natural(mixed)
+
+    def at(self, beta: float | Tensor, seen: Mapping[int, Responses] | None = None) -> Point:
+        """The path at β, as a chain of layers; ``seen`` are responses that do not have to be computed again."""
+        return Point(self, beta, seen)
 
     def responses(self, layer: int, state: Sequence[Tensor | None]) -> Responses:
-        """The fields on a layer at the two ends of the path: what :meth:`field` mixes."""
+        """The fields on a layer at the two ends of the path: what :meth:`mixed` mixes."""
+        neighbor = layer - 1 if layer else 1
+        x = state[neighbor]
+        assert x is not None
+        batch = x.shape[: x.ndim - len(self.target.layer(neighbor).shape)]
+        if len(batch) > 1:  # couplings take batches of one dimension
+            flat = [None if x is None else x.flatten(0, len(batch) - 1) for x in state]
+            return self.responses(layer, flat).map(lambda x: x.view(*batch, *x.shape[1:]))
         near = slice(max(layer - 1, 0), layer + 1)
         low = None if all(self._flat[near]) else self.base.field(layer, state)
-        flat = low is not None and all(self._flat_target[near])
-        return Responses(low, None if flat else self.target.field(layer, state))
+        apart = low is not None and all(self._flat_target[near])
+        return Responses(low, None if apart else self.target.field(layer, state))
 
-    def field(self, responses: Responses, beta: float | Tensor, *, last: bool = False) -> Tensor:
-        """The field at β from the responses at the ends; ``last`` when they are not needed any more."""
+    def seen(self, state: Sequence[Tensor | None]) -> dict[int, Responses]:
+        """The responses on all odd layers, from which their fields at any β follow without further products."""
+        return {layer: self.responses(layer, state) for layer in self.odd}
+
+    def mixed(self, layer: int, responses: Responses, beta: float | Tensor, *, last: bool = False) -> Tensor:
+        """The field on a layer at β from the responses at the ends; ``last`` when these are not needed any more."""
         low, high = responses.low, responses.high
+        beta = _beside(beta, len(self.target.layer(layer).shape))
         if low is not None and high is not None:
             return _mix(low, high, beta)
         part, share = (high, beta) if low is None else (low, 1 - beta)
@@ -132,6 +142,35 @@ class Path:
             for coupling, low, high in zip(machine.couplings, self.base.couplings, self.target.couplings, strict=True):
                 coupling.weight.copy_(torch.lerp(low.weight, high.weight, beta))
         return machine
+
+
+class Point:
+    """The machine at β of a path as a chain of layers (:class:`harmonium.machines.kernel.Layers`), without a copy.
+
+    A β of shape (K, 1) stands for K machines at once, whose states are (K, chains, *shape). Layers of which the
+    responses were ``seen`` are not looked at again, so such a point is for weights, not for sweeps.
+    """
+
+    def __init__(self, path: Path, beta: float | Tensor, seen: Mapping[int, Responses] | None = None) -> None:
+        self.path, self.beta, self._seen = path, beta, seen or {}
+        self._units: dict[int, Unit] = {}
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return self.path.target.depth
+
+    def layer(self, layer: int) -> Unit:
+        """The units of a layer, with their parameters at β."""
+        if layer not in self._units:
+            self._units[layer] = self.path.unit(layer, self.beta)
+        return self._units[layer]
+
+    def field(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
+        """The field on a layer from its neighbors in ``state``."""
+        if layer in self._seen:
+            return self.path.mixed(layer, self._seen[layer], self.beta)
+        return self.path.mixed(layer, self.path.responses(layer, state), self.beta, last=True)
 
 
 def betas(temperatures: int | Sequence[float] | Tensor) -> list[float]:
@@ -176,10 +215,7 @@ def free(machine: BoltzmannMachine) -> BoltzmannMachine:
 def independent(machine: BoltzmannMachine, data: ArrayLike) -> BoltzmannMachine:
     """An uncoupled copy whose visible units have the single-site statistics of ``data`` (n, *visible)."""
     apart = uncoupled(machine)
-    rows = machine.as_states(data)
-    if len(rows) == 0:
-        raise InvalidData("base: expected at least one row of data, found none")
-    apart.visible.initialize_from(rows)
+    apart.visible.initialize_from(_rows(machine, data))
     return apart
 
 
@@ -197,10 +233,7 @@ def matched(machine: BoltzmannMachine, data: ArrayLike, generator: Generator | N
     >>> bool(base.hidden.bias.abs() < 0.5)
     True
     """
-    rows = machine.as_states(data)
-    if len(rows) == 0:
-        raise InvalidData("base: expected at least one row of data, found none")
-    own = _own(machine, generator)
+    rows, own = _rows(machine, data), _own(machine, generator)
     return _with_statistics(machine, machine.initial_state(rows, own))
 
 
@@ -227,6 +260,13 @@ def fitted(machine: BoltzmannMachine, generator: Generator | None = None) -> Bol
     return _with_statistics(machine, state)
 
 
+def _rows(machine: BoltzmannMachine, data: ArrayLike) -> Tensor:
+    rows = machine.as_states(data)
+    if len(rows) == 0:
+        raise InvalidData("base: expected at least one row of data, found none")
+    return rows
+
+
 def _own(machine: BoltzmannMachine, generator: Generator | None) -> Generator | None:
     """A generator of its own for a base, so that the base does not depend on the random numbers of an annealing."""
     seed = int(torch.randint(2**62, (1,), generator=generator, device=machine.device))
@@ -251,9 +291,9 @@ def uncoupled_log_partition(machine: BoltzmannMachine) -> float:
     return total
 
 
-def _beside(beta: float | Tensor, parameter: Tensor) -> float | Tensor:
-    """β with its own dimensions in front of those of a parameter."""
-    return beta.view(*beta.shape, *(1 for _ in parameter.shape)) if isinstance(beta, Tensor) else beta
+def _beside(beta: float | Tensor, dims: int) -> float | Tensor:
+    """β with its own dimensions in front of ``dims`` further ones."""
+    return beta.view(*beta.shape, *(1,) * dims) if isinstance(beta, Tensor) else beta
 
 
 def _mix(low: Tensor, high: Tensor, beta: float | Tensor) -> Tensor:

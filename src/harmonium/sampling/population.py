@@ -19,8 +19,9 @@ from .. import noise
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
-from ..units.base import per_row
-from .path import Path, betas, draws, free, independent, uncoupled_log_partition
+from ..machines.kernel import log_partitions, sweep
+from .base import base_machine
+from .path import Path, betas, draws, uncoupled_log_partition
 
 _OVERLAP = 0.9  # the effective share of a population after one step of a chosen schedule
 _PILOT = 500  # states at most that choose a schedule
@@ -263,7 +264,7 @@ def _run(
         raise InvalidOption(f"expected steps ≥ 1 and n ≥ 1, found steps={steps}, n={n}")
     machine.check_normalizable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
-    path = Path(machine, _base(machine, base))
+    path = Path(machine, base_machine(machine, base, coupled=False))
     schedule = _choose(path, min(n, _PILOT), steps, generator) if temperatures is None else betas(temperatures)
     return _anneal(path, schedule, n, steps, threshold, populations, generator)
 
@@ -334,26 +335,20 @@ def _log_mean(log_weights: Tensor) -> float:
 def _gain(path: Path, state: list[Tensor], before: float) -> Callable[[float], Tensor]:
     """ln w_β - ln w_before of the kept layers as a function of β: (n,) in float64; fields are computed once."""
     tilt = path.tilt(state).double()
-    seen = {layer: path.responses(layer, state).map(Tensor.double) for layer in path.odd}
+    seen = {layer: responses.map(Tensor.double) for layer, responses in path.seen(state).items()}
 
     def total(beta: float) -> Tensor:
-        value = tilt * beta
-        for layer, responses in seen.items():
-            value = value + per_row(path.unit(layer, beta).log_partition(path.field(responses, beta)))
-        return value
+        return tilt * beta + log_partitions(path.at(beta, seen), state)
 
     start = total(before)
     return lambda beta: total(beta) - start
 
 
 def _sweeps(path: Path, state: list[Tensor], beta: float, steps: int, generator: Generator | None) -> list[Tensor]:
-    """Gibbs sweeps at β: odd layers, then even ones."""
-    state = list(state)
-    units = [path.unit(layer, beta) for layer in range(len(state))]
+    """Gibbs sweeps at β."""
+    point = path.at(beta)
     for _ in range(steps):
-        for layer in (*path.odd, *path.even):
-            field = path.field(path.responses(layer, state), beta, last=True)
-            state[layer] = units[layer].sample(field, generator=generator)
+        state = sweep(point, state, generator)
     return state
 
 
@@ -385,13 +380,3 @@ def _largest(allowed: Callable[[float], bool], before: float) -> float:
         if high - low < 0.01 * (high - before):
             break
     return high
-
-
-def _base(machine: BoltzmannMachine, base: BoltzmannMachine | ArrayLike | None) -> BoltzmannMachine:
-    if base is None:
-        return free(machine)
-    if not isinstance(base, BoltzmannMachine):
-        return independent(machine, base)
-    if any(bool(coupling.weight.any()) for coupling in base.couplings):
-        raise InvalidOption("base: expected data or a machine without couplings, whose states can be drawn exactly")
-    return base

@@ -9,11 +9,12 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..errors import InvalidData, InvalidOption
+from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
+from .base import base_machine
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder, exchange, start, sweep
-from .path import Path, independent
+from .path import Path
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,7 @@ def parallel_tempering(
     """
     machine.check_normalizable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
-    apart = base is None or isinstance(base, BoltzmannMachine)
-    path = Path(machine, base if apart else independent(machine, base))
+    path = Path(machine, base_machine(machine, base))
     if betas is None or isinstance(betas, int):
         betas = choose_betas(path, rungs=betas, generator=generator)
     return _run(PathLadder(path, betas), n, steps, start_at, generator, tuple(betas))
@@ -96,7 +96,7 @@ def _run(
     if start_at is None:
         visible = _anywhere(ladder, 100 if n is None else n, generator)
     else:
-        visible = _cycled(ladder.top, start_at, n)
+        visible = ladder.top.checked_states(start_at, "start_at", n)
     state = start(ladder, visible, generator)
     trips = RoundTrips(state)
     total, count = torch.zeros(ladder.size - 1, dtype=torch.float64), torch.zeros(ladder.size - 1)
@@ -113,14 +113,6 @@ def _anywhere(ladder: Ladder, chains: int, generator: Generator | None) -> Tenso
     """Visible states of every rung as if nothing were coupled: (rungs, chains, *visible)."""
     visible = ladder.top.independent(chains * ladder.size, generator)
     return visible.view(ladder.size, chains, *visible.shape[1:])
-
-
-def _cycled(machine: BoltzmannMachine, start_at: ArrayLike, n: int | None) -> Tensor:
-    visible = machine.as_states(start_at)
-    if len(visible) == 0:
-        raise InvalidData("start_at: expected at least one state, found none")
-    machine.visible.check(visible, "start_at")
-    return visible if n is None else visible[torch.arange(n, device=visible.device) % len(visible)]
 
 
 class RoundTrips:

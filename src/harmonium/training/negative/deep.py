@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from ...couplings import Coupling
 from ...errors import Diverged, InvalidOption
 from ...machines import BoltzmannMachine
-from ...machines.chain import State
+from ...machines.kernel import State, half_sweep
 from ...meanfield.chain import Chain
 from ...meanfield.layers import Link, MeanFieldLayer
 from ...meanfield.starts import upward
@@ -94,12 +94,8 @@ class DeepPCD(NegativePhase):
         """Move the chains: even layers, then odd ones, whose last fields given the even ones are returned."""
         fields: dict[int, Tensor] = {}
         for _ in range(self.k):
-            for layer in range(0, len(self._state), 2):
-                field = machine.field(layer, self._state)
-                self._state[layer] = machine.layers[layer].sample(field, generator=generator)
-            fields = {layer: machine.field(layer, self._state) for layer in range(1, len(self._state), 2)}
-            for layer, field in fields.items():
-                self._state[layer] = machine.layers[layer].sample(field, generator=generator)
+            half_sweep(machine, self._state, 0, generator)
+            fields = half_sweep(machine, self._state, 1, generator)
         return fields
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
