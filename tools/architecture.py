@@ -21,10 +21,10 @@ PACKAGE = REPOSITORY / "src" / "harmonium"
 
 #: a module imports only from packages earlier in this list, and from its own
 ORDER = [
-    *("__version__", "errors", "checks", "noise"),
+    *("__version__", "errors", "checks", "registry", "noise"),
     *("units", "couplings", "machines", "files", "data"),
     *("sampling", "quality", "meanfield", "likelihood"),
-    *("training", "runs", "interactions", "spectra", "landscape", "replicas", "tasks"),
+    *("training", "testing", "runs", "interactions", "spectra", "landscape", "replicas", "tasks"),
     *("plots", "report", "sklearn", "cli"),
 ]
 #: these import everything, and nothing imports them

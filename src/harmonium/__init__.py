@@ -112,7 +112,7 @@ __all__ = [
     "units",
 ]
 
-_ON_DEMAND = ("plots", "report")  # they draw: training and measuring should not wait for that to load
+_ON_DEMAND = ("plots", "report", "testing")  # training and measuring should not wait for these to load
 
 
 def __getattr__(name: str) -> Any:

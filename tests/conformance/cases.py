@@ -20,6 +20,8 @@ from torch import Generator, Tensor
 import harmonium as hm
 from harmonium import meanfield, units
 from harmonium.couplings import Conv2d, Coupling, Dense, Masked
+from harmonium.testing.nodes import F64, Nodes, line, product, segment, states, union
+from harmonium.testing.oracle import State
 from harmonium.training.negative import (
     CD,
     PCD,
@@ -31,11 +33,6 @@ from harmonium.training.negative import (
     TrajectoryTempering,
 )
 
-F64 = torch.float64
-State = list[Tensor]
-#: points (m, *event shape) and logarithms of their weights (m,), so that ∫ f = Σ e^{weight} f(point)
-Nodes = tuple[Tensor, Tensor]
-
 
 def generator(*names: object) -> Generator:
     """A stream of its own for every combination of names."""
@@ -43,36 +40,6 @@ def generator(*names: object) -> Generator:
 
 
 # -- where the states of one unit are ---------------------------------------------------------------------------
-
-
-def states(values: Sequence[float] | Tensor) -> Nodes:
-    points = torch.as_tensor(values, dtype=F64)
-    return points, torch.zeros(len(points), dtype=F64)
-
-
-def line(reach: float = 12.0, step: float = 0.4) -> Nodes:
-    """The trapezoidal rule, which converges geometrically for what falls like a Gaussian on both sides."""
-    points = torch.arange(-reach, reach + step / 2, step, dtype=F64)
-    return points, torch.full_like(points, math.log(step))
-
-
-def segment(low: float, high: float, n: int) -> Nodes:
-    nodes, weights = (torch.from_numpy(x) for x in np.polynomial.legendre.leggauss(n))
-    return (low + high) / 2 + (high - low) / 2 * nodes, (weights * (high - low) / 2).log()
-
-
-def union(*parts: Nodes) -> Nodes:
-    return torch.cat([points for points, _ in parts]), torch.cat([weights for _, weights in parts])
-
-
-def product(*parts: Nodes) -> Nodes:
-    """Every combination of the parts' (flat) points side by side."""
-    points, weights = torch.zeros(1, 0, dtype=F64), torch.zeros(1, dtype=F64)
-    for x, w in parts:
-        x = x.reshape(len(x), -1)
-        left = points.repeat_interleave(len(x), 0)
-        points, weights = torch.cat([left, x.repeat(len(points), 1)], 1), (weights[:, None] + w).flatten()
-    return points, weights
 
 
 def compositions(total: int, size: int) -> list[tuple[int, ...]]:

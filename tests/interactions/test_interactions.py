@@ -46,7 +46,7 @@ def rebuilt(machine: hm.RBM, gauge: str | None = None) -> tuple[torch.Tensor, to
     """ln p of every state from the interactions of all orders, and as it is."""
     states, log_p = machine.distribution()
     unit = machine.visible
-    one_hot = states if unit.one_hot else states.unsqueeze(-1) == unit.support.states()
+    one_hot = states if unit.softmax else states.unsqueeze(-1) == unit.support.states()
     number = one_hot.to(F64).argmax(-1).flatten(1)
     total = torch.zeros_like(log_p)
     binary = unit.cardinality == 2**unit.sites

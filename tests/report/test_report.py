@@ -113,7 +113,7 @@ def test_pictures_hold_the_tiles(pictures):
 )
 def test_other_kinds_of_data(tmp_path, visible):
     generator = torch.Generator().manual_seed(0)
-    if visible.one_hot:
+    if visible.name() == "potts":
         rows = torch.eye(4)[torch.randint(4, (40, 3), generator=generator)]
     else:
         rows = torch.randint(1, 4, (40, 6), generator=generator).float()

@@ -328,7 +328,7 @@ def test_zero_sum_leaves_the_distribution_alone(kind: str) -> None:
     weight = machine.coupling.weight.detach().view(*machine.visible.shape, *machine.hidden.shape)
     for layer, axis in ((0, len(machine.visible.shape) - 1), (1, -1)):
         unit: Unit = machine.layers[layer]
-        if unit.one_hot:
+        if unit.softmax:
             assert weight.sum(axis).abs().max() < 1e-12
             assert unit.bias.sum(-1).abs().max() < 1e-12
 

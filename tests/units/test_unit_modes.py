@@ -113,7 +113,7 @@ def test_multinomial_of_documents_of_different_lengths() -> None:
     """Each row keeps its own length, an empty document too."""
     documents = torch.tensor([[0.0, 0, 0, 0], [1, 0, 0, 0], [2, 3, 0, 1], [5, 5, 1, 0], [0, 0, 7, 0]])
     bias = torch.tensor([0.5, -1.0, 0.0, -30.0])
-    unit = units.Multinomial(4, bias=bias).bind(documents)
+    unit = units.Multinomial(4, bias=bias).conserving(documents)
     field = torch.tensor([[0.0, 0, 0, 0], [0, 9, 0, 0], [1, 2, 1, 31], [0, 0, -200, 0], [-1e3, 1e3, 0, 0]])
     mode = unit.mode(field)
     assert torch.equal(mode.sum(1), documents.sum(1)) and bool((mode >= 0).all())

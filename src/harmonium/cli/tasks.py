@@ -63,7 +63,7 @@ def denoise_run(
 
 def _channels(unit: Unit, levels: Sequence[float]) -> list[Channel]:
     """Bit flips for units of two numbers, Gaussian noise for other numbers."""
-    if unit.event_dims or getattr(unit, "parts", None) is not None:
+    if unit.event_shape or unit.parts != [unit]:
         raise InvalidOption(f"denoise: expected a layer of one kind of numbers, found {unit.name()} units")
     states = unit.support.states()
     if states is None or len(states) != 2:

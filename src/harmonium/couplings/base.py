@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ..errors import InvalidOption, unknown
+from ..registry import Registry
 
 
 def check_scale(scale: float) -> None:
@@ -27,9 +28,14 @@ class Coupling(nn.Module):
     """The bilinear term x·W·y between a lower layer x and an upper layer y.
 
     ``lower`` and ``upper`` are the shapes of the two layers; all methods take and return batches of those shapes.
+    A new coupling is a subclass with a parameter ``weight`` (:meth:`new_parameter`) and :meth:`up`; everything else has
+    a default, by automatic differentiation, and formulas are faster. Every entry of the matrix W has to be zero or an
+    entry of ``weight``, so that :meth:`squared` is right; else that has to be defined too.
+    ``harmonium.testing.check_coupling`` checks all of it. Defining the class registers it under its name in lower case,
+    so that files with such couplings can be loaded.
     """
 
-    registry: ClassVar[dict[str, type[Coupling]]] = {}
+    registry: ClassVar[Registry[Coupling]] = Registry("coupling")
 
     weight: nn.Parameter
     #: whether :meth:`correlate` is the plain outer product, so that a sum of it is a product of matrices
@@ -39,7 +45,7 @@ class Coupling(nn.Module):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        Coupling.registry[cls.__name__.lower()] = cls
+        Coupling.registry.add(cls.__name__.lower(), cls)
 
     def __init__(
         self, lower: tuple[int, ...], upper: tuple[int, ...], options: Mapping[str, Any] | None = None
@@ -53,7 +59,7 @@ class Coupling(nn.Module):
         """How many lower entries an upper one is coupled to, on average."""
         return self.lower.numel()
 
-    def _parameter(self, weight: Tensor | None, shape: tuple[int, ...]) -> nn.Parameter:
+    def new_parameter(self, weight: Tensor | None, shape: tuple[int, ...]) -> nn.Parameter:
         """The weights as given, or zeros."""
         if weight is None:
             return nn.Parameter(torch.zeros(shape))
@@ -65,21 +71,35 @@ class Coupling(nn.Module):
         return nn.Parameter(weight.clone() if weight.is_floating_point() else weight.to(torch.get_default_dtype()))
 
     def up(self, x: Tensor) -> Tensor:
-        """Wᵀx, the field on the upper layer: (batch, *lower) -> (batch, *upper)."""
-        raise NotImplementedError
+        """Wᵀx, the field on the upper layer: (batch, *lower) -> (batch, *upper); linear in x and differentiable."""
+        raise NotImplementedError(f"{type(self).__name__}: a coupling has to define up")
 
     def down(self, y: Tensor) -> Tensor:
-        """W y, the field on the lower layer: (batch, *upper) -> (batch, *lower)."""
-        raise NotImplementedError
+        """W y, the field on the lower layer: (batch, *upper) -> (batch, *lower).
+
+        Unless a coupling knows better: the transpose of :meth:`up`, by automatic differentiation.
+        """
+        tracked = torch.is_grad_enabled()
+        with torch.enable_grad():
+            x = torch.zeros(len(y), *self.lower, dtype=y.dtype, device=y.device, requires_grad=True)
+            (value,) = torch.autograd.grad(self.up(x), x, y, create_graph=tracked)
+        return value
 
     def correlate(
         self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False, scale: float = 1.0
     ) -> Tensor:
         """The gradient of Σ_b x_b·W·y_b with respect to ``weight``, times ``scale``: the shape of ``weight``.
 
-        It is written into ``out``, or added to it (``add=True``).
+        It is written into ``out``, or added to it (``add=True``). Unless a coupling knows better, it is found by
+        automatic differentiation.
         """
-        raise NotImplementedError
+        with torch.enable_grad():
+            weight = self.weight.detach().requires_grad_()
+            bond = (self.with_weight(weight).up(x.detach()) * y.detach()).sum()
+        value = torch.autograd.grad(bond, weight)[0].mul_(scale)
+        if out is None:
+            return value
+        return out.add_(value) if add else out.copy_(value)
 
     def squared(self) -> Coupling:
         """The coupling with W² (elementwise) in the place of W, for mean field; differentiable."""
@@ -134,10 +154,7 @@ class Coupling(nn.Module):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Coupling:
         """The coupling that :meth:`config` describes, with zero weights."""
-        try:
-            kind = Coupling.registry[config["coupling"]]
-        except KeyError:
-            raise unknown("coupling", str(config.get("coupling")), Coupling.registry) from None
+        kind = Coupling.registry.find(config.get("coupling"))
         options = {key: value for key, value in config.items() if key not in ("coupling", "lower", "upper")}
         return kind(tuple(config["lower"]), tuple(config["upper"]), **options)
 

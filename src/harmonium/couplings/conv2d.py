@@ -45,7 +45,7 @@ class Conv2d(Coupling):
             raise InvalidOption(f"conv2d: expected an upper layer of shape {expected}, found {tuple(upper)}")
         self.stride, self.padding = stride, padding
         self._lost = tuple((n + 2 * padding - kernel) % stride for n in lower[1:])  # rows that the stride skips
-        self.weight = self._parameter(weight, (upper[0], lower[0], kernel, kernel))
+        self.weight = self.new_parameter(weight, (upper[0], lower[0], kernel, kernel))
 
     @staticmethod
     def output_shape(

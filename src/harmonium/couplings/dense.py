@@ -23,7 +23,7 @@ class Dense(Coupling):
         self, lower: int | tuple[int, ...], upper: int | tuple[int, ...], weight: Tensor | None = None
     ) -> None:
         super().__init__(as_shape(lower), as_shape(upper))
-        self.weight = self._parameter(weight, (self.lower.numel(), self.upper.numel()))
+        self.weight = self.new_parameter(weight, (self.lower.numel(), self.upper.numel()))
 
     def up(self, x: Tensor) -> Tensor:
         return (x.flatten(1) @ self.weight).reshape(-1, *self.upper)

@@ -126,12 +126,12 @@ def tap(
     """
     if combine not in _COMBINATIONS:
         raise unknown("way to combine solutions", combine, _COMBINATIONS)
-    if machine.visible.conserves:
+    rows = machine.checked_states(data)
+    if machine.visible.conserving(rows) is not machine.visible:
         raise InvalidOption(
             "a TAP likelihood expects one machine, not one for each document length: give total=… to the "
             f"{machine.visible.name()} units"
         )
-    rows = machine.checked_states(data)
     parts = [
         meanfield.tap(machine, chunk, damping=damping, tolerance=tolerance, max_iterations=max_iterations)
         for chunk in rows.split(_CHUNK)

@@ -123,9 +123,9 @@ class BoltzmannMachine(nn.Module):
         self.visible.check(visible, what)
         return visible if n is None else visible[torch.arange(n, device=self.device) % len(visible)]
 
-    def bind(self, x: Tensor) -> BoltzmannMachine:
-        """The machine as a chain through the visible states ``x`` sees it (see :meth:`Unit.bind`)."""
-        visible = self.visible.bind(x)
+    def conserving(self, x: Tensor) -> BoltzmannMachine:
+        """A copy with what the visible layer conserves fixed to that of ``x`` (see :meth:`Unit.conserving`)."""
+        visible = self.visible.conserving(x)
         return self if visible is self.visible else type(self)(*self._with_visible(visible))
 
     def _with_visible(self, visible: Unit) -> tuple[Any, ...]:

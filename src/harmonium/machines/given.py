@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ..errors import InvalidData, InvalidOption
 from ..units import Unit
-from ..units.base import leaves
 
 if TYPE_CHECKING:
     from .chain import BoltzmannMachine
@@ -68,7 +67,7 @@ def check_whole_units(layer: Unit, mask: Tensor) -> None:
     ...
     harmonium.errors.InvalidOption: mask: expected all components of a unit or none, found 1 of 3 of unit 1 in row 0
     """
-    parts = list(leaves(layer))
+    parts = list(layer.parts)
     first = 0
     for part, entries in zip(parts, mask.flatten(1).split([part.size for part in parts], 1), strict=True):
         units = entries.reshape(len(mask), part.sites, -1)  # of scalar units the components are one

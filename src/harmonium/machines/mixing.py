@@ -159,7 +159,7 @@ def watch(
     monitor = Monitor(steps)
     held, alike = ({}, 1) if given is None else ({0: given.cycled(len(start)).mask}, len(given))
     monitor.start(start[::alike])
-    machine = machine.bind(start)
+    machine = machine.conserving(start)
     state = machine.initial_state(start, generator)
     for step in range(steps):
         state = machine.sweep(state, generator, held=held)

@@ -68,7 +68,7 @@ class RBM(BoltzmannMachine):
     def reconstruct(self, v: ArrayLike) -> Tensor:
         """⟨v⟩ given the mean hidden response to v: (batch, *visible)."""
         v = self.as_states(v)
-        return self.visible.bind(v).mean(self.coupling.down(self.hidden_mean(v)))
+        return self.visible.conserving(v).mean(self.coupling.down(self.hidden_mean(v)))
 
     def log_probability(self, v: ArrayLike, log_partition: float | None = None) -> Tensor:
         """ln p(v) = -F(v) - ln Z, with ln Z by enumeration unless it is given: (batch,)."""

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..errors import InvalidOption, NotNormalizable
+from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..units.base import per_row
-from .chain import solve, undefined_rows
+from .chain import respond_, solve, undefined_rows
 from .iteration import Map, Rule, iterate
 from .layers import MeanFieldLayer
 from .solutions import Solutions
@@ -70,10 +70,11 @@ def adatap(
         depth = len(double.layers)
         a, c, B, A = (outcome.state[k * depth : (k + 1) * depth] for k in range(4))
         for unit, field, quadratic in zip(double.layers, B, A, strict=True):  # the last step has renewed them
-            lost = undefined_rows(unit, field, quadratic)
-            field[lost], quadratic[lost] = 0.0, 0.0
-            outcome.failed |= lost
-            outcome.converged &= ~lost
+            lost = undefined_rows(unit, quadratic)
+            if lost is not None:
+                field[lost], quadratic[lost] = 0.0, 0.0
+                outcome.failed |= lost
+                outcome.converged &= ~lost
         a, c = outcome.blank(a), outcome.blank(c)
         value = free_energy(double, a, c, B, A)
         wanted = (~outcome.failed if rule.steps is not None else outcome.converged) & torch.isfinite(value)
@@ -192,13 +193,9 @@ class _Scheme:
         self.a, self.c = [], []
         for k, unit in enumerate(self.units):
             mean, variance = torch.empty_like(like[k]), torch.empty_like(like[k])
-            try:
-                unit.mean_and_variance_(self.B[k], self.A[k], mean, variance)
-            except NotNormalizable:
-                lost = undefined_rows(unit, self.B[k], self.A[k])
+            lost = respond_(unit, self.B[k], self.A[k], mean, variance)
+            if lost is not None:
                 self.lost |= lost
-                self.B[k][lost], self.A[k][lost] = 0.0, 0.0
-                unit.mean_and_variance_(self.B[k], self.A[k], mean, variance)
             self.a.append(mean)
             self.c.append(variance)
         share = 1 - self.damping

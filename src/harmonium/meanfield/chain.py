@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..errors import NotNormalizable
 from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import per_row
@@ -195,7 +194,7 @@ class Chain:
         self.lost = self.lost[rows]
         self._scratch = [(x[: len(rows)], y[: len(rows)]) for x, y in self._scratch]
         self._before = [x[: len(rows)] for x in self._before]
-        self.units[0] = self.units[0].bind(self.a[0])
+        self.units[0] = self.units[0].conserving(self.a[0])
 
     def restore(self, state: list[Tensor], lost: Tensor) -> None:
         """Take up all rows again, where an iteration has left them."""
@@ -204,7 +203,7 @@ class Chain:
         self.lost = lost
         self._scratch = [(torch.empty_like(x), torch.empty_like(x)) for x in self.a]
         self._before = []
-        self.units[0] = self.units[0].bind(self.a[0])
+        self.units[0] = self.units[0].conserving(self.a[0])
 
     def step(self, measure: bool = True) -> Tensor | None:
         """One sweep over the layers; the mean squared residual of the magnetizations of each row: (rows,).
@@ -281,15 +280,9 @@ class Chain:
         if not self.second_order:
             return unit.mean_(self.B[k], mean), variance
         B, A = self.layers[k].seen(self.B[k], self.A[k])
-        try:
-            unit.mean_and_variance_(B, A, mean, variance)
-        except NotNormalizable:
-            lost = undefined_rows(unit, B, A)
+        lost = respond_(unit, B, A, mean, variance)
+        if lost is not None:
             self.lost |= lost
-            B[lost] = 0.0
-            if A is not None:
-                A[lost] = 0.0
-            unit.mean_and_variance_(B, A, mean, variance)
         return mean, variance
 
 
@@ -331,17 +324,21 @@ def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
     return Map(state, [update(0), update(1)])
 
 
-def undefined_rows(unit: Unit, B: Tensor, A: Tensor | None) -> Tensor:
-    """The rows in which a unit's weight has no finite integral: a mask (rows,)."""
-    lost = torch.zeros(len(B), dtype=torch.bool, device=B.device)
-    try:
-        unit.mean(B, A)
-        return lost
-    except NotNormalizable:
-        pass
-    for row in range(len(B)):
-        try:
-            unit.mean(B[row : row + 1], None if A is None else A[row : row + 1])
-        except NotNormalizable:
-            lost[row] = True
+def respond_(unit: Unit, B: Tensor, A: Tensor | None, mean: Tensor, variance: Tensor) -> Tensor | None:
+    """Write f_a and f_c into ``mean`` and ``variance``; a mask of the rows that have none, ``None`` if all have.
+
+    In these rows B and A are set to zero.
+    """
+    lost = undefined_rows(unit, A)
+    if lost is not None and A is not None:
+        B[lost], A[lost] = 0.0, 0.0
+    unit.mean_and_variance_(B, A, mean, variance)
     return lost
+
+
+def undefined_rows(unit: Unit, A: Tensor | None) -> Tensor | None:
+    """The rows in which a unit's weight has no finite integral: a mask (rows,), ``None`` if there are none."""
+    if A is None or unit.support.bounded:
+        return None
+    lost = ~unit.normalizable(A).flatten(1).all(1)
+    return lost if bool(lost.any()) else None

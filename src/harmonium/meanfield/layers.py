@@ -17,7 +17,6 @@ from torch import Tensor
 from ..couplings import Coupling
 from ..errors import InvalidOption
 from ..units import Unit
-from ..units.base import leaves
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,11 @@ class MeanFieldLayer:
         self.unit = unit
         self.parts: list[LayerPart] = []
         start = 0
-        for leaf in leaves(unit):
-            if leaf.event_dims and not leaf.tied_softmax:
-                raise InvalidOption(f"mean field expects scalar or softmax units, found the vector unit {leaf.name()}")
-            self.parts.append(LayerPart(start, leaf.sites, leaf.size // leaf.sites, leaf.tied_softmax))
-            start += leaf.size
+        for kind in unit.parts:
+            if kind.event_shape and not kind.softmax:
+                raise InvalidOption(f"mean field expects scalar or softmax units, found the vector unit {kind.name()}")
+            self.parts.append(LayerPart(start, kind.sites, kind.size // kind.sites, kind.softmax))
+            start += kind.size
         self.diagonal = not any(part.softmax for part in self.parts)
         self._softmax = torch.zeros(unit.size, dtype=torch.bool)
         for part in self.parts:

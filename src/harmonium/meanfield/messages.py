@@ -12,11 +12,11 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
-from ..errors import InvalidOption, NotEnumerable, NotNormalizable, unknown
+from ..errors import InvalidOption, NotEnumerable, unknown
 from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import per_row
-from .chain import undefined_rows
+from .chain import respond_, undefined_rows
 from .iteration import Map, Rule, Update, iterate
 from .solutions import Solutions
 from .starts import Starts, prepare
@@ -239,13 +239,9 @@ class _Relaxed:
         found: dict[int, Tensor] = {}
         for number, B, A in cavities:
             mean, variance = torch.empty_like(B), torch.empty_like(B)
-            try:
-                unit.mean_and_variance_(B, A, mean, variance)
-            except NotNormalizable:
-                undefined = undefined_rows(unit, B, A)
+            undefined = respond_(unit, B, A, mean, variance)
+            if undefined is not None:
                 lost |= undefined
-                B[undefined], A[undefined] = 0.0, 0.0
-                unit.mean_and_variance_(B, A, mean, variance)
             found |= {number: mean, number + 1: variance}
         return found, lost
 
@@ -322,11 +318,11 @@ class _Relaxed:
 
 def _or_nan(unit: Unit, B: Tensor, A: Tensor) -> Tensor:
     """The mean, NaN in the rows where it does not exist."""
-    try:
+    lost = undefined_rows(unit, A)
+    if lost is None:
         return unit.mean(B, A)
-    except NotNormalizable:
-        lost = undefined_rows(unit, B, A).view(-1, *(1 for _ in unit.shape))
-        return torch.where(lost, torch.nan, unit.mean(torch.where(lost, 0.0, B), torch.where(lost, 0.0, A)))
+    lost = lost.view(-1, *(1 for _ in unit.shape))
+    return torch.where(lost, torch.nan, unit.mean(torch.where(lost, 0.0, B), torch.where(lost, 0.0, A)))
 
 
 class _Exact:

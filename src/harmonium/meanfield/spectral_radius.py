@@ -122,7 +122,7 @@ def stability(machine: BoltzmannMachine, solutions: Solutions) -> Stability:
 
 def _as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
     s = solutions.double()
-    machine = machine.bind(s.magnetizations[0])
+    machine = machine.conserving(s.magnetizations[0])
     if s.messages:
         return messages.as_map(machine, s)
     return (adaptive if s.method == "adatap" else chain).as_map(machine, s)

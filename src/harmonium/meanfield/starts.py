@@ -12,7 +12,6 @@ from .. import noise
 from ..errors import InvalidData, InvalidOption, NotNormalizable
 from ..machines import BoltzmannMachine
 from ..units import Unit
-from ..units.base import leaves
 from .layers import MeanFieldLayer
 from .solutions import Solutions
 
@@ -37,7 +36,7 @@ def prepare(
     """
     visible = _visible(machine, starts, clamped, seed, generator)
     if visible is not None:
-        machine = machine.bind(visible)
+        machine = machine.conserving(visible)
     layers = [MeanFieldLayer(unit) for unit in machine.layers]
     check(machine, quadratic, clamped is not None)
     if isinstance(starts, Solutions):
@@ -101,15 +100,14 @@ def scattered(unit: Unit, x: Tensor, most: float, generator: Generator | None) -
     """
     share = most * torch.rand(len(x), 1, dtype=x.dtype, device=x.device, generator=generator)
     parts = []
-    kinds = list(leaves(unit))
-    for leaf, rows in zip(kinds, x.flatten(1).split([leaf.size for leaf in kinds], 1), strict=True):
-        values = leaf.support.states()
+    for part, rows in zip(unit.parts, x.flatten(1).split([part.size for part in unit.parts], 1), strict=True):
+        values = part.support.states()
         if values is None:
-            raise InvalidOption(f"noise: expected units with finitely many values, found {leaf.name()}")
-        index = torch.randint(len(values), (len(x), leaf.sites), device=x.device, generator=generator)
+            raise InvalidOption(f"noise: expected units with finitely many values, found {part.name()}")
+        index = torch.randint(len(values), (len(x), part.sites), device=x.device, generator=generator)
         any_value = values.to(x)[index].flatten(1)
         taken = torch.rand(index.shape, dtype=x.dtype, device=x.device, generator=generator) < share
-        parts.append(torch.where(taken.repeat_interleave(leaf.size // leaf.sites, 1), any_value, rows))
+        parts.append(torch.where(taken.repeat_interleave(part.size // part.sites, 1), any_value, rows))
     return torch.cat(parts, 1).view_as(x)
 
 

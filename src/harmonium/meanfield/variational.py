@@ -23,7 +23,7 @@ def free_energy(machine: BoltzmannMachine, solutions: Solutions) -> Tensor:
     tensor([-0.5000, -0.5000, -0.5000])
     """
     s = solutions
-    machine = machine.bind(s.magnetizations[0])
+    machine = machine.conserving(s.magnetizations[0])
     if s.messages:
         return messages.free_energy(machine, s)
     state = s.magnetizations, s.variances, s.B, s.A

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from ..errors import InvalidData
 from ..machines import RBM, BoltzmannMachine
 from ..units import Unit
+from ..units.support import OneHot
 from . import style, tiling
 
 Picture = tuple[int, int, int] | None
@@ -40,7 +41,7 @@ def samples(
         return tiling.tiles(pictures, columns=columns, limits=limits, ink=is_ink(unit), title=title, ax=ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
-        if unit.one_hot:
+        if isinstance(unit.support, OneHot):
             _frequencies(ax, array.reshape(len(array), -1, unit.shape[-1]).mean(0), letters)
         else:
             rows = array.reshape(len(array), -1)[:_MOST_ROWS]
@@ -72,7 +73,7 @@ def receptive_fields(
         return tiling.show(picture, title, ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
-        if rbm.visible.one_hot:
+        if isinstance(rbm.visible.support, OneHot):
             values = weights[0].reshape(-1, rbm.visible.shape[-1]).T
             style.heat_map(ax, values, (-limit, limit), "weight", style.DIVERGING)
             _letters(ax, letters)
@@ -111,7 +112,7 @@ def reconstructions(
         return tiling.tiles(pairs, columns=across, limits=limits, ink=ink, title=title, ax=ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
-        if rbm.visible.one_hot:
+        if isinstance(rbm.visible.support, OneHot):
             states = rbm.visible.shape[-1]
             correct = (before * after).reshape(len(before), -1, states).sum(-1)[:_MOST_ROWS]
             style.heat_map(ax, correct, (0, 1), "probability of the true state", style.SEQUENTIAL)
@@ -143,7 +144,7 @@ def ordered_weights(rbm: RBM, count: int) -> tuple[np.ndarray, float]:
 
 def value_range(unit: Unit, values: np.ndarray) -> tuple[float, float]:
     """From the smallest to the largest value of the unit; without such, that of the values, outermost left out."""
-    states = unit.support.states() if not unit.event_dims else None
+    states = unit.support.states() if not unit.event_shape else None
     if states is not None:
         return float(states.min()), float(states.max())
     low, high = getattr(unit.support, "low", None), getattr(unit.support, "high", None)

@@ -24,6 +24,7 @@ from ..runs import reopen, rows
 from ..training import Run
 from ..training.batches import Source
 from ..training.state import stream
+from ..units.support import OneHot
 from . import evaluation, figures, html
 from .html import escape
 
@@ -202,7 +203,7 @@ def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str
         picture = plots.mosaic(array.reshape(-1, *subject.image), columns=_WIDE, limits=limits, ink=ink)
         return html.figure(figures.png(picture, alt), title, shows, good, bad)
     figure = plots.samples(subject.machine, states, letters=subject.letters)
-    if subject.machine.visible.one_hot:
+    if isinstance(subject.machine.visible.support, OneHot):
         shows += " Shown is how often each state occurs at each site."
     return html.figure(figures.svg(figure, name, alt), title, shows, good, bad)
 
@@ -222,7 +223,7 @@ def _receptive_fields(subject: _Subject) -> str:
     alt = f"Receptive fields of the {count} hidden units with the largest weights"
     if image is None:
         figure = plots.receptive_fields(machine, count=count, letters=subject.letters)
-        if machine.visible.one_hot:
+        if isinstance(machine.visible.support, OneHot):
             shows = f"The weights of the strongest hidden unit, for each state at each site. {colors}"
         return html.figure(figures.svg(figure, "fields", alt), "Receptive fields", shows, good, bad)
     weights, limit = ordered_weights(machine, count)

@@ -18,6 +18,7 @@ from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
 from ..noise import Purpose
 from ..training.batches import ArraySource, Redrawn, Source, TensorSource
 from ..training.state import stream
+from ..units.support import OneHot
 from . import config as schema
 from . import specs
 from .specs import UnitSpec
@@ -168,7 +169,7 @@ def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> 
     row = tuple(array.shape[1:])
     if len(visible) == 1:
         spec = visible[0]
-        if spec.kind.one_hot:
+        if isinstance(spec.kind.support, OneHot):
             states = _states(spec, row)
             if states is not None:
                 return _source(_one_hot(array, states, path))
@@ -284,7 +285,9 @@ def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
     if len(visible) > 1:
         return visible
     spec = visible[0]
-    open_shape = spec.shape is None or (spec.kind.one_hot and len(spec.shape) == 1 and rows.shape[-1:] == spec.shape)
+    open_shape = spec.shape is None or (
+        isinstance(spec.kind.support, OneHot) and len(spec.shape) == 1 and rows.shape[-1:] == spec.shape
+    )
     return [replace(spec, shape=rows.shape) if open_shape else spec]
 
 

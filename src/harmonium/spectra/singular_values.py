@@ -16,7 +16,7 @@ from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.trajectory import Machines, by_epoch
 from ..units import Unit
-from ..units.base import leaves
+from ..units.support import OneHot
 from .marchenko_pastur import MarchenkoPastur
 
 _CHUNK = 4096
@@ -111,22 +111,22 @@ def spectrum(machine: BoltzmannMachine, layer: int = 0, *, relative: bool = Fals
 def _gauge(unit: Unit, weight: Tensor) -> Tensor:
     """Weights (size, others) with a mean of zero over the states of every one-hot site."""
     rows = []
-    for leaf, part in zip(leaves(unit), weight.split([leaf.size for leaf in leaves(unit)]), strict=True):
-        if leaf.one_hot:
-            states = part.view(leaf.sites, -1, part.shape[1])
-            part = (states - states.mean(1, keepdim=True)).reshape(part.shape)
-        rows.append(part)
+    for part, block in zip(unit.parts, weight.split([part.size for part in unit.parts]), strict=True):
+        if isinstance(part.support, OneHot):
+            states = block.view(part.sites, -1, block.shape[1])
+            block = (states - states.mean(1, keepdim=True)).reshape(block.shape)
+        rows.append(block)
     return torch.cat(rows)
 
 
 def _spread(unit: Unit) -> Tensor:
     """The standard deviations of a layer without bias in no field: (size,)."""
     found = []
-    for leaf in leaves(unit):
-        free = leaf.with_natural({**leaf.natural(), "bias": torch.zeros_like(leaf.bias)})
-        field = torch.zeros(1, *leaf.shape, dtype=leaf.bias.dtype, device=leaf.bias.device)
+    for part in unit.parts:
+        free = part.with_natural({**part.natural(), "bias": torch.zeros_like(part.bias)})
         # the covariance of a one-hot vector is its mean (a number, here) on everything that sums to zero
-        found.append((free.mean(field) if leaf.one_hot else free.variance(field)).flatten().double())
+        one_hot = isinstance(part.support, OneHot)
+        found.append((free.mean(torch.zeros_like(part.bias)) if one_hot else free.free_variance()).flatten().double())
     return torch.cat(found).sqrt()
 
 

@@ -19,8 +19,7 @@ from .. import noise
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..units import Unit
-from ..units.base import leaves
-from .observed import Evidence, by_leaf
+from .observed import Evidence, by_part
 
 ArrayLike = Any
 
@@ -84,12 +83,12 @@ class BinarySymmetric(Channel):
         return self.p
 
     def check(self, unit: Unit) -> None:
-        for leaf in leaves(unit):
-            states = leaf.support.states() if leaf.event_dims == 0 else None
+        for part in unit.parts:
+            states = part.support.states() if not part.event_shape else None
             if states is None or tuple(states.tolist()) != self.values:
                 raise InvalidOption(
                     f"binary symmetric channel: expected units with the values {self.values[0]:g} and "
-                    f"{self.values[1]:g}, found {leaf.name()} ({leaf.support.description})"
+                    f"{self.values[1]:g}, found {part.name()} ({part.support.description})"
                 )
 
     def log_likelihood_terms(self, y: Tensor, unit: Unit) -> Evidence:
@@ -141,7 +140,7 @@ class Erasure(Channel):
         return self.rate
 
     def log_likelihood_terms(self, y: Tensor, unit: Unit) -> Evidence:
-        known = by_leaf(unit, _whole_units, ~torch.isnan(y))
+        known = by_part(unit, _whole_units, ~torch.isnan(y))
         return _fixed(y, known, unit)
 
     def _noisy(self, x: Tensor, generator: Generator | None) -> Tensor:
@@ -191,7 +190,7 @@ class AdditiveGaussian(Channel):
 
 def _whole_units(unit: Unit, known: Tensor) -> Tensor:
     """A vector unit of which a component is missing is missing."""
-    return known.all(-1, keepdim=True).expand(known.shape) if unit.event_dims else known
+    return known.all(-1, keepdim=True).expand(known.shape) if unit.event_shape else known
 
 
 def _fixed(y: Tensor, known: Tensor, unit: Unit) -> Evidence:

@@ -14,7 +14,7 @@ from ..machines import BoltzmannMachine
 from .baselines import Pointwise, nearest_neighbors
 from .channels import Channel
 from .denoising import denoise
-from .observed import by_leaf
+from .observed import by_part
 from .posterior import nearest
 from .scores import Score, mcc, mse
 
@@ -73,7 +73,7 @@ def compare_denoisers(
     unit, clean = machine.visible, machine.as_states(signals)
     unit.check(clean, "signals")
     estimator = Pointwise.from_data(unit, train)
-    binary = unit.cardinality == 2**unit.sites and not unit.event_dims
+    binary = unit.cardinality == 2**unit.sites and not unit.event_shape
     scores: dict[str, list[Score]] = {name: [], "OPE": [], f"{neighbors}-NN": []}
     estimates: dict[str, list[Tensor]] = {label: [] for label in ("noisy", *scores)}
     converged = []
@@ -89,7 +89,7 @@ def compare_denoisers(
         estimates["noisy"].append(noisy[:shown])
         for label, mean in zip(scores, means, strict=True):
             estimates[label].append(mean[:shown])
-            final = by_leaf(unit, nearest, mean) if binary else mean
+            final = by_part(unit, nearest, mean) if binary else mean
             scores[label].append((score or (mcc if binary else mse))(clean, final, seed=seed))
     return DenoisingCurves(
         channels[0].symbol,

@@ -13,7 +13,7 @@ from ..checks import whole
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..units import Unit
-from ..units.base import leaves
+from ..units.support import OneHot
 from .observed import Evidence, observed, posterior_machine
 from .posterior import Posterior
 
@@ -54,9 +54,10 @@ def mean_field(
     max_iterations: int = 1000,
 ) -> Posterior:
     """Naive or TAP mean field in the evidence, from the visible magnetizations ``start`` (n, *visible)."""
-    for leaf in leaves(machine.visible):
-        if leaf.event_dims and not leaf.one_hot:  # mean field takes their covariance to be that of the free unit
-            raise InvalidOption(f"{method}: expected scalar or one-hot units, found {leaf.name()}; use method='gibbs'")
+    for part in machine.visible.parts:
+        # mean field takes the covariance of other vectors to be that of the free unit
+        if part.event_shape and not isinstance(part.support, OneHot):
+            raise InvalidOption(f"{method}: expected scalar or one-hot units, found {part.name()}; use method='gibbs'")
     if whole("max_iterations", max_iterations) < 1:
         raise InvalidOption(f"max_iterations: expected at least 1, found {max_iterations}")
     n, device = len(evidence), start.device

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ..machines import BoltzmannMachine
-from ..units import Mixed, Tail, Unit
+from ..units import Tail, Unit
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ class Observed(Unit, named=False):
         nn.Module.__init__(self)
         self.unit, self.evidence = unit, evidence
         self.shape, self.support, self.learn, self.options = unit.shape, unit.support, (), {}
-        self.event_dims, self.one_hot, self.tied_softmax = unit.event_dims, unit.one_hot, unit.tied_softmax  # type: ignore[misc]
 
     @property
     def bias(self) -> Tensor:  # type: ignore[override]
@@ -67,10 +66,15 @@ class Observed(Unit, named=False):
     def tail(self) -> Tail:
         return self.unit.tail()
 
+    def normalizable(self, A: Tensor) -> Tensor:
+        total = self._terms(A, A)[1]
+        assert total is not None
+        return self.unit.normalizable(total)
+
     def log_weight(self, x: Tensor) -> Tensor:
         e, value = self.evidence, self.unit.log_weight(x)
-        value = value if e.B is None else value + self._dot(e.B, x)
-        value = value if e.A is None else value - self._dot(e.A, x.square()) / 2
+        value = value if e.B is None else value + self.dot(e.B, x)
+        value = value if e.A is None else value - self.dot(e.A, x.square()) / 2
         if e.known is None:
             return value
         other = self._site((x != e.values) & e.known, torch.any)
@@ -81,8 +85,8 @@ class Observed(Unit, named=False):
         if self.evidence.known is None:
             return value
         x = self.evidence.values
-        single = self.unit.log_weight(x) + self._dot(B, x)
-        single = single if A is None else single - self._dot(A, x.square()) / 2
+        single = self.unit.log_weight(x) + self.dot(B, x)
+        single = single if A is None else single - self.dot(A, x.square()) / 2
         return torch.where(self._fixed, single, value)
 
     def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
@@ -117,20 +121,13 @@ class Observed(Unit, named=False):
         return self._site(self.evidence.known, torch.all)
 
     def _site(self, mask: Tensor, join: Callable[..., Tensor]) -> Tensor:
-        return join(mask, -1) if self.event_dims else mask
+        return join(mask, -1) if self.event_shape else mask
 
 
 def observed(unit: Unit, evidence: Evidence) -> Unit:
     """The layer with the evidence in its weight; of a mixed layer, each part with its own."""
-    parts = getattr(unit, "parts", None)
-    if parts is None:
-        return Observed(unit, evidence)
-    pieces, start = [], 0
-    for part in parts:
-        here, start = slice(start, start + part.size), start + part.size
-        piece = evidence.each(lambda x, here=here, part=part: x[:, here].reshape(-1, *part.shape))  # type: ignore[misc]
-        pieces.append(observed(part, piece))
-    return Mixed(*pieces)
+    pieces = [evidence.each(lambda x, k=k: unit.split(x)[k]) for k in range(len(unit.parts))]  # type: ignore[misc]
+    return unit.with_parts([Observed(part, piece) for part, piece in zip(unit.parts, pieces, strict=True)])
 
 
 def posterior_machine(machine: BoltzmannMachine, evidence: Evidence) -> BoltzmannMachine:
@@ -138,11 +135,6 @@ def posterior_machine(machine: BoltzmannMachine, evidence: Evidence) -> Boltzman
     return BoltzmannMachine([observed(machine.visible, evidence), *machine.layers[1:]], machine.couplings)
 
 
-def by_leaf(unit: Unit, function: Callable[[Unit, Tensor], Tensor], x: Tensor) -> Tensor:
-    """``function(layer, its entries)`` for each of the :func:`leaves`, side by side again: (n, *shape) throughout."""
-    parts = getattr(unit, "parts", None)
-    if parts is None:
-        return function(unit, x)
-    pieces = x.split([part.size for part in parts], -1)
-    done = [by_leaf(p, function, y.reshape(len(x), *p.shape)) for p, y in zip(parts, pieces, strict=True)]
-    return torch.cat([y.flatten(1) for y in done], 1)
+def by_part(unit: Unit, function: Callable[[Unit, Tensor], Tensor], x: Tensor) -> Tensor:
+    """``function(part, its entries)`` for each part of the layer, side by side again: (n, *shape) throughout."""
+    return unit.join([function(part, piece) for part, piece in zip(unit.parts, unit.split(x), strict=True)])

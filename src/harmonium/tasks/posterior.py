@@ -10,7 +10,8 @@ from torch import Tensor
 
 from ..errors import NotEnumerable
 from ..units import Unit
-from .observed import by_leaf
+from ..units.support import OneHot
+from .observed import by_part
 
 _MOST_STATES = 4096  # of a unit, each of which is compared with the mean
 
@@ -46,7 +47,7 @@ class Posterior:
 
         It minimizes the expected squared error. (n, *visible)
         """
-        return by_leaf(self.visible, nearest, self.means)
+        return by_part(self.visible, nearest, self.means)
 
     @staticmethod
     def join(parts: list[Posterior]) -> Posterior:
@@ -66,21 +67,21 @@ def nearest(unit: Unit, x: Tensor) -> Tensor:
     >>> nearest(Gaussian(1), torch.tensor([[0.3]]))
     tensor([[0.3000]])
     """
-    if unit.one_hot:
+    if isinstance(unit.support, OneHot):
         top = torch.zeros_like(x).scatter_(-1, x.argmax(-1, keepdim=True), 1.0)
         return torch.where(torch.isnan(x), x, top)
     number = unit.cardinality
     if number is None:  # real numbers, or counts without end
-        return torch.where(unit.support.contains(x), x, x.round()) if not unit.event_dims else x.round()
+        return torch.where(unit.support.contains(x), x, x.round()) if not unit.event_shape else x.round()
     if number > _MOST_STATES**unit.sites:
         raise NotEnumerable(f"rounding: expected at most {_MOST_STATES} states a unit, found more ({unit.name()})")
     states = unit.support.states()
     assert states is not None
     states = states.to(x)
-    best, value = torch.full_like(x[..., :1] if unit.event_dims else x, torch.inf), x.clone()
+    best, value = torch.full_like(x[..., :1] if unit.event_shape else x, torch.inf), x.clone()
     for state in states:  # one at a time: no array of all states of all units
         distance = (x - state).square()
-        distance = distance.sum(-1, keepdim=True) if unit.event_dims else distance
+        distance = distance.sum(-1, keepdim=True) if unit.event_shape else distance
         closer = distance < best
         best, value = torch.where(closer, distance, best), torch.where(closer, state, value)
     return value

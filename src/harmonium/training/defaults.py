@@ -52,7 +52,7 @@ def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, An
     generator = noise.generator(0, machine.device)
     rates: dict[int, float] = {}
     for k, unit in enumerate(machine.layers):
-        bound = unit.bind(data) if k == 0 else unit  # documents keep their lengths
+        bound = unit.conserving(data) if k == 0 else unit  # documents keep their lengths
         field = torch.zeros(len(data) if k == 0 else _DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
         free = bound.sample(field, generator=generator)
         seen = [data, free] if k == 0 else [free]  # the variances of the model at first, and of what it is to learn
@@ -75,8 +75,7 @@ def _rate(curvature: float, step: float) -> float:
 
 def _variance(unit: Unit) -> float:
     """The largest variance of a unit without a field."""
-    zero = torch.zeros(1, *unit.shape, dtype=unit.bias.dtype, device=unit.bias.device)
-    return unit.variance(zero).max().item()
+    return unit.free_variance().max().item()
 
 
 def _unit_rates(unit: Unit, seen: Sequence[Tensor]) -> dict[int, float]:

@@ -45,7 +45,7 @@ def gain_over_independent(machine: RBM, rows: Tensor) -> tuple[float, float]:
 
 
 def _no_gain(machine: BoltzmannMachine, rows: Tensor) -> str | None:
-    if not isinstance(machine, RBM) or machine.visible.conserves:
+    if not isinstance(machine, RBM) or machine.visible.conserving(rows) is not machine.visible:
         return None
     ours, theirs = gain_over_independent(machine, rows)
     if ours > theirs + _LEAST_GAIN * machine.visible.sites:
@@ -80,9 +80,8 @@ def _growth(machine: BoltzmannMachine, rows: Tensor, history: Sequence[dict[str,
 
 def _reach(unit: Unit, rows: Tensor | None = None) -> float:
     """How far apart two states of one unit are: the width of a bounded support, or four standard deviations."""
-    states = unit.support.states() if unit.event_dims == 0 else None
+    states = unit.support.states() if not unit.event_shape else None
     if states is not None:
         return (states.max() - states.min()).item()
-    zero = torch.zeros(1, *unit.shape, dtype=unit.bias.dtype, device=unit.bias.device)
-    spread = unit.variance(zero).max().item() if rows is None else rows.var(0, correction=0).max().item()
-    return 1.0 if unit.event_dims else 4 * math.sqrt(spread)
+    spread = unit.free_variance() if rows is None else rows.var(0, correction=0)
+    return 1.0 if unit.event_shape else 4 * math.sqrt(spread.max().item())

@@ -12,6 +12,7 @@ from ..couplings import Coupling, Dense
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..units import Unit
+from ..units.support import OneHot
 from . import distributed
 from .negative import NegativePhase
 from .schedules import Clock
@@ -256,7 +257,7 @@ class ZeroSum(Transform):
     """
 
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
-        if not any(unit.one_hot for unit in machine.layers):
+        if not any(_one_hot(unit) for unit in machine.layers):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
         for coupling in machine.couplings:
             if type(coupling) is not Dense:  # a mask or a kernel would not let a constant through
@@ -267,19 +268,23 @@ class ZeroSum(Transform):
         units = machine.layers
         for k, coupling in enumerate(machine.couplings):
             weight = coupling.weight.data.view(*coupling.lower, *coupling.upper)
-            if units[k].one_hot:
+            if _one_hot(units[k]):
                 axis = len(coupling.lower) - 1
                 excess = weight.mean(axis, keepdim=True)
                 weight -= excess
                 units[k + 1].shift_bias(excess.sum(tuple(range(len(coupling.lower)))))
-            if units[k + 1].one_hot:
+            if _one_hot(units[k + 1]):
                 excess = weight.mean(-1, keepdim=True)
                 weight -= excess
                 above = tuple(range(len(coupling.lower), weight.ndim))
                 units[k].shift_bias(excess.sum(above))
         for unit in units:
-            if unit.one_hot:
+            if _one_hot(unit):
                 unit.shift_bias(-unit.bias.mean(-1, keepdim=True).expand(unit.shape))
+
+
+def _one_hot(unit: Unit) -> bool:
+    return isinstance(unit.support, OneHot)
 
 
 class Average(Transform):

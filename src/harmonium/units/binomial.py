@@ -12,7 +12,7 @@ from .. import noise
 from ..errors import InvalidOption
 from . import lattice
 from .base import Unit, Value
-from .support import Integers
+from .support import Integers, Support, counts
 
 
 class Binomial(Unit):
@@ -21,6 +21,8 @@ class Binomial(Unit):
     >>> Binomial(1, trials=4).mean(torch.zeros(1, 1))
     tensor([[2.]], grad_fn=<MulBackward0>)
     """
+
+    support: Support = counts
 
     def __init__(
         self, shape: int | Iterable[int], *, trials: int, bias: Value = 0.0, learn: Iterable[str] = ("bias",)

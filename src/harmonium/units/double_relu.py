@@ -44,10 +44,10 @@ class DoubleReLU(LearnedPrecision, Unit):
         learn: Iterable[str] = ("bias",),
     ) -> None:
         super().__init__(shape, bias=bias, learn=learn)
-        self.tilt = self._parameter("tilt", tilt)
+        self.tilt = self.new_parameter("tilt", tilt)
         plus, minus = "precision_plus", "precision_minus"
-        self.log_precision_plus = self._parameter(plus, log_of_positive(plus, precision_plus))
-        self.log_precision_minus = self._parameter(minus, log_of_positive(minus, precision_minus))
+        self.log_precision_plus = self.new_parameter(plus, log_of_positive(plus, precision_plus))
+        self.log_precision_minus = self.new_parameter(minus, log_of_positive(minus, precision_minus))
         self._bound_precision(max_precision, (plus, minus))
 
     @property
@@ -93,9 +93,6 @@ class DoubleReLU(LearnedPrecision, Unit):
         h, p = torch.where(right, h_plus, h_minus), torch.where(right, p_plus, p_minus)
         size = _half_line.draw(h.detach(), p.detach(), generator)
         return torch.where(right, size, -size)
-
-    def natural(self) -> dict[str, Tensor]:
-        return {name: getattr(self, name) for name in self.naturals}
 
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
         return {

@@ -39,7 +39,7 @@ class Gaussian(LearnedPrecision, Quadratic, Unit):
         learn: Iterable[str] = ("bias",),
     ) -> None:
         super().__init__(shape, bias=bias, learn=learn)
-        self.log_precision = self._parameter("precision", log_of_positive("precision", precision))
+        self.log_precision = self.new_parameter("precision", log_of_positive("precision", precision))
         self._bound_precision(max_precision, ("precision",))
 
     @property

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,10 @@ class Parts(Support):
 
     units: tuple[Unit, ...] = ()
 
+    @property
+    def bounded(self) -> bool:
+        return all(unit.support.bounded for unit in self.units)
+
     def check(self, x: Tensor, what: str = "data") -> None:
         for k, (unit, part) in enumerate(zip(self.units, _split(self.units, x), strict=True)):
             unit.support.check(part, f"{what}, part {k} ({unit.name()})")
@@ -35,6 +38,8 @@ class Mixed(Unit):
     torch.Size([74])
     """
 
+    support: Support = Parts("units of several kinds")
+
     def __init__(self, *units: Unit) -> None:
         if not units:
             raise InvalidOption("mixed: expected at least one unit")
@@ -45,43 +50,57 @@ class Mixed(Unit):
         self.options = {}
         self.support = Parts(" and ".join(unit.support.description for unit in units), units)
 
+    # -- the layers that make up this one -------------------------------------------------------------------------
+
     @property
-    def parts(self) -> list[Unit]:
-        """The layers that make up this one."""
+    def _members(self) -> list[Unit]:
         return list(self.units)  # type: ignore[arg-type]
 
     @property
-    def bias(self) -> Tensor:  # type: ignore[override]
-        """The parts' biases, one after the other: (size,)."""
-        return torch.cat([unit.bias.flatten() for unit in self.parts])
+    def parts(self) -> list[Unit]:
+        return [part for unit in self._members for part in unit.parts]
 
-    def biases(self) -> list[nn.Parameter]:
-        return [bias for unit in self.parts for bias in unit.biases()]
+    def split(self, x: Tensor) -> list[Tensor]:
+        return _split(self.parts, x)
+
+    def join(self, pieces: Sequence[Tensor]) -> Tensor:
+        flat = [x.reshape(*x.shape[: x.ndim - len(part.shape)], -1) for part, x in zip(self.parts, pieces, strict=True)]
+        return torch.cat(flat, -1)
+
+    def with_parts(self, parts: Sequence[Unit]) -> Unit:
+        return Mixed(*parts)
 
     @property
     def sites(self) -> int:
-        return sum(unit.sites for unit in self.parts)
+        return sum(unit.sites for unit in self._members)
 
     def config(self) -> dict[str, Any]:
-        return {"unit": self.name(), "parts": [unit.config() for unit in self.parts]}
+        return {"unit": self.name(), "parts": [unit.config() for unit in self._members]}
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Mixed:
+    def build(cls, config: Mapping[str, Any]) -> Mixed:
         return cls(*(Unit.from_config(part) for part in config["parts"]))
 
     def extra_repr(self) -> str:
         return ""
 
-    def tail(self) -> Tail:
-        return Tail.join(unit.tail() for unit in self.parts)
+    # -- each function, part by part ------------------------------------------------------------------------------
 
     @property
-    def conserves(self) -> bool:
-        return any(unit.conserves for unit in self.parts)
+    def bias(self) -> Tensor:  # type: ignore[override]
+        """The parts' biases, one after the other: (size,)."""
+        return torch.cat([unit.bias.flatten() for unit in self._members])
 
-    def bind(self, x: Tensor) -> Unit:
-        bound = [unit.bind(part) for unit, part in zip(self.parts, _split(self.parts, x), strict=True)]
-        return self if all(a is b for a, b in zip(bound, self.parts, strict=True)) else Mixed(*bound)
+    def biases(self) -> list[nn.Parameter]:
+        return [bias for unit in self._members for bias in unit.biases()]
+
+    def tail(self) -> Tail:
+        return Tail.join(unit.tail() for unit in self._members)
+
+    def conserving(self, x: Tensor) -> Unit:
+        pieces = zip(self._members, _split(self._members, x), strict=True)
+        fixed = [unit.conserving(piece) for unit, piece in pieces]
+        return self if all(a is b for a, b in zip(fixed, self._members, strict=True)) else Mixed(*fixed)
 
     def log_weight(self, x: Tensor) -> Tensor:
         return self._each(lambda unit, part: unit.log_weight(part), x)
@@ -102,52 +121,39 @@ class Mixed(Unit):
         return self._each(lambda unit, b, a: unit.sample(b, generator=generator, A=a), B, A)
 
     def cumulant(self, n: int) -> Tensor:
-        return torch.cat([unit.cumulant(n).flatten() for unit in self.parts])
+        return torch.cat([unit.cumulant(n).flatten() for unit in self._members])
 
     def natural(self) -> dict[str, Tensor]:
-        return self._named([unit.natural() for unit in self.parts])
+        return self._named([unit.natural() for unit in self._members])
 
     def with_natural(self, values: Mapping[str, Tensor]) -> Mixed:
-        return Mixed(*(unit.with_natural(_part(values, k)) for k, unit in enumerate(self.parts)))
+        return Mixed(*(unit.with_natural(_part(values, k)) for k, unit in enumerate(self._members)))
 
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
-        parts = _split(self.parts, x)
-        return self._named([unit.statistics(part) for unit, part in zip(self.parts, parts, strict=True)])
+        parts = _split(self._members, x)
+        return self._named([unit.statistics(part) for unit, part in zip(self._members, parts, strict=True)])
 
     def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
-        parts = zip(self.parts, *(self._split_or_none(value) for value in (B, A, mean)), strict=True)
+        parts = zip(self._members, *(self._split_or_none(value) for value in (B, A, mean)), strict=True)
         return self._named([unit.moments(b, a, m) for unit, b, a, m in parts])
 
     def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
-        for k, unit in enumerate(self.parts):
+        for k, unit in enumerate(self._members):
             unit.accumulate_gradient(_part(gradients, k))
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Each part from its own columns."""
-        for unit, part in zip(self.parts, _split(self.parts, data), strict=True):
+        for unit, part in zip(self._members, _split(self._members, data), strict=True):
             unit.initialize_from(part, pseudocount)
-
-    @property
-    def cardinality(self) -> int | None:
-        numbers = [unit.cardinality for unit in self.parts]
-        return None if None in numbers else math.prod(number for number in numbers if number)
-
-    def enumerate(self, index: Tensor | None = None) -> Tensor:
-        index = torch.arange(self.cardinality or 0) if index is None else index
-        columns = []
-        for unit in self.parts:
-            columns.append(unit.enumerate(index % (unit.cardinality or 1)).flatten(1))
-            index = index // (unit.cardinality or 1)
-        return torch.cat(columns, 1)
 
     def _each(self, function: Callable[..., Tensor], *values: Tensor | None) -> Tensor:
         """Apply ``function(unit, *slices)`` to every part and lay the results side by side."""
         batch = values[0].shape[:-1]  # type: ignore[union-attr]
-        parts = zip(self.parts, *(self._split_or_none(value) for value in values), strict=True)
+        parts = zip(self._members, *(self._split_or_none(value) for value in values), strict=True)
         return torch.cat([function(*part).reshape(*batch, -1) for part in parts], -1)
 
     def _split_or_none(self, value: Tensor | None) -> list[Any]:
-        return [None] * len(self.units) if value is None else _split(self.parts, value)
+        return [None] * len(self.units) if value is None else _split(self._members, value)
 
     def _named(self, parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         return {f"{k}.{name}": value for k, part in enumerate(parts) for name, value in part.items()}

@@ -15,7 +15,7 @@ from ..errors import InvalidOption, unknown
 from . import lattice
 from .base import Unit, Value
 from .binomial import log_binomial, sum_of_bernoulli
-from .support import Integers, Support
+from .support import Integers, Support, counts
 
 Activation = Callable[[float], float]
 
@@ -49,6 +49,8 @@ class Multinary(Unit):
     tensor([[2.]], grad_fn=<SumBackward1>)
     """
 
+    support: Support = counts
+
     def __init__(
         self,
         shape: int | Iterable[int],
@@ -78,7 +80,6 @@ class Multinary(Unit):
             )
         super().__init__(shape, bias=bias, learn=learn, options=options)
         self.levels, self.scale, self.form = levels, scale, form
-        self.support: Support
         if form == "offsets":
             self.register_buffer("offsets", torch.tensor(thresholds, dtype=torch.float64), persistent=False)
             self.register_buffer("log_base", _log_elementary(thresholds), persistent=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable
 
 import torch
@@ -14,14 +13,14 @@ from ..errors import InvalidData, InvalidOption
 from . import lattice
 from .base import Unit, Value
 from .potts import sum_of_others
-from .support import Counts
+from .support import Counts, Support
 
 
 class Multinomial(Unit):
     """x a vector of K counts with Σx = D, -U(x) = b·x + ln(D! / Πx_k!): D tied softmax units.
 
     With ``total=None`` each row keeps its own D: the machine is a family of machines, one for each document length,
-    and :meth:`bind` takes the lengths from the documents. A hidden bias that grows with D, as the textbook's
+    and :meth:`conserving` takes the lengths from the documents. A hidden bias that grows with D, as the textbook's
     replicated softmax has it, is contained in the weights: c_j Σ_k x_k adds c_j to each W_kj.
 
     >>> unit = Multinomial(3, total=6)
@@ -29,8 +28,7 @@ class Multinomial(Unit):
     tensor([[2., 2., 2.]], grad_fn=<MulBackward0>)
     """
 
-    event_dims = 1
-    tied_softmax = True
+    support: Support = Counts("counts")
 
     def __init__(
         self,
@@ -48,23 +46,16 @@ class Multinomial(Unit):
         self.support = Counts(what, size, total)
         self.total: float | Tensor | None = total
 
-    @property
-    def conserves(self) -> bool:
-        return "total" not in self.options
-
-    def bind(self, x: Tensor) -> Multinomial:
-        if not self.conserves:
+    def conserving(self, x: Tensor) -> Multinomial:
+        if "total" in self.options:
             return self
         bound = copy.copy(self)
         bound.total = x.sum(-1, keepdim=True)
         return bound
 
     @property
-    def cardinality(self) -> int | None:
-        if "total" not in self.options:
-            return None
-        size = self.shape[-1]
-        return int(math.comb(self.options["total"] + size - 1, size - 1) ** self.sites)
+    def softmax(self) -> bool:
+        return True
 
     def log_weight(self, x: Tensor) -> Tensor:
         return (self.bias * x).sum(-1) + log_multinomial(x)

@@ -11,7 +11,7 @@ from .. import noise
 from ..checks import as_shape
 from ..errors import InvalidOption
 from .base import Unit, Value
-from .support import OneHot
+from .support import OneHot, Support
 
 
 class Potts(Unit):
@@ -21,9 +21,7 @@ class Potts(Unit):
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]], grad_fn=<SelectBackward0>)
     """
 
-    event_dims = 1
-    one_hot = True
-    tied_softmax = True
+    support: Support = OneHot("one-hot vectors")
     samples_from_mean = True
 
     def __init__(self, shape: int | Iterable[int], *, bias: Value = 0.0, learn: Iterable[str] = ("bias",)) -> None:

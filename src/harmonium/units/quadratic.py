@@ -10,10 +10,6 @@ from torch import Tensor
 class Quadratic:
     """Natural parameters ``bias`` and ``precision``, with the statistics x and -x²/2; mixed into a unit."""
 
-    def natural(self: Any) -> dict[str, Tensor]:
-        """b and γ."""
-        return {"bias": self.bias, "precision": self.precision}
-
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
         """x and -x²/2."""
         return {"bias": x, "precision": -x.square() / 2}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ class Support:
     """The set of values of one unit. ``contains`` is elementwise, or over the last dimension for vector units."""
 
     description: str
+    #: how many of the last dimensions make one value: 0 for numbers, 1 for vectors
+    event_dim: ClassVar[int] = 0
 
     @property
     def bounded(self) -> bool:
@@ -30,6 +33,12 @@ class Support:
     def states(self) -> Tensor | None:
         """Every state of one unit, (states,) or (states, size), in float64; ``None`` where they are infinitely many."""
         return None
+
+    @property
+    def number(self) -> int | None:
+        """How many states one unit has; ``None`` where they are infinitely many."""
+        states = self.states()
+        return None if states is None else len(states)
 
     def check(self, x: Tensor, what: str = "data") -> None:
         """Raise :class:`InvalidData` that names the first offending value."""
@@ -90,6 +99,8 @@ class Interval(Support):
 
     low: float = -math.inf
     high: float = math.inf
+    #: points with a mass of their own, beside the Lebesgue measure
+    atoms: ClassVar[tuple[float, ...]] = ()
 
     @property
     def bounded(self) -> bool:
@@ -121,7 +132,8 @@ class Integers(Support):
 class OneHot(Support):
     """Vectors of ``size`` zeros but for a single one."""
 
-    size: int
+    size: int = 0
+    event_dim: ClassVar[int] = 1
 
     def contains(self, x: Tensor) -> Tensor:
         return ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1)
@@ -134,8 +146,9 @@ class OneHot(Support):
 class Counts(Support):
     """Vectors of ``size`` non-negative integers with the sum ``total`` (any sum where it is ``None``)."""
 
-    size: int
+    size: int = 0
     total: int | None = None
+    event_dim: ClassVar[int] = 1
 
     def contains(self, x: Tensor) -> Tensor:
         inside = ((x >= 0) & (x == x.floor())).all(-1)
@@ -145,6 +158,11 @@ class Counts(Support):
         if self.total is None:
             return None
         return torch.tensor(list(_compositions(self.total, self.size)), dtype=torch.float64)
+
+    @property
+    def number(self) -> int | None:
+        # counted, because the list may be too long to make
+        return None if self.total is None else math.comb(self.total + self.size - 1, self.size - 1)
 
 
 def _compositions(total: int, size: int) -> Sequence[tuple[int, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -13,13 +14,15 @@ from .. import noise
 from ..errors import InvalidOption
 from .base import Unit, Value
 from .special import expectation, smoothed, solve_moments
-from .support import Interval
+from .support import Interval, Support, real
 from .truncated_gaussian import segment, uniform_smoothed
 
 
 @dataclass(frozen=True)
 class SpikeAndSlab(Interval):
     """Zero, and the numbers between ``low`` and ``high``."""
+
+    atoms: ClassVar[tuple[float, ...]] = (0.0,)
 
     def contains(self, x: Tensor) -> Tensor:
         return super().contains(x) | (x == 0)
@@ -37,6 +40,7 @@ class TruncatedGaussBernoulli(Unit):
     tensor([0.1250], grad_fn=<MulBackward0>)
     """
 
+    support: Support = real
     naturals = ("bias", "precision", "log_odds")
 
     def __init__(
@@ -53,12 +57,12 @@ class TruncatedGaussBernoulli(Unit):
         self.segment = segment(low, high)
         super().__init__(shape, bias=bias, learn=learn, options={"low": self.segment.low, "high": self.segment.high})
         self.support = SpikeAndSlab(f"0 or numbers from {low:g} to {high:g}", low=low, high=high)
-        self.precision = self._parameter("precision", precision)
+        self.precision = self.new_parameter("precision", precision)
         rho = torch.as_tensor(rho)
         if not bool(((rho > 0) & (rho < 1)).all()):
             found = f"{rho.min().item():g} to {rho.max().item():g}"
             raise InvalidOption(f"rho: expected values above 0 and below 1, found {found}")
-        self.log_odds = self._parameter("log_odds", torch.logit(rho))
+        self.log_odds = self.new_parameter("log_odds", torch.logit(rho))
 
     @property
     def rho(self) -> Tensor:
@@ -98,9 +102,6 @@ class TruncatedGaussBernoulli(Unit):
         on = noise.bernoulli(torch.sigmoid(self._slab_odds(B, A)).detach(), generator)
         h, p = torch.broadcast_tensors(*self._natural(B, A))
         return on * self.segment.draw(h.detach(), p.detach(), generator)
-
-    def natural(self) -> dict[str, Tensor]:
-        return {"bias": self.bias, "precision": self.precision, "log_odds": self.log_odds}
 
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
         return {"bias": x, "precision": -x.square() / 2, "log_odds": (x != 0).to(x.dtype)}

@@ -11,7 +11,7 @@ from ..errors import InvalidOption
 from .base import Unit, Value
 from .quadratic import Quadratic
 from .special import Segment, expectation, smoothed, solve_moments
-from .support import Interval
+from .support import Interval, Support, real
 
 
 class TruncatedGaussian(Quadratic, Unit):
@@ -23,6 +23,7 @@ class TruncatedGaussian(Quadratic, Unit):
     tensor([0.5000], grad_fn=<_MomentBackward>)
     """
 
+    support: Support = real
     naturals = ("bias", "precision")
 
     def __init__(
@@ -38,7 +39,7 @@ class TruncatedGaussian(Quadratic, Unit):
         self.segment = segment(low, high)
         super().__init__(shape, bias=bias, learn=learn, options={"low": self.segment.low, "high": self.segment.high})
         self.support = Interval(f"numbers from {low:g} to {high:g}", low=low, high=high)
-        self.precision = self._parameter("precision", precision)
+        self.precision = self.new_parameter("precision", precision)
 
     def log_weight(self, x: Tensor) -> Tensor:
         return self.bias * x - self.precision * x.square() / 2

@@ -24,7 +24,7 @@ class NegativePhase:
 
     #: Gibbs sweeps a step; schedules may change it. Phases that do not sample ignore it.
     k: int = 1
-    #: whether its products may be rounded (see ``precision`` of ``fit``)
+    #: whether its products may be rounded to bfloat16 (see ``precision`` of ``fit``)
     supports_bfloat16: ClassVar[bool] = False
     #: room for a full batch
     data_slot: Tensor

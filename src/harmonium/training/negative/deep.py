@@ -41,7 +41,7 @@ class DeepPCD(NegativePhase):
         return {**super().config(), "k": self.k, "iterations": self.iterations, **chains}
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
-        if machine.visible.conserves:
+        if machine.visible.conserving(start) is not machine.visible:
             raise InvalidOption(
                 f"DeepPCD expects one machine, not one for each document length: give total=… to the visible "
                 f"{machine.visible.name()} units"

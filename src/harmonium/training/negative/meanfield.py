@@ -92,7 +92,7 @@ class MeanField(NegativePhase):
     # -- preparation ----------------------------------------------------------------------------------------
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
-        if machine.visible.conserves:
+        if machine.visible.conserving(start) is not machine.visible:
             raise InvalidOption(
                 f"MeanField expects one machine, not one for each document length: give total=… to the visible "
                 f"{machine.visible.name()} units"

@@ -17,7 +17,7 @@ _SPARE = 2  # rows that a change of the gradient of low rank may add
 
 
 class Sampled(NegativePhase):
-    """Model moments over the visible states of Markov chains.
+    """Model moments over the visible states of Markov chains; a subclass defines :meth:`move` or :meth:`advance`.
 
     The batch and the chains are the upper and lower rows of one buffer, so that a step computes each field once:
     the gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B on the data and +1/C on the chains.
@@ -43,7 +43,7 @@ class Sampled(NegativePhase):
         self._allocate(rbm, batch_size, batch_size if self.chains is None else self.chains)
         rows = torch.arange(self._n_chains, device=rbm.device) % len(start)
         self._chain_v.copy_(start[rows])
-        self._bound = rbm.visible.bind(self._chain_v)
+        self._bound = rbm.visible.conserving(self._chain_v)
         rbm.hidden.sample_(rbm.coupling.up_(self._chain_v, self._chain_field), self._h, generator)
 
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
@@ -53,7 +53,7 @@ class Sampled(NegativePhase):
         rows = torch.arange(self._n_chains, device=rbm.device) % len(v)
         self._chain_v.copy_(v[rows])
         self._h.copy_(h[rows])
-        self._bound = rbm.visible.bind(self._chain_v)
+        self._bound = rbm.visible.conserving(self._chain_v)
 
     def _allocate(self, rbm: RBM, batch: int, chains: int) -> None:
         def buffer(n: int, unit: Unit) -> Tensor:
@@ -97,7 +97,17 @@ class Sampled(NegativePhase):
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         """Move the chains; afterwards ``_v``, ``_field`` and ``_mean`` hold batch and chains."""
-        raise NotImplementedError
+        for _ in range(self.k):
+            self._chain_v.copy_(self.move(rbm, self._chain_v, generator))
+        rbm.coupling.up_(self._v, self._field)
+        rbm.hidden.mean_(self._field, self._mean)
+
+    def move(self, rbm: RBM, v: Tensor, generator: Generator | None) -> Tensor:
+        """The next states of chains at ``v``, (chains, *visible) -> the same, for a phase with moves of its own.
+
+        A move has to leave p(v) invariant; ``harmonium.testing.check_negative_phase`` checks that.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: a sampled phase has to define move or advance")
 
     def _visible_given_hidden(self, generator: Generator | None) -> None:
         self._bound.sample_(self._parts[2].down_(self._h, self._visible_field), self._chain_v, generator)
@@ -125,7 +135,7 @@ class Sampled(NegativePhase):
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
         self._chain_v.copy_(state["v"])
         self._h.copy_(state["h"])
-        self._bound = machine.visible.bind(self._chain_v)
+        self._bound = machine.visible.conserving(self._chain_v)
 
 
 class CD(Sampled):
@@ -144,7 +154,7 @@ class CD(Sampled):
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         (_, hidden, coupling), batch = self._parts, self._n_batch
-        self._bound = self._parts[0].bind(self.data_slot)
+        self._bound = self._parts[0].conserving(self.data_slot)
         field, mean = self._field[:batch], self._mean[:batch]
         coupling.up_(self.data_slot, field)
         hidden.mean_(field, mean)
@@ -168,9 +178,11 @@ class PCD(Sampled):
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         _, hidden, coupling = self._parts
-        if self._parts[0].conserves:  # the chains take the lengths of the batch, or the model's would not be the data's
+        if (
+            self._bound is not self._parts[0]
+        ):  # the chains take the lengths of the batch, or the model's would not be the data's
             rows = torch.arange(self._n_chains, device=rbm.device) % len(self.batch)
-            self._bound = self._parts[0].bind(self.data_slot[rows])
+            self._bound = self._parts[0].conserving(self.data_slot[rows])
         for _ in range(self.k - 1):
             self._visible_given_hidden(generator)
             hidden.sample_(coupling.up_(self._chain_v, self._chain_field), self._h, generator)

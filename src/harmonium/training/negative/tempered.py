@@ -61,7 +61,7 @@ class Exchanged(Sampled):
         self._state = LadderState([x.clone() for x in state["layers"]], state["walker"].clone(), state["moves"])
         self._acceptance = state["acceptance"].clone()
         self._chain_v.copy_(state["v"])
-        self._bound = machine.visible.bind(self._chain_v)
+        self._bound = machine.visible.conserving(self._chain_v)
 
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
         before = self._n_chains

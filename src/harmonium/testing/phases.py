@@ -1,0 +1,187 @@
+"""Conformance checks of a negative phase: its chains stay at p, its gradient is that of its loss, and it learns."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import warnings
+from itertools import count
+
+import torch
+from torch import Generator, Tensor
+
+from ..couplings import Dense
+from ..errors import NotLearned
+from ..machines import RBM
+from ..training import NegativePhase, fit
+from ..training.losses import contrastive
+from ..training.state import flatten, unflatten
+from ..units import Bernoulli
+from .report import Subject
+
+F64 = torch.float64
+_CHAINS = 4000
+_STEPS = 20
+_SIGMAS = 5.0
+
+
+def check_negative_phase(phase: NegativePhase, machine: RBM | None = None, *, seed: int = 0) -> None:
+    """Check that an instance of :class:`~harmonium.training.NegativePhase` fulfils the contract.
+
+    On a small machine whose distribution p is known exactly:
+
+    * where the phase has chains: chains that start at p are still distributed as p after 20 steps, and the gradient is
+      that of the contrastive loss of the batch against the states of the chains;
+    * every learned parameter gets a finite gradient, for whole and for incomplete batches and after ``resize``;
+    * a phase that is given back its ``state_dict`` goes on bit-for-bit;
+    * the exact log-likelihood of data rises in training.
+
+    Args:
+        phase: the phase, as it would be given to ``fit``; it is copied, not changed.
+        machine: a small RBM with a finite visible layer, if the default of 5 and 3 Bernoulli units does not suit.
+        seed: seed of everything random.
+
+    Raises:
+        AssertionError: with the name of the check, the expected and the actual value.
+
+    >>> import harmonium as hm
+    >>> check_negative_phase(hm.PCD(1))
+    """
+    rbm = _machine() if machine is None else copy.deepcopy(machine).double()
+    subject = Subject("check_negative_phase", type(phase).__name__)
+    config = phase.config()
+    subject.equal("config() after JSON", json.loads(json.dumps(config)), config)
+    source = Generator().manual_seed(seed)
+    states, log_p = rbm.distribution()
+    with torch.no_grad():
+        _gradient(subject, phase, rbm, _draw(states, log_p, 12, source))
+        _resume(subject, phase, rbm, _draw(states, log_p, 12, source))
+        _stationarity(subject, phase, rbm, states, log_p, source)
+    _training(subject, phase, rbm, _two_clusters(rbm, states, source))
+
+
+def _machine() -> RBM:
+    """Weak enough that a chain forgets its start within a few sweeps, strong enough that there is much to learn."""
+    source = Generator().manual_seed(0)
+    weight = 1.2 * torch.randn(5, 3, generator=source, dtype=F64)
+    lower, upper = (0.5 * torch.randn(n, generator=source, dtype=F64) for n in (5, 3))
+    return RBM(Bernoulli(5, bias=lower), Bernoulli(3, bias=upper), Dense(5, 3, weight))
+
+
+def _draw(states: Tensor, log_p: Tensor, n: int, source: Generator) -> Tensor:
+    return states[torch.multinomial(log_p.exp(), n, replacement=True, generator=source)]
+
+
+def _two_clusters(rbm: RBM, states: Tensor, source: Generator, n: int = 400) -> Tensor:
+    """Data with much to learn: the first or the last state, with one unit in five at random."""
+    unit = rbm.visible
+    ends = states[-torch.randint(2, (n,), generator=source)]
+    others = states[torch.randint(len(states), (n,), generator=source)]
+    pieces = []
+    for part, end, other in zip(unit.parts, unit.split(ends), unit.split(others), strict=True):
+        event = part.event_shape
+        taken = torch.rand(end.shape[: end.ndim - len(event)], generator=source) < 0.2
+        pieces.append(torch.where(taken.unsqueeze(-1) if event else taken, other, end))
+    return unit.join(pieces)
+
+
+def _step(phase: NegativePhase, rbm: RBM, data: Tensor, source: Generator) -> dict[str, Tensor]:
+    """The gradient for a batch."""
+    phase.use(len(data))
+    phase.batch.copy_(data)
+    phase.gradient(rbm, source)
+    return {name: p.grad.clone() for name, p in rbm.named_parameters() if p.requires_grad and p.grad is not None}
+
+
+def _gradient(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) -> None:
+    phase, rbm, source = copy.deepcopy(phase), copy.deepcopy(rbm), Generator().manual_seed(1)
+    names = {name for name, p in rbm.named_parameters() if p.requires_grad}
+    phase.begin(rbm, len(data), data, source)
+    for rows in (len(data), len(data) - 5, 2 * len(data)):
+        if rows > len(data):
+            phase.resize(rbm, rows)
+        batch = data.repeat(2, *(1 for _ in rbm.visible.shape))[:rows]
+        what = f"gradient for {rows} rows after begin with {len(data)}"
+        found = _step(phase, rbm, batch, source)
+        subject.equal(f"parameters with a {what}", set(found), names)
+        for name, value in found.items():
+            subject.finite(f"{what}: {name}", value)
+        means = phase.hidden_means(rbm)
+        shapes = [tuple(unit.shape) for unit in rbm.layers[1:]]
+        subject.equal(f"shapes of hidden_means, {rows} rows", [tuple(mean.shape) for mean in means], shapes)
+        subject.close("hidden_means are those of the batch", means[0], rbm.hidden_mean(batch).mean(0), 1e-6)
+        chains = phase.chain_states()
+        if chains is None or rows < len(data):  # with fewer rows the chains of CD have different weights
+            continue
+        rbm.visible.check(chains, "chain_states")
+        rbm.zero_grad()
+        with torch.enable_grad():
+            contrastive(rbm, batch, chains.clone()).backward()
+        for name, p in rbm.named_parameters():
+            if p.requires_grad:
+                assert p.grad is not None
+                check = f"gradient of the contrastive loss against chain_states: {name}"
+                subject.close(check, found[name], p.grad, 1e-8 * (1 + p.grad.abs()))
+
+
+def _resume(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) -> None:
+    first, second = copy.deepcopy(phase), copy.deepcopy(phase)
+    source = Generator().manual_seed(2)
+    first.begin(rbm, len(data), data, source)
+    for _ in range(3):
+        _step(first, rbm, data, source)
+    plain, tensors = flatten(first.state_dict(), "phase")
+    kept, tensors = source.get_state(), {name: value.clone() for name, value in tensors.items()}
+    expected = [_step(first, rbm, data, source) for _ in range(2)]
+    second.begin(rbm, len(data), data, Generator().manual_seed(3))
+    second.load_state_dict(unflatten(json.loads(json.dumps(plain)), tensors), rbm)
+    source.set_state(kept)
+    for step, gradients in enumerate(expected):
+        for name, value in _step(second, rbm, data, source).items():
+            check = f"gradient of {name}, {step + 1} steps after load_state_dict"
+            subject.expect(torch.equal(value, gradients[name]), check, "bitwise equal", "different")
+
+
+def _stationarity(
+    subject: Subject, phase: NegativePhase, rbm: RBM, states: Tensor, log_p: Tensor, source: Generator
+) -> None:
+    """Chains that start at p stay there; several starts where the phase has few chains."""
+    found: list[Tensor] = []
+    for start in count():
+        trial = copy.deepcopy(phase)
+        data = _draw(states, log_p, _CHAINS, source)
+        trial.begin(rbm, _CHAINS if start == 0 else 1, data, source)
+        chains = trial.chain_states()
+        if chains is None:
+            return
+        for _ in range(_STEPS):
+            _step(trial, rbm, data[: len(trial.data_slot)], source)
+        chains = trial.chain_states()
+        assert chains is not None
+        found.append(chains.clone())
+        if sum(map(len, found)) >= _CHAINS or start >= 50:
+            break
+    drawn = torch.cat(found)
+    p = log_p.exp()
+    same = (drawn.flatten(1).unsqueeze(1) == states.flatten(1)).all(-1)
+    subject.expect(bool(same.any(1).all()), "states of the chains", "states of the visible layer", "others")
+    error = (p * (1 - p) / len(drawn)).sqrt()
+    check = f"frequency of every visible state, {len(drawn)} chains {_STEPS} steps after a start at p"
+    subject.close(check, same.double().mean(0), p, _SIGMAS * error + 10 / len(drawn))
+    flat, exact = drawn.flatten(1), states.flatten(1)
+    mean = p @ exact
+    error = (p @ exact.square() - mean.square()).clamp_min(0.0).sqrt() / math.sqrt(len(drawn))
+    check = f"means of the visible units, {len(drawn)} chains {_STEPS} steps after a start at p"
+    subject.close(check, flat.mean(0), mean, _SIGMAS * error + 1e-9)
+
+
+def _training(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) -> None:
+    student = copy.deepcopy(rbm)
+    student.initialize(data, seed=0)
+    before = student.log_probability(data).mean().item()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotLearned)
+        fit(student, data, negative=copy.deepcopy(phase), epochs=40, batch_size=50, seed=0, progress=False)
+    after = student.log_probability(data).mean().item()
+    subject.expect(after > before, "exact log-likelihood after training", f"above {before:.6g}", f"{after:.6g}")

@@ -1,0 +1,199 @@
+"""What every layer of units has beside its mathematics: a shape, parameters, a name and a configuration, checks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from ..checks import as_shape, kebab
+from ..errors import InvalidData, InvalidOption, unknown
+from ..registry import Registry
+from . import enumeration
+from .support import Support
+
+if TYPE_CHECKING:
+    from .base import Unit
+
+Value = float | Tensor
+
+
+class UnitLayer(nn.Module):
+    """The base below :class:`Unit`; nothing here has to be overridden to define a new unit."""
+
+    support: Support
+    naturals: ClassVar[tuple[str, ...]]
+    registry: ClassVar[Registry[Unit]] = Registry("unit")
+
+    def __init_subclass__(cls, *, named: bool = True, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if named:  # else a view of other units, not a kind that a file or a command could name
+            UnitLayer.registry.add(cls.name(), cast("type[Unit]", cls))
+
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        bias: Value = 0.0,
+        learn: Iterable[str] = ("bias",),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.shape = torch.Size(as_shape(shape, self.name()))
+        self.learn = tuple(learn)
+        for name in self.learn:
+            if name not in self.naturals:
+                raise unknown(f"parameter of {self.name()} to learn", name, self.naturals)
+        self.options = dict(options or {})
+        self.bias = self.new_parameter("bias", bias)
+
+    # -- shape --------------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """The number of entries of one state of the layer."""
+        return self.shape.numel()
+
+    @property
+    def event_shape(self) -> torch.Size:
+        """The shape of one unit: () for numbers, (q,) for vectors; the last part of ``shape``."""
+        return self.shape[len(self.shape) - self.support.event_dim :]
+
+    @property
+    def sites(self) -> int:
+        """The number of units in the layer (a one-hot vector is one unit)."""
+        return self.size // self.event_shape.numel()
+
+    def dot(self, B: Tensor, x: Tensor) -> Tensor:
+        """B x for each unit, summed over the components of a vector: (..., *shape) -> (..., *site shape)."""
+        product = B * x
+        return product.sum(-1) if self.event_shape else product
+
+    # -- layers of several kinds of units -----------------------------------------------------------------------
+
+    @property
+    def parts(self) -> list[Unit]:
+        """The layers of one kind of unit that make up this one: itself, unless it is mixed."""
+        return [cast("Unit", self)]
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        """The entries of each part, in its shape: (..., *shape) -> a list of (..., *part shape)."""
+        return [x]
+
+    def join(self, pieces: Sequence[Tensor]) -> Tensor:
+        """The inverse of :meth:`split`."""
+        (x,) = pieces
+        return x
+
+    def with_parts(self, parts: Sequence[Unit]) -> Unit:
+        """A layer of other parts with the same shapes."""
+        (unit,) = parts
+        return unit
+
+    # -- parameters ---------------------------------------------------------------------------------------------
+
+    def new_parameter(self, name: str, value: Value) -> nn.Parameter:
+        """A parameter of the layer's shape, learned if ``name`` is in ``learn``.
+
+        Plain numbers take the type of the bias, which comes first.
+        """
+        plain = self.bias.dtype if "bias" in self._parameters else torch.get_default_dtype()
+        value = value.detach() if isinstance(value, Tensor) else torch.as_tensor(value, dtype=plain)
+        if not value.is_floating_point():
+            value = value.to(plain)
+        try:
+            full = torch.empty(self.shape, dtype=value.dtype, device=value.device).copy_(value)
+        except RuntimeError:
+            raise InvalidOption(
+                f"{name}: expected a number or a tensor of shape {tuple(self.shape)}, found {tuple(value.shape)}"
+            ) from None
+        if not bool(torch.isfinite(full).all()):
+            raise InvalidOption(f"{name}: expected finite values")
+        return nn.Parameter(full, requires_grad=name in self.learn)
+
+    def natural(self) -> dict[str, Tensor]:
+        """The natural parameters as differentiable tensors; -U(x) = Σ natural · statistics + a constant of x."""
+        return {name: getattr(self, name) for name in self.naturals}
+
+    def with_natural(self, values: Mapping[str, Tensor]) -> Self:
+        """The same units with other natural parameters.
+
+        These are plain tensors that may be part of a graph and may have leading dimensions, (..., *shape), which
+        broadcast against those of a batch. A positive parameter ``p`` is stored as ``log_p``, others as they are.
+        """
+        other = copy.copy(self)
+        stored = {
+            name if name in self._parameters or name in self.__dict__ else f"log_{name}": value
+            for name, value in values.items()
+        }
+        other.__dict__["_parameters"] = {}
+        for name, value in stored.items():
+            other.__dict__[name] = value.log() if name not in values else value
+        return other
+
+    def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
+        """Add the gradient with respect to the natural parameters to ``.grad`` of what is stored."""
+        with torch.enable_grad():
+            for name, value in self.natural().items():
+                if value.requires_grad:
+                    value.backward(gradients[name].reshape(value.shape))
+
+    def biases(self) -> list[nn.Parameter]:
+        """The bias as it is stored: one parameter, or one for each part of a mixed layer, in the layer's order."""
+        return [self.bias]
+
+    @torch.no_grad()
+    def shift_bias(self, change: Tensor) -> None:
+        """Add ``change`` (*shape) to the bias."""
+        pieces = change.flatten().split([bias.numel() for bias in self.biases()])
+        for bias, piece in zip(self.biases(), pieces, strict=True):
+            bias.add_(piece.view(bias.shape))
+
+    # -- names and files ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def name(cls) -> str:
+        """The unit's name on the command line and in files: ``TruncatedGaussian`` is ``truncated-gaussian``."""
+        return kebab(cls.__name__)
+
+    def config(self) -> dict[str, Any]:
+        """What is needed to build the unit again, parameters aside: plain numbers and strings."""
+        return {"unit": self.name(), "shape": list(self.shape), "learn": list(self.learn), **self.options}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Unit:
+        """The unit that :meth:`config` describes, with default parameters."""
+        return UnitLayer.registry.find(config.get("unit")).build(config)
+
+    @classmethod
+    def build(cls, config: Mapping[str, Any]) -> Unit:
+        """A unit of this class from its :meth:`config`."""
+        options = {key: value for key, value in config.items() if key not in ("unit", "shape")}
+        return cast("Unit", cls(config["shape"], **options))
+
+    def extra_repr(self) -> str:
+        options = "".join(f", {key}={value}" for key, value in self.options.items())
+        return f"{tuple(self.shape)}{options}"
+
+    # -- states -------------------------------------------------------------------------------------------------
+
+    @property
+    def cardinality(self) -> int | None:
+        """The number of states of the layer; ``None`` where it is infinite."""
+        return enumeration.cardinality(cast("Unit", self))
+
+    def enumerate(self, index: Tensor | None = None) -> Tensor:
+        """The states of the layer with the given numbers (default: all), unit 0 changing fastest: (n, *shape)."""
+        return enumeration.states(cast("Unit", self), index)
+
+    def check(self, x: Tensor, what: str = "data") -> None:
+        """Raise :class:`InvalidData` unless ``x`` is (n, *shape) with every value in the support."""
+        if x.shape[1:] != self.shape:
+            raise InvalidData(
+                f"{what}: expected shape (n, {', '.join(map(str, self.shape))}) for {self.name()} units, "
+                f"found {tuple(x.shape)}"
+            )
+        self.support.check(x, what)

@@ -1,0 +1,55 @@
+"""How the weight of a unit falls at infinity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Tail:
+    """How the weight of each unit of a layer falls at infinity (tensors of the layer's flat size).
+
+    ``gaussian``: it falls as e^{-precision x²/2}; ``factorial``: as 1/x!; neither: the support is bounded.
+    ``one_sided``: only x → +∞ exists. A machine decides from this whether its partition function is finite.
+    """
+
+    gaussian: Tensor
+    factorial: Tensor
+    one_sided: Tensor
+    precision: Tensor
+
+    @staticmethod
+    def bounded(n: int) -> Tail:
+        """The tail of units that have none."""
+        no = torch.zeros(n, dtype=torch.bool)
+        return Tail(no, no, no, torch.full((n,), math.inf, dtype=torch.float64))
+
+    @staticmethod
+    def normal(precision: Tensor, one_sided: bool = False) -> Tail:
+        """A Gaussian tail of the given precision, on both sides or on the right only."""
+        precision = precision.detach().double().cpu().flatten()
+        yes = torch.ones(precision.numel(), dtype=torch.bool)
+        return Tail(yes, ~yes, yes if one_sided else ~yes, precision)
+
+    @staticmethod
+    def poisson(n: int) -> Tail:
+        """The tail 1/x! of counts."""
+        yes = torch.ones(n, dtype=torch.bool)
+        return Tail(~yes, yes, yes, torch.full((n,), math.inf, dtype=torch.float64))
+
+    @staticmethod
+    def join(tails: Iterable[Tail]) -> Tail:
+        """The tail of several groups of units side by side."""
+        tails = list(tails)
+        fields = ("gaussian", "factorial", "one_sided", "precision")
+        return Tail(*(torch.cat([getattr(tail, name) for tail in tails]) for name in fields))
+
+    def allows(self, A: Tensor) -> Tensor:
+        """Where ∫ e^{-U(x) + Bx - Ax²/2} is finite, for any B: a mask of the shape of A, (..., size)."""
+        gaussian, factorial, precision = (x.to(A.device) for x in (self.gaussian, self.factorial, self.precision))
+        return ~(gaussian & (precision.to(A.dtype) + A <= 0)) & ~(factorial & (A < 0))
