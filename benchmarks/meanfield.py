@@ -25,6 +25,7 @@ from harmonium import meanfield
 from harmonium.meanfield.chain import Chain
 from harmonium.meanfield.layers import Layer
 from harmonium.meanfield.starts import upward
+from harmonium.training.arguments import Arguments
 from harmonium.training.loop import Training
 
 VISIBLE, HIDDEN, BATCH = 784, 500, 100
@@ -114,8 +115,8 @@ def epochs(clock: Callable[[], float], chunks: int, rows: int = 2000) -> dict[st
     runs = {}
     for name, phase in phases.items():
         optimizer = lambda p: torch.optim.SGD(p, lr=0.005)  # noqa: E731
-        training = Training(machine(0.01), data, negative=phase, batch_size=BATCH, optimizer=optimizer)
-        runs[name] = training.one_epoch
+        arguments = Arguments(machine(0.01), data, negative=phase, batch_size=BATCH, optimizer=optimizer)
+        runs[name] = Training(arguments).one_epoch
     table = ratios(interleaved(runs, chunks, clock), "PCD-1")
     show(f"An epoch of {rows} rows, {VISIBLE} x {HIDDEN}, batches of {BATCH}", table, "× PCD-1")
     return table

@@ -27,6 +27,7 @@ import torch
 
 import harmonium as hm
 from common import binary_data, interleaved, ratios, show, write
+from harmonium.training.arguments import Arguments
 from harmonium.training.loop import Training
 from peers import python_of
 
@@ -76,14 +77,14 @@ def floor(visible: int, hidden: int, batch: int, k: int, method: str) -> Callabl
 def ours(visible: int, hidden: int, batch: int, k: int, method: str, centered: bool = False) -> Callable[[], None]:
     """The steps of hm.fit over a small data set: shuffling, gathering, gradient, torch.optim.SGD."""
     rbm = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden))
-    training = Training(
+    arguments = Arguments(
         rbm,
         binary_data(steps_of(visible, hidden, batch, k) * batch, visible),
         negative=(hm.PCD if method == "pcd" else hm.CD)(k),
         batch_size=batch,
         transforms=[hm.Centered()] if centered else [],
     )
-    return training.one_epoch
+    return Training(arguments).one_epoch
 
 
 def textbook(visible: int, hidden: int, batch: int, k: int, method: str) -> Callable[[], None]:

@@ -16,8 +16,9 @@ from torch import Tensor
 from harmonium import likelihood, plots
 from harmonium.errors import unknown
 from harmonium.machines import BoltzmannMachine
+from harmonium.options import find_preset
 from harmonium.runs import config as schema
-from harmonium.runs import presets, rows, setup
+from harmonium.runs import rows, setup
 from harmonium.training import Metric
 
 from .record import Record
@@ -54,9 +55,9 @@ def run(
     """Train and measure with one binarization or both; ``epochs`` and ``temperatures`` replace those of the scale."""
     if binarize not in (*BINARIZATIONS, "both"):
         raise unknown("binarization", binarize, [*BINARIZATIONS, "both"])
-    presets.find(preset)
+    find_preset(preset)
     for name in BINARIZATIONS if binarize == "both" else [binarize]:
-        settings = presets.find("best-fixed" if (preset, name) == ("best", "threshold") else preset)
+        settings = find_preset("best-fixed" if (preset, name) == ("best", "threshold") else preset).settings
         chosen = {**settings, "epochs": epochs or EPOCHS[scale][name], "precision": precision, "seed": seed}
         _one(record, name, chosen, temperatures or TEMPERATURES[scale], scale)
 

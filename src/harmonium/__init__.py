@@ -11,55 +11,60 @@ torch.Size([5, 64])
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from . import (
-    couplings,
-    data,
-    errors,
-    interactions,
-    landscape,
-    likelihood,
-    machines,
-    meanfield,
-    quality,
-    replicas,
-    sampling,
-    spectra,
-    tasks,
-    training,
-    units,
-)
-from .files import load, save
-from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
-from .training import (
-    CD,
-    L1,
-    L2,
-    PCD,
-    Average,
-    Callback,
-    Centered,
-    Clip,
-    Constant,
-    DeepPCD,
-    Exact,
-    GrowingSteps,
-    L1Squared,
-    LinearDecay,
-    MeanField,
-    Metric,
-    MixingTime,
-    ParallelTempering,
-    Redrawn,
-    Run,
-    TrajectoryTempering,
-    Weighted,
-    ZeroSum,
-    fit,
-    losses,
-    pretrain,
-)
+if TYPE_CHECKING:  # for type checkers and editors; at run time a name is imported when it is first used
+    from . import (
+        couplings,
+        data,
+        errors,
+        interactions,
+        landscape,
+        likelihood,
+        machines,
+        meanfield,
+        quality,
+        replicas,
+        sampling,
+        spectra,
+        tasks,
+        training,
+        units,
+    )
+    from . import plots as plots
+    from . import report as report
+    from . import testing as testing
+    from .files import load, save
+    from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
+    from .training import (
+        CD,
+        L1,
+        L2,
+        PCD,
+        Average,
+        Callback,
+        Centered,
+        Clip,
+        Constant,
+        DeepPCD,
+        Exact,
+        GrowingSteps,
+        L1Squared,
+        LinearDecay,
+        MeanField,
+        Metric,
+        MixingTime,
+        ParallelTempering,
+        Redrawn,
+        Run,
+        TrajectoryTempering,
+        Weighted,
+        ZeroSum,
+        fit,
+        losses,
+        pretrain,
+    )
 
 __version__ = "0.1.0"
 
@@ -112,10 +117,20 @@ __all__ = [
     "units",
 ]
 
-_ON_DEMAND = ("plots", "report", "testing")  # training and measuring should not wait for these to load
+_HOMES = ("machines", "training", "files")  # where the public names that are no modules live
+_DRAWING = ("plots", "report", "testing")  # public too, but not for ``import *``: they need matplotlib
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ON_DEMAND:
-        return importlib.import_module(f".{name}", __name__)
+    if name in (*__all__, *_DRAWING):
+        if find_spec(f"{__name__}.{name}"):
+            return importlib.import_module(f".{name}", __name__)
+        for home in _HOMES:
+            module = importlib.import_module(f".{home}", __name__)
+            if hasattr(module, name):
+                return globals().setdefault(name, getattr(module, name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_DRAWING, "__version__", "__doc__", "__file__", "__name__", "__path__"])

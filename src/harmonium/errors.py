@@ -18,6 +18,14 @@ class InvalidOption(HarmoniumError, ValueError):
     """An argument, option or configuration value that has no meaning here."""
 
 
+class UnknownArgument(InvalidOption, TypeError):
+    """A keyword that a function does not have."""
+
+
+class MissingExtra(HarmoniumError, ImportError):
+    """An optional package that is needed and not installed."""
+
+
 class NotNormalizable(HarmoniumError, ValueError):
     """The machine has no finite partition function, so the question has no answer."""
 

@@ -360,10 +360,10 @@ def test_samples_of_a_file_are_written_beside_it(trained, command, tmp_path):
 
 
 def test_help_names_every_negative_phase_and_what_sample_reads(command):
-    from harmonium.runs import specs
+    from harmonium.training import specs
 
     text = command("train", "--help").out
-    assert all(name in "".join(text.split()) for name in specs._NEGATIVES)
+    assert all(name in "".join(text.split()) for name in specs.NEGATIVES)
     assert "A run folder or a .safetensors file." in command("sample", "--help").out
 
 

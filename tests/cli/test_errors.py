@@ -429,3 +429,27 @@ def test_repeated_options_of_every_command(fails, tmp_path):
 
 def test_options_that_collect_may_be_repeated(fails):
     fails("reproduce", "no/such", "-o", "a=1", "--option", "b=2", words=("no/such",))
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("--n-epochs", "--epochs"),
+        ("--weight-decay", "--l2"),
+        ("--batchsize", "--batch-size"),
+        ("--learningrate", "--learning-rate"),
+        ("--k", "--negative"),
+        ("--n-hidden", "--hidden"),
+        ("--presets", "--preset"),
+    ],
+)
+def test_unknown_options_suggest_the_one_that_was_meant(fails, option, meant):
+    fails("train", "digits", option, 3, words=(option, meant))
+
+
+def test_a_number_of_hidden_units_and_a_short_name_of_the_learning_rate(command, binary, tmp_path):
+    run = tmp_path / "run"
+    options = ("--hidden", 3, "--lr", 0.125, "--epochs", 1, "--run", run, "--no-report")
+    assert command("train", binary, *options).status == 0
+    config = Run(run).read_config()
+    assert (config["machine"]["hidden"], config["training"]["learning_rate"]) == ("bernoulli:3", 0.125)

@@ -17,8 +17,8 @@ import experiments
 import harmonium as hm
 from harmonium.cli import main
 from harmonium.cli import reproduce as command
+from harmonium.options import PRESETS, find_preset
 from harmonium.runs import config as schema
-from harmonium.runs import presets
 
 
 def small(record: experiments.Record, scale: str, size: int = 3, preset: str = "none") -> None:
@@ -163,7 +163,7 @@ def test_every_experiment_says_what_it_is_about(name):
     assert experiments.describe(name)
 
 
-@pytest.mark.parametrize("name", presets.PRESETS)
+@pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_a_configuration(name):
-    chosen = schema.merge(schema.Config(), {"training": presets.find(name)}).training
+    chosen = schema.merge(schema.Config(), {"training": find_preset(name).settings}).training
     assert chosen.schedule.startswith("linear")

@@ -23,9 +23,11 @@ def binary() -> hm.RBM:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"negative": "pcd"}, "negative: expected a phase"),
+        ({"negative": "pdc"}, "unknown negative phase 'pdc': did you mean 'pcd'"),
         ({"negative": hm.PCD}, "negative: expected a phase"),
-        ({"optimizer": "adam"}, "optimizer: expected a torch.optim"),
+        ({"optimizer": "adan"}, "unknown optimizer 'adan': did you mean 'adam'"),
+        ({"optimizer": 3}, "optimizer: expected a torch.optim"),
+        ({"schedule": 0.5}, "schedule: expected a function"),
         ({"transforms": hm.L2(0.1)}, "transforms: expected a sequence"),
         ({"epochs": 1.5}, "epochs: expected a whole number"),
         ({"seed": None}, "seed: expected a whole number"),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import HarmoniumError
+from ..extras import explained
 
 __all__ = ["main"]
 
@@ -20,15 +21,20 @@ class Interrupted(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command with ``arguments`` (those of the process unless given) and exit with its status."""
-    from .app import app
-
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        from .app import app
+
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             status = app(args=arguments or ["--help"], prog_name="harmonium", standalone_mode=False)
     except (HarmoniumError, OSError) as error:
         _stop(_words(error), USAGE_ERROR)
+    except ModuleNotFoundError as error:
+        missing = explained(error)
+        if missing is None:
+            raise
+        _stop(str(missing), USAGE_ERROR)
     except Interrupted as stop:
         _stop(str(stop), INTERRUPTED)
     except Exception as error:  # typer's own errors have no common public base class in all its versions

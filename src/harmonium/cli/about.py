@@ -10,10 +10,12 @@ from .. import files
 from ..machines import BoltzmannMachine
 from ..training import Run
 from . import show
+from .measuring import check_exists
 
 
 def describe(path: Path) -> None:
     """Print what is in a run folder or a .safetensors file."""
+    check_exists(path)
     if path.is_file():
         tensors, metadata = files.read_tensors(path)
         machine = files.machine_from(path, tensors, metadata)

@@ -1,12 +1,16 @@
-"""Commands that reject an option given twice, instead of silently taking the last."""
+"""Commands that reject an option given twice, instead of silently taking the last, and suggest the option meant."""
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
+
+from ..options.synonyms import SYNONYMS
 
 _HINTS = {"hidden": "one hidden layer is supported on the command line"}
 
@@ -16,7 +20,12 @@ class OnceCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As click's, which reports every occurrence of an option in the order of parsing."""
-        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        try:
+            _, _, order = self.make_parser(ctx).parse_args(list(args))
+        except Exception as error:  # click's NoSuchOption is not public in all versions of typer
+            if hasattr(error, "option_name") and hasattr(error, "possibilities"):
+                error.possibilities = suggested(error.option_name, self._flags(ctx))
+            raise
         for param, count in Counter[Any](order).items():
             many = getattr(param, "multiple", False) or getattr(param, "count", False) or param.nargs != 1
             if count > 1 and not many and param.param_type_name == "option":
@@ -24,6 +33,22 @@ class OnceCommand(TyperCommand):
                 why = f"; {hint}" if hint else ""
                 raise typer.BadParameter(f"expected once, found {count} times{why}", ctx=ctx, param=param)
         return super().parse_args(ctx, args)
+
+    def _flags(self, ctx: Any) -> list[str]:
+        """The long names of all options of the command."""
+        parameters = self.get_params(ctx)
+        return [name for part in parameters for name in (*part.opts, *part.secondary_opts) if name.startswith("--")]
+
+
+def suggested(flag: str, flags: Sequence[str]) -> list[str]:
+    """The option that was meant, where another library's name or a near one was given.
+
+    >>> suggested("--n-epochs", ["--epochs", "--seed"]), suggested("--weight-decay", ["--l2"])
+    (['--epochs'], ['--l2'])
+    """
+    name = flag.lstrip("-").replace("-", "_")
+    meant = f"--{SYNONYMS.get(name, name)}".replace("_", "-")
+    return [meant] if meant in flags else difflib.get_close_matches(flag, flags, n=1, cutoff=0.5)
 
 
 class App(typer.Typer):

@@ -70,3 +70,15 @@ def _channels(unit: Unit, levels: Sequence[float]) -> list[Channel]:
         return [AdditiveGaussian(level) for level in levels or _DEVIATIONS]
     values = (float(states[0]), float(states[1]))
     return [BinarySymmetric(level, values=values) for level in levels or _PROBABILITIES]
+
+
+def numbers(name: str, text: str | None) -> tuple[float, ...]:
+    """Numbers with commas between; none where nothing is given.
+
+    >>> numbers("levels", "0.1,0.2")
+    (0.1, 0.2)
+    """
+    try:
+        return () if text is None else tuple(map(float, text.split(",")))
+    except ValueError:
+        raise InvalidOption(f"{name}: expected numbers with commas between, found '{text}'") from None

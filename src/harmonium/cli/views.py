@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from matplotlib.figure import Figure
 
 from .. import files, interactions, landscape, plots, spectra
 from ..report import some_rows
 from ..runs.setup import reopen
 from ..training import Run
 from . import show
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MODES = 10  # whose space is compared with the data's
 _SHOWN = 12  # lines of a table

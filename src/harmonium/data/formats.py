@@ -14,6 +14,7 @@ import numpy as np
 
 from harmonium.data.dataset import Content, DataFile
 from harmonium.errors import InvalidData
+from harmonium.extras import require
 
 
 def read_verified(path: Path, file: DataFile) -> Content:
@@ -82,9 +83,7 @@ def _npz(raw: bytes) -> dict[str, np.ndarray]:
 
 
 def _png(raw: bytes) -> dict[str, np.ndarray]:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(raw)) as image:
+    with require("PIL.Image", ".png files need").open(io.BytesIO(raw)) as image:
         return {"pixels": np.asarray(image)}
 
 
@@ -95,8 +94,7 @@ def _json(raw: bytes) -> dict[str, np.ndarray]:
 def _mat(raw: bytes) -> dict[str, np.ndarray]:
     """MATLAB's two formats: version 7.3 is HDF5, whose arrays are as the file stores them."""
     if raw[:10] == b"MATLAB 7.3":
-        import h5py
-
+        h5py = require("h5py")
         with h5py.File(io.BytesIO(raw), "r") as file:
             return {key: file[key][()] for key in file if isinstance(file[key], h5py.Dataset)}
     from scipy.io import loadmat

@@ -7,13 +7,13 @@ import numpy as np
 from harmonium.data.dataset import Fetch, Samples
 from harmonium.data.formats import idx
 from harmonium.data.splits import every_fifth, every_fifth_of_class, last_fifth, take
+from harmonium.extras import require
 
 
 def digits(fetch: Fetch, split: str) -> Samples:
     """scikit-learn's 8 × 8 digits, gray levels 0..16."""
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
+    datasets = require("sklearn.datasets", "the data set digits needs")
+    images, labels = datasets.load_digits(return_X_y=True)
     pixels = images.astype(np.uint8).reshape(-1, 1, 8, 8)
     return take(split, every_fifth_of_class(labels), pixels, labels, maximum=16)
 

@@ -14,6 +14,7 @@ from numpy.lib import format as npy
 from torch import Tensor
 
 from harmonium.errors import DataNotFound, InvalidData, unknown
+from harmonium.extras import require
 
 if TYPE_CHECKING:
     import pandas
@@ -97,8 +98,7 @@ def _npz_key(path: Path, keys: Sequence[str]) -> str:
 
 
 def _csv(path: Path) -> Tensor:
-    import pandas
-
+    pandas = require("pandas", ".csv files need")
     try:
         text = path.read_text(encoding="utf-8-sig").lstrip()
     except UnicodeDecodeError as error:
@@ -137,9 +137,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _parquet(path: Path) -> Tensor:
-    import pandas
-    import pyarrow
-
+    pandas, pyarrow = (require(name, ".parquet files need") for name in ("pandas", "pyarrow"))
     try:
         return _frame(path, pandas.read_parquet(path))
     except (pyarrow.ArrowException, OSError) as error:

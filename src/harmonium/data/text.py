@@ -9,6 +9,7 @@ import numpy as np
 
 from harmonium.data.dataset import Fetch, Samples
 from harmonium.data.splits import every_fifth, take
+from harmonium.extras import require
 
 VOCABULARY_SIZE = 2000
 SHORTEST_WORD = 3
@@ -28,10 +29,9 @@ def newsgroups(fetch: Fetch, split: str) -> Samples:
 def newsgroups_vocabulary(fetch: Fetch) -> tuple[str, ...]:
     """The most frequent words of the training posts, without stop words and words shorter than three letters;
     the most frequent first, and in alphabetical order where frequencies are equal."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
+    stop_words = require("sklearn.feature_extraction.text", "the vocabulary of 20newsgroups needs").ENGLISH_STOP_WORDS
     counter = Counter(" ".join(_posts(fetch, "train")[1]).split())
-    words = [word for word in counter if len(word) >= SHORTEST_WORD and word not in ENGLISH_STOP_WORDS]
+    words = [word for word in counter if len(word) >= SHORTEST_WORD and word not in stop_words]
     return tuple(sorted(words, key=lambda word: (-counter[word], word))[:VOCABULARY_SIZE])
 
 

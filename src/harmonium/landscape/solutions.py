@@ -17,6 +17,7 @@ from torch import Tensor
 
 from .. import meanfield
 from ..errors import InvalidData, InvalidOption
+from ..extras import require
 from ..machines import BoltzmannMachine
 from ..machines.trajectory import Machines, by_epoch
 from ..meanfield import Solutions
@@ -186,13 +187,12 @@ class Growth:
 
         The visible magnetizations are what is embedded: (solutions, 2) for each checkpoint.
         """
-        from sklearn.manifold import Isomap
-
         points = [f.solutions.magnetizations[0].flatten(1).double().cpu().numpy() for f in self.landscapes]
         last = points[-1]
         if len(last) < 4:
             raise InvalidData(f"embedding: expected at least 4 solutions at the last checkpoint, found {len(last)}")
-        isomap = Isomap(n_neighbors=min(neighbors, len(last) - 1), n_components=2).fit(last)
+        manifold = require("sklearn.manifold", "the embedding of solutions needs")
+        isomap = manifold.Isomap(n_neighbors=min(neighbors, len(last) - 1), n_components=2).fit(last)
         return [isomap.transform(part) if len(part) else np.empty((0, 2)) for part in points]
 
 

@@ -6,6 +6,10 @@
 1
 """
 
+from ..extras import require
+
+require("matplotlib", "plots need")  # an error that names the extra, before the modules that import it
+
 from .activity import hidden_activity, weight_histogram
 from .curves import METRICS, learning_curve, learning_curves, likelihood_curve
 from .denoise import denoising_curves, denoising_levels, denoising_strip

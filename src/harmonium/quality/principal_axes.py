@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse.linalg
-import scipy.stats
 import torch
 from torch import Generator, Tensor
 
@@ -135,6 +132,8 @@ def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, s
 
 def _split(data: Tensor, samples: Tensor, n: int, k: int, generator: Generator | None) -> tuple[Tensor, Tensor]:
     """Overlaps (2,) and distances on each axis (2, k) of a half of the data with samples, and with the other half."""
+    from scipy.stats import wasserstein_distance  # slow to load
+
     drawn_rows = drawn(data, 2 * n, generator)
     half, others = drawn_rows[:n], (drawn(samples, n, generator), drawn_rows[n:])
     variances, axes = _leading(half, k)
@@ -145,12 +144,15 @@ def _split(data: Tensor, samples: Tensor, n: int, k: int, generator: Generator |
     for other in others:
         overlaps.append(float((axes @ _leading(other, k)[1].T).square().sum()) / k)
         projected = (other @ axes.T).double().cpu().numpy()
-        distances.append([scipy.stats.wasserstein_distance(*pair) for pair in zip(on_axes.T, projected.T, strict=True)])
+        distances.append([wasserstein_distance(*pair) for pair in zip(on_axes.T, projected.T, strict=True)])
     return torch.tensor(overlaps), torch.tensor(np.array(distances) / scale)
 
 
 def _leading(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest eigenvalues (k,) of the covariance of ``x`` (n, d), largest first, and their vectors (k, d)."""
+    import scipy.linalg  # slow to load
+    import scipy.sparse.linalg
+
     z = centered(x)
     n, d = z.shape
     if d <= _MATRIX:

@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..extras import require
 from ..plots import style
 from .html import escape
 
@@ -35,8 +36,7 @@ def svg(figure: Figure, name: str, alt: str) -> str:
 
 def png(picture: np.ndarray, alt: str) -> str:
     """An array (height, width, 4) of bytes as a picture in the page."""
-    from PIL import Image
-
+    Image = require("PIL.Image", "pictures in a report need")
     buffer = io.BytesIO()
     Image.fromarray(picture).quantize(256, method=Image.Quantize.FASTOCTREE).save(buffer, format="png", optimize=True)
     code = base64.b64encode(buffer.getvalue()).decode()

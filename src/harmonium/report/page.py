@@ -17,10 +17,13 @@ from .. import files, plots
 from ..errors import HarmoniumError, NotMixed, RunError
 from ..machines import RBM
 from ..noise import Purpose
+from ..options import options
+from ..options.markdown import TABLES
 from ..plots import style
 from ..plots.curves import drawn
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
+from ..runs.config import current_name
 from ..training import Run
 from ..training.batches import Source
 from ..training.state import stream
@@ -379,16 +382,16 @@ def command(config: Mapping[str, Any]) -> str:
     >>> command({"data": {"source": "digits"}, "training": {"epochs": 3, "centered": False}})
     'harmonium train digits --epochs 3 --no-centered'
     """
-    tables = [config.get(name, {}) for name in ("data", "machine", "training")]
-    source = tables[0].get("source")
+    source = config.get("data", {}).get("source")
     if not source:
         return ""
     words = ["harmonium", "train", str(source)]
-    for table in tables:
-        for key, value in table.items():
-            option = f"--{key.replace('_', '-')}"
-            if key in ("source", "rows", "bytes", "sha256"):
+    for name, table in TABLES.items():
+        for key, value in config.get(name, {}).items():
+            known = options(table).get(current_name(key, options(table)))
+            if known is None or known.about.recorded or key == "source":
                 continue
+            option = known.flag
             if isinstance(value, bool):
                 words.append(option if value else option.replace("--", "--no-", 1))
             else:

@@ -4,75 +4,27 @@ from __future__ import annotations
 
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any
 
 from ..errors import InvalidOption, RunError, unknown
+from ..options import DataOptions, MachineOptions, TrainingOptions
 
 FORMAT = 1
-
-
-@dataclass
-class Data:
-    """Which rows: a data set's name or a file. The last three identify a file's content and are filled in."""
-
-    source: str = ""
-    binarize: str | None = None
-    split: str | None = None
-    validation: str | float | None = None
-    image: str | None = None
-    rows: int | None = None
-    bytes: int | None = None
-    sha256: str | None = None
-
-
-@dataclass
-class Machine:
-    """Which machine, and its starting values."""
-
-    visible: str | None = None
-    hidden: str = "bernoulli:100"
-    initialize: str = "normal"
-    scale: float | None = None
-    dtype: str = "float32"
-
-
-@dataclass
-class Training:
-    """How it learns. An empty value is chosen from the data and the machine, and then recorded."""
-
-    epochs: int | None = None
-    batch_size: int = 100
-    seed: int = 0
-    negative: str = "pcd:1"
-    chains: int | None = None
-    optimizer: str = "sgd"
-    learning_rate: float | None = None
-    momentum: float | None = None
-    schedule: str = "constant"
-    centered: bool = True
-    average: float | None = None
-    l1: float | None = None
-    l2: float | None = None
-    l1_squared: float | None = None
-    clip: float | None = None
-    zero_sum: bool = False
-    metrics_every: int = 1
-    precision: str = "float32"
-    threads: int | None = None
-    device: str = "cpu"
+#: former names of keys, which files of earlier versions have; written in two parts, so that no renaming meets them
+FORMER = {"binari" + "se": "binari" + "ze", "initiali" + "se": "initiali" + "ze", "cent" + "red": "cente" + "red"}
 
 
 @dataclass
 class Config:
     """All of a run. ``format`` is that of the file, ``harmonium`` the version that wrote it."""
 
-    data: Data = field(default_factory=Data)
-    machine: Machine = field(default_factory=Machine)
-    training: Training = field(default_factory=Training)
+    data: DataOptions = field(default_factory=DataOptions)
+    machine: MachineOptions = field(default_factory=MachineOptions)
+    training: TrainingOptions = field(default_factory=TrainingOptions)
     harmonium: str | None = None
     format: int = FORMAT
 
@@ -136,9 +88,22 @@ def is_path(source: str) -> bool:
     return bool(Path(source).suffix) or "/" in source or "\\" in source
 
 
+def current_name(key: str, known: Container[str]) -> str:
+    """The name of a key among those known today, where a file has it in the other spelling.
+
+    >>> current_name("cent" + "red", {"cente" + "red"}) == "cente" + "red"
+    True
+    """
+    if key in known:
+        return key
+    others = [new if key == old else old for old, new in FORMER.items() if key in (old, new)]
+    return others[0] if others and others[0] in known else key
+
+
 def _fill(target: Any, table: Mapping[str, Any], kind: str, name: str) -> None:
     types = typing.get_type_hints(type(target))
-    for key, value in table.items():
+    for written, value in table.items():
+        key = current_name(written, types)
         if key not in types:
             raise unknown(kind, key, [f.name for f in fields(target)])
         if hasattr(types[key], "__dataclass_fields__"):

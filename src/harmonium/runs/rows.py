@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 from .. import data
 from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
 from ..noise import Purpose
+from ..options import DataOptions
 from ..training.batches import ArraySource, Redrawn, Source, TensorSource
 from ..training.state import stream
 from ..units.support import OneHot
@@ -35,7 +36,7 @@ class Rows:
     visible: list[UnitSpec]
     image: tuple[int, int, int] | None
     title: str
-    config: schema.Data
+    config: DataOptions
     letters: str | None = None
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from .. import __version__, files, noise, training
+from .. import __version__, files, noise, options, training
 from ..couplings.base import check_scale
-from ..errors import InvalidOption, RunError, unknown
+from ..errors import InvalidOption, RunError
 from ..machines import RBM
-from ..training import Callback, Result, Run, Transform
+from ..training import Callback, Result, Run
+from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs
-from ..training.loop import known_precision
+from ..training.specs import default_rate
 from . import config as schema
 from . import rows, specs
 
@@ -32,22 +32,20 @@ class Setup:
 def prepare(config: schema.Config) -> Setup:
     """Load the data, build the machine and fill in what the configuration leaves open."""
     chosen = config.training
+    for table in (config.data, config.machine, chosen):
+        options.check(table)
     threads = torch.get_num_threads() if chosen.threads is None else chosen.threads
-    if threads < 1:
-        raise InvalidOption(f"threads: expected at least 1, found {threads}")
     torch.set_num_threads(threads)
-    if config.machine.initialize not in ("normal", "sign"):
-        raise unknown("weight initialization", config.machine.initialize, ("normal", "sign"))
     noise.check_seed(chosen.seed)
     if config.machine.scale is not None:
         check_scale(config.machine.scale)
-    hidden = specs.parse_layer(config.machine.hidden)
-    _ingredients(config, chosen.learning_rate)  # what is wrong with the options is said before the data are read
+    hidden = specs.parse_hidden(config.machine.hidden)
+    keywords_of(chosen)  # a mistake in the options is reported before the data are read
     upper = specs.layer(hidden)
     loaded = rows.load(config)
     machine = RBM(specs.layer(loaded.visible), upper)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
-    rate = chosen.learning_rate or specs.default_rate(chosen.optimizer, chosen.momentum)
+    rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
     resolved = schema.Config(
         data=loaded.config,
@@ -67,54 +65,20 @@ def train(
     callbacks: list[Callback] | None = None,
 ) -> Result:
     """Train the machine as configured, into a run folder."""
-    chosen, machine = setup.config.training, setup.config.machine
+    machine = setup.config.machine
     initialize = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
     return training.fit(
         setup.machine,
         setup.rows.train,
         validation=setup.rows.held_out,
-        epochs=chosen.epochs,
-        batch_size=chosen.batch_size,
-        seed=chosen.seed,
-        metrics_every=chosen.metrics_every,
         initialize=initialize,
         run=run,
         resume=resume,
         progress=progress,
         callbacks=callbacks or [],
         config=setup.config.to_dict(),
-        **_ingredients(setup.config, chosen.learning_rate),
+        **keywords_of(setup.config.training),
     )
-
-
-def _ingredients(config: schema.Config, rate: float | None) -> dict[str, Any]:
-    """The objects that the options name."""
-    chosen = config.training
-    if chosen.learning_rate is not None and not chosen.learning_rate > 0:
-        raise InvalidOption(f"learning rate: expected a positive number, found {chosen.learning_rate:g}")
-    return {
-        "negative": specs.negative_phase(chosen.negative, chosen.chains),
-        "schedule": specs.schedule(chosen.schedule),
-        "optimizer": specs.optimizer(chosen.optimizer, rate, chosen.momentum),
-        "transforms": transforms(chosen),
-        "precision": known_precision(chosen.precision),
-    }
-
-
-def transforms(chosen: schema.Training) -> list[Transform]:
-    """The transforms in the order in which they act: on the gradient first, the average last."""
-    penalties: list[tuple[float | None, type[training.transforms.Penalty]]] = [
-        (chosen.l1, training.L1),
-        (chosen.l2, training.L2),
-        (chosen.l1_squared, training.L1Squared),
-    ]
-    return [
-        *(kind(value) for value, kind in penalties if value is not None),
-        *([training.Centered()] if chosen.centered else []),
-        *([training.Clip(chosen.clip)] if chosen.clip is not None else []),
-        *([training.ZeroSum()] if chosen.zero_sum else []),
-        *([training.Average(chosen.average)] if chosen.average is not None else []),
-    ]
 
 
 # -- a run folder ---------------------------------------------------------------------------------------------

@@ -1,43 +1,19 @@
-"""The short strings of the command line: ``bernoulli:500``, ``potts:31x21``, ``pcd:10``, ``linear:0.3``."""
+"""The short strings for layers, types and devices: ``bernoulli:500``, ``potts:31x21``, ``float64``, ``cuda``."""
 
 from __future__ import annotations
 
-import ast
 import inspect
 import math
-import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
 
-from .. import training
 from ..errors import InvalidOption, unknown
+from ..training.specs import check_type, split
 from ..units import Mixed, Unit
 
-_NEGATIVES: dict[str, Callable[..., training.NegativePhase]] = {
-    "cd": training.CD,
-    "pcd": training.PCD,
-    "exact": training.Exact,
-    "parallel-tempering": training.ParallelTempering,
-    "trajectory-tempering": training.TrajectoryTempering,
-    "mean-field": training.MeanField,
-}
-_SCHEDULES: dict[str, Callable[..., training.Schedule]] = {
-    "constant": training.Constant,
-    "linear": training.LinearDecay,
-    "growing": training.GrowingSteps,
-}
-_OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # with their learning rates by default
-    "sgd": (torch.optim.SGD, None),
-    "adam": (torch.optim.Adam, 1e-3),
-    "adamw": (torch.optim.AdamW, 1e-3),
-    "rmsprop": (torch.optim.RMSprop, 1e-3),
-}
-_MOMENTUM_RATE = 0.05  # of SGD with momentum
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 _LARGEST = 2**31  # entries of a layer
 
 
@@ -59,7 +35,7 @@ class UnitSpec:
     @classmethod
     def parse(cls, text: str) -> UnitSpec:
         """Read the string; unknown names and options tell the nearest valid one."""
-        name, argument, options = _split(text)
+        name, argument, options = split(text)
         known = {known: kind for known, kind in Unit.registry.items() if kind is not Mixed}
         if name not in known:
             raise unknown("unit", name, known)
@@ -72,7 +48,7 @@ class UnitSpec:
         for option, value in options.items():
             if option not in allowed:
                 raise unknown(f"option of {name} units", option, allowed)
-            _check_type(text, option, value, allowed[option].annotation)
+            check_type(text, option, value, allowed[option].annotation)
         for required, parameter in allowed.items():
             needed = parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
             if needed and required not in options:
@@ -111,6 +87,15 @@ def parse_layer(text: str) -> list[UnitSpec]:
     return [UnitSpec.parse(part) for part in text.split("+")]
 
 
+def parse_hidden(text: str) -> list[UnitSpec]:
+    """The parts of a hidden layer; a number alone means Bernoulli units.
+
+    >>> [str(part) for part in parse_hidden("200")]
+    ['bernoulli:200']
+    """
+    return parse_layer(f"bernoulli:{text.strip()}" if text.strip().isdecimal() else text)
+
+
 def parse_shape(text: str, whole: str | None = None) -> tuple[int, ...]:
     """``28x28`` as a tuple of positive numbers."""
     try:
@@ -120,59 +105,6 @@ def parse_shape(text: str, whole: str | None = None) -> tuple[int, ...]:
     if not shape or min(shape) < 1:
         raise InvalidOption(f"'{whole or text}': expected sizes such as 500 or 31x21, found '{text}'")
     return shape
-
-
-def negative_phase(text: str, chains: int | None = None) -> training.NegativePhase:
-    """``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10``, ``mean-field:10,method=naive`` or ``exact``.
-
-    >>> negative_phase("pcd:5", chains=20).config()
-    {'method': 'pcd', 'k': 5, 'chains': 20}
-    """
-    name, argument, options = _split(text)
-    if chains is not None:
-        options["chains"] = chains
-    return _call("negative phase", text, name, _NEGATIVES, argument, int, options)
-
-
-def schedule(text: str) -> training.Schedule:
-    """``constant``, ``linear:0.3`` or ``growing:10``.
-
-    >>> schedule("linear:0.5")
-    LinearDecay(constant=0.5)
-    """
-    name, argument, options = _split(text)
-    number = float if name == "linear" else int
-    return _call("schedule", text, name, _SCHEDULES, argument, number, options)
-
-
-def optimizer(name: str, rate: float | None, momentum: float | None) -> Callable[[Any], torch.optim.Optimizer] | None:
-    """A function that makes the optimizer of the parameters it is given; ``None`` for plain SGD with default rates."""
-    kind, _ = _optimizer(name)
-    rate = default_rate(name, momentum) if rate is None else rate
-    if rate is None:
-        return None
-    options: dict[str, Any] = {"lr": rate}
-    if not rate > 0:
-        raise InvalidOption(f"learning rate: expected a positive number, found {rate:g}")
-    if momentum is not None:
-        if "momentum" not in inspect.signature(kind.__init__).parameters:
-            raise InvalidOption(f"optimizer '{name}' has no momentum; expected sgd or rmsprop")
-        if not 0 <= momentum < 1:
-            raise InvalidOption(f"momentum: expected a number in [0, 1), found {momentum:g}")
-        options["momentum"] = momentum
-    return partial(kind, **options)
-
-
-def default_rate(name: str, momentum: float | None) -> float | None:
-    """The learning rate of an optimizer where none is given; ``None`` where ``fit`` chooses it from the data."""
-    rate = _optimizer(name)[1]
-    return _MOMENTUM_RATE if rate is None and momentum is not None else rate
-
-
-def _optimizer(name: str) -> tuple[type[torch.optim.Optimizer], float | None]:
-    if name not in _OPTIMIZERS:
-        raise unknown("optimizer", name, _OPTIMIZERS)
-    return _OPTIMIZERS[name]
 
 
 def dtype(name: str) -> torch.dtype:
@@ -191,73 +123,6 @@ def device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise InvalidOption(f"device '{name}': not at hand ({str(error).splitlines()[0]})") from None
     return found
-
-
-def _call(
-    kind: str,
-    text: str,
-    name: str,
-    known: Mapping[str, Callable[..., Any]],
-    argument: str | None,
-    number: type[int] | type[float],
-    options: dict[str, Any],
-) -> Any:
-    if name not in known:
-        raise unknown(kind, name, known)
-    allowed = inspect.signature(known[name], eval_str=True).parameters
-    for option, value in options.items():
-        if option not in allowed:
-            if not allowed:
-                raise InvalidOption(f"{kind} '{name}' has no options, found {option}")
-            raise unknown(f"option of {name}", option, allowed)
-        _check_type(text, option, value, allowed[option].annotation)
-    values = []
-    if argument is not None:
-        if not allowed:
-            raise InvalidOption(f"{kind} '{text}': {name} takes no number")
-        first = next(iter(allowed))
-        if first in options:
-            raise InvalidOption(f"{kind} '{text}': {first} is given twice, after the colon and as an option")
-        try:
-            values = [number(argument)]
-        except ValueError:
-            raise InvalidOption(
-                f"{kind} '{text}': expected {_WORDS[number]} after the colon, found '{argument}'"
-            ) from None
-    return known[name](*values, **options)
-
-
-def _check_type(text: str, option: str, value: Any, annotation: Any) -> None:
-    """Refuse a value that is none of the plain types in a parameter's annotation; a whole number is a number too."""
-    if annotation is inspect.Parameter.empty:
-        return
-    kinds = [kind for kind in (typing.get_args(annotation) or (annotation,)) if kind in _WORDS]
-    if not kinds:
-        raise InvalidOption(f"'{text}': {option} is no option of such a string")
-    finite = not isinstance(value, float) or math.isfinite(value)
-    if not finite or not any(type(value) is kind or (kind is float and type(value) is int) for kind in kinds):
-        raise InvalidOption(f"'{text}': {option}: expected {' or '.join(_WORDS[k] for k in kinds)}, found {value!r}")
-
-
-def _split(text: str) -> tuple[str, str | None, dict[str, Any]]:
-    """NAME[:ARGUMENT][,key=value…]."""
-    head, *rest = [part.strip() for part in text.split(",")]
-    name, colon, argument = head.partition(":")
-    options = {}
-    for part in rest:
-        key, equals, value = part.partition("=")
-        if not equals or not key or not value:
-            raise InvalidOption(f"'{text}': expected key=value after a comma, found '{part}'")
-        options[key.strip().replace("-", "_")] = _literal(value.strip())
-    return name.strip().lower().replace("_", "-"), argument.strip() if colon else None, options
-
-
-def _literal(text: str) -> Any:
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return {"true": True, "false": False}.get(text.lower(), text)
-    return value if isinstance(value, (int, float, bool, str)) else text
 
 
 def _written(value: Any) -> str:

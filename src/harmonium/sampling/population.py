@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import scipy.stats
 import torch
 from torch import Generator, Tensor
 
@@ -138,6 +137,8 @@ class Population:
     @property
     def _quantile(self) -> float:
         """Of Student's distribution, at the level of three standard errors of a normal one."""
+        import scipy.stats  # slow to load
+
         freedom = len(self.log_partitions) - 1
         return float(scipy.stats.t.isf(_LEVEL / 2, freedom)) if freedom else 3.0
 

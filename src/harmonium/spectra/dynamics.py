@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.integrate import solve_ivp
 from torch import Tensor
 
 from ..errors import InvalidData, InvalidOption
@@ -170,6 +169,8 @@ class LinearTheory:
 
         Time counts gradient steps times their learning rate.
         """
+        from scipy.integrate import solve_ivp  # slow to load
+
         start, times = (torch.as_tensor(x, dtype=torch.float64) for x in (start, times))
         if start.ndim != 1 or len(start) > len(self.variances):
             raise InvalidData(f"start: expected at most {len(self.variances)} values, found {tuple(start.shape)}")

@@ -9,6 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Generator, Tensor
+from torch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    TensorDataset,
+    default_collate,
+)
+from torch.utils.data.distributed import DistributedSampler
 
 from .. import noise
 from ..errors import InvalidData
@@ -178,6 +187,12 @@ def _wrap(data: Any, what: str) -> Source:
         return TensorSource(data.detach().contiguous(), data.shape[1:])
     if isinstance(data, np.memmap):
         return ArraySource(data, data.shape[1:])
+    if isinstance(data, DataLoader):
+        return _wrap(_loaded(data, what), what)
+    if isinstance(data, IterableDataset):
+        raise InvalidData(f"{what}: expected rows with random access by index, found an iterable-only data set")
+    if isinstance(data, TensorDataset):  # one by one would be slow
+        return _wrap(data.tensors[0], what)
     try:
         if hasattr(data, "to_numpy"):  # a table
             tensor = _tensor(_of_table(data))
@@ -192,6 +207,40 @@ def _wrap(data: Any, what: str) -> Source:
         if isinstance(error, InvalidData):
             raise
         raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} ({error})") from None
+
+
+def loader_batch_size(loader: DataLoader[Any]) -> dict[str, int]:
+    """The batch size of a DataLoader as an argument of ``fit``; nothing where it has none.
+
+    >>> loader_batch_size(DataLoader(TensorDataset(torch.zeros(100, 3)), batch_size=20))
+    {'batch_size': 20}
+    """
+    size = getattr(loader.batch_sampler, "batch_size", None)
+    return {} if size is None else {"batch_size": size}
+
+
+def _loaded(loader: DataLoader[Any], what: str) -> Any:
+    """The data set of a DataLoader; what the loader would do to its rows, and training would not, is an error."""
+    if isinstance(loader.dataset, IterableDataset):
+        raise InvalidData(
+            f"{what}: expected a DataLoader of rows with random access by index, found one of an iterable-only data "
+            "set; read its rows into a tensor first"
+        )
+    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    own = (isinstance(sampler, RandomSampler) and not sampler.replacement) or isinstance(
+        sampler, (SequentialSampler, DistributedSampler)
+    )
+    if not own:
+        raise InvalidData(
+            f"{what}: expected a DataLoader of all rows of its data set, found one with {type(sampler).__name__}; "
+            "use torch.utils.data.Subset for some of the rows, or harmonium.Weighted for weights"
+        )
+    if loader.batch_sampler is not None and loader.collate_fn is not default_collate:
+        raise InvalidData(
+            f"{what}: expected a DataLoader without a collate_fn, which training would not call; "
+            "change the rows in the data set instead"
+        )
+    return loader.dataset
 
 
 def _tensor(array: np.ndarray) -> Tensor:

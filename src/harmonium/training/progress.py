@@ -1,12 +1,12 @@
-"""The live progress bar. It says nothing when the output is not a terminal."""
+"""The live progress bar, where the output is a terminal and rich is installed."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _SHORT = {
     "pseudo_likelihood": "pl/site",
@@ -21,17 +21,8 @@ class ProgressBar:
     """A bar over the epochs with the last metrics beside it; used as a context manager."""
 
     def __init__(self, epochs: int, done: int, enabled: bool, console: Console | None = None) -> None:
-        console = console or Console(stderr=True)
-        self._bar: Any = None
-        if enabled and console.is_terminal:
-            self._bar = RichProgress(
-                TextColumn("epoch"),
-                MofNCompleteColumn(),
-                BarColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[metrics]}"),
-                console=console,
-            )
+        self._bar: Any = _bar(console) if enabled else None
+        if self._bar is not None:
             self._task = self._bar.add_task("train", total=epochs, completed=done, metrics="")
 
     def __enter__(self) -> ProgressBar:
@@ -49,3 +40,25 @@ class ProgressBar:
             return
         shown = [f"{_SHORT[key]} {value:.4g}" for key, value in metrics.items() if key in _SHORT]
         self._bar.update(self._task, completed=done, metrics="  ".join(shown))
+
+
+def _bar(console: Console | None) -> Any:
+    """The bar of rich; ``None`` where there is no terminal to draw on, or no rich."""
+    if console is None and not sys.stderr.isatty():
+        return None  # without loading rich
+    try:
+        from rich import console as consoles
+        from rich import progress
+    except ModuleNotFoundError:
+        return None
+    console = console or consoles.Console(stderr=True)
+    if not console.is_terminal:
+        return None
+    return progress.Progress(
+        progress.TextColumn("epoch"),
+        progress.MofNCompleteColumn(),
+        progress.BarColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[metrics]}"),
+        console=console,
+    )

@@ -1,0 +1,45 @@
+"""The commands ``data``: the data sets that are known by name."""
+
+from __future__ import annotations
+
+from .. import data
+from . import show
+
+
+def list_data() -> None:
+    """Print the data sets, and which are at hand."""
+    rows = []
+    for name in data.names():
+        facts, status = data.info(name), data.status(name)
+        found = status if status in ("embedded", "missing") else "found"
+        sizes = " + ".join(f"{n:,} {split}" for split, n in facts.splits.items())
+        rows.append(
+            [name, found, facts.kind, "×".join(map(str, facts.shape)), sizes, facts.suggested_visible, facts.license]
+        )
+    show.table("data sets", ["name", "status", "kind", "shape", "rows", "units", "license"], rows)
+    if any(row[1] == "missing" for row in rows):
+        print("How to get a missing one: harmonium data info NAME")
+
+
+def describe_data(name: str) -> None:
+    """Print all that is known of a data set."""
+    facts, status = data.info(name), data.status(name)
+    rows: dict[str, Any] = {
+        "name": facts.name,
+        "status": status,
+        "kind": facts.kind,
+        "shape": "×".join(map(str, facts.shape)),
+        "rows": ", ".join(f"{n:,} {split}" for split, n in facts.splits.items()),
+        "split": facts.split_rule,
+        "suggested units": facts.suggested_visible,
+        "labels": facts.label_meaning or "none",
+        "license": facts.license,
+        "citation": facts.citation,
+        "source": facts.source,
+        "how to obtain": facts.obtain,
+    }
+    if facts.note:
+        rows["note"] = facts.note
+    for file in facts.files:
+        rows[file.name] = f"{file.size:,} bytes, sha256 {file.sha256}"
+    show.facts(facts.title, rows)

@@ -1,0 +1,90 @@
+"""The commands ``sample`` and ``evaluate``: draw from a trained machine and measure it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .. import files
+from ..errors import InvalidOption, RunError, unknown
+from ..quality.inputs import FEWEST_ROWS
+from ..runs.rows import load_test
+from ..runs.setup import reopen
+from . import output, show
+
+
+def sample_run(
+    folder: Path, *, n: int, steps: int, start: str, seed: int, out: Path | None, data: str | None = None
+) -> None:
+    """Draw samples from the machine of a run folder or a file, and write them."""
+    if start not in ("random", "data"):
+        raise unknown("start", start, ("random", "data"))
+    check_exists(folder)
+    path = (folder if folder.is_dir() else folder.parent) / "samples.npy" if out is None else out
+    output.check(path)
+    machine, rows = _open(folder, data, need_rows=start == "data" or path.suffix == ".png")
+    begin = None
+    if start == "data":
+        if rows is None:
+            raise InvalidOption(f"{folder}: --start data needs a run folder, which knows its data; found a file")
+        from ..report import some_rows
+
+        begin = some_rows(rows.train, machine, n, seed=seed)
+    samples = machine.sample(n, steps=steps, start=begin, seed=seed)
+    output.write(path, samples, machine, None if rows is None else rows.image)
+    print(f"{n} samples after {steps} sweeps: {path}")
+
+
+def check_exists(path: Path) -> None:
+    """Raise where there is neither a run folder nor a file."""
+    if not path.exists():
+        raise RunError(f"{path}: no such file or folder; expected a run folder or a .safetensors file")
+
+
+def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
+    """The machine of a run folder or of a file, and its rows where they are needed and known."""
+    if need_rows and folder.is_dir():
+        setup = reopen(folder, source)
+        return setup.machine, setup.rows
+    return files.load(folder), None
+
+
+def evaluate_run(folder: Path, *, data: str | None, temperatures: int, samples: int, steps: int) -> None:
+    """Measure the machine of a run on training rows and unseen rows; with ``samples``, compare those with the data."""
+    if 0 < samples < FEWEST_ROWS:
+        raise InvalidOption(f"samples: expected 0 or at least {FEWEST_ROWS}, found {samples}")
+    from ..report import evaluation as measures
+    from ..report import some_rows
+
+    setup = reopen(folder, data)
+    name, test = load_test(setup.config, setup.rows)
+    train_rows = some_rows(setup.rows.train, setup.machine, 20_000)
+    test_rows = None if test is None else some_rows(test, setup.machine, 20_000)
+    rows = measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, temperatures=temperatures))
+    seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
+    show.table(
+        f"{folder}: {setup.rows.title}, {seen}",
+        ["measure", "in", "train", name, "better", "how"],
+        [[r.name, r.unit, show.number(r.train, 5), show.number(r.test, 5), r.better, r.note] for r in rows],
+        numbers=(2, 3),
+    )
+    if samples:
+        _compare(folder, setup.machine, train_rows, test_rows, samples, steps)
+
+
+def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, steps: int) -> None:
+    """Compare samples with unseen rows where there are some, else with the training rows; table and picture."""
+    from .. import plots, quality
+
+    drawn = machine.sample(n, steps=steps, start=train, seed=0)
+    found = quality.compare(drawn, train if test is None else test, train=None if test is None else train, seed=0)
+    show.table(
+        f"{n:,} samples after {steps} sweeps from training rows",
+        ["samples against data", "value", "error", "ideal"],
+        [[r.name, show.number(r.value, 4), show.number(r.error, 2), show.number(r.ideal, 4)] for r in found.table()],
+        numbers=(1, 2, 3),
+    )
+    print(found.verdict)
+    path = folder / "quality.png"
+    files.write_figure(path, plots.quality(found))
+    print(path)

@@ -1,0 +1,167 @@
+"""The commands ``demo``, ``train``, ``resume`` and ``report``: a run folder from beginning to end."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .. import options
+from ..errors import InvalidOption
+from ..runs import config as schema
+from ..runs import setup as recipe
+from ..runs.rows import load_test
+from ..training import Callback, Run
+from . import Interrupted, show
+
+_BINARIZED = {"threshold": "by threshold", "sample": "by a draw", "redraw": "by a new draw each epoch"}
+
+
+def demo_run(run: Path | None, *, epochs: int, quiet: bool) -> None:
+    """Train a binary machine on the embedded digits and write its report."""
+    chosen: dict[str, dict[str, Any]] = {
+        "data": {"source": "digits", "binarize": "threshold"},
+        "machine": {"hidden": "bernoulli:128"},
+        "training": {
+            "epochs": epochs,
+            "batch_size": 50,
+            "negative": "pcd:2",
+            "chains": 200,
+            "learning_rate": 0.1,
+            "schedule": "linear:0.3",
+            "l2": 3e-4,
+            "metrics_every": max(1, epochs // 100),
+        },
+    }
+    folder = recipe.free_folder(Path("runs") / "demo") if run is None else run
+    _train(schema.merge(schema.Config(), chosen), folder, quiet=quiet, report=True)
+
+
+def train_run(
+    given: Mapping[str, Mapping[str, Any]],
+    run: Path | None,
+    *,
+    config: Path | None,
+    preset: str | None,
+    quiet: bool,
+    report: bool,
+) -> None:
+    """Train with the options of a file, a preset and the command line, where the later ones win."""
+    chosen = schema.Config() if config is None else schema.read(config)
+    if preset is not None:
+        chosen = schema.merge(chosen, {"training": options.find_preset(preset).settings})
+    chosen = schema.merge(chosen, given)
+    folder = recipe.free_folder(Path("runs") / (Path(chosen.data.source).stem or "run")) if run is None else run
+    _train(chosen, folder, quiet=quiet, report=report)
+
+
+def resume_run(folder: Path, *, epochs: int | None, data: str | None, quiet: bool, report: bool) -> None:
+    """Continue from the last checkpoint, to ``epochs`` in all where they are given."""
+    config = recipe.read_config(folder)
+    done = recipe.epochs_done(folder)
+    if epochs is not None:
+        if epochs < done:
+            raise InvalidOption(
+                f"{folder}: {done} epochs are done already; expected --epochs of at least that, found {epochs}"
+            )
+        config.training.epochs = epochs
+    if config.training.epochs is not None and done >= config.training.epochs:
+        print(f"{folder}: finished, all {done} epochs are done; nothing to resume (--epochs N goes on to N)")
+        return
+    if data is not None:
+        config.data.source = data
+    if done:
+        Run(folder).read_metrics()  # a damaged table is found before anything is changed
+    setup = recipe.prepare(config)
+    if not quiet:
+        begin = f"goes on after epoch {done}" if done else "no checkpoint yet: begins again"
+        print(f"{folder}: {begin}, to epoch {setup.config.training.epochs}")
+    if epochs is not None and done:
+        Run(folder).write_config(setup.config.to_dict())
+    with _interruptible(folder):
+        _fit(setup, folder, quiet=quiet, resume=True)
+        _finish(setup, folder, quiet=quiet, report=report)
+
+
+def report_run(folder: Path, *, data: str | None = None) -> None:
+    """Write ``report.html`` into the run folder."""
+    print(_write_report(recipe.reopen(folder, data), folder))
+
+
+def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
+    """What training is going to do, line by line: sizes that are known by now, and all options."""
+    config, rows = setup.config, setup.rows
+    how = _BINARIZED.get(config.data.binarize or "")
+    parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
+    held_out = f"{len(rows.held_out):,} held out" if rows.held_out else "none held out"
+    lines = {
+        "data": f"{rows.title} ({config.data.source})" + (f", binarized {how}" if how else ""),
+        "rows": f"{len(rows.train):,} to learn from, {held_out}",
+        "machine": f"RBM {config.machine.visible} – {config.machine.hidden}, {parameters:,} parameters",
+    }
+    for line, words in options.plan(config.data, config.machine, config.training).items():
+        lines[line] = f"{lines[line]}, {words}" if line in lines else words
+    return {**lines, "run folder": str(run)}
+
+
+def _train(config: schema.Config, run: Path, *, quiet: bool, report: bool) -> None:
+    run = recipe.new_folder(run)
+    setup = recipe.prepare(config)
+    made = not run.exists()
+    with _interruptible(run):
+        try:
+            _fit(setup, run, quiet=quiet, announce=lambda: show.facts("harmonium train", plan(setup, run)))
+        except Exception:
+            if made and not (run / "checkpoints" / "last.safetensors").exists():
+                shutil.rmtree(run, ignore_errors=True)  # nothing to go on from: leave nothing
+            raise
+        _finish(setup, run, quiet=quiet, report=report)
+
+
+def _fit(
+    setup: recipe.Setup, run: Path, *, quiet: bool, resume: bool = False, announce: Callable[[], None] | None = None
+) -> None:
+    callbacks: list[Callback] = []
+    if announce is not None and not quiet:
+        callbacks.append(show.Announcement(announce))
+    if not quiet and not sys.stderr.isatty():
+        callbacks.append(show.PlainLines())
+    recipe.train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
+
+
+def _finish(setup: recipe.Setup, run: Path, *, quiet: bool, report: bool) -> None:
+    if report:
+        _write_report(setup, run)
+    if quiet:
+        return
+    last = Run(run).read_metrics()[-1]
+    rows = {name.replace("_", " "): show.number(value) for name, value in last.items()}
+    rows["seconds"] = show.duration(last["seconds"])
+    show.facts("done", {**rows, "run folder": run})
+    if report:
+        print(f"Look at {run / 'report.html'} in a browser.")
+
+
+def _write_report(setup: recipe.Setup, run: Path) -> Path:
+    from .. import report
+
+    name, test = load_test(setup.config, setup.rows)
+    return report.write(
+        run,
+        data=report.some_rows(setup.rows.train, setup.machine),
+        test=None if test is None else report.some_rows(test, setup.machine),
+        test_name=name,
+        image=setup.rows.image,
+        letters=setup.rows.letters,
+    )
+
+
+@contextmanager
+def _interruptible(run: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped; 'harmonium resume {run}' goes on from the last checkpoint") from None

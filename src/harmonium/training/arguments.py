@@ -1,0 +1,276 @@
+"""The arguments of ``fit``: one list of names, types, defaults and meanings; checked here, objects made from strings.
+
+Arguments that are also options of a run take default, bounds and meaning from ``harmonium.options.TrainingOptions``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from ..errors import InvalidOption, UnknownArgument, unknown
+from ..machines import BoltzmannMachine
+from ..options import Preset, TrainingOptions, find_preset, option, options
+from ..options.declared import again
+from ..options.presets import preset_names
+from ..options.synonyms import SYNONYMS
+from . import specs
+from .batches import loader_batch_size
+from .callbacks import Callback
+from .negative import NegativePhase
+from .schedules import Schedule
+from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
+
+Optimizer = torch.optim.Optimizer
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: what ``fit`` has for an option of the command line that is none of its arguments
+_INSTEAD = {
+    "negative": 'negative="pcd:{}"',
+    "chains": "negative=harmonium.PCD(1, chains={})",
+    "momentum": "optimizer=lambda p: torch.optim.SGD(p, lr=0.05, momentum={})",
+    "l1": "transforms=[harmonium.L1({}), harmonium.Centered()]",
+    "l2": "transforms=[harmonium.L2({}), harmonium.Centered()]",
+    "l1_squared": "transforms=[harmonium.L1Squared({}), harmonium.Centered()]",
+    "average": "transforms=[harmonium.Centered(), harmonium.Average({})]",
+    "clip": "transforms=[harmonium.Centered(), harmonium.Clip({})]",
+    "centered": "transforms=[harmonium.Centered()] or transforms=[]",
+    "zero_sum": "transforms=[harmonium.Centered(), harmonium.ZeroSum()]",
+    "device": "machine.to({!r}) before the call",
+    "dtype": "machine.to(dtype=torch.float64) before the call",
+    "threads": "torch.set_num_threads({}) before the call",
+    "hidden": "hidden units of the machine, as in harmonium.RBM(visible, harmonium.units.Bernoulli({}))",
+}
+
+
+@dataclass
+class Arguments:
+    """The arguments of :func:`harmonium.fit`."""
+
+    machine: BoltzmannMachine
+    data: Any
+    _: KW_ONLY
+    negative: NegativePhase | str | None = again(
+        TrainingOptions,
+        "negative",
+        help="negative phase, which provides the moments of the model: an object such as ``PCD(1)``, or a string "
+        'such as "cd:10", "pcd:1", "parallel-tempering:1,rungs=10", "mean-field:3,method=tap" or "exact".',
+    )
+    epochs: int | None = again(TrainingOptions, "epochs")
+    batch_size: int = again(TrainingOptions, "batch_size")
+    learning_rate: float | None = again(TrainingOptions, "learning_rate")
+    optimizer: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | str | None = again(
+        TrainingOptions,
+        "optimizer",
+        help='"sgd", "adam", "adamw" or "rmsprop", a ``torch.optim`` optimizer of the machine\'s parameters, or a '
+        "function that makes one from them, such as ``lambda p: torch.optim.Adam(p, lr=1e-3)``.",
+        details="Its learning rates at the time of a step count, so that a ``torch.optim.lr_scheduler`` may change "
+        "them. The learning rates of sgd are chosen from the data (:func:`harmonium.training.default_groups`) unless "
+        "given.",
+    )
+    transforms: Sequence[Transform] | None = option(
+        None,
+        "transforms of gradients and parameters, in this order, but terms of the loss (penalties) first.",
+        unset="(Centered(),)",
+    )
+    schedule: Schedule | str | None = again(
+        TrainingOptions,
+        "schedule",
+        help='schedule of the learning rate, k and the batch size: "constant", "linear:0.3", "growing:10", or a '
+        "function of the clock that returns a ``Setting``.",
+        details="",
+    )
+    preset: str | Preset | None = option(
+        None, f"settings found by measuring: {preset_names()}; arguments that are given win.", unset="none"
+    )
+    callbacks: Sequence[Callback] = option((), "code to run at the start, after each epoch and at the end.")
+    run: str | Path | None = option(None, "folder for configuration, metrics and checkpoints.", unset="nothing is kept")
+    resume: bool = option(False, "continue the run in the folder ``run`` from its last checkpoint, bit-for-bit.")
+    seed: int = again(TrainingOptions, "seed")
+    progress: bool = option(True, "show a progress bar on a terminal.")
+    validation: Any = option(None, "further rows, for the free-energy gap.", unset="none")
+    initialize: bool | Mapping[str, Any] | None = option(
+        None,
+        "set initial values from the data; options of ``machine.initialize`` instead of True, as in "
+        '{"weights": "sign"}.',
+        unset="only where all weights are zero, as in a new machine",
+    )
+    metrics_every: int = again(TrainingOptions, "metrics_every")
+    precision: str = again(TrainingOptions, "precision")
+    config: dict[str, Any] | None = option(
+        None, "configuration to record in the folder ``run``.", unset="that of the machine and of these arguments"
+    )
+
+    @classmethod
+    def of(cls, *positional: Any, **keywords: Any) -> Arguments:
+        """The arguments of a call: unknown names are explained; a preset and a DataLoader fill in what is not given."""
+        signature = inspect.signature(cls)
+        for name, value in keywords.items():
+            if name not in signature.parameters:
+                raise _unknown(name, value, list(signature.parameters))
+        given = signature.bind(*positional, **keywords).arguments
+        found: dict[str, Any] = {}
+        preset = given.get("preset")
+        if preset is not None:
+            found |= keywords_of((preset if isinstance(preset, Preset) else find_preset(preset)).options)
+            if not isinstance(given.get("optimizer") or "", str):
+                found.pop("learning_rate")  # an optimizer has its own
+        if isinstance(given["data"], DataLoader):
+            found |= loader_batch_size(given["data"])
+        return cls(**{**found, **given})
+
+    def __post_init__(self) -> None:
+        declared = options(TrainingOptions)
+        for name in ("epochs", "batch_size", "learning_rate", "seed", "metrics_every", "precision"):
+            setattr(self, name, declared[name].check(getattr(self, name)))
+        if self.transforms is not None and (
+            isinstance(self.transforms, Transform) or not all(isinstance(part, Transform) for part in self.transforms)
+        ):
+            raise InvalidOption(
+                f"transforms: expected a sequence such as [harmonium.Centered()], found {self.transforms!r}"
+            )
+        self._optimizer_maker()
+        if self.resume and self.run is None:
+            raise InvalidOption("resume=True expects run=…, the folder of the run to resume")
+
+    def phase(self) -> NegativePhase:
+        """The negative phase."""
+        given = TrainingOptions.negative if self.negative is None else self.negative
+        phase = specs.negative_phase(given) if isinstance(given, str) else given
+        if not isinstance(phase, NegativePhase):
+            raise InvalidOption(
+                f'negative: expected a phase such as harmonium.PCD(1) or a string such as "pcd:1", found {phase!r}'
+            )
+        return phase
+
+    def scheduled(self) -> Schedule:
+        """The schedule."""
+        given = TrainingOptions.schedule if self.schedule is None else self.schedule
+        schedule = specs.schedule(given) if isinstance(given, str) else given
+        if not callable(schedule):
+            raise InvalidOption(
+                f'schedule: expected a function of the clock or a string such as "linear:0.3", found {schedule!r}'
+            )
+        return schedule
+
+    def made_optimizer(self, parameters: Iterable[Tensor]) -> Optimizer | None:
+        """The optimizer of the parameters; ``None`` for plain SGD with learning rates from the data."""
+        maker = self._optimizer_maker()
+        return maker if maker is None or isinstance(maker, Optimizer) else maker(parameters)
+
+    def _optimizer_maker(self) -> Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None:
+        given: Any = TrainingOptions.optimizer if self.optimizer is None else self.optimizer
+        if isinstance(given, str):
+            given = specs.optimizer(given, self.learning_rate)
+        elif self.learning_rate is not None:
+            if not (isinstance(given, type) and issubclass(given, Optimizer)):
+                raise InvalidOption(
+                    f"learning_rate: expected none beside an optimizer, which has its own, found {self.learning_rate:g}"
+                )
+            given = partial(cast("Any", given), lr=self.learning_rate)
+        if not (given is None or isinstance(given, Optimizer) or callable(given)):
+            raise InvalidOption(
+                f"optimizer: expected a torch.optim optimizer, a function that makes one or a name, found {given!r}"
+            )
+        return cast("Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None", given)
+
+    def rounded(self, phase: NegativePhase) -> bool:
+        """Whether the matrix products of a step are rounded; an error where they cannot be, or must not."""
+        if self.precision == "float32":
+            return False
+        if self.machine.dtype != torch.float32:
+            raise InvalidOption(f"precision {self.precision} expects parameters of float32, found {self.machine.dtype}")
+        if not phase.supports_bfloat16:
+            raise InvalidOption(
+                f"precision {self.precision} expects a sampled negative phase, found {type(phase).__name__}"
+            )
+        return True
+
+
+def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
+    """The arguments of ``fit`` that the options of a run stand for (threads and device are the caller's).
+
+    >>> found = keywords_of(TrainingOptions(l2=0.001, chains=10))
+    >>> found["negative"].config(), [type(part).__name__ for part in found["transforms"]]
+    ({'method': 'pcd', 'k': 1, 'chains': 10}, ['L2', 'Centered'])
+    """
+    found: dict[str, Any] = {
+        name: getattr(chosen, name)
+        for name in ("epochs", "batch_size", "seed", "schedule", "metrics_every", "precision", "optimizer")
+    }
+    found["negative"] = specs.negative_phase(chosen.negative, chosen.chains)
+    found["schedule"] = specs.schedule(chosen.schedule)
+    found["transforms"] = transforms_of(chosen)
+    made = specs.optimizer(chosen.optimizer, chosen.learning_rate, chosen.momentum)  # which checks all three
+    return found | ({"learning_rate": chosen.learning_rate} if chosen.momentum is None else {"optimizer": made})
+
+
+def transforms_of(chosen: TrainingOptions) -> list[Transform]:
+    """The transforms in the order in which they act: on the gradient first, the average last."""
+    made: list[Transform] = []
+    if chosen.l1 is not None:
+        made.append(L1(chosen.l1))
+    if chosen.l2 is not None:
+        made.append(L2(chosen.l2))
+    if chosen.l1_squared is not None:
+        made.append(L1Squared(chosen.l1_squared))
+    if chosen.centered:
+        made.append(Centered())
+    if chosen.clip is not None:
+        made.append(Clip(chosen.clip))
+    if chosen.zero_sum:
+        made.append(ZeroSum())
+    if chosen.average is not None:
+        made.append(Average(chosen.average))
+    return made
+
+
+def takes(arguments: Callable[P, Arguments]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Give a function of ``*args, **kwargs`` the signature of the arguments, for type checkers, editors and ``help``.
+
+    ``{arguments}`` in its docstring becomes their list.
+    """
+
+    def decorate(function: Callable[..., R]) -> Callable[P, R]:
+        signature = inspect.signature(arguments)
+        returned = inspect.signature(function).return_annotation
+        function.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+        function.__doc__ = (function.__doc__ or "").replace("{arguments}", _listed())
+        return cast("Callable[P, R]", function)
+
+    return decorate
+
+
+def _listed() -> str:
+    """The arguments and their meanings, as they stand in a docstring."""
+    lines = []
+    for field in fields(Arguments):
+        about = field.metadata.get("about")
+        if about is None:  # machine and data, which the docstring describes
+            continue
+        words = " ".join(
+            part for part in (about.help, about.details, about.unset and f"Default: {about.unset}.") if part
+        )
+        words = words[0].lower() + words[1:]
+        lines += textwrap.wrap(f"{field.name}: {words}", 118, initial_indent=" " * 8, subsequent_indent=" " * 12)
+    return "\n".join(lines).lstrip()
+
+
+def _unknown(name: str, value: Any, known: Sequence[str]) -> UnknownArgument:
+    """The error for an argument that ``fit`` does not have, with what to write instead."""
+    meant = SYNONYMS.get(name.lower(), name)
+    if meant in _INSTEAD and not (name == meant and meant in known):
+        return UnknownArgument(f"unknown argument '{name}': use {_INSTEAD[meant].format(value)}")
+    if meant in known:
+        return UnknownArgument(f"unknown argument '{name}': use {meant}={value!r}")
+    return UnknownArgument(str(unknown("argument", name, known)))

@@ -1,0 +1,120 @@
+"""Checkpoints of training: everything that a run needs to be resumed bit-for-bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import RunError
+from . import distributed
+from .run import Run
+from .state import load_optimizer
+
+if TYPE_CHECKING:
+    from .loop import Training
+
+FORMAT = 2  # of the training state in a checkpoint
+#: former spellings in the fingerprints of checkpoints; written in two parts, so that no renaming meets them
+_FORMER = {"optimi" + "ser": "optimi" + "zer", "Cent" + "red": "Cente" + "red"}
+
+
+def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | None, bool]:
+    """The run folder (only in the first process) and whether there is a checkpoint to resume from."""
+    run = Run(folder) if folder is not None and rank == 0 else None
+    if run is not None:
+        if run.exists() and not resume:
+            raise RunError(f"{run.folder}: holds a run already; resume it or choose another folder")
+        run.clean()
+        resume = resume and run.last.exists()  # killed before its first checkpoint: begin at the beginning
+    return run, distributed.of_first(resume)
+
+
+def save(training: Training, *, snapshot: bool) -> None:
+    """Write metrics and the newest checkpoint, and with ``snapshot`` a machine of the trajectory."""
+    if not training.keep:
+        return
+    own = {"negative": training.negative.state_dict(), "generator": training.generator.get_state()}
+    processes = distributed.gather(own)
+    if training.run is None:
+        return
+    training.run.write_metrics(training.history)
+    if snapshot:
+        training.run.write_snapshot(training.machine, training.epoch)
+    training.run.write_checkpoint(
+        training.machine,
+        {
+            "format": FORMAT,
+            "epoch": training.epoch,
+            "of": fingerprint(training),
+            "batch_size": training.batch_size,
+            "k": training.negative.k,
+            "optimizer": training.optimizer.state_dict(),
+            "transforms": [transform.state_dict() for transform in training.transforms],
+            "processes": processes,  # chains and random numbers are each process's own
+        },
+    )
+
+
+@torch.no_grad()
+def restore(training: Training) -> None:
+    """Set the training to the state of the newest checkpoint; an error where it was made with other arguments."""
+    state, rows = _read(training)
+    if len(state["processes"]) != training.world:
+        found = len(state["processes"])
+        raise RunError(f"the run was made by {found} processes; resume it with as many, not with {training.world}")
+    if len(state["transforms"]) != len(training.transforms):
+        raise RunError(f"the run has {len(state['transforms'])} transforms; found {len(training.transforms)}")
+    made = _spelled(state["of"])
+    for name, value in _spelled(fingerprint(training)).items():
+        if made.get(name) != value:
+            raise RunError(f"the run was made with {name} {made.get(name)}; found {value}")
+    training.epoch = state["epoch"]
+    training.batch_size, training.negative.k = state["batch_size"], state["k"]
+    training.negative.resize(training.machine, training.batch_size)
+    load_optimizer(training.optimizer, state["optimizer"])
+    if state.get("format", 1) < 2:  # the scheduled rate was in "lr", and the optimizer's own beside it
+        for group in training.optimizer.param_groups:
+            group["lr"] = group.pop("initial_lr", group["lr"])
+    own = state["processes"][training.rank]
+    training.negative.load_state_dict(own["negative"], training.machine)
+    for transform, kept in zip(training.transforms, state["transforms"], strict=True):
+        transform.load_state_dict(kept)
+    training.generator.set_state(own["generator"])
+    training.history.extend(row for row in rows if row["epoch"] <= training.epoch)
+    training.seconds = training.history[-1].get("seconds", 0.0) if training.history else 0.0
+
+
+def fingerprint(training: Training) -> dict[str, Any]:
+    """What a resumed run has to share with the one it continues (no times: equal runs make equal files)."""
+    return {
+        "seed": training.seed,
+        "rows": len(training.source),
+        "negative phase": type(training.negative).__name__,
+        "optimizer": type(training.optimizer).__name__,
+        "transforms": [type(transform).__name__ for transform in training.transforms],
+    }
+
+
+def _spelled(tree: Any) -> Any:
+    """A fingerprint with the names of today.
+
+    >>> _spelled({"optimi" + "ser": "SGD", "transforms": ["Cent" + "red", "L2"]})
+    {'optimizer': 'SGD', 'transforms': ['Centered', 'L2']}
+    """
+    if isinstance(tree, dict):
+        return {_spelled(key): _spelled(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_spelled(value) for value in tree]
+    return _FORMER.get(tree, tree) if isinstance(tree, str) else tree
+
+
+def _read(training: Training) -> tuple[dict[str, Any], list[dict[str, float]]]:
+    """The kept state and metrics, read by the first process for all; the parameters go into the machine."""
+    run, machine = training.run, training.machine
+    kept = None if run is None else (run.read_checkpoint(machine), run.read_metrics())
+    state, rows, dtype = distributed.of_first(kept and (*kept, machine.dtype))
+    machine.to(dtype=dtype)
+    distributed.share_parameters(machine)
+    return state, rows

@@ -1,0 +1,164 @@
+"""The short strings for parts of training: ``pcd:10``, ``linear:0.3``, ``adam``; for ``fit`` and the command line.
+
+A string is ``NAME[:ARGUMENT][,key=value…]``.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import typing
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..errors import InvalidOption, unknown
+from .negative import CD, PCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
+from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
+
+NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
+    "cd": CD,
+    "pcd": PCD,
+    "exact": Exact,
+    "parallel-tempering": ParallelTempering,
+    "trajectory-tempering": TrajectoryTempering,
+    "mean-field": MeanField,
+}
+SCHEDULES: dict[str, Callable[..., Schedule]] = {
+    "constant": Constant,
+    "linear": LinearDecay,
+    "growing": GrowingSteps,
+}
+OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # with their learning rates by default
+    "sgd": (torch.optim.SGD, None),
+    "adam": (torch.optim.Adam, 1e-3),
+    "adamw": (torch.optim.AdamW, 1e-3),
+    "rmsprop": (torch.optim.RMSprop, 1e-3),
+}
+_MOMENTUM_RATE = 0.05  # of SGD with momentum
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+
+
+def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
+    """``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10``, ``mean-field:10,method=naive`` or ``exact``.
+
+    >>> negative_phase("pcd:5", chains=20).config()
+    {'method': 'pcd', 'k': 5, 'chains': 20}
+    """
+    name, argument, options = split(text)
+    if chains is not None:
+        options["chains"] = chains
+    return _call("negative phase", text, name, NEGATIVES, argument, int, options)
+
+
+def schedule(text: str) -> Schedule:
+    """``constant``, ``linear:0.3`` or ``growing:10``.
+
+    >>> schedule("linear:0.5")
+    LinearDecay(constant=0.5)
+    """
+    name, argument, options = split(text)
+    number = float if name == "linear" else int
+    return _call("schedule", text, name, SCHEDULES, argument, number, options)
+
+
+def optimizer(
+    name: str, rate: float | None = None, momentum: float | None = None
+) -> Callable[[Any], torch.optim.Optimizer] | None:
+    """A function that makes the optimizer of the parameters it is given; ``None`` for plain SGD with default rates."""
+    kind, _ = _optimizer(name)
+    rate = default_rate(name, momentum) if rate is None else rate
+    if rate is None:
+        return None
+    options: dict[str, Any] = {"lr": rate}
+    if momentum is not None:
+        if "momentum" not in inspect.signature(kind.__init__).parameters:
+            raise InvalidOption(f"optimizer '{name}' has no momentum; expected sgd or rmsprop")
+        options["momentum"] = momentum
+    return partial(kind, **options)
+
+
+def default_rate(name: str, momentum: float | None) -> float | None:
+    """The learning rate of an optimizer where none is given; ``None`` where ``fit`` chooses it from the data."""
+    rate = _optimizer(name)[1]
+    return _MOMENTUM_RATE if rate is None and momentum is not None else rate
+
+
+def _optimizer(name: str) -> tuple[type[torch.optim.Optimizer], float | None]:
+    if name not in OPTIMIZERS:
+        raise unknown("optimizer", name, OPTIMIZERS)
+    return OPTIMIZERS[name]
+
+
+def _call(
+    kind: str,
+    text: str,
+    name: str,
+    known: Mapping[str, Callable[..., Any]],
+    argument: str | None,
+    number: type[int] | type[float],
+    options: dict[str, Any],
+) -> Any:
+    if name not in known:
+        raise unknown(kind, name, known)
+    allowed = inspect.signature(known[name], eval_str=True).parameters
+    for option, value in options.items():
+        if option not in allowed:
+            if not allowed:
+                raise InvalidOption(f"{kind} '{name}' has no options, found {option}")
+            raise unknown(f"option of {name}", option, allowed)
+        check_type(text, option, value, allowed[option].annotation)
+    values = []
+    if argument is not None:
+        if not allowed:
+            raise InvalidOption(f"{kind} '{text}': {name} takes no number")
+        first = next(iter(allowed))
+        if first in options:
+            raise InvalidOption(f"{kind} '{text}': {first} is given twice, after the colon and as an option")
+        try:
+            values = [number(argument)]
+        except ValueError:
+            raise InvalidOption(
+                f"{kind} '{text}': expected {_WORDS[number]} after the colon, found '{argument}'"
+            ) from None
+    return known[name](*values, **options)
+
+
+def check_type(text: str, option: str, value: Any, annotation: Any) -> None:
+    """Reject a value that is none of the plain types in a parameter's annotation; a whole number is a number too."""
+    if annotation is inspect.Parameter.empty:
+        return
+    kinds = [kind for kind in (typing.get_args(annotation) or (annotation,)) if kind in _WORDS]
+    if not kinds:
+        raise InvalidOption(f"'{text}': {option} is no option of such a string")
+    finite = not isinstance(value, float) or math.isfinite(value)
+    if not finite or not any(type(value) is kind or (kind is float and type(value) is int) for kind in kinds):
+        raise InvalidOption(f"'{text}': {option}: expected {' or '.join(_WORDS[k] for k in kinds)}, found {value!r}")
+
+
+def split(text: str) -> tuple[str, str | None, dict[str, Any]]:
+    """Name, argument and options of ``NAME[:ARGUMENT][,key=value…]``.
+
+    >>> split("mean-field:3,method=naive")
+    ('mean-field', '3', {'method': 'naive'})
+    """
+    head, *rest = [part.strip() for part in text.split(",")]
+    name, colon, argument = head.partition(":")
+    options = {}
+    for part in rest:
+        key, equals, value = part.partition("=")
+        if not equals or not key or not value:
+            raise InvalidOption(f"'{text}': expected key=value after a comma, found '{part}'")
+        options[key.strip().replace("-", "_")] = _literal(value.strip())
+    return name.strip().lower().replace("_", "-"), argument.strip() if colon else None, options
+
+
+def _literal(text: str) -> Any:
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False}.get(text.lower(), text)
+    return value if isinstance(value, (int, float, bool, str)) else text

@@ -1,0 +1,178 @@
+"""What ``fit`` accepts: short strings, presets, data of many kinds; and what it says of names it does not know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
+
+import harmonium as hm
+from harmonium.errors import InvalidData, InvalidOption, UnknownArgument
+from harmonium.options import PRESETS
+from harmonium.training.arguments import Arguments
+from harmonium.training.loop import Training
+
+DATA = (torch.rand(60, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
+QUIET = {"epochs": 2, "progress": False}
+
+pytestmark = pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
+
+
+def trained(data=DATA, **options) -> torch.Tensor:
+    machine = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
+    hm.fit(machine, data, **{**QUIET, "batch_size": 20, **options})
+    return machine.coupling.weight.detach()
+
+
+@pytest.mark.parametrize(
+    ("short", "objects"),
+    [
+        ({}, {"negative": hm.PCD(1), "transforms": [hm.Centered()], "schedule": hm.Constant(), "optimizer": None}),
+        ({"negative": "cd:3"}, {"negative": hm.CD(3)}),
+        ({"negative": "pcd:2,chains=7"}, {"negative": hm.PCD(2, chains=7)}),
+        ({"negative": "parallel-tempering:1,rungs=3"}, {"negative": hm.ParallelTempering(1, rungs=3)}),
+        ({"schedule": "linear:0.5"}, {"schedule": hm.LinearDecay(0.5)}),
+        ({"schedule": "growing:1"}, {"schedule": hm.GrowingSteps(1)}),
+        ({"learning_rate": 0.1}, {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1)}),
+        ({"learning_rate": 0.1, "optimizer": torch.optim.SGD}, {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1)}),
+        ({"optimizer": "adam"}, {"optimizer": lambda p: torch.optim.Adam(p, lr=1e-3)}),
+        (
+            {"optimizer": "rmsprop", "learning_rate": 0.01},
+            {"optimizer": lambda p: torch.optim.RMSprop(p, lr=0.01)},
+        ),
+        (
+            {"preset": "best"},
+            {
+                "optimizer": lambda p: torch.optim.SGD(p, lr=0.1),
+                "schedule": hm.LinearDecay(0.3),
+                "transforms": [hm.L2(1.5e-4), hm.Centered(), hm.Average(0.3)],
+            },
+        ),
+        ({"preset": PRESETS["best"], "learning_rate": 0.2}, {"preset": "best", "learning_rate": 0.2}),
+        (
+            {"preset": "plain", "optimizer": lambda p: torch.optim.SGD(p, lr=0.3)},
+            {"preset": "plain", "learning_rate": 0.3},
+        ),
+    ],
+)
+def test_short_forms_mean_the_objects(short, objects):
+    assert torch.equal(trained(**short), trained(**objects))
+
+
+def test_options_change_what_is_learned():
+    plain = trained()
+    for options in ({"learning_rate": 0.3}, {"optimizer": "adam"}, {"negative": "cd:1"}, {"preset": "plain"}):
+        assert not torch.equal(trained(**options), plain), options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lr": 0.1}, "unknown argument 'lr': use learning_rate=0.1"),
+        ({"n_epochs": 5}, "unknown argument 'n_epochs': use epochs=5"),
+        ({"n_iter": 5}, "use epochs=5"),
+        ({"k": 5}, 'use negative="pcd:5"'),
+        ({"weight_decay": 1e-4}, r"use transforms=\[harmonium.L2\(0.0001\), harmonium.Centered\(\)\]"),
+        ({"l2": 1e-4}, r"use transforms=\[harmonium.L2\(0.0001\)"),
+        ({"batchsize": 5}, "use batch_size=5"),
+        ({"n_chains": 5}, r"use negative=harmonium.PCD\(1, chains=5\)"),
+        ({"momentum": 0.9}, r"torch.optim.SGD\(p, lr=0.05, momentum=0.9\)"),
+        ({"random_state": 5}, "use seed=5"),
+        ({"verbose": True}, "use progress=True"),
+        ({"n_components": 5}, r"harmonium.units.Bernoulli\(5\)"),
+        ({"device": "cuda"}, r"use machine.to\('cuda'\) before the call"),
+        ({"callback": []}, "unknown argument 'callback': did you mean 'callbacks'"),
+        ({"batch_sise": 5}, "did you mean 'batch_size'"),
+    ],
+)
+def test_unknown_names(options, message):
+    with pytest.raises(UnknownArgument, match=message):
+        trained(**options)
+    with pytest.raises(TypeError):  # as of every function
+        trained(**options)
+
+
+def test_missing_data_and_too_many_arguments():
+    machine = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
+    with pytest.raises(TypeError, match="data"):
+        hm.fit(machine)
+    with pytest.raises(TypeError, match="too many positional"):
+        hm.fit(machine, DATA, 5)
+    hm.fit(machine=machine, data=DATA, **QUIET)
+
+
+def test_an_optimizer_has_its_own_learning_rate():
+    with pytest.raises(InvalidOption, match="learning_rate: expected none beside an optimizer"):
+        trained(learning_rate=0.1, optimizer=lambda p: torch.optim.SGD(p, lr=0.2))
+
+
+# -- data -------------------------------------------------------------------------------------------------------
+
+
+def test_data_of_every_kind():
+    pandas = pytest.importorskip("pandas")
+    expected = trained()
+    labels = torch.arange(60)
+    for data in (
+        DATA.numpy(),
+        DATA.bool(),
+        pandas.DataFrame(DATA.numpy()),
+        pandas.DataFrame(DATA.numpy().astype(int), columns=list("abcdef")),
+        TensorDataset(DATA),
+        TensorDataset(DATA, labels),
+        Subset(TensorDataset(DATA, labels), range(60)),
+        DataLoader(TensorDataset(DATA, labels), batch_size=20, shuffle=True),
+        DataLoader(Subset(TensorDataset(DATA), range(60)), batch_size=20),
+    ):
+        assert torch.equal(trained(data), expected), type(data)
+
+
+def test_a_loader_gives_its_batch_size_unless_one_is_given():
+    def size(loader: DataLoader, **options: object) -> int:
+        machine = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
+        return Training(Arguments.of(machine, loader, **options)).batch_size
+
+    rows = TensorDataset(DATA)
+    assert size(DataLoader(rows, batch_size=15)) == 15
+    assert size(DataLoader(rows, batch_size=15), preset="best") == 15
+    assert size(DataLoader(rows, batch_size=15), batch_size=30) == 30
+    assert size(DataLoader(rows, batch_size=None)) == 60  # at most all rows
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(DATA)
+
+
+class Tripled(torch.utils.data.Sampler):
+    def __iter__(self):
+        return iter([0, 0, 0])
+
+    def __len__(self):
+        return 3
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (DataLoader(Stream(), batch_size=5), "found one of an iterable-only data set"),
+        (Stream(), "found an iterable-only data set"),
+        (DataLoader(TensorDataset(DATA), sampler=SubsetRandomSampler(range(10))), "SubsetRandomSampler"),
+        (DataLoader(TensorDataset(DATA), sampler=WeightedRandomSampler(torch.ones(60), 60)), "harmonium.Weighted"),
+        (DataLoader(TensorDataset(DATA), sampler=Tripled()), "Tripled"),
+        (DataLoader(TensorDataset(DATA), collate_fn=lambda rows: rows), "without a collate_fn"),
+        (TensorDataset(DATA[:, :5]), r"expected rows of shape \(6,\)"),
+        (np.array([["a"] * 6]), "expected rows of numbers"),
+    ],
+)
+def test_data_that_cannot_be_used(data, message):
+    with pytest.raises(InvalidData, match=message):
+        trained(data)
