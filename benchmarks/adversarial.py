@@ -132,7 +132,7 @@ def likelihood(options: Options) -> list[Number]:
         data = {"one mode": one_mode(machine, ROWS, source), "exact draws": exact_draws(machine, ROWS, source)}
         # what does not depend on the data is computed once; `estimate` would do it again, with the same numbers
         first = hm.likelihood.estimate(
-            machine, data["one mode"], temperatures=TEMPERATURES, sampling_steps=SAMPLING_STEPS, seed=seed
+            machine, data["one mode"], betas=TEMPERATURES, sampling_sweeps=SAMPLING_STEPS, seed=seed
         )
         work = first.annealing
         remarks = [("forward", _one_sided(one_sided, work.forward, log_z))]
@@ -202,7 +202,7 @@ def optimizers(options: Options) -> list[Number]:
     with torch.no_grad():
         for parameter, scale in ((teacher.coupling.weight, 0.7), (potts.bias, 0.3), (relu.bias, 0.3)):
             parameter.copy_(scale * torch.randn(parameter.shape, generator=source, dtype=torch.float64))
-    data = teacher.sample(2000, steps=300, seed=1, check_mixing=False)
+    data = teacher.sample(2000, sweeps=300, seed=1, check_mixing=False)
     ends = []
     for transforms in (None, []):
         rbm = hm.RBM(hm.units.Potts((4, 3)), hm.units.ReLU(3)).double()

@@ -77,7 +77,7 @@ def both(
     """Forward and reverse, and whether their means lie on their own sides of the truth (within 3 errors)."""
     began = time.perf_counter()
     source = Generator().manual_seed(seed)
-    options: dict[str, Any] = {"temperatures": temperatures, "base": base, "generator": source}
+    options: dict[str, Any] = {"betas": temperatures, "base": base, "generator": source}
     forward, reverse = [], []
     for part in start.split(BATCH if start[0].numel() > 100 else len(start)):
         forward += split(ais(machine, runs=len(part), **options))

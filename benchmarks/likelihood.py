@@ -57,7 +57,7 @@ def ours(visible: int, hidden: int, runs: int) -> Callable[[], None]:
     chunk = temperatures_of(visible, hidden, runs)
 
     def anneal() -> None:
-        hm.likelihood.ais(rbm, runs=runs, temperatures=chunk, base=data)
+        hm.likelihood.ais(rbm, runs=runs, betas=chunk, base=data)
 
     return anneal
 
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.memory is not None:
-        hm.likelihood.ais(machine(784, 64), runs=100, temperatures=args.memory)
+        hm.likelihood.ais(machine(784, 64), runs=100, betas=args.memory)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return
     rows = {}

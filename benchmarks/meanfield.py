@@ -95,7 +95,7 @@ def adaptive(clock: Callable[[], float], sizes: tuple[int, ...] = (1, 4)) -> dic
             times = []
             for steps in (few, many):
                 began = clock()
-                solve(rbm, data, steps=steps)
+                solve(rbm, data, iterations=steps)
                 times.append(clock() - began)
             seconds[name] = (times[1] - times[0]) / (many - few)
         ratio = seconds["adatap"] / seconds["tap"]

@@ -48,21 +48,21 @@ def run(
     preset: str = "best",
     binarize: str = "both",
     epochs: int = 0,
-    temperatures: int = 0,
+    betas: int = 0,
     precision: str = "float32",
     seed: int = 0,
 ) -> None:
-    """Train and measure with one binarization or both; ``epochs`` and ``temperatures`` replace those of the scale."""
+    """Train and measure with one binarization or both; ``epochs`` and ``betas`` replace those of the scale."""
     if binarize not in (*BINARIZATIONS, "both"):
         raise unknown("binarization", binarize, [*BINARIZATIONS, "both"])
     find_preset(preset)
     for name in BINARIZATIONS if binarize == "both" else [binarize]:
         settings = find_preset("best-fixed" if (preset, name) == ("best", "threshold") else preset).settings
         chosen = {**settings, "epochs": epochs or EPOCHS[scale][name], "precision": precision, "seed": seed}
-        _one(record, name, chosen, temperatures or TEMPERATURES[scale], scale)
+        _one(record, name, chosen, betas or TEMPERATURES[scale], scale)
 
 
-def _one(record: Record, name: str, settings: dict[str, Any], temperatures: int, scale: str) -> None:
+def _one(record: Record, name: str, settings: dict[str, Any], betas: int, scale: str) -> None:
     epochs, seed = settings["epochs"], settings["seed"]
     options: dict[str, dict[str, Any]] = {
         "data": {"source": "mnist", "binarize": BINARIZATIONS[name]},
@@ -77,7 +77,7 @@ def _one(record: Record, name: str, settings: dict[str, Any], temperatures: int,
     record.say(f"{name}: {epochs} epochs")
     watched = Metric("test_log_likelihood", _forward(test, some), every=max(1, epochs // _POINTS))
     result = setup.train(ready, record.folder / name, callbacks=[watched])
-    found = likelihood.estimate(ready.machine, test, temperatures=temperatures, seed=seed)
+    found = likelihood.estimate(ready.machine, test, betas=betas, seed=seed)
     train = -likelihood.data.mean_free_energy(ready.machine, some) - found.log_partition
     minutes = result.history[-1]["seconds"] / 60
     _write(record, name, result.history, (found.from_reverse, found.from_forward))
@@ -111,7 +111,7 @@ def _one(record: Record, name: str, settings: dict[str, Any], temperatures: int,
 
 def _forward(test: Tensor, base: Tensor) -> Any:
     def value(machine: BoltzmannMachine) -> float:
-        return likelihood.ais(machine, temperatures=_FEW, base=base).log_likelihood(test)
+        return likelihood.ais(machine, betas=_FEW, base=base).log_likelihood(test)
 
     return value
 

@@ -85,9 +85,9 @@ def judge_saturation(before: Measured, excess: Measured) -> Verdict:
 
 
 @on_machines
-def run(record: Record, trained: Machines, temperatures: int = 0) -> None:
-    """Train every machine and measure it on the test rows; ``temperatures`` replaces that of the scale."""
-    steps, scale = temperatures or TEMPERATURES[trained.scale], trained.scale
+def run(record: Record, trained: Machines, betas: int = 0) -> None:
+    """Train every machine and measure it on the test rows; ``betas`` replaces that of the scale."""
+    steps, scale = betas or TEMPERATURES[trained.scale], trained.scale
     curves: dict[Key, list[dict[str, float]]] = {}
     scores: dict[str, dict[Key, Scores]] = {"pseudo_likelihood": {}, "likelihood": {}, "train_pseudo_likelihood": {}}
     found: dict[Key, Row] = {}
@@ -95,7 +95,7 @@ def run(record: Record, trained: Machines, temperatures: int = 0) -> None:
         for size in trained.sizes:
             key = activation, size
             rbm, curves[key] = trained(*key)
-            estimate = ais(rbm, temperatures=steps, base=trained.rows, remove_outliers=True, seed=trained.seed)
+            estimate = ais(rbm, betas=steps, base=trained.rows, remove_outliers=True, seed=trained.seed)
             scores["pseudo_likelihood"][key] = Scores(trained.pseudo_likelihoods(rbm, trained.test, _REPEATS[scale]))
             scores["train_pseudo_likelihood"][key] = Scores(
                 trained.pseudo_likelihoods(rbm, trained.rows, _TRAIN_REPEATS[scale])

@@ -62,7 +62,7 @@ def run(
         hidden: dict[str, Unit] = dict(zip(MODELS, (Gaussian(cells - 1), Bernoulli(cells)), strict=True))
         for name, layer in hidden.items():
             rbm = _train(shared, name, train, layer, epochs or EPOCHS[scale], seed + k)
-            sets[name, k] = rbm.sample(len(train), steps=sweeps, seed=seed + seeds + k)
+            sets[name, k] = rbm.sample(len(train), sweeps=sweeps, seed=seed + seeds + k)
     sets["training rows", 0] = train
     found = {(*key, order): correlations(part, test, order=order) for key, part in sets.items() for order in (2, 3)}
     triplets = all_tuples(cells, 3)

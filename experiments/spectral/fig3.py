@@ -206,5 +206,5 @@ def _figure(
     with style.look():
         figure = Figure(figsize=(8.2, 1.12 * len(series)), layout="constrained")
         for ax, (title, modes) in zip(figure.subplots(len(series), 1), series, strict=True):
-            mode_pictures(modes, trained.image, count=MODES, title=title, ax=ax)
+            mode_pictures(modes, trained.image, n=MODES, title=title, ax=ax)
     return figure

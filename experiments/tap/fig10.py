@@ -280,7 +280,7 @@ def _times(
         for size in wanted:
             batch = images[torch.arange(size) % len(images)]
             inference = partial(solve[name], rbm, batch, damping=DAMPING)
-            short, long = (_seconds(partial(inference, steps=steps)) for steps in (few[name], many[name]))
+            short, long = (_seconds(partial(inference, iterations=n)) for n in (few[name], many[name]))
             costs = zip(short, long, strict=True)
             found[name][size] = [max(b - a, 1e-9) / (many[name] - few[name]) for a, b in costs]
     return found

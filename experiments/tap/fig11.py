@@ -80,7 +80,7 @@ class Contest:
     epochs: tuple[int, int]
     rate: float
     decay: float
-    temperatures: int
+    betas: int
     sampling_steps: int
 
 
@@ -103,12 +103,12 @@ def run(
     hidden: str | int = "",
     epochs: int = 0,
     pretraining: int = 0,
-    temperatures: int = 0,
+    betas: int = 0,
     seed: int = 0,
 ) -> None:
     """The curves of the figure (``part=curves``), the deep machine against its RBM (``part=contest``), or both.
 
-    ``data``, ``rows``, ``hidden`` (sizes such as "50,100"), ``epochs``, ``pretraining`` and ``temperatures`` replace
+    ``data``, ``rows``, ``hidden`` (sizes such as "50,100"), ``epochs``, ``pretraining`` and ``betas`` replace
     those of the scale.
     """
     parse_choice("part", part, ("curves", "contest", "both"))
@@ -127,7 +127,7 @@ def run(
             hidden=(*sizes, *sizes[-1:])[:2],
             rows=rows,
             epochs=(pretraining or first, epochs or then),
-            temperatures=temperatures,
+            betas=betas,
         )
         train, test = _load(contest.data)
         found = _contest(record, contest, train[: contest.rows or None], test, seed)
@@ -306,8 +306,8 @@ def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, see
             machine,
             test,
             base=train[:10_000],
-            temperatures=settings.temperatures,
-            sampling_steps=settings.sampling_steps,
+            betas=settings.betas,
+            sampling_sweeps=settings.sampling_steps,
             seed=seed,
         )
         record.say(f"{name}: {found[name]}")

@@ -4,7 +4,7 @@
 >>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(32))
 >>> images = hm.data.load("digits", binarize="threshold")
 >>> result = hm.fit(rbm, images, negative=hm.PCD(1), epochs=1, seed=0, progress=False)
->>> rbm.sample(5, steps=10, seed=0).shape
+>>> rbm.sample(5, sweeps=10, seed=0).shape
 torch.Size([5, 64])
 """
 

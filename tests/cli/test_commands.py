@@ -174,7 +174,7 @@ def test_labels_become_one_hot(command, tmp_path):
     assert Run(run).read_config()["machine"]["visible"] == "potts:5x4"
     assert hm.load(run).visible.shape == (5, 4)
     drawn = tmp_path / "drawn.npy"
-    assert command("sample", run, "-n", 3, "--steps", 5, "--start", "data", "--out", drawn).status == 0
+    assert command("sample", run, "-n", 3, "--sweeps", 5, "--start", "data", "--out", drawn).status == 0
     assert np.load(drawn).shape == (3, 5, 4) and (np.load(drawn).sum(-1) == 1).all()
     again = tmp_path / "again"
     assert command("train", "--config", run / "config.toml", "--run", again, "-q", "--no-report").status == 0
@@ -252,7 +252,7 @@ def test_data_that_have_moved_are_found_by_option(command, trained, binary):
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".png"])
 def test_sample_writes_every_format(command, trained, tmp_path, suffix):
     out = tmp_path / f"samples{suffix}"
-    assert command("sample", trained, "-n", 5, "--steps", 3, "--out", out).status == 0
+    assert command("sample", trained, "-n", 5, "--sweeps", 3, "--out", out).status == 0
     if suffix == ".png":
         assert out.read_bytes().startswith(b"\x89PNG")
     else:
@@ -262,7 +262,7 @@ def test_sample_writes_every_format(command, trained, tmp_path, suffix):
 
 def test_sample_follows_seed_and_start(command, trained, tmp_path):
     def draw(*options: object) -> np.ndarray:
-        assert command("sample", trained, "-n", 20, "--steps", 0, "--out", tmp_path / "s.npy", *options).status == 0
+        assert command("sample", trained, "-n", 20, "--sweeps", 0, "--out", tmp_path / "s.npy", *options).status == 0
         return np.load(tmp_path / "s.npy")
 
     assert np.array_equal(draw("--seed", 1), draw("--seed", 1))
@@ -317,7 +317,7 @@ def test_runs_of_the_library_can_be_looked_at(command, tmp_path):
     rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
     hm.fit(rbm, torch.ones(10, 4), epochs=1, batch_size=5, run=tmp_path / "run", progress=False)
     assert "1 of 1" in command("info", tmp_path / "run").out
-    assert command("sample", tmp_path / "run", "-n", 2, "--steps", 1).status == 0
+    assert command("sample", tmp_path / "run", "-n", 2, "--sweeps", 1).status == 0
     assert (tmp_path / "run" / "samples.npy").exists()
     outcome = command("resume", tmp_path / "run")
     assert outcome.status == 2 and "hm.fit" in outcome.err
@@ -355,7 +355,7 @@ def test_ctrl_c_says_how_to_go_on(command, binary, tmp_path, monkeypatch):
 def test_samples_of_a_file_are_written_beside_it(trained, command, tmp_path):
     file = tmp_path / "rbm.safetensors"
     file.write_bytes(Run(trained).last.read_bytes())
-    assert command("sample", file, "-n", 3, "--steps", 1).status == 0
+    assert command("sample", file, "-n", 3, "--sweeps", 1).status == 0
     assert np.load(tmp_path / "samples.npy").shape == (3, 6)
 
 
@@ -375,7 +375,7 @@ def test_gray_values_can_be_redrawn_in_every_epoch(command, tmp_path):
     outcome = command(*options, "--epochs", 40, "--run", run)
     assert outcome.status == 0
     assert "a new draw each epoch" in outcome.out
-    mean = hm.load(run).sample(4000, steps=50, seed=0).mean(0)
+    mean = hm.load(run).sample(4000, sweeps=50, seed=0).mean(0)
     assert torch.allclose(mean, torch.tensor([0.0, 0.2, 1.0]), atol=0.05)
     command(*options, "--epochs", 20, "--run", again)
     command("resume", again, "--epochs", 40, "--no-report")
@@ -402,7 +402,7 @@ def test_samples_of_chains_that_did_not_mix_come_with_a_warning(command, tmp_pat
     rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(1))
     torch.nn.init.constant_(rbm.coupling.weight, 2.0)
     hm.save(rbm, tmp_path / "wells.safetensors")
-    outcome = command("sample", tmp_path / "wells.safetensors", "-n", 100, "--steps", 100)
+    outcome = command("sample", tmp_path / "wells.safetensors", "-n", 100, "--sweeps", 100)
     assert outcome.status == 0
     assert outcome.err.startswith("warning: the chains have not mixed")
 
@@ -411,7 +411,7 @@ def test_samples_of_chains_that_did_not_mix_come_with_a_warning(command, tmp_pat
 def test_evaluate_compares_samples_with_the_data(command, tmp_path):
     run = tmp_path / "run"
     command("train", "digits", "--hidden", "bernoulli:8", "--epochs", 1, "--run", run, "--no-report")
-    outcome = command("evaluate", run, "--temperatures", 0, "--samples", 100, "--steps", 20)
+    outcome = command("evaluate", run, "--betas", 0, "--samples", 100, "--sweeps", 20)
     assert outcome.status == 0
     assert "nearest-neighbor accuracy" in outcome.out
     assert (run / "quality.png").read_bytes().startswith(b"\x89PNG")

@@ -424,7 +424,7 @@ def test_repeated_options_are_rejected(train, options, name, why):
 
 def test_repeated_options_of_every_command(fails, tmp_path):
     fails("sample", tmp_path, "-n", 3, "-n", 4, words=("-n", "expected once"))
-    fails("evaluate", tmp_path, "--steps", 3, "--steps", 4, words=("--steps", "expected once"))
+    fails("evaluate", tmp_path, "--sweeps", 3, "--sweeps", 4, words=("--sweeps", "expected once"))
 
 
 def test_options_that_collect_may_be_repeated(fails):

@@ -69,7 +69,7 @@ def untrained(machine: hm.RBM) -> hm.RBM:
 
 
 def draws(machine: hm.RBM, n: int) -> Tensor:
-    return machine.sample(n, steps=300, seed=1, check_mixing=False)
+    return machine.sample(n, sweeps=300, seed=1, check_mixing=False)
 
 
 @pytest.mark.parametrize("pair", TRIED, ids=cases.id_of)

@@ -72,7 +72,7 @@ def test_shapes_and_types(pair, dtype, device):
         "reconstruct": (machine.reconstruct(v), v.shape),
         "sample_hidden": (machine.sample_hidden(v, generator=source), h.shape),
         "sample_visible": (machine.sample_visible(h, generator=source), v.shape),
-        "sample": (machine.sample(5, steps=2, generator=source), v.shape),
+        "sample": (machine.sample(5, sweeps=2, generator=source), v.shape),
     }
     for name, (value, shape) in expected.items():
         assert value.shape == shape, name
@@ -176,7 +176,7 @@ def test_convergence_from_afar(visible):
     source = generator(*pair, "convergence")
     kept: list[Tensor] = []
     v = machine.sample(
-        CHAINS, start=start[None], steps=30, generator=source, callback=lambda step, state: kept.append(state[1])
+        CHAINS, start=start[None], sweeps=30, generator=source, callback=lambda step, state: kept.append(state[1])
     )
     assert len(kept) == 30
     before = [start.expand(CHAINS, *start.shape), kept[0]]
@@ -224,7 +224,7 @@ def test_refused(pair):
         machine.check_normalizable,
         machine.log_partition,
         machine.distribution,
-        lambda: machine.sample(1, steps=1, seed=0),
+        lambda: machine.sample(1, sweeps=1, seed=0),
         lambda: hm.fit(machine, torch.ones(2, *machine.visible.shape), epochs=1, batch_size=2, progress=False),
     ):
         with pytest.raises(NotNormalizable, match="no finite partition function"):
@@ -254,7 +254,7 @@ def test_spectral_bound(visible, hidden):
     with pytest.raises(NotNormalizable, match="spectral bound"):
         machine.check_normalizable()
     with pytest.raises(NotNormalizable, match="spectral bound"):
-        machine.sample(1, steps=1)
+        machine.sample(1, sweeps=1)
 
 
 # -- copies -----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def shared(tmp_path_factory):
 
 def options(name: str, shared) -> dict[str, object]:
     chosen = {"data": "digits", "hidden": "3,5,8", "epochs": 1, "rows": 300, "machines": str(shared)}
-    return chosen | ({"temperatures": 20} if name.endswith("fig5") else {})
+    return chosen | ({"betas": 20} if name.endswith("fig5") else {})
 
 
 @pytest.mark.slow

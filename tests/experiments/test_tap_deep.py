@@ -131,7 +131,7 @@ def test_figure_10(tmp_path):
 def test_figure_11(tmp_path):
     kept = record(tmp_path)
     fig11.run(
-        kept, "quick", data="digits", rows=200, hidden="6,4,3", epochs=2, pretraining=2, temperatures=50
+        kept, "quick", data="digits", rows=200, hidden="6,4,3", epochs=2, pretraining=2, betas=50
     )  # fmt: skip
     left_behind(kept, "fig11", {"tap_log_likelihood": 2 * 3, "contest": 3})
     assert len(kept.claims) == 5

@@ -162,25 +162,27 @@ def test_random_backgrounds_approach_the_zero_sum_gauge():
     machine = random_rbm(units.Spin(8), units.Bernoulli(5), scale=0.5)
     tuples = all_tuples(8, 2)
     exact = n_body(machine, 2, tuples)
-    errors = [(n_body(machine, 2, tuples, samples=n, seed=1) - exact).square().mean().sqrt().item() for n in (50, 5000)]
+    errors = [
+        (n_body(machine, 2, tuples, n_samples=n, seed=1) - exact).square().mean().sqrt().item() for n in (50, 5000)
+    ]
     assert errors[1] < errors[0] / 4 and errors[1] < 0.05 * exact.square().mean().sqrt().item()
-    again = n_body(machine, 2, tuples, samples=50, seed=1)
-    assert torch.equal(again, n_body(machine, 2, tuples, samples=50, seed=1))
-    assert not torch.equal(again, n_body(machine, 2, tuples, samples=50, seed=2))
+    again = n_body(machine, 2, tuples, n_samples=50, seed=1)
+    assert torch.equal(again, n_body(machine, 2, tuples, n_samples=50, seed=1))
+    assert not torch.equal(again, n_body(machine, 2, tuples, n_samples=50, seed=2))
 
 
 @pytest.mark.parametrize("visible", [units.Spin(70), units.Bernoulli(70)])
 def test_all_sampled_couplings_at_once_are_those_one_by_one(visible):
     machine = random_rbm(visible, units.Bernoulli(3), scale=0.3)
     rows = random_tuples(70, 2, 40, seed=0)
-    full = n_body(machine, 2, gauge="zero-sum", samples=5, seed=2)
-    single = n_body(machine, 2, rows, gauge="zero-sum", samples=5, seed=2)
+    full = n_body(machine, 2, gauge="zero-sum", n_samples=5, seed=2)
+    single = n_body(machine, 2, rows, gauge="zero-sum", n_samples=5, seed=2)
     assert torch.allclose(full[tuple(rows.T)], single, rtol=0, atol=1e-12)
 
 
 def test_one_background_is_enough_for_linear_units():
     machine = random_rbm(units.Spin(30), units.Gaussian(6))
-    found = n_body(machine, 2, samples=1)
+    found = n_body(machine, 2, n_samples=1)
     W = machine.coupling.matrix().detach()
     expected = (W @ W.T).fill_diagonal_(0.0)
     assert torch.allclose(found, expected, atol=1e-10)

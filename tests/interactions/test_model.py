@@ -51,17 +51,17 @@ def test_the_distribution_is_normalized():
 @pytest.mark.parametrize("variables", ["binary", "spin"])
 def test_gibbs_samples_have_the_model_s_frequencies(variables):
     model = random_model(4, 3, variables, scale=0.3)
-    draws = model.sample(20_000, steps=30, seed=0)
+    draws = model.sample(20_000, sweeps=30, seed=0)
     states, log_p = model.distribution()
     frequency = (draws.unsqueeze(1) == states).all(2).double().mean(0)
     error = (log_p.exp() * (1 - log_p.exp()) / len(draws)).sqrt()
     assert bool(((frequency - log_p.exp()).abs() < 5 * error).all())
-    assert torch.equal(draws[:50], model.sample(20_000, steps=30, seed=0)[:50])
+    assert torch.equal(draws[:50], model.sample(20_000, sweeps=30, seed=0)[:50])
 
 
 def test_chains_start_where_they_are_told():
     start = torch.eye(3)
-    assert torch.equal(InteractionModel(3, {}).sample(4, steps=0, start=start), start[[0, 1, 2, 0]].double())
+    assert torch.equal(InteractionModel(3, {}).sample(4, sweeps=0, start=start), start[[0, 1, 2, 0]].double())
 
 
 # -- from machines ------------------------------------------------------------------------------------------------

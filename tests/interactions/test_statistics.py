@@ -30,7 +30,7 @@ def test_a_comparison_by_hand():
 
 def test_strength_is_the_root_mean_square_of_all():
     machine = random_rbm(units.Bernoulli(8), units.Bernoulli(5))
-    found = interactions.strength(machine, (1, 2, 3), count=None)
+    found = interactions.strength(machine, (1, 2, 3), n_tuples=None)
     for order, value, number in zip(found.orders, found.values, found.numbers, strict=True):
         every = n_body(machine, order, all_tuples(8, order), bias=False)
         assert number == math.comb(8, order) and value == pytest.approx(every.square().mean().sqrt().item())
@@ -38,7 +38,7 @@ def test_strength_is_the_root_mean_square_of_all():
 
 def test_strength_from_a_sample_is_near_that_of_all():
     machine = random_rbm(units.Bernoulli(30), units.Bernoulli(10), scale=0.3)
-    some, every = (interactions.strength(machine, (3,), count=count).values[0] for count in (2000, None))
+    some, every = (interactions.strength(machine, (3,), n_tuples=count).values[0] for count in (2000, None))
     assert some != every and some == pytest.approx(every, rel=0.1)
 
 
@@ -158,7 +158,7 @@ def settings() -> dict:
 @pytest.mark.slow
 def test_data_of_three_bodies_ask_for_order_three():
     triples = InteractionModel(4, {3: ([[0, 1, 2], [1, 2, 3]], [1.5, -1.5])}, variables="spin")
-    data = triples.sample(1500, steps=50, seed=0)
+    data = triples.sample(1500, sweeps=50, seed=0)
     found = interactions.order_selection((data + 1) / 2, (2, 3), **settings())
     assert found.best == found.selected == 3
     gain, (low, high) = found.gain(3, 2)
@@ -171,13 +171,13 @@ def test_data_of_three_bodies_ask_for_order_three():
 @pytest.mark.slow
 def test_data_of_pairs_are_content_with_order_two():
     pairs = InteractionModel(4, {2: ([[0, 1], [1, 2], [2, 3]], [1.0, -1.0, 1.0])}, variables="spin")
-    data = pairs.sample(1500, steps=50, seed=1)
+    data = pairs.sample(1500, sweeps=50, seed=1)
     assert interactions.order_selection((data + 1) / 2, (2, 3), **settings()).selected == 2
 
 
 def test_held_out_likelihoods_are_those_of_rows_not_seen():
     data = (torch.rand(400, 5, generator=torch.Generator().manual_seed(0)) < 0.5).double()
-    found = interactions.order_selection(data, (2,), held_out=0.1, epochs=1)
+    found = interactions.order_selection(data, (2,), validation=0.1, epochs=1)
     assert len(found.results[2].rows) == 40 and found.selected == 2
     _, log_p = found.results[2].machine.distribution()
     distance = (found.results[2].rows.unsqueeze(1) - log_p).abs().amin(1)
@@ -186,7 +186,7 @@ def test_held_out_likelihoods_are_those_of_rows_not_seen():
 
 def test_large_machines_are_estimated():
     data = (torch.rand(200, 30, generator=torch.Generator().manual_seed(0)) < 0.5).float()
-    options = {"runs": 20, "temperatures": 100, "sampling_steps": 20}
+    options = {"runs": 20, "betas": 100, "sampling_sweeps": 20}
     found = interactions.order_selection(data, (2,), units=30, epochs=1, estimation=options)
     result = found.results[2]
     assert not result.exact and result.interval[0] < result.value < result.interval[1]
@@ -196,7 +196,7 @@ def test_large_machines_are_estimated():
 def test_order_selection_refuses():
     rows = torch.zeros(20, 3)
     with pytest.raises(hm.errors.InvalidOption, match="between 0 and 1"):
-        interactions.order_selection(rows, held_out=1.0)
+        interactions.order_selection(rows, validation=1.0)
     with pytest.raises(hm.errors.InvalidOption, match="expected 1 to 3"):
         interactions.order_selection(rows, (4,), epochs=1)
     with pytest.raises(hm.errors.InvalidOption, match="at least one order"):

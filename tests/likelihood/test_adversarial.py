@@ -33,7 +33,7 @@ def judged():
     rows = []
     for kind, seed in (*((kind, 2001) for kind in KINDS), ("two_wells", 2000), ("two_wells", 2002)):
         machine, data, _ = draws(kind, seed)
-        found = estimate(machine, data, temperatures=200, sampling_steps=50, seed=seed)
+        found = estimate(machine, data, betas=200, sampling_sweeps=50, seed=seed)
         low, high = (end - found.exact for end in found.annealed_interval)
         rows.append((kind, found.annealed - found.exact, low, high, not found.problems))
     return rows
@@ -58,10 +58,10 @@ def test_data_of_a_mode_of_38_percent():
     """Annealed from these data both directions agree on a number that is 0.8 to 0.95 nats too good."""
     machine, data = one_mode_of_38_percent()
     log_z = machine.log_partition()
-    stuck = ais(machine, base=data, temperatures=500, seed=0)
+    stuck = ais(machine, base=data, betas=500, seed=0)
     assert stuck.value < log_z - 0.8 and stuck.effective_sample_size > 90  # nothing in the weights shows it
     for base in (None, data):
-        found = estimate(machine, data, base=base, temperatures=500, sampling_steps=100, seed=0)
+        found = estimate(machine, data, base=base, betas=500, sampling_sweeps=100, seed=0)
         low, high = found.annealed_interval
         assert low <= found.exact <= high
         assert found.problems or abs(found.annealed - found.exact) < WRONG
@@ -72,10 +72,10 @@ def test_one_direction_does_not_certify_itself():
     for seed in range(2000, 2006):
         machine, data, exact = draws("two_wells", seed)
         log_z = machine.log_partition()
-        for found in (ais(machine, base=rows, temperatures=100, seed=0) for rows in (data, exact)):
+        for found in (ais(machine, base=rows, betas=100, seed=0) for rows in (data, exact)):
             low, high = found.interval
             assert low <= log_z and high == math.inf
-        low, high = reverse_ais(machine, exact, base=data, temperatures=100, seed=0).interval
+        low, high = reverse_ais(machine, exact, base=data, betas=100, seed=0).interval
         assert low == -math.inf and log_z <= high
 
 
@@ -107,7 +107,7 @@ def test_a_cross_check_without_power_is_a_doubt():
 
 def test_which_bases_are_compared():
     machine, data, _ = draws("two_wells", 2000)
-    options = {"temperatures": 20, "sampling_steps": 5}
+    options = {"betas": 20, "sampling_sweeps": 5}
     assert set(estimate(machine, data, **options).checks) == {FREE, DATA}
     assert set(estimate(machine, data, base=data, **options).checks) == {FREE, CHAINS}
 
@@ -147,7 +147,7 @@ def test_a_mode_that_the_samples_miss_is_found(seed):
 @pytest.mark.parametrize("kind", ["biased", "potts", "binary"])
 def test_short_chains_are_a_better_base_than_free_units(kind):
     machine = make(kind, 2001)
-    near, far = (ais(machine, temperatures=100, base=base, seed=0) for base in (None, free(machine)))
+    near, far = (ais(machine, betas=100, base=base, seed=0) for base in (None, free(machine)))
     assert near.effective_sample_size > max(60, 1.3 * far.effective_sample_size)
 
 
@@ -159,8 +159,8 @@ def test_a_fitted_base_leaves_z_unbiased(base):
     machine.initialize(scale=3.0, seed=3)
     log_z = machine.log_partition()
     source = torch.Generator().manual_seed(0)
-    given = None if base == "chains" else machine.sample(50, steps=2, seed=0, check_mixing=False)
-    found = [ais(machine, runs=2, temperatures=2, base=given, generator=source) for _ in range(400)]
+    given = None if base == "chains" else machine.sample(50, sweeps=2, seed=0, check_mixing=False)
+    found = [ais(machine, runs=2, betas=2, base=given, generator=source) for _ in range(400)]
     ratios = torch.tensor([math.exp(one.value - log_z) for one in found])
     assert ratios.log().mean() < -4 * ratios.log().std() / math.sqrt(len(ratios))
     assert abs(ratios.mean().item() - 1) < 4 * ratios.std().item() / math.sqrt(len(ratios))

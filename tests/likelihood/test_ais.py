@@ -28,8 +28,8 @@ def exact_draws(case, machine, n, source):
 def assert_brackets(machine, log_z, start, source, temperatures=60):
     """Both intervals hold the truth at ±3σ, give or take what is left between a quadrature and its machine."""
     for found in (
-        ais(machine, runs=400, temperatures=temperatures, generator=source),
-        reverse_ais(machine, start, temperatures=temperatures, generator=source),
+        ais(machine, runs=400, betas=temperatures, generator=source),
+        reverse_ais(machine, start, betas=temperatures, generator=source),
     ):
         error = max(found.standard_error, 1e-6)
         assert abs(found.value - log_z) < 4.5 * error, found.direction
@@ -53,7 +53,7 @@ def test_every_machine(name):
     machine = case.build()
     source = generator("ais", name)
     exact = joint(machine, case.nodes(machine))
-    forward = ais(machine, runs=400, temperatures=60, generator=source)
+    forward = ais(machine, runs=400, betas=60, generator=source)
     assert abs(forward.value - exact.log_partition) < 4.5 * max(forward.standard_error, 1e-6)
 
 
@@ -73,8 +73,8 @@ def test_coverage_and_order_of_the_two_directions():
         source = torch.Generator().manual_seed(seed)
         start = states[torch.multinomial(log_p.exp(), 50, replacement=True, generator=source)]
         pair = (
-            ais(machine, runs=50, temperatures=150, generator=source),
-            reverse_ais(machine, start, temperatures=150, generator=source),
+            ais(machine, runs=50, betas=150, generator=source),
+            reverse_ais(machine, start, betas=150, generator=source),
         )
         inside += sum(low <= log_z <= high for low, high in (estimate.conditional_interval for estimate in pair))
         forward.append(pair[0].value)
@@ -88,10 +88,10 @@ def test_coverage_and_order_of_the_two_directions():
 def test_from_data_and_from_an_earlier_machine():
     machine = strong()
     log_z = machine.log_partition()
-    data = machine.sample(500, steps=100, seed=0)
+    data = machine.sample(500, sweeps=100, seed=0)
     earlier = hm.sampling.Path(machine).machine(0.8)
     for base in (data, earlier):
-        estimate = ais(machine, runs=200, temperatures=200, base=base, seed=0)
+        estimate = ais(machine, runs=200, betas=200, base=base, seed=0)
         low, high = estimate.conditional_interval
         assert low < log_z < high
 
@@ -101,14 +101,14 @@ def test_steps_so_large_that_the_fast_gain_overflows():
     with torch.no_grad():
         machine.coupling.weight.fill_(-200.0)
         machine.hidden.bias.fill_(5.0)
-    estimate = ais(machine, runs=500, temperatures=2, seed=0)
+    estimate = ais(machine, runs=500, betas=2, seed=0)
     assert np.isfinite(estimate.value)
 
 
 def test_too_few_temperatures_are_flagged():
     machine = hm.RBM(hm.units.Bernoulli(60), hm.units.Bernoulli(40))
     machine.initialize(scale=1.5, seed=0)
-    estimate = ais(machine, temperatures=3, base=free(machine), seed=0)
+    estimate = ais(machine, betas=3, base=free(machine), seed=0)
     assert "runs carry the estimate" in estimate.problems[0]
 
 
@@ -125,7 +125,7 @@ def test_estimate_agrees_with_enumeration_and_says_so():
     data = hm.data.load("digits", binarize="threshold")
     machine = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(10))
     hm.fit(machine, data, epochs=20, seed=0, progress=False)
-    result = hm.likelihood.estimate(machine, data, temperatures=1000, sampling_steps=200, seed=0)
+    result = hm.likelihood.estimate(machine, data, betas=1000, sampling_sweeps=200, seed=0)
     assert result.exact is not None
     assert result.from_reverse - 0.2 < result.exact < result.from_forward + 0.2
     assert result.trustworthy and not result.problems
@@ -134,7 +134,7 @@ def test_estimate_agrees_with_enumeration_and_says_so():
 def test_two_wells_are_not_trusted():
     machine = two_wells(-39.8)
     wells = torch.cat([torch.zeros(50, 40), torch.ones(50, 40)])
-    result = hm.likelihood.estimate(machine, wells, temperatures=20, samples=wells, seed=0)
+    result = hm.likelihood.estimate(machine, wells, betas=20, samples=wells, seed=0)
     assert result.problems
     assert not result.trustworthy
 
@@ -153,20 +153,20 @@ def two_wells(hidden_bias):
 @pytest.mark.parametrize("temperatures", [2000, Adaptive(2000, 100), torch.linspace(0, 1, 2001).tolist()])
 def test_a_well_that_data_and_samples_miss_is_found(temperatures):
     off = torch.zeros(100, 40)
-    missed = estimate(two_wells(-39.8), off, temperatures=temperatures, samples=off, seed=0)
+    missed = estimate(two_wells(-39.8), off, betas=temperatures, samples=off, seed=0)
     assert abs(missed.gap) < 0.1  # the two directions agree on a number that is wrong by six nats
     found = {name for name in ("misses states", "masses of modes") for problem in missed.problems if name in problem}
     assert found == {"misses states", "masses of modes"} and len(missed.problems) == 2
     assert not missed.trustworthy and not missed.bounded
-    seen = estimate(two_wells(-40.2), off, temperatures=temperatures, samples=off, seed=0)
+    seen = estimate(two_wells(-40.2), off, betas=temperatures, samples=off, seed=0)
     assert seen.problems == ()  # here the other well weighs nothing
-    few = estimate(two_wells(-40.2), off, temperatures=300, samples=off, seed=0)
+    few = estimate(two_wells(-40.2), off, betas=300, samples=off, seed=0)
     assert "no power" in few.problems[0] and few.annealed_interval[0] == -math.inf
 
 
 def test_no_seed():
     data = torch.zeros(5, 10)
-    result = estimate(strong(), data, runs=20, temperatures=50, sampling_steps=5, seed=None)
+    result = estimate(strong(), data, runs=20, betas=50, sampling_sweeps=5, seed=None)
     assert math.isfinite(result.annealed)
 
 
@@ -192,8 +192,8 @@ def test_weights_that_are_not_finite_are_not_trusted(bad):
 def test_one_run_has_no_error_bar(temperatures):
     start = torch.zeros(1, 10)
     for found in (
-        ais(strong(), runs=1, temperatures=temperatures),
-        reverse_ais(strong(), start, temperatures=temperatures),
+        ais(strong(), runs=1, betas=temperatures),
+        reverse_ais(strong(), start, betas=temperatures),
     ):
         assert math.isfinite(found.value)
         assert found.interval == (-math.inf, math.inf)
@@ -230,7 +230,7 @@ def test_the_pilot_has_states_of_its_own(monkeypatch):
 
     monkeypatch.setattr(module, "_anneal", watched)
     machine = strong()
-    low, high = ais(machine, runs=200, temperatures=Adaptive(200, 50), seed=0).conditional_interval
+    low, high = ais(machine, runs=200, betas=Adaptive(200, 50), seed=0).conditional_interval
     assert low < machine.log_partition() < high
     pilot, main = began
     assert not torch.equal(pilot, main)
@@ -248,18 +248,18 @@ BAD_ROWS = [
 def test_data_that_are_refused(rows, message):
     machine = strong()
     with pytest.raises(hm.errors.InvalidData, match=message):
-        ais(machine, runs=5, temperatures=5).log_likelihood(rows)
+        ais(machine, runs=5, betas=5).log_likelihood(rows)
     with pytest.raises(hm.errors.InvalidData, match=message):
-        estimate(machine, rows, runs=5, temperatures=5, sampling_steps=2)
+        estimate(machine, rows, runs=5, betas=5, sampling_sweeps=2)
 
 
 def test_states_to_start_from_that_are_refused():
     with pytest.raises(hm.errors.InvalidData, match="start: expected binary"):
-        reverse_ais(strong(), torch.full((2, 10), 0.5), temperatures=5)
+        reverse_ais(strong(), torch.full((2, 10), 0.5), betas=5)
     with pytest.raises(hm.errors.InvalidData, match="start: expected at least one"):
-        reverse_ais(strong(), torch.zeros(0, 10), temperatures=5)
+        reverse_ais(strong(), torch.zeros(0, 10), betas=5)
     with pytest.raises(hm.errors.InvalidData, match="base: expected at least one"):
-        ais(strong(), base=torch.zeros(0, 10), temperatures=5)
+        ais(strong(), base=torch.zeros(0, 10), betas=5)
 
 
 def test_bad_options():
@@ -267,9 +267,9 @@ def test_bad_options():
     with pytest.raises(hm.errors.InvalidOption, match="runs: expected at least one"):
         ais(machine, runs=0)
     with pytest.raises(hm.errors.InvalidOption, match="at least one step"):
-        Adaptive(steps=0)
+        Adaptive(betas=0)
     with pytest.raises(hm.errors.InvalidOption, match="increasing"):
-        ais(machine, temperatures=[0.0, 0.7, 0.6, 1.0])
+        ais(machine, betas=[0.0, 0.7, 0.6, 1.0])
     with pytest.raises(hm.errors.InvalidOption, match="at least one"):
         betas(0)
 
@@ -295,13 +295,13 @@ def test_waypoints_bracket_the_exact_value(stages):
     exact = machine.log_partition()
     states, log_p = machine.distribution()
     chosen = torch.multinomial(log_p.exp(), 400, replacement=True, generator=torch.Generator().manual_seed(0))
-    forward = ais(machine, runs=400, temperatures=300, waypoints=early, seed=0)
-    reverse = reverse_ais(machine, states[chosen], temperatures=300, waypoints=early, seed=0)
+    forward = ais(machine, runs=400, betas=300, waypoints=early, seed=0)
+    reverse = reverse_ais(machine, states[chosen], betas=300, waypoints=early, seed=0)
     for found in (forward, reverse):
         low, high = found.conditional_interval
         assert low < exact < high
         assert high - low < 0.5
-    other = ais(machine, runs=400, temperatures=300, seed=0)
+    other = ais(machine, runs=400, betas=300, seed=0)
     assert not torch.equal(other.log_weights, forward.log_weights)
 
 
@@ -309,7 +309,7 @@ def test_waypoints_may_lead_anywhere(stages):
     """The way is free: through a machine that has nothing to do with the end, the mean weight is still Z."""
     wild = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
     wild.initialize(scale=0.5, seed=9)
-    found = ais(stages[-1], runs=1000, temperatures=600, waypoints=[wild], seed=1)
+    found = ais(stages[-1], runs=1000, betas=600, waypoints=[wild], seed=1)
     low, high = found.conditional_interval
     assert low < stages[-1].log_partition() < high
 
@@ -318,12 +318,12 @@ def test_a_way_needs_a_step_for_every_leg(stages):
     *early, machine = stages
     for wrong in (2, [0.0, 1.0], Adaptive(100)):
         with pytest.raises(hm.errors.InvalidOption, match="3 legs"):
-            ais(machine, temperatures=wrong, waypoints=early)
+            ais(machine, betas=wrong, waypoints=early)
 
 
 def test_an_estimate_along_the_run(stages):
     *early, machine = stages
-    data = machine.sample(500, steps=50, seed=0)
-    found = estimate(machine, data, temperatures=300, waypoints=early, sampling_steps=200)
+    data = machine.sample(500, sweeps=50, seed=0)
+    found = estimate(machine, data, betas=300, waypoints=early, sampling_sweeps=200)
     assert found.trustworthy
     assert found.exact == pytest.approx(found.annealed, abs=0.1)

@@ -58,7 +58,7 @@ def build(name):
 def annealed(name):
     """Estimates of all groups, forward and reverse, and ln Z; from free units, where weights spread most."""
     machine, log_z, start, temperatures = build(name)
-    options = {"temperatures": temperatures, "base": free(machine), "generator": generator("coverage", name)}
+    options = {"betas": temperatures, "base": free(machine), "generator": generator("coverage", name)}
     forward = ais(machine, runs=SEEDS * RUNS, **options)
     reverse = reverse_ais(machine, start, **options)
     return split(forward), split(reverse), log_z

@@ -24,13 +24,13 @@ def test_it_is_the_free_energy_of_an_rbm():
     machine = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3)).double()
     machine.initialize(seed=0, scale=1.0)
     assert mean_free_energy_bound(machine, ROWS) == mean_free_energy(machine, ROWS)
-    assert not hm.likelihood.estimate(machine, ROWS, runs=10, temperatures=10, sampling_steps=10).bound
+    assert not hm.likelihood.estimate(machine, ROWS, runs=10, betas=10, sampling_sweeps=10).bound
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_both_sides_hold_the_exact_bound(seed):
     machine = small(seed)
-    found = hm.likelihood.estimate(machine, ROWS, temperatures=300, sampling_steps=30, seed=seed)
+    found = hm.likelihood.estimate(machine, ROWS, betas=300, sampling_sweeps=30, seed=seed)
     low, high = found.annealed_interval
     bound = -mean_free_energy_bound(machine, ROWS) - machine.log_partition()
     assert low < bound < high < low + 0.5
@@ -41,7 +41,7 @@ def test_both_sides_hold_the_exact_bound(seed):
 
 def test_another_base_for_the_annealing():
     machine = small(0)
-    options = {"temperatures": 300, "sampling_steps": 30}
+    options = {"betas": 300, "sampling_sweeps": 30}
     here, elsewhere = (hm.likelihood.estimate(machine, ROWS, base=base, **options) for base in (None, ROWS[:2]))
     assert here.forward.base_log_partition != elsewhere.forward.base_log_partition
     assert elsewhere.forward.value == pytest.approx(machine.log_partition(), abs=0.05)
@@ -50,6 +50,6 @@ def test_another_base_for_the_annealing():
 
 
 def test_other_estimates_still_expect_two_layers():
-    for estimate in (hm.likelihood.exact(small()), hm.likelihood.ais(small(), temperatures=10, runs=5)):
+    for estimate in (hm.likelihood.exact(small()), hm.likelihood.ais(small(), betas=10, runs=5)):
         with pytest.raises(hm.errors.InvalidOption, match="an RBM"):
             estimate.log_likelihood(ROWS)

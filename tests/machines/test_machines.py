@@ -72,7 +72,7 @@ def test_a_new_machine_is_uncoupled():
 def test_parts_of_different_types_become_one():
     mixed = hm.RBM(units.Bernoulli(3, bias=torch.zeros(3, dtype=F64)), units.Gaussian(2))
     assert {p.dtype for p in mixed.parameters()} == {F64}
-    assert mixed.sample(4, steps=2, seed=0).dtype == F64
+    assert mixed.sample(4, sweeps=2, seed=0).dtype == F64
     hm.fit(mixed, torch.ones(4, 3), epochs=1, batch_size=2, progress=False)
 
 
@@ -294,30 +294,30 @@ def test_a_million_states_in_little_memory():
 
 
 def test_the_same_seed_gives_the_same_samples():
-    first, same, other = (machine().sample(6, steps=5, seed=seed) for seed in (1, 1, 2))
+    first, same, other = (machine().sample(6, sweeps=5, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(first, same)
     assert not torch.equal(first, other)
-    drawn = machine().sample(6, steps=5, generator=Generator().manual_seed(1))
+    drawn = machine().sample(6, sweeps=5, generator=Generator().manual_seed(1))
     assert torch.equal(first, drawn)
 
 
 def test_the_default_generator_is_left_alone_by_a_seed():
     before = torch.get_rng_state()
-    machine().sample(3, steps=3, seed=0)
+    machine().sample(3, sweeps=3, seed=0)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_chains_start_where_they_are_told():
     start = binary(3, 5, 0)
-    assert torch.equal(machine().sample(start=start, steps=0), start)
-    assert torch.equal(machine().sample(7, start=start, steps=0), start[[0, 1, 2, 0, 1, 2, 0]])
-    assert torch.equal(machine().sample(2, start=start.numpy(), steps=0), start[:2])
-    assert machine().sample(steps=1).shape == (1, 5)
+    assert torch.equal(machine().sample(start=start, sweeps=0), start)
+    assert torch.equal(machine().sample(7, start=start, sweeps=0), start[[0, 1, 2, 0, 1, 2, 0]])
+    assert torch.equal(machine().sample(2, start=start.numpy(), sweeps=0), start[:2])
+    assert machine().sample(sweeps=1).shape == (1, 5)
 
 
 def test_callback_sees_every_sweep():
     seen: list[tuple[int, list[Tensor]]] = []
-    v = machine().sample(4, steps=3, seed=0, callback=lambda step, state: seen.append((step, list(state))))
+    v = machine().sample(4, sweeps=3, seed=0, callback=lambda step, state: seen.append((step, list(state))))
     assert [step for step, _ in seen] == [0, 1, 2]
     assert all([tuple(x.shape) for x in state] == [(4, 5), (4, 3)] for _, state in seen)
     assert torch.equal(seen[-1][1][0], v)
@@ -342,18 +342,18 @@ def test_sampling_that_is_refused(options, error, message):
 def test_sampling_needs_a_partition_function():
     pair = rbm(units.Gaussian(1), units.Gaussian(1), [[1.5]])
     with pytest.raises(NotNormalizable, match=r"eigenvalue -0\.5"):
-        pair.sample(1, steps=1)
+        pair.sample(1, sweeps=1)
 
 
 def test_document_lengths_are_kept():
     documents = torch.tensor([[1, 0, 4], [0, 0, 2], [10, 3, 7]])
     topics = rbm(units.Multinomial(3), units.Bernoulli(2), random(3, 2, seed=0).tolist())
-    drawn = topics.sample(start=documents, steps=10, seed=0)
+    drawn = topics.sample(start=documents, sweeps=10, seed=0)
     assert drawn.sum(1).tolist() == [5.0, 2.0, 20.0]
     assert not torch.equal(drawn, documents.to(F64))
     torch.testing.assert_close(topics.reconstruct(documents).sum(1), torch.tensor([5.0, 2.0, 20.0], dtype=F64))
     with pytest.raises(InvalidData, match="number of counts is not known"):
-        topics.sample(2, steps=1)
+        topics.sample(2, sweeps=1)
 
 
 def test_hidden_layers_start_from_below():

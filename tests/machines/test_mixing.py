@@ -29,7 +29,7 @@ def two_wells(depth: float = 0.9) -> hm.RBM:
 def warned(machine: hm.BoltzmannMachine, n: int, steps: int, seed: int = 0, **options: object) -> list[str]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        machine.sample(n, steps=steps, seed=seed, **options)
+        machine.sample(n, sweeps=steps, seed=seed, **options)
     assert all(issubclass(warning.category, NotMixed) for warning in found)
     return [str(warning.message) for warning in found]
 

@@ -63,7 +63,7 @@ def test_heavy_damping_does_not_converge_at_once(method):
     found = METHODS[method](machine, starts, damping=0.9999, max_iterations=20)
     assert not found.converged.any()
     assert found.free_energy.isnan().all() and found.iterations.tolist() == [20] * 3
-    assert METHODS[method](machine, starts, damping=0.9999, steps=20).converged.tolist() == [False] * 3
+    assert METHODS[method](machine, starts, damping=0.9999, iterations=20).converged.tolist() == [False] * 3
     slow = METHODS[method](machine, starts, damping=0.99, max_iterations=5000)
     fast = METHODS[method](machine, starts, damping=0.5, max_iterations=5000)
     assert slow.converged.all() and fast.converged.all()
@@ -113,7 +113,7 @@ def test_what_has_converged_is_a_fixed_point(method, damping):
     tolerance = 1e-12
     found = METHODS[method](machine, 4, seed=0, damping=damping, tolerance=tolerance, max_iterations=20_000)
     assert found.converged.all()
-    more = METHODS[method](machine, found, damping=0.0, steps=1)
+    more = METHODS[method](machine, found, damping=0.0, iterations=1)
     for x, y in zip(found.magnetizations, more.magnetizations, strict=True):
         assert (x - y).square().sum(1).max() < 11 * tolerance * 4
 
@@ -169,8 +169,8 @@ def test_training_stops_at_the_undamped_residual(method):
         phase.data_slot.copy_(data)
         phase.evaluate(machine, None)
     found = phase.solutions(machine).magnetizations
-    expected = METHODS[method](machine, data, steps=200, damping=0.98).magnetizations
-    first = METHODS[method](machine, data, steps=1, damping=0.98).magnetizations
+    expected = METHODS[method](machine, data, iterations=200, damping=0.98).magnetizations
+    first = METHODS[method](machine, data, iterations=1, damping=0.98).magnetizations
     assert max((x - y).abs().max().item() for x, y in zip(first, expected, strict=True)) > 0.1
     for x, y in zip(found, expected, strict=True):
         torch.testing.assert_close(x, y, rtol=0, atol=1e-2)

@@ -100,9 +100,9 @@ def test_damping_does_not_move_the_fixed_point(method, damping):
 @every_method
 def test_going_on_from_solutions(method):
     solve, machine = METHODS[method], random_rbm()
-    some = solve(machine, random_starts(machine, 3), steps=4)
-    more = solve(machine, some, steps=30)
-    straight = solve(machine, random_starts(machine, 3), steps=34)
+    some = solve(machine, random_starts(machine, 3), iterations=4)
+    more = solve(machine, some, iterations=30)
+    straight = solve(machine, random_starts(machine, 3), iterations=34)
     assert_same(more, straight, 1e-9)
 
 
@@ -301,7 +301,7 @@ def test_what_has_not_converged_is_flagged(method):
     assert found.converged.tolist() == [False] * 3
     assert bool(found.free_energy.isnan().all())
     assert found.iterations.tolist() == [5] * 3
-    asked = METHODS[method](machine, starts, steps=5)
+    asked = METHODS[method](machine, starts, iterations=5)
     assert bool(torch.isfinite(asked.free_energy).all())
 
 

@@ -143,7 +143,7 @@ def test_the_rate_is_that_of_the_iteration():
     start = truth.magnetizations[0] + 1e-3 * torch.randn(1, 6, generator=generator("rate"), dtype=F64)
     distances = []
     for steps in (100, 101):
-        found = meanfield.tap(machine, start, steps=steps, damping=0.8)
+        found = meanfield.tap(machine, start, iterations=steps, damping=0.8)
         distances.append((found.magnetizations[0] - truth.magnetizations[0]).norm().item())
     rate = meanfield.stability(machine, replace(truth, damping=0.8)).rate.item()
     assert distances[1] / distances[0] == pytest.approx(rate, rel=1e-3)

@@ -80,7 +80,7 @@ def test_the_network_draws_the_strongest_couplings():
     couplings = torch.zeros(4, 4)
     for (i, j), value in {(0, 1): 3.0, (1, 2): -2.0, (2, 3): 1.0}.items():
         couplings[i, j] = couplings[j, i] = value
-    ax = plots.interaction_network(couplings, ["a", "b", "c", "d"], count=2).axes[0]
+    ax = plots.interaction_network(couplings, ["a", "b", "c", "d"], n=2).axes[0]
     assert sorted(text.get_text() for text in ax.texts) == ["a", "b", "c", "d"]
     widths = [line.get_linewidth() for line in ax.lines]
     assert len(widths) == 2 and widths[1] == pytest.approx(4.0) and widths[0] < widths[1]

@@ -47,7 +47,7 @@ CASES = {
 def case(request):
     visible, image = CASES[request.param]
     rbm = machine(visible)
-    return rbm, rbm.sample(30, steps=3, seed=0), image
+    return rbm, rbm.sample(30, sweeps=3, seed=0), image
 
 
 def test_every_picture_of_every_kind(case, tmp_path):
@@ -72,7 +72,7 @@ def test_every_picture_of_every_kind(case, tmp_path):
 )
 def test_pictures_go_where_they_are_asked_to(name):
     rbm = machine(hm.units.Bernoulli(6))
-    rows = rbm.sample(4, steps=1, seed=0)
+    rows = rbm.sample(4, sweeps=1, seed=0)
     arguments = (rbm,) if name in ("receptive_fields", "weight_histogram") else (rbm, rows)
     figure = Figure()
     ax = figure.subplots(1, 2)[1]
@@ -175,7 +175,7 @@ def test_metrics_that_were_measured_now_and_then():
 
 def test_hidden_activity_is_sorted():
     rbm = machine(hm.units.Bernoulli(6))
-    rows = rbm.sample(50, steps=2, seed=0)
+    rows = rbm.sample(50, sweeps=2, seed=0)
     _, y = plots.hidden_activity(rbm, rows).axes[0].lines[0].get_data()
     assert np.allclose(y, sorted(style.as_array(rbm.hidden_mean(rows).mean(0)), reverse=True))
 

@@ -41,8 +41,8 @@ def test_lines_and_bars(history, data):
 
 
 def test_modes_as_pictures(history, data):
-    assert plots.mode_pictures(history.spectra[-1], (1, 6, 6), count=4).axes[0].images
-    shown = plots.alignment_map(history.spectra[-1], data, count=5).axes[0].images[0]
+    assert plots.mode_pictures(history.spectra[-1], (1, 6, 6), n=4).axes[0].images
+    shown = plots.alignment_map(history.spectra[-1], data, n=5).axes[0].images[0]
     torch.testing.assert_close(
         torch.as_tensor(shown.get_array().data), history.spectra[-1].alignment(data.axes[:5])[:5]
     )

@@ -203,7 +203,7 @@ def test_the_annealed_row_is_the_annealed_number(monkeypatch):
     found = hm.likelihood.TwoSided(*sides, mean_free_energy=1.0, rows=1, exact=-2.0, problems=("two nats apart",))
     monkeypatch.setattr(hm.likelihood, "estimate", lambda *_, **__: found)
     rows = torch.zeros(3, 4)
-    (row,) = evaluation.annealed(evaluation.Subject(rbm, rows, rows, temperatures=10))
+    (row,) = evaluation.annealed(evaluation.Subject(rbm, rows, rows, betas=10))
     assert row.train == -5.0
     assert row.test == pytest.approx(-rbm.free_energy(rows).mean().item() - 4.0)
     assert "not to be trusted: two nats apart" in row.note and "between -6.00 and -4.00" in row.note

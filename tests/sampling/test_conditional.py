@@ -78,7 +78,7 @@ def distance(samples, points, p):
 
 
 def sample(machine, *args, **options):
-    return machine.sample(*args, steps=60, check_mixing=False, **options)
+    return machine.sample(*args, sweeps=60, check_mixing=False, **options)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -135,7 +135,7 @@ def test_the_number_of_samples_and_the_start():
     given, mask = torch.ones(3, 4), torch.tensor([True, False, False, False])
     assert sample(machine, given=given, mask=mask, seed=0).shape == (3, 4)
     assert sample(machine, 7, given=given, mask=mask, seed=0).shape == (7, 4)
-    started = machine.sample(given=given, mask=mask, start=torch.zeros(1, 4), steps=0, check_mixing=False)
+    started = machine.sample(given=given, mask=mask, start=torch.zeros(1, 4), sweeps=0, check_mixing=False)
     assert torch.equal(started, mask.double().expand(3, 4))
 
 
@@ -161,15 +161,15 @@ def test_mixing_is_judged_within_a_row():
     mask = torch.arange(12) < 6
     with warnings.catch_warnings():
         warnings.simplefilter("error", NotMixed)
-        machine.sample(200, given=given, mask=mask, steps=200, seed=0)
+        machine.sample(200, given=given, mask=mask, sweeps=200, seed=0)
     torch.nn.init.constant_(machine.coupling.weight, 8.0)
     machine.visible.shift_bias(torch.full((12,), -8.0))
     machine.hidden.shift_bias(torch.full((2,), -48.0))  # two wells: all off, all on
     with pytest.warns(NotMixed, match="not mixed"):
         start = torch.cat([torch.zeros(2, 12), torch.ones(2, 12)])  # both in the chains of either row
-        machine.sample(200, given=given, mask=torch.arange(12) < 0, steps=200, seed=0, start=start)
+        machine.sample(200, given=given, mask=torch.arange(12) < 0, sweeps=200, seed=0, start=start)
     with pytest.warns(NotMixed, match="could not be judged"):
-        machine.sample(given=given, mask=mask, steps=200, seed=0)
+        machine.sample(given=given, mask=mask, sweeps=200, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_every_machine(name, dtype):
     machine = case.build()
     exact = joint(machine, case.nodes(machine))
     machine = machine.to(dtype)
-    found = population_annealing(machine, 4000, temperatures=8, generator=generator("population", name))
+    found = population_annealing(machine, 4000, betas=8, generator=generator("population", name))
     assert found.samples.dtype == dtype
     low, high = found.conditional_interval
     assert low < exact.log_partition < high
@@ -68,7 +68,7 @@ def small_populations(threshold, runs=600, populations=None):
     options = {"threshold": threshold, "populations": populations}
     run = annealed if threshold is None else lambda *a, **k: population_annealing(*a, **options, **k)
     return torch.tensor(
-        [math.exp(run(machine, 4, temperatures=3, generator=source).log_partition - log_z) for _ in range(runs)]
+        [math.exp(run(machine, 4, betas=3, generator=source).log_partition - log_z) for _ in range(runs)]
     )
 
 
@@ -96,7 +96,7 @@ def test_the_error_is_that_of_repeated_runs(run):
     machine = strong()
     log_z = machine.log_partition()
     source = torch.Generator().manual_seed(1)
-    found = [run(machine, 200, temperatures=15, generator=source) for _ in range(100)]
+    found = [run(machine, 200, betas=15, generator=source) for _ in range(100)]
     spread = torch.tensor([one.log_partition - log_z for one in found]).square().mean().sqrt().item()
     stated = sum(one.standard_error for one in found) / len(found)
     assert spread < 1.2 * stated < 3 * spread  # selection may state too much, never too little
@@ -117,7 +117,7 @@ def test_both_wells_in_the_right_proportion():
 def test_from_data_and_from_an_uncoupled_machine():
     machine = strong()
     log_z = machine.log_partition()
-    data = machine.sample(500, steps=100, seed=0, check_mixing=False)
+    data = machine.sample(500, sweeps=100, seed=0, check_mixing=False)
     for base in (data, data.numpy(), uncoupled(machine)):
         found = population_annealing(machine, 1000, base=base, seed=0)
         assert abs(found.log_partition - log_z) < 4 * found.standard_error
@@ -132,22 +132,22 @@ def test_chosen_temperatures():
     assert all(a < b for a, b in zip(found.betas, found.betas[1:], strict=False))
     weak, hot = (len(population_annealing(strong(scale), 1000, seed=0).betas) for scale in (0.5, 3.0))
     assert weak < len(found.betas) < hot  # more where more happens
-    again = population_annealing(strong(), 1000, seed=0, temperatures=found.betas)
+    again = population_annealing(strong(), 1000, seed=0, betas=found.betas)
     assert again.betas == found.betas
 
 
 def test_the_threshold_says_how_often():
     machine = strong(4.0)
-    counts = [population_annealing(machine, 500, temperatures=20, threshold=t, seed=0).resampled for t in (0, 0.5, 1)]
+    counts = [population_annealing(machine, 500, betas=20, threshold=t, seed=0).resampled for t in (0, 0.5, 1)]
     assert counts[0] == 1 < counts[1] < counts[2] == 20
-    assert annealed(machine, 500, temperatures=20, seed=0).resampled == 0
+    assert annealed(machine, 500, betas=20, seed=0).resampled == 0
 
 
 # -- families ---------------------------------------------------------------------------------------------------
 
 
 def test_families():
-    found = population_annealing(strong(), 400, temperatures=20, threshold=1.0, seed=0)
+    found = population_annealing(strong(), 400, betas=20, threshold=1.0, seed=0)
     assert found.shares.sum().item() == pytest.approx(1)
     assert 1 < found.mean_square_family_size < 400
     assert found.effective_families == pytest.approx(400 / found.mean_square_family_size)
@@ -157,7 +157,7 @@ def test_families():
 
 
 def test_without_selection_every_state_is_a_family():
-    found = annealed(strong(), 400, temperatures=20, seed=0)
+    found = annealed(strong(), 400, betas=20, seed=0)
     assert torch.equal(found.families, torch.arange(400)) and found.surviving_families == 400
     assert found.effective_families == pytest.approx(effective(found.log_weights))
     w = found.log_weights.exp()
@@ -165,7 +165,7 @@ def test_without_selection_every_state_is_a_family():
 
 
 def test_populations_do_not_see_each_other():
-    found = population_annealing(strong(3.0), 400, temperatures=20, threshold=1.0, populations=4, seed=0)
+    found = population_annealing(strong(3.0), 400, betas=20, threshold=1.0, populations=4, seed=0)
     assert found.log_partitions.shape == (4,)
     mean = torch.logsumexp(found.log_partitions, 0).item() - math.log(4)
     assert found.log_partition == pytest.approx(mean, abs=1e-12)
@@ -178,7 +178,7 @@ def test_the_interval_is_that_of_the_populations():
     machine = strong()
     log_z = machine.log_partition()
     source = torch.Generator().manual_seed(1)
-    found = [population_annealing(machine, 500, temperatures=15, generator=source) for _ in range(100)]
+    found = [population_annealing(machine, 500, betas=15, generator=source) for _ in range(100)]
     inside = sum(low <= log_z <= high for low, high in (one.conditional_interval for one in found))
     assert inside >= 97
     assert all(one.interval == (one.conditional_interval[0], math.inf) for one in found)
@@ -198,16 +198,16 @@ def test_families_that_die_out_by_chance_are_no_reason_for_distrust(kind, seed):
 
 
 def test_one_population_has_only_its_families():
-    found = population_annealing(strong(), 40, temperatures=10, seed=0)
+    found = population_annealing(strong(), 40, betas=10, seed=0)
     assert len(found.log_partitions) == 1
     assert found.standard_error == pytest.approx(math.sqrt((found.mean_square_family_size - 1) / 39))
 
 
 def test_collapse_is_flagged():
-    found = population_annealing(strong(6.0, (40, 30)), 200, temperatures=3, seed=0)
+    found = population_annealing(strong(6.0, (40, 30)), 200, betas=3, seed=0)
     assert "independent populations carry ln Z" in found.problems[0]
     assert "families carry the population" in found.problems[1]
-    assert annealed(strong(), 1, temperatures=5, seed=0).standard_error == math.inf
+    assert annealed(strong(), 1, betas=5, seed=0).standard_error == math.inf
 
 
 # -- selection --------------------------------------------------------------------------------------------------

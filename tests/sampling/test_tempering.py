@@ -28,8 +28,8 @@ def test_both_wells_in_the_right_proportion():
     states, log_p = machine.distribution()
     exact = log_p.exp()[states.mean(1) > 0.5].sum().item()
     assert 0.6 < exact < 0.9  # an interesting proportion
-    assert share_on(machine.sample(500, steps=200, seed=0)) == 0.0  # stuck where it began
-    result = hm.sampling.parallel_tempering(machine, 1000, steps=150, seed=1)
+    assert share_on(machine.sample(500, sweeps=200, seed=0)) == 0.0  # stuck where it began
+    result = hm.sampling.parallel_tempering(machine, 1000, sweeps=150, seed=1)
     error = math.sqrt(exact * (1 - exact) / 1000)
     assert abs(share_on(result.samples) - exact) < 4.5 * error
     assert result.round_trips > 1000
@@ -42,7 +42,7 @@ def test_a_ladder_of_checkpoints():
     machines = [path.machine(beta) for beta in choose_betas(path, generator=torch.Generator().manual_seed(0))]
     states, log_p = machine.distribution()
     exact = log_p.exp()[states.mean(1) > 0.5].sum().item()
-    result = hm.sampling.trajectory_tempering(machines, 1000, steps=150, seed=2)
+    result = hm.sampling.trajectory_tempering(machines, 1000, sweeps=150, seed=2)
     assert abs(share_on(result.samples) - exact) < 4.5 * math.sqrt(exact * (1 - exact) / 1000)
 
 
@@ -50,13 +50,13 @@ def test_chosen_rungs_accept_alike():
     path = Path(two_wells())
     betas = choose_betas(path, rungs=7, generator=torch.Generator().manual_seed(3))
     assert len(betas) == 7 and betas[0] == 0.0 and betas[-1] == 1.0
-    result = hm.sampling.parallel_tempering(two_wells(), 300, steps=100, betas=betas, seed=4)
+    result = hm.sampling.parallel_tempering(two_wells(), 300, sweeps=100, betas=betas, seed=4)
     assert result.acceptance.max() - result.acceptance.min() < 0.15
 
 
 def test_same_seed_same_samples():
     machine = two_wells()
-    first, second = (hm.sampling.parallel_tempering(machine, 20, steps=5, betas=4, seed=9).samples for _ in range(2))
+    first, second = (hm.sampling.parallel_tempering(machine, 20, sweeps=5, betas=4, seed=9).samples for _ in range(2))
     assert torch.equal(first, second)
 
 
@@ -83,10 +83,10 @@ def test_a_layer_of_one_vector_unit(side, kind):
     machine.initialize(scale=0.8, seed=0)
     states, log_p = machine.distribution()
     if kind == "path":
-        result = hm.sampling.parallel_tempering(machine, 4000, steps=20, betas=[0.0, 0.5, 1.0], seed=1)
+        result = hm.sampling.parallel_tempering(machine, 4000, sweeps=20, betas=[0.0, 0.5, 1.0], seed=1)
     else:
         rungs = [Path(machine).machine(beta) for beta in (0.0, 0.5, 1.0)]
-        result = hm.sampling.trajectory_tempering(rungs, 4000, steps=20, seed=1)
+        result = hm.sampling.trajectory_tempering(rungs, 4000, sweeps=20, seed=1)
     p = log_p.exp()
     mean = p @ states
     error = (p @ (states - mean).square()).sqrt() / math.sqrt(4000)
@@ -97,16 +97,16 @@ def test_starting_states_are_cycled():
     machine = two_wells()
     start = torch.zeros(7, 12)
     start[3] = 1.0  # one in seven begins in the other well, which no sweep leaves
-    run = hm.sampling.parallel_tempering(machine, 50, steps=0, betas=3, start_at=start, seed=0)
+    run = hm.sampling.parallel_tempering(machine, 50, sweeps=0, betas=3, start=start, seed=0)
     assert torch.equal(run.samples, start.double()[torch.arange(50) % 7])
-    run = hm.sampling.parallel_tempering(machine, steps=0, betas=3, start_at=start.numpy(), seed=0)
+    run = hm.sampling.parallel_tempering(machine, sweeps=0, betas=3, start=start.numpy(), seed=0)
     assert run.samples.shape == (7, 12)
 
 
 def test_base_as_an_array():
-    data = two_wells().sample(20, steps=5, seed=0)
+    data = two_wells().sample(20, sweeps=5, seed=0)
     first, second = (
-        hm.sampling.parallel_tempering(two_wells(), 5, steps=3, betas=3, base=base, seed=0).samples
+        hm.sampling.parallel_tempering(two_wells(), 5, sweeps=3, betas=3, base=base, seed=0).samples
         for base in (data, data.numpy())
     )
     assert torch.equal(first, second)
@@ -116,9 +116,9 @@ def test_bad_starts_are_refused():
     machine = two_wells()
     for bad, message in ((torch.full((2, 12), 0.5), "start_at: expected binary"), (torch.zeros(0, 12), "at least one")):
         with pytest.raises(hm.errors.InvalidData, match=message):
-            hm.sampling.parallel_tempering(machine, 5, steps=1, betas=3, start_at=bad)
+            hm.sampling.parallel_tempering(machine, 5, sweeps=1, betas=3, start=bad)
     with pytest.raises(hm.errors.InvalidOption, match="n ≥ 1"):
-        hm.sampling.parallel_tempering(machine, 0, steps=1, betas=3)
+        hm.sampling.parallel_tempering(machine, 0, sweeps=1, betas=3)
     with pytest.raises(hm.errors.InvalidOption, match="two or more machines"):
         hm.sampling.trajectory_tempering([])
 
@@ -126,9 +126,9 @@ def test_bad_starts_are_refused():
 def test_bad_ladders_are_refused():
     machine = two_wells()
     with pytest.raises(hm.errors.InvalidOption, match="increasing"):
-        hm.sampling.parallel_tempering(machine, 2, steps=1, betas=[0.0, 0.5, 0.4, 1.0])
+        hm.sampling.parallel_tempering(machine, 2, sweeps=1, betas=[0.0, 0.5, 0.4, 1.0])
     with pytest.raises(hm.errors.InvalidOption, match="two or more"):
-        hm.sampling.parallel_tempering(machine, 2, steps=1, betas=1)
+        hm.sampling.parallel_tempering(machine, 2, sweeps=1, betas=1)
     other = hm.RBM(hm.units.Bernoulli(11), hm.units.Bernoulli(3)).double()
     with pytest.raises(hm.errors.InvalidOption, match="same units"):
-        hm.sampling.trajectory_tempering([other, machine], 2, steps=1)
+        hm.sampling.trajectory_tempering([other, machine], 2, sweeps=1)

@@ -102,7 +102,7 @@ def test_it_is_the_machine_with_a_shifted_bias():
     with torch.no_grad():
         shifted.visible.bias += evidence_of(machine, NOISY, channel).B[0]
     start = tasks.Pointwise(machine.visible).estimate(NOISY, channel).means
-    expected = hm.meanfield.tap(shifted, starts=start, **STRICT)
+    expected = hm.meanfield.tap(shifted, start=start, **STRICT)
     found = denoise(machine, NOISY, channel, **STRICT)
     torch.testing.assert_close(found.means, expected.magnetizations[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(found.variances, expected.variances[0], rtol=0, atol=1e-12)
@@ -124,7 +124,7 @@ def test_with_all_information_lost_the_prior_is_left():
     other = 1 - NOISY
     found = denoise(machine, torch.cat([NOISY, other]), channel, **STRICT)
     torch.testing.assert_close(found.means[0], found.means[1], rtol=0, atol=1e-13)  # the observations say nothing
-    prior = hm.meanfield.tap(machine, starts=machine.visible.mean(torch.zeros_like(NOISY)).detach(), **STRICT)
+    prior = hm.meanfield.tap(machine, start=machine.visible.mean(torch.zeros_like(NOISY)).detach(), **STRICT)
     torch.testing.assert_close(found.means[:1], prior.magnetizations[0], rtol=0, atol=1e-12)
     sampled = denoise(machine, NOISY, channel, method="gibbs", chains=64, sweeps=200, seed=0)
     assert ((sampled.means - prior_mean(machine)).abs() < 4.5 * sampled.error).all()

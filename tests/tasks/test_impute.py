@@ -25,7 +25,7 @@ def test_every_unit_has_its_conditional_mean(name):
     case = rbm(name, "bernoulli", (3, 2) if UNITS[name].tail == "bounded" else (2, 2))
     machine = case.build()
     nodes = case.nodes(machine) if UNITS[name].tail == "bounded" else None
-    drawn = joint(machine, nodes).draw(1, generator(name))[0] if nodes else machine.sample(1, steps=5, seed=0)
+    drawn = joint(machine, nodes).draw(1, generator(name))[0] if nodes else machine.sample(1, sweeps=5, seed=0)
     site = UNITS[name].site[0][0].numel()
     known = torch.zeros(machine.visible.size, dtype=torch.bool)
     known[:site] = True
@@ -46,7 +46,7 @@ def test_every_unit_has_its_conditional_mean(name):
 @pytest.mark.parametrize("method", ["tap", "naive"])
 def test_mean_field_keeps_what_is_known(name, method):
     machine = rbm(name, "bernoulli", (3, 2)).build()
-    x = machine.sample(4, steps=5, seed=0)
+    x = machine.sample(4, sweeps=5, seed=0)
     site = UNITS[name].site[0][0].numel()
     flat = x.flatten(1).clone()
     flat[:, site : 2 * site] = NAN
@@ -74,9 +74,7 @@ def test_everything_known_and_nothing_known():
     x = tensor([[1.0, 0.0, 1.0, 1.0], [NAN] * 4])
     found = impute(machine, x, tolerance=1e-24)
     assert torch.equal(found.means[0], x[0])
-    free = hm.meanfield.tap(
-        machine, starts=machine.visible.mean(torch.zeros(1, 4, dtype=F64)).detach(), tolerance=1e-24
-    )
+    free = hm.meanfield.tap(machine, start=machine.visible.mean(torch.zeros(1, 4, dtype=F64)).detach(), tolerance=1e-24)
     torch.testing.assert_close(found.means[1:], free.magnetizations[0], rtol=0, atol=1e-10)
     clamped = hm.meanfield.tap(machine, clamped=x[:1], tolerance=1e-24)
     torch.testing.assert_close(found.free_energy[:1], clamped.free_energy, rtol=1e-10, atol=0)

@@ -168,7 +168,7 @@ def test_steps_and_tolerance():
     exactly, until = MeanField(3), MeanField(300, tolerance=1e-24)
     for phase in (exactly, until):
         one_gradient(machine, phase, data)
-    three = meanfield.tap(machine, data, steps=3)
+    three = meanfield.tap(machine, data, iterations=3)
     torch.testing.assert_close(
         exactly.solutions(machine).magnetizations[0], three.magnetizations[0], rtol=0, atol=1e-12
     )
@@ -356,7 +356,7 @@ def test_a_lost_start_begins_anew_at_the_data():
     )
     phase = MeanField(20, damping=0.0)
     good, bad = torch.full((3, 1), 9.0, dtype=F64), torch.full((3, 1), 3.4, dtype=F64)
-    alone = meanfield.tap(machine, good[:1], steps=20, damping=0.0)
+    alone = meanfield.tap(machine, good[:1], iterations=20, damping=0.0)
     assert bool(torch.isfinite(alone.free_energy).all())
     with torch.no_grad():
         phase.begin(machine, 3, torch.cat([good[:2], bad[:1]]), generator(0))

@@ -97,7 +97,7 @@ def test_centered_steps_are_those_of_the_optimizer_on_centered_parameters(optimi
         stepped.zero_grad()
         (free_energy(data).mean() + torch.logsumexp(-free_energy(states), 0)).backward()
         stepped.step()
-    still = hm.Centered(rate=1e-300)  # offsets that do not move
+    still = hm.Centered(smoothing=1e-300)  # offsets that do not move
     likelihoods(machine, data, 20, OPTIMIZERS[optimizer], [still])
     found = parameters(machine)
     for name, value in zip(("couplings.0.weight", "layers.0.bias", "layers.1.bias"), plain(), strict=True):
@@ -110,7 +110,7 @@ def test_momentum_moves_with_the_offsets() -> None:
     machine.initialize(scale=0.7, seed=3)
     data = torch.cat([torch.ones(4, 3), 2 * torch.eye(4)[:, :2] - 1], 1).double()
     optimizer = torch.optim.SGD(machine.parameters(), lr=0.01, momentum=0.9)
-    phase, transform, plain, mapped = hm.Exact(), hm.Centered(rate=0.5), [], None
+    phase, transform, plain, mapped = hm.Exact(), hm.Centered(smoothing=0.5), [], None
 
     class Plain(Transform):
         def gradient(self, machine: Any, phase: Any) -> None:

@@ -102,7 +102,7 @@ def centered_by_autograd(machine: RBM, data: Tensor, model: Tensor, mu: Tensor, 
 def test_centered_is_the_gradient_of_the_centered_machine(kind: str) -> None:
     machine = CENTERED[kind]()
     data = machine.visible.sample(torch.zeros(20, *machine.visible.shape, dtype=F64), generator=generator(1))
-    phase, transform = hm.PCD(1, chains=7), hm.Centered(rate=0.3)
+    phase, transform = hm.PCD(1, chains=7), hm.Centered(smoothing=0.3)
     with torch.no_grad():
         phase.begin(machine, 20, data, generator(2))
         phase.data_slot.copy_(data)
@@ -125,7 +125,7 @@ def test_centered_is_the_gradient_of_the_centered_machine(kind: str) -> None:
 def test_hidden_offsets_follow_the_batches() -> None:
     machine = binary(5, 3, 1)
     data = draw(machine, 20)
-    phase, transform = hm.Exact(), hm.Centered(rate=0.25)
+    phase, transform = hm.Exact(), hm.Centered(smoothing=0.25)
     with torch.no_grad():
         phase.begin(machine, 20, data, None)
         phase.data_slot.copy_(data)

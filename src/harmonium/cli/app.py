@@ -116,7 +116,7 @@ def resume(
 def sample(
     folder: FolderOrFile,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of samples.")] = 64,
-    steps: Annotated[int, typer.Option(min=0, help="Gibbs sweeps of each chain.")] = 1000,
+    sweeps: Annotated[int, typer.Option(min=0, help="Gibbs sweeps of each chain.")] = 1000,
     start: Annotated[str, typer.Option(metavar="random|data", help="Where chains start.")] = "random",
     seed: Annotated[int, typer.Option(help="Seed of the chains.")] = 0,
     out: Annotated[
@@ -130,25 +130,25 @@ def sample(
     """Draw samples from a trained machine."""
     from .measuring import sample_run
 
-    sample_run(folder, n=n, steps=steps, start=start, seed=seed, out=out, data=data)
+    sample_run(folder, n=n, sweeps=sweeps, start=start, seed=seed, out=out, data=data)
 
 
 @app.command()
 def evaluate(
     folder: Folder,
     data: OtherData = None,
-    temperatures: Annotated[
+    betas: Annotated[
         int, typer.Option(min=0, help="Steps of annealed importance sampling, each way; 0 leaves it out.")
     ] = 5000,
     samples: Annotated[
         int, typer.Option(min=0, help="Also draw so many samples and compare them with the data; 0 leaves it out.")
     ] = 0,
-    steps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps of the samples, from training rows.")] = 1000,
+    sweeps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps of the samples, from training rows.")] = 1000,
 ) -> None:
     """Measure a trained machine on the training rows and on rows it has not seen."""
     from .measuring import evaluate_run
 
-    evaluate_run(folder, data=data, temperatures=temperatures, samples=samples, steps=steps)
+    evaluate_run(folder, data=data, betas=betas, samples=samples, sweeps=sweeps)
 
 
 @app.command()
@@ -204,13 +204,13 @@ def interactions(
     folder: Folder,
     data: OtherData = None,
     order: Annotated[int, typer.Option(min=1, help="Units that interact.")] = 2,
-    count: Annotated[int, typer.Option("-n", min=1, help="Of the strongest to print.")] = 20,
+    n: Annotated[int, typer.Option("-n", min=1, help="Of the strongest to print.")] = 20,
     gauge: Annotated[str | None, typer.Option(metavar="NAME", help="lattice-gas or zero-sum. [by the units]")] = None,
 ) -> None:
     """Print the strongest interactions between visible units that the hidden units bring about."""
     from .views import interactions_run
 
-    interactions_run(folder, data=data, order=order, count=count, gauge=gauge)
+    interactions_run(folder, data=data, order=order, n=n, gauge=gauge)
 
 
 @app.command()

@@ -14,7 +14,7 @@ from . import output, show
 
 
 def sample_run(
-    folder: Path, *, n: int, steps: int, start: str, seed: int, out: Path | None, data: str | None = None
+    folder: Path, *, n: int, sweeps: int, start: str, seed: int, out: Path | None, data: str | None = None
 ) -> None:
     """Draw samples from the machine of a run folder or a file, and write them."""
     if start not in ("random", "data"):
@@ -30,9 +30,9 @@ def sample_run(
         from ..report import some_rows
 
         begin = some_rows(rows.train, machine, n, seed=seed)
-    samples = machine.sample(n, steps=steps, start=begin, seed=seed)
+    samples = machine.sample(n, sweeps=sweeps, start=begin, seed=seed)
     output.write(path, samples, machine, None if rows is None else rows.image)
-    print(f"{n} samples after {steps} sweeps: {path}")
+    print(f"{n} samples after {sweeps} sweeps: {path}")
 
 
 def check_exists(path: Path) -> None:
@@ -49,7 +49,7 @@ def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
     return files.load(folder), None
 
 
-def evaluate_run(folder: Path, *, data: str | None, temperatures: int, samples: int, steps: int) -> None:
+def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sweeps: int) -> None:
     """Measure the machine of a run on training rows and unseen rows; with ``samples``, compare those with the data."""
     if 0 < samples < FEWEST_ROWS:
         raise InvalidOption(f"samples: expected 0 or at least {FEWEST_ROWS}, found {samples}")
@@ -60,7 +60,7 @@ def evaluate_run(folder: Path, *, data: str | None, temperatures: int, samples: 
     name, test = load_test(setup.config, setup.rows)
     train_rows = some_rows(setup.rows.train, setup.machine, 20_000)
     test_rows = None if test is None else some_rows(test, setup.machine, 20_000)
-    rows = measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, temperatures=temperatures))
+    rows = measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, betas=betas))
     seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
     show.table(
         f"{folder}: {setup.rows.title}, {seen}",
@@ -69,17 +69,17 @@ def evaluate_run(folder: Path, *, data: str | None, temperatures: int, samples: 
         numbers=(2, 3),
     )
     if samples:
-        _compare(folder, setup.machine, train_rows, test_rows, samples, steps)
+        _compare(folder, setup.machine, train_rows, test_rows, samples, sweeps)
 
 
-def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, steps: int) -> None:
+def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, sweeps: int) -> None:
     """Compare samples with unseen rows where there are some, else with the training rows; table and picture."""
     from .. import plots, quality
 
-    drawn = machine.sample(n, steps=steps, start=train, seed=0)
+    drawn = machine.sample(n, sweeps=sweeps, start=train, seed=0)
     found = quality.compare(drawn, train if test is None else test, train=None if test is None else train, seed=0)
     show.table(
-        f"{n:,} samples after {steps} sweeps from training rows",
+        f"{n:,} samples after {sweeps} sweeps from training rows",
         ["samples against data", "value", "error", "ideal"],
         [[r.name, show.number(r.value, 4), show.number(r.error, 2), show.number(r.ideal, 4)] for r in found.table()],
         numbers=(1, 2, 3),

@@ -70,12 +70,12 @@ def landscape_run(folder: Path, *, data: str | None = None, n: int = 1000, metho
 
 
 def interactions_run(
-    folder: Path, *, data: str | None = None, order: int = 2, count: int = 20, gauge: str | None = None
+    folder: Path, *, data: str | None = None, order: int = 2, n: int = 20, gauge: str | None = None
 ) -> None:
     """The strongest interactions between visible units; those of order 2 also as ``interactions.png``."""
     machine = reopen(folder, data).machine
     options = {} if gauge is None else {"gauge": gauge}
-    units, values = interactions.strongest(machine, order, count, **options)
+    units, values = interactions.strongest(machine, order, n, **options)
     show.table(
         f"{folder}: the strongest interactions of order {order}",
         ["units", "strength"],
@@ -94,7 +94,7 @@ def interactions_run(
         first, second = torch.searchsorted(chosen, pairs).T
         between[first, second] = between[second, first] = strength
         names = [str(unit) for unit in chosen.tolist()]
-        figure = plots.interaction_network(between, names, count=len(pairs), title="Strongest couplings")
+        figure = plots.interaction_network(between, names, n=len(pairs), title="Strongest couplings")
         _save(folder / "interactions.png", figure)
 
 

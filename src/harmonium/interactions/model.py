@@ -29,7 +29,7 @@ class InteractionModel:
     """p(x) ∝ exp Σ_S I_S Π_{i∈S} x_i over ``n`` variables, {0, 1} (``variables="binary"``) or ±1 (``"spin"``).
 
     ``terms`` gives for each order tuples of variables and their interactions, ((m, order), (m,)), or a dense symmetric
-    tensor (n, …, n), of which the entries above the diagonal count. All is in float64.
+    tensor (n, …, n), of which the entries above the diagonal n. All is in float64.
 
     >>> model = InteractionModel(3, {3: ([[0, 1, 2]], [1.0])})
     >>> states, log_p = model.distribution()
@@ -123,32 +123,32 @@ class InteractionModel:
     @torch.no_grad()
     def sample(
         self,
-        count: int,
+        n: int,
         *,
-        steps: int = 1000,
+        sweeps: int = 1000,
         start: Any = None,
         seed: int | None = 0,
         generator: Generator | None = None,
     ) -> Tensor:
-        """States after ``steps`` Gibbs sweeps, variable after variable, of independent chains: (count, n).
+        """States after ``sweeps`` Gibbs sweeps, variable after variable, of independent chains: (n, variables).
 
-        >>> InteractionModel(2, {1: [50.0, -50.0]}).sample(2, steps=1)
+        >>> InteractionModel(2, {1: [50.0, -50.0]}).sample(2, sweeps=1)
         tensor([[1., 0.],
                 [1., 0.]], dtype=torch.float64)
         """
-        if whole("count", count) < 1 or whole("steps", steps) < 0:
-            raise InvalidOption(f"expected count ≥ 1 and steps ≥ 0, found count={count}, steps={steps}")
+        if whole("n", n) < 1 or whole("sweeps", sweeps) < 0:
+            raise InvalidOption(f"expected n ≥ 1 and sweeps ≥ 0, found n={n}, sweeps={sweeps}")
         generator = noise.generator(seed) if generator is None else generator
         low, high = VALUES[self.variables]
         if start is None:
-            x = torch.randint(2, (count, self.n), generator=generator).double() * (high - low) + low
+            x = torch.randint(2, (n, self.n), generator=generator).double() * (high - low) + low
         else:
             given = self._states(start)
-            x = given[torch.arange(count) % len(given)].clone()
+            x = given[torch.arange(n) % len(given)].clone()
         partners = [self._partners(site) for site in range(self.n)]
-        for _ in range(steps):
+        for _ in range(sweeps):
             for site, terms in enumerate(partners):
-                field = torch.zeros(count, dtype=torch.float64)
+                field = torch.zeros(n, dtype=torch.float64)
                 for others, values in terms:
                     field += x[:, others].prod(2) @ values
                 up = noise.bernoulli(torch.sigmoid((high - low) * field), generator)

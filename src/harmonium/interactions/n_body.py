@@ -9,7 +9,7 @@ every order. A *gauge* says what "no state" of a variable means:
 ``zero-sum``
     I_S(a) sums to zero over the states of each of its sites. For two states a = ±1 this is the expansion in spins,
     I_S(a) = J_S Π a_i. It is an average over all states of the other sites: exact for few sites, else over
-    ``samples`` of them.
+    ``n_samples`` of them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def n_body(
     method: str = "exact",
     gauge: str | None = None,
     bias: bool = True,
-    samples: int | None = None,
+    n_samples: int | None = None,
     seed: int | None = 0,
     chunk: int | None = None,
 ) -> Tensor:
@@ -59,7 +59,7 @@ def n_body(
             in the zero-sum gauge of the second.
         gauge: see the module; by default ``"lattice-gas"`` for {0, 1} units and ``"zero-sum"`` for all others.
         bias: whether interactions of order 1 include the visible units' own weight.
-        samples: for the zero-sum gauge of more than 2^20 states: the mean over so many random states of the others.
+        n_samples: for the zero-sum gauge of more than 2^20 states: the mean over so many random states of the others.
         chunk: how many tuples to work on at a time; by default as many as suit the processor's cache.
 
     >>> import harmonium as hm
@@ -79,11 +79,11 @@ def n_body(
         raise unknown("method", method, METHODS)
     if method == "exact" and sites.states**order > _MOST_TERMS:
         raise NotEnumerable(f"an interaction of order {order} is a sum of {sites.states}^{order} terms: too many")
-    if samples is not None and whole("samples", samples) < 1:
-        raise InvalidOption(f"samples: expected at least one, found {samples}")
+    if n_samples is not None and whole("n_samples", n_samples) < 1:
+        raise InvalidOption(f"n_samples: expected at least one, found {n_samples}")
     if chunk is not None and whole("chunk", chunk) < 1:
         raise InvalidOption(f"chunk: expected at least one tuple, found {chunk}")
-    question = _Question(method, gauge, bias, samples, seed, chunk)
+    question = _Question(method, gauge, bias, n_samples, seed, chunk)
     if indices is None:
         return _dense(sites, order, question)
     return _of_tuples(sites, check_tuples(indices, sites.number, order).to(sites.fields.device), question)
@@ -96,7 +96,7 @@ class _Question:
     method: str
     gauge: str
     bias: bool
-    samples: int | None
+    n_samples: int | None
     seed: int | None
     chunk: int | None
 
@@ -108,7 +108,7 @@ def _of_tuples(sites: Sites, tuples: Tensor, question: _Question) -> Tensor:
     if not len(tuples):
         return steps.new_zeros(0, *_event(sites, order))
     if question.method == "exact" and question.gauge == "zero-sum":
-        values = zero_sum.of_tuples(sites, tuples, question.samples, question.seed)
+        values = zero_sum.of_tuples(sites, tuples, question.n_samples, question.seed)
         return _finish(sites, values, tuples, question)
     cumulant = sites.cumulant(order, base) if question.method == "small" else None
     parts = []
@@ -168,8 +168,8 @@ def _dense(sites: Sites, order: int, question: _Question) -> Tensor:
     if order in (2, 3) and sites.scalar and (method == "small" or gauge == "lattice-gas"):
         values = _all_pairs(sites, method, gauge) if order == 2 else _all_triples(sites, method, gauge)
         return _without_repeats(values, order)
-    if order == 2 and sites.scalar and sites.states == 2 and question.samples is not None:
-        return _without_repeats(zero_sum.sampled_pairs(sites, question.samples, question.seed), order)
+    if order == 2 and sites.scalar and sites.states == 2 and question.n_samples is not None:
+        return _without_repeats(zero_sum.sampled_pairs(sites, question.n_samples, question.seed), order)
     tuples = all_tuples(n, order).to(sites.fields.device)
     values = _of_tuples(sites, tuples, question)
     full = values.new_zeros(*(n,) * order, *_event(sites, order))

@@ -77,7 +77,7 @@ def split_half(
     data: Any,
     orders: Sequence[int] = (1, 2, 3),
     *,
-    count: int | None = 20_000,
+    n_tuples: int | None = 20_000,
     seed: int = 0,
     method: str = "exact",
     **training: Any,
@@ -101,10 +101,10 @@ def split_half(
     machines = (build(), build())
     for k, (machine, rows) in enumerate(zip(machines, shuffled.tensor_split(2), strict=True)):
         fit(machine, data[rows], seed=seed + k, **{"progress": False, **training})
-    found = {order: _halves(machines, order, count, seed, method) for order in orders}
+    found = {order: _halves(machines, order, n_tuples, seed, method) for order in orders}
     return SplitHalf(found, machines)
 
 
-def _halves(machines: tuple[RBM, RBM], order: int, count: int | None, seed: int, method: str) -> Halves:
-    x, y = (sampled(machine, order, count, seed, method=method) for machine in machines)
+def _halves(machines: tuple[RBM, RBM], order: int, n_tuples: int | None, seed: int, method: str) -> Halves:
+    x, y = (sampled(machine, order, n_tuples, seed, method=method) for machine in machines)
     return Halves(order, InteractionComparison.of(x, y), ratio(rms(x - y) / math.sqrt(2), rms((x + y) / 2)))

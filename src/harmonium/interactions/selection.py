@@ -118,7 +118,7 @@ def order_selection(
     visible: Callable[[Any], Unit] = Bernoulli,
     hidden: Callable[[int], Unit] = Bernoulli,
     units: int | None = None,
-    held_out: float = 0.25,
+    validation: float = 0.25,
     seed: int = 0,
     estimation: dict[str, Any] | None = None,
     **training: Any,
@@ -129,7 +129,7 @@ def order_selection(
         data: rows (n, *visible).
         visible, hidden: the units of the layers, by their shape.
         units: hidden units of each machine; by default one for each set of visible units, up to 2000.
-        held_out: the part of the rows that is kept for the comparison.
+        validation: the part of the rows that is kept for the comparison.
         estimation: options of :func:`harmonium.likelihood.estimate`, for machines too large to enumerate.
         training: options of :func:`harmonium.fit`.
 
@@ -142,11 +142,11 @@ def order_selection(
     3
     """
     data = torch.as_tensor(data)
-    if not 0 < held_out < 1:
-        raise InvalidOption(f"held_out: expected a part between 0 and 1, found {held_out}")
+    if not 0 < validation < 1:
+        raise InvalidOption(f"validation: expected a part between 0 and 1, found {validation}")
     if not orders:
         raise InvalidOption("orders: expected at least one order, found none")
-    test_rows = round(held_out * len(data))
+    test_rows = round(validation * len(data))
     if min(test_rows, len(data) - test_rows) < 2:
         raise InvalidData(f"order selection: expected two or more rows on either side, found {len(data)} in all")
     shuffled = torch.randperm(len(data), generator=noise.generator(seed))

@@ -63,9 +63,9 @@ class Strength:
 
 
 def strength(
-    rbm: RBM, orders: Sequence[int] = (1, 2, 3), *, count: int | None = 20_000, seed: int | None = 0, **options: Any
+    rbm: RBM, orders: Sequence[int] = (1, 2, 3), *, n_tuples: int | None = 20_000, seed: int | None = 0, **options: Any
 ) -> Strength:
-    """The typical strength of interactions by order, from ``count`` random tuples of each (``None``: all).
+    """The typical strength of interactions by order, from ``n_tuples`` random tuples of each (``None``: all).
 
     Order 1 is without the visible bias, so that all orders are what the hidden units bring about. Further options are
     those of :func:`interactions`.
@@ -77,20 +77,20 @@ def strength(
     >>> first > 10 * second > 100 * third
     True
     """
-    values = [sampled(rbm, order, count, seed, **{"bias": False, **options}) for order in orders]
+    values = [sampled(rbm, order, n_tuples, seed, **{"bias": False, **options}) for order in orders]
     return Strength(tuple(orders), tuple(rms(part) for part in values), tuple(map(len, values)))
 
 
-def sampled(rbm: RBM, order: int, count: int | None, seed: int | None, **options: Any) -> Tensor:
-    """Interactions of ``count`` random tuples, the same for every machine of that size: (count,). ``None``: all."""
+def sampled(rbm: RBM, order: int, n_tuples: int | None, seed: int | None, **options: Any) -> Tensor:
+    """Interactions of ``n_tuples`` random tuples, the same for every machine of that size; ``None`` for all."""
     n = Sites.of(rbm).number
     check_order(order, n)
-    if count is None or math.comb(n, order) <= count:
+    if n_tuples is None or math.comb(n, order) <= n_tuples:
         tuples = all_tuples(n, order)
         if order == 2:  # all pairs at once are much faster than one by one
             return n_body(rbm, order, **options)[tuple(tuples.T)]
         return n_body(rbm, order, tuples, **options)
-    return n_body(rbm, order, random_tuples(n, order, count, seed=seed), **options)
+    return n_body(rbm, order, random_tuples(n, order, n_tuples, seed=seed), **options)
 
 
 def compare(
@@ -98,7 +98,7 @@ def compare(
     reference: RBM,
     order: int = 2,
     *,
-    count: int | None = 20_000,
+    n_tuples: int | None = 20_000,
     seed: int | None = 0,
     **options: Any,
 ) -> InteractionComparison:
@@ -115,7 +115,9 @@ def compare(
             f"compare: expected equal visible layers, found {tuple(rbm.visible.shape)} "
             f"and {tuple(reference.visible.shape)}"
         )
-    return InteractionComparison.of(*(sampled(machine, order, count, seed, **options) for machine in (rbm, reference)))
+    return InteractionComparison.of(
+        *(sampled(machine, order, n_tuples, seed, **options) for machine in (rbm, reference))
+    )
 
 
 def scaling(machines: Mapping[Key, RBM], reference: Key, order: int = 2, **options: Any) -> dict[Key, float]:
@@ -129,14 +131,14 @@ def agreement(
     machines: Mapping[Key, RBM], order: int = 2, **options: Any
 ) -> dict[tuple[Key, Key], InteractionComparison]:
     """Every machine against every other as the reference, for example by activation function (paper, Figure 7)."""
-    count, seed = options.pop("count", 20_000), options.pop("seed", 0)
-    values = {key: sampled(rbm, order, count, seed, **options) for key, rbm in machines.items()}
+    n_tuples, seed = options.pop("n_tuples", 20_000), options.pop("seed", 0)
+    values = {key: sampled(rbm, order, n_tuples, seed, **options) for key, rbm in machines.items()}
     return {(a, b): InteractionComparison.of(values[a], values[b]) for a in machines for b in machines if a != b}
 
 
 def exact_versus_small(
-    rbm: RBM, order: int = 2, *, count: int | None = None, seed: int | None = 0
+    rbm: RBM, order: int = 2, *, n_tuples: int | None = None, seed: int | None = 0
 ) -> InteractionComparison:
     """How eqs. (19), (21) follow the exact interactions; ``relative_error`` is that of the paper's Figure 9."""
-    small, exact = (sampled(rbm, order, count, seed, method=method, bias=False) for method in ("small", "exact"))
+    small, exact = (sampled(rbm, order, n_tuples, seed, method=method, bias=False) for method in ("small", "exact"))
     return InteractionComparison.of(small, exact)

@@ -49,35 +49,35 @@ def all_tuples(n: int, order: int) -> Tensor:
 
 
 def random_tuples(
-    n: int, order: int, count: int, *, seed: int | None = 0, generator: Generator | None = None
+    n: int, order: int, n_tuples: int, *, seed: int | None = 0, generator: Generator | None = None
 ) -> Tensor:
-    """``count`` different tuples of ``order`` indices below ``n``, each equally likely: (count, order), sorted.
+    """``n_tuples`` different tuples of ``order`` indices below ``n``, each equally likely: (n_tuples, order), sorted.
 
-    All of them where there are no more than ``count``.
+    All of them where there are no more than ``n_tuples``.
 
     >>> random_tuples(784, 3, 1000, seed=0).shape
     torch.Size([1000, 3])
     """
-    order, count = check_order(order, n), whole("count", count)
-    if count < 1:
-        raise InvalidOption(f"count: expected at least one tuple, found {count}")
-    if math.comb(n, order) <= 2 * count:
+    order, n_tuples = check_order(order, n), whole("n_tuples", n_tuples)
+    if n_tuples < 1:
+        raise InvalidOption(f"n_tuples: expected at least one tuple, found {n_tuples}")
+    if math.comb(n, order) <= 2 * n_tuples:
         every = all_tuples(n, order)
         generator = noise.generator(seed) if generator is None else generator
-        chosen = torch.randperm(len(every), generator=generator)[:count]
+        chosen = torch.randperm(len(every), generator=generator)[:n_tuples]
         return every[chosen.sort().values]
     generator = noise.generator(seed) if generator is None else generator
     found = torch.empty(0, order, dtype=torch.int64)
-    while len(found) < count:
-        drawn = torch.randint(n, (2 * count, order), generator=generator).sort(1).values
+    while len(found) < n_tuples:
+        drawn = torch.randint(n, (2 * n_tuples, order), generator=generator).sort(1).values
         drawn = drawn[(drawn[:, 1:] > drawn[:, :-1]).all(1)]
         found = torch.cat([found, drawn]).unique(dim=0)
-    chosen = torch.randperm(len(found), generator=generator)[:count]
+    chosen = torch.randperm(len(found), generator=generator)[:n_tuples]
     return found[chosen.sort().values]
 
 
 def check_tuples(indices: Any, n: int, order: int) -> Tensor:
-    """``indices`` as an int64 tensor (count, order) of different units below ``n``; the order within a row is free."""
+    """``indices`` as an int64 tensor (n_tuples, order) of different units below ``n``, in any order within a row."""
     tuples = torch.as_tensor(indices)
     if tuples.is_floating_point() or tuples.is_complex() or tuples.dtype == torch.bool:
         raise InvalidOption(f"indices: expected whole numbers, found {tuples.dtype}")

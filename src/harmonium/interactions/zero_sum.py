@@ -23,8 +23,8 @@ def of_tuples(sites: Sites, tuples: Tensor, samples: int | None, seed: int | Non
         return torch.cat([_sampled(sites, row, states, fields) for row in tuples])
     if sites.states**sites.number > _MOST_STATES:
         raise NotEnumerable(
-            f"the zero-sum gauge averages over all {sites.states}^{sites.number} states: give samples=1000 for a mean "
-            "over random ones, or ask for gauge='lattice-gas' or method='small'"
+            f"the zero-sum gauge averages over all {sites.states}^{sites.number} states: give n_samples=1000 for a "
+            "mean over random ones, or ask for gauge='lattice-gas' or method='small'"
         )
     table = log_weights(sites)
     return torch.stack([_centered(_marginal(table, row)) for row in tuples.tolist()])

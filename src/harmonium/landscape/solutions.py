@@ -99,13 +99,13 @@ class Landscape:
 
 def find_solutions(
     machine: BoltzmannMachine,
-    starts: Any,
+    start: Any,
     *,
     same: float = SAME,
     method: str = "tap",
     **options: Any,
 ) -> Landscape:
-    """The distinct stable solutions reached from ``starts`` (n, *visible), such as the data.
+    """The distinct stable solutions reached from ``start`` (n, *visible), such as the data.
 
     The stability of each distinct solution is checked. Where fixed points within ``same`` of each other are counted as
     one, that is the stability of the one that was found first.
@@ -123,9 +123,9 @@ def find_solutions(
     ([0, 1, 0], [2, 1])
     """
     solve = _method(method)
-    rows = machine.as_states(starts)
+    rows = machine.as_states(start)
     if len(rows) == 0:
-        raise InvalidData("starts: expected at least one row, found none")
+        raise InvalidData("start: expected at least one row, found none")
     found = Solutions.join([solve(machine, chunk, **options) for chunk in rows.split(_CHUNK)])
     return _distinct(machine, found, same)
 
@@ -198,7 +198,7 @@ class Growth:
 
 def growth(
     machines: Machines,
-    starts: Any,
+    start: Any,
     *,
     same: float = SAME,
     method: str = "tap",
@@ -219,7 +219,7 @@ def growth(
     """
     epochs, chain = by_epoch(machines)
     solve = _method(method)
-    found = [find_solutions(machine, starts, same=same, method=method, **options) for machine in chain]
+    found = [find_solutions(machine, start, same=same, method=method, **options) for machine in chain]
     landscapes, parents = [found[-1]], list[Tensor]()
     for before, machine in zip(found[-2::-1], chain[-2::-1], strict=True):
         back = solve(machine, landscapes[0].solutions.magnetizations[0], **options)

@@ -18,7 +18,7 @@ from ..machines import BoltzmannMachine
 from ..machines.kernel import half_sweep
 from ..sampling.base import base_log_partition as log_partition_of
 from ..sampling.base import base_machine, base_states
-from ..sampling.path import Path, betas
+from ..sampling.path import Path, beta_grid
 from ..sampling.population import effective
 from ..units import Unit
 from .data import mean_free_energy
@@ -29,21 +29,21 @@ _MARKOV = math.log(370)
 
 @dataclass(frozen=True)
 class Adaptive:
-    """``steps`` of β with the same spread of weights in each, as far as a pilot run of ``pilot`` equal steps can tell.
+    """``betas`` steps of β with equal spread of the weights, as estimated by a pilot run of ``pilot`` equal steps.
 
     The pilot has random numbers of its own, and forwards also starting states of its own, so that the estimate stays
     unbiased. Backwards, where draws of the model are dear, the pilot leaves from the same states.
     """
 
-    steps: int = 10_000
+    betas: int = 10_000
     pilot: int = 500
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.pilot < 1:
-            raise InvalidOption(f"temperatures: expected at least one step and one of the pilot, found {self}")
+        if self.betas < 1 or self.pilot < 1:
+            raise InvalidOption(f"betas: expected at least one step and one of the pilot, found {self}")
 
 
-Temperatures = int | Sequence[float] | Tensor | Adaptive
+Betas = int | Sequence[float] | Tensor | Adaptive
 
 
 @dataclass(frozen=True)
@@ -163,9 +163,7 @@ class Estimate:
         if runs == 1:
             return ("one run has no error bar: use more runs",)
         if not ess >= max(5.0, share * runs):
-            return (
-                f"only {ess:.1f} of {runs} runs carry the estimate: use more {'runs' if runs < 5 else 'temperatures'}",
-            )
+            return (f"only {ess:.1f} of {runs} runs carry the estimate: use more {'runs' if runs < 5 else 'betas'}",)
         return ()
 
     @property
@@ -182,7 +180,7 @@ def ais(
     machine: BoltzmannMachine,
     *,
     runs: int = 100,
-    temperatures: Temperatures = 10_000,
+    betas: Betas = 10_000,
     base: BoltzmannMachine | Tensor | None = None,
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
@@ -193,7 +191,7 @@ def ais(
     """ln Z by annealing ``runs`` independent states from a base machine to this one.
 
     Args:
-        temperatures: the number of equal steps of β from 0 to 1, the values themselves, or :class:`Adaptive`,
+        betas: the number of equal steps of β from 0 to 1, the values themselves, or :class:`Adaptive`,
             which takes small steps where the distribution changes quickly.
         base: where to start: data (n, *visible), whose single-site statistics the base takes, together with those of
             hidden states given the data; another machine on the
@@ -210,7 +208,7 @@ def ais(
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
     >>> rbm.initialize(weights="normal", scale=0.5, seed=0)
-    >>> estimate = hm.likelihood.ais(rbm, temperatures=200, seed=0)
+    >>> estimate = hm.likelihood.ais(rbm, betas=200, seed=0)
     >>> low, high = estimate.interval
     >>> low < rbm.log_partition() < high, high
     (True, inf)
@@ -222,7 +220,7 @@ def ais(
     start, log_z = _base(machine, base, base_log_partition, generator)
     legs = _legs([start, *waypoints, machine])
     state = base_states(start, runs, generator)
-    weights, final = _along(legs, state, lambda: base_states(start, runs, generator), temperatures, generator)
+    weights, final = _along(legs, state, lambda: base_states(start, runs, generator), betas, generator)
     outliers = outlying(weights)
     states = final[0]
     if remove_outliers:
@@ -235,7 +233,7 @@ def reverse_ais(
     machine: BoltzmannMachine,
     start: Tensor,
     *,
-    temperatures: Temperatures = 10_000,
+    betas: Betas = 10_000,
     base: BoltzmannMachine | Tensor | None = None,
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
@@ -255,7 +253,7 @@ def reverse_ais(
     legs = [leg.reversed() for leg in reversed(_legs([end, *waypoints, machine]))]
     visible = machine.checked_states(start, "start")
     state = _settle_hidden(machine, machine.initial_state(visible, generator), generator)
-    weights, _ = _along(legs, state, lambda: state, temperatures, generator)
+    weights, _ = _along(legs, state, lambda: state, betas, generator)
     return Estimate(machine, weights, log_z, "reverse", outlying(weights), visible)
 
 
@@ -270,36 +268,32 @@ def _along(
     legs: Sequence[Path],
     state: list[Tensor],
     start: Callable[[], list[Tensor]],
-    temperatures: Temperatures,
+    betas: Betas,
     generator: Generator | None,
 ) -> tuple[Tensor, list[Tensor]]:
     """The log-weights (runs,) of states carried along one path after the other, and the last states."""
     if len(legs) == 1:
-        return anneal(legs[0], state, _schedule(legs[0], start, temperatures, generator), generator)
-    if not isinstance(temperatures, int) or temperatures < len(legs):
-        raise InvalidOption(
-            f"temperatures: on a way of {len(legs)} legs expected at least as many steps, found {temperatures}"
-        )
+        return anneal(legs[0], state, _schedule(legs[0], start, betas, generator), generator)
+    if not isinstance(betas, int) or betas < len(legs):
+        raise InvalidOption(f"betas: on a way of {len(legs)} legs expected at least as many steps, found {betas}")
     # as many steps for a leg as it is long, in the norm of the change of the weights
     lengths = torch.tensor([leg.length() for leg in legs], dtype=torch.float64)
-    steps = (lengths / lengths.sum().clamp_min(1e-300) * (temperatures - len(legs))).floor().long() + 1
+    steps = (lengths / lengths.sum().clamp_min(1e-300) * (betas - len(legs))).floor().long() + 1
     total = torch.zeros(len(state[0]), dtype=torch.float64, device=state[0].device)
     for leg, count in zip(legs, steps.tolist(), strict=True):
-        weights, state = anneal(leg, state, betas(count), generator)
+        weights, state = anneal(leg, state, beta_grid(count), generator)
         total += weights
     return total, state
 
 
-def _schedule(
-    path: Path, start: Callable[[], list[Tensor]], temperatures: Temperatures, generator: Generator | None
-) -> list[float]:
+def _schedule(path: Path, start: Callable[[], list[Tensor]], betas: Betas, generator: Generator | None) -> list[float]:
     """The values of β; ``start`` gives the states at which a pilot run begins, where one is needed."""
-    if not isinstance(temperatures, Adaptive):
-        return betas(temperatures)
-    pilot = betas(temperatures.pilot)
+    if not isinstance(betas, Adaptive):
+        return beta_grid(betas)
+    pilot = beta_grid(betas.pilot)
     spreads: list[Tensor] = []
     _anneal(path, start(), pilot, generator, fast=False, spreads=spreads)
-    return equal_spread(pilot, torch.stack(spreads), temperatures.steps)
+    return equal_spread(pilot, torch.stack(spreads), betas.betas)
 
 
 def equal_spread(schedule: Sequence[float], spreads: Tensor, steps: int) -> list[float]:
@@ -321,7 +315,7 @@ def anneal(
 ) -> tuple[Tensor, list[Tensor]]:
     """Carry states along the path; returns the log-weights (runs,) in float64 and the last states.
 
-    Memory does not depend on the number of temperatures; each of them costs one product up and one down.
+    Memory does not depend on the number of betas; each of them costs one product up and one down.
     """
     weights, final = _anneal(path, state, schedule, generator, fast=True)
     if not bool(torch.isfinite(weights).all()):  # steps so large that the fast form of the gain overflowed

@@ -50,5 +50,7 @@ def mean_free_energy_bound(machine: BoltzmannMachine, data: ArrayLike) -> float:
     rows = machine.checked_states(data)
     total = 0.0
     for part in rows.split(_CHUNK):
-        total += meanfield.naive(machine, clamped=part, damping=0.0, steps=_STEPS).free_energy.double().sum().item()
+        total += (
+            meanfield.naive(machine, clamped=part, damping=0.0, iterations=_STEPS).free_energy.double().sum().item()
+        )
     return total / len(rows)

@@ -14,15 +14,15 @@ from ..errors import NotEnumerable
 from ..machines import RBM, BoltzmannMachine, enumeration
 from ..sampling import parallel_tempering, trajectory_tempering
 from ..sampling.base import base_machine
-from ..sampling.path import betas
-from .annealing import Adaptive, Estimate, Temperatures, ais, reverse_ais
+from ..sampling.path import beta_grid
+from .annealing import Adaptive, Betas, Estimate, ais, reverse_ais
 from .data import mean_free_energy_bound
 from .modes import disagreement
 
 FREE, CHAINS, DATA = "free units", "short chains", "the data"  # bases
 
 _EXACT_STATES = 2**20
-_FREE_SHARE = 2  # the cross-check from free units takes one in so many of the temperatures
+_FREE_SHARE = 2  # the cross-check from free units takes one in so many of the betas
 _CHECK_SHARE = 5  # and other ones
 _LARGEST_EXCESS = 0.5  # nats, beside three standard errors, by which a cross-check may lie above
 _CONFIRMED = 0.5  # nats within which the one from free units has to agree, whatever the standard errors
@@ -129,10 +129,10 @@ def estimate(
     *,
     base: Tensor | None = None,
     runs: int = 100,
-    temperatures: Temperatures = 10_000,
+    betas: Betas = 10_000,
     waypoints: Sequence[BoltzmannMachine] = (),
     samples: Tensor | None = None,
-    sampling_steps: int = 1000,
+    sampling_sweeps: int = 1000,
     seed: int | None = 0,
 ) -> TwoSided:
     """The mean log-likelihood of ``data`` (n, *visible) by annealing in both directions, and whether to trust it.
@@ -160,7 +160,7 @@ def estimate(
     >>> data = hm.data.load("digits", binarize="threshold")
     >>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
     >>> _ = hm.fit(rbm, data, epochs=3, seed=0, progress=False)
-    >>> result = hm.likelihood.estimate(rbm, data, temperatures=500, sampling_steps=100)
+    >>> result = hm.likelihood.estimate(rbm, data, betas=500, sampling_sweeps=100)
     >>> result.trustworthy, abs(result.gap) < 0.5
     (True, True)
     """
@@ -174,16 +174,16 @@ def estimate(
     round_trips = None
     if samples is None:
         if waypoints:
-            tempered = trajectory_tempering([start, *waypoints, machine], runs, steps=sampling_steps, seed=seeds[0])
+            tempered = trajectory_tempering([start, *waypoints, machine], runs, sweeps=sampling_sweeps, seed=seeds[0])
         else:
-            tempered = parallel_tempering(machine, runs, steps=sampling_steps, base=start, seed=seeds[0])
+            tempered = parallel_tempering(machine, runs, sweeps=sampling_sweeps, base=start, seed=seeds[0])
         samples, round_trips = tempered.samples, tempered.round_trips
-    forward = ais(machine, runs=runs, seed=seeds[1], temperatures=temperatures, base=start, waypoints=waypoints)
-    reverse = reverse_ais(machine, samples, seed=seeds[2], temperatures=temperatures, base=start, waypoints=waypoints)
-    few, fewer = _fewer(temperatures, _FREE_SHARE), _fewer(temperatures, _CHECK_SHARE)
-    checks = {FREE: ais(machine, runs=runs, temperatures=few, base=base_machine(machine), seed=seeds[3])}
+    forward = ais(machine, runs=runs, seed=seeds[1], betas=betas, base=start, waypoints=waypoints)
+    reverse = reverse_ais(machine, samples, seed=seeds[2], betas=betas, base=start, waypoints=waypoints)
+    few, fewer = _fewer(betas, _FREE_SHARE), _fewer(betas, _CHECK_SHARE)
+    checks = {FREE: ais(machine, runs=runs, betas=few, base=base_machine(machine), seed=seeds[3])}
     if base is not None:
-        checks[CHAINS] = ais(machine, runs=runs, temperatures=fewer, base=chains, seed=seeds[5])
+        checks[CHAINS] = ais(machine, runs=runs, betas=fewer, base=chains, seed=seeds[5])
     work = Annealing(forward, reverse, checks, round_trips, base is not None, fewer, seeds[5])
     return work.likelihood(data)
 
@@ -197,7 +197,7 @@ class Annealing:
     checks: Mapping[str, Estimate]
     round_trips: int | None
     given: bool  # whether a base was given
-    temperatures: Temperatures  # of the cross-checks
+    betas: Betas  # of the cross-checks
     seed: int | None
 
     def likelihood(self, data: Tensor) -> TwoSided:
@@ -206,7 +206,7 @@ class Annealing:
         data = machine.checked_states(data)
         if not self.given:
             runs = len(self.forward.log_weights)
-            checks[DATA] = ais(machine, runs=runs, temperatures=self.temperatures, base=data, seed=self.seed)
+            checks[DATA] = ais(machine, runs=runs, betas=self.betas, base=data, seed=self.seed)
         free_energy = mean_free_energy_bound(machine, data)
         doubts = samples_doubted(self.forward, self.reverse, checks, self.round_trips)
         problems = annealing_problems(self.forward, self.reverse)
@@ -260,7 +260,7 @@ def samples_doubted(
     if free_units is not None and not _has_power(free_units):
         doubts.append(
             f"the cross-check from free units has no power: {free_units.effective_sample_size:.1f} of {runs} runs "
-            "carry it; use more temperatures"
+            "carry it; use more betas"
         )
     elif free_units is not None and abs(free_units.value - forward.value) > _CONFIRMED:
         doubts.append(
@@ -285,13 +285,13 @@ def _has_power(check: Estimate) -> bool:
     return not check.problems_at(_LEAST_POWER)
 
 
-def _fewer(temperatures: Temperatures, share: int) -> Temperatures:
-    """The schedule of a cross-check: one in ``share`` of the temperatures."""
-    if isinstance(temperatures, Adaptive):
-        return replace(temperatures, steps=max(1, temperatures.steps // share))
-    if isinstance(temperatures, int):
-        return max(1, temperatures // share)
-    return [*betas(temperatures)[:-1:share], 1.0]
+def _fewer(betas: Betas, share: int) -> Betas:
+    """The schedule of a cross-check: one in ``share`` of the betas."""
+    if isinstance(betas, Adaptive):
+        return replace(betas, betas=max(1, betas.betas // share))
+    if isinstance(betas, int):
+        return max(1, betas // share)
+    return [*beta_grid(betas)[:-1:share], 1.0]
 
 
 def _exact(machine: BoltzmannMachine, free_energy: float) -> float | None:

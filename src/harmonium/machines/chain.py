@@ -182,7 +182,7 @@ class BoltzmannMachine(nn.Module):
         self,
         n: int | None = None,
         *,
-        steps: int = 1000,
+        sweeps: int = 1000,
         start: ArrayLike | None = None,
         given: ArrayLike | None = None,
         mask: ArrayLike | None = None,
@@ -191,15 +191,15 @@ class BoltzmannMachine(nn.Module):
         callback: Callable[[int, State], None] | None = None,
         check_mixing: bool = True,
     ) -> Tensor:
-        """Visible states after ``steps`` Gibbs sweeps of independent chains: (n, *shape).
+        """Visible states after ``sweeps`` Gibbs sweeps of independent chains: (n, *shape).
 
-        A :class:`NotMixed` warning is given when ``steps`` were too few for the chains to mix, as far as they can tell,
-        and when nothing can be said about it: for one chain, and for fewer than 20 sweeps or 800 states (chains times
-        sweeps). With ``given``, the chains of its first row are judged.
+        Warns :class:`NotMixed` when ``sweeps`` are too few for the chains to mix, and when mixing cannot be judged: for
+        one chain, and for fewer than 20 sweeps or 800 states (chains times sweeps). With ``given``, the
+        chains of its first row are judged.
 
         Args:
             n: number of chains; by default as many as rows of ``given`` or ``start``, or 1.
-            steps: Gibbs sweeps of each chain.
+            sweeps: Gibbs sweeps of each chain.
             start: visible states (m, *shape) at which the chains begin, cycled when there are fewer than ``n``; by
                 default draws of the uncoupled visible layer.
             given: values (rows, *shape) of observed visible units, cycled when there are fewer than ``n``: the samples
@@ -213,13 +213,13 @@ class BoltzmannMachine(nn.Module):
         >>> from harmonium.units import Bernoulli
         >>> machine = BoltzmannMachine([Bernoulli(4), Bernoulli(2)])
         >>> observed = torch.tensor([True, True, False, False])
-        >>> machine.sample(3, given=torch.ones(1, 4), mask=observed, steps=20, seed=0, check_mixing=False)[:, :2]
+        >>> machine.sample(3, given=torch.ones(1, 4), mask=observed, sweeps=20, seed=0, check_mixing=False)[:, :2]
         tensor([[1., 1.],
                 [1., 1.],
                 [1., 1.]])
         """
-        if steps < 0 or (n is not None and n < 1):
-            raise InvalidOption(f"expected steps ≥ 0 and n ≥ 1, found steps={steps}, n={n}")
+        if sweeps < 0 or (n is not None and n < 1):
+            raise InvalidOption(f"expected sweeps ≥ 0 and n ≥ 1, found sweeps={sweeps}, n={n}")
         self.check_normalizable()
         generator = noise.generator(seed, self.device) if generator is None else generator
         observed = Given.checked(self, given, mask)
@@ -232,7 +232,7 @@ class BoltzmannMachine(nn.Module):
         if observed is not None:
             visible = observed.cycled(len(visible)).fill(visible)
             self.visible.check(visible, "given")
-        monitor, state = mixing.watch(self, visible, steps, generator, callback, given=observed)
+        monitor, state = mixing.watch(self, visible, sweeps, generator, callback, given=observed)
         if check_mixing:
             problems, unjudged = monitor.problems, monitor.unjudged
             if problems:

@@ -14,7 +14,7 @@ class DeepBoltzmannMachine(BoltzmannMachine):
     """A chain of three or more layers: one visible and two or more hidden.
 
     >>> from harmonium.units import Bernoulli
-    >>> DeepBoltzmannMachine([Bernoulli(5), Bernoulli(4), Bernoulli(3)]).sample(2, steps=1, seed=0).shape
+    >>> DeepBoltzmannMachine([Bernoulli(5), Bernoulli(4), Bernoulli(3)]).sample(2, sweeps=1, seed=0).shape
     torch.Size([2, 5])
     """
 

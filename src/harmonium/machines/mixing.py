@@ -53,16 +53,16 @@ _FEWEST_FOR_DRIFT = 8  # chains below which the standard error of their mean is 
 
 
 class Monitor:
-    """Watches a run of ``steps`` sweeps of independent chains and says whether they have mixed.
+    """Watches a run of ``sweeps`` sweeps of independent chains and says whether they have mixed.
 
     What it follows are ``projections`` of the states on random directions, which are the same for every run, of the
     first ``chains`` chains. Chains that all start in the same valley and stay there look mixed: no sampler can tell
     from within.
     """
 
-    def __init__(self, steps: int, *, chains: int = 256, projections: int = 8, records: int = 400) -> None:
-        self.steps, self.chains, self.projections = steps, chains, projections
-        self.every = max(1, steps // records)
+    def __init__(self, sweeps: int, *, chains: int = 256, projections: int = 8, records: int = 400) -> None:
+        self.sweeps, self.chains, self.projections = sweeps, chains, projections
+        self.every = max(1, sweeps // records)
         self._records: list[Tensor] = []
         self._directions: Tensor | None = None
 
@@ -105,8 +105,8 @@ class Monitor:
         if n >= _FEWEST_CHAINS and count >= _FEWEST_RECORDS and n * count >= _FEWEST_STATES:
             return None
         chains = max(n, _FEWEST_CHAINS)
-        sweeps = max(self.steps, _FEWEST_RECORDS, math.ceil(_FEWEST_STATES / chains))
-        made = f"{n} chain{'s' if n > 1 else ''} of {self.steps} sweep{'' if self.steps == 1 else 's'}"
+        sweeps = max(self.sweeps, _FEWEST_RECORDS, math.ceil(_FEWEST_STATES / chains))
+        made = f"{n} chain{'s' if n > 1 else ''} of {self.sweeps} sweep{'' if self.sweeps == 1 else 's'}"
         return (
             f"{made} {'are' if n > 1 else 'is'} too few; expected at least {sweeps} sweeps of {chains} or more chains"
         )
@@ -125,9 +125,9 @@ class Monitor:
                     f"the mean over the chains still moves (by {drift:.0f} standard errors in the second half)"
                 )
             if math.isinf(time):
-                found.append(f"states have not forgotten each other within {self.steps} sweeps")
-            elif 20 * time > self.steps:
-                found.append(f"independent states are about {2 * time:.0f} sweeps apart, {self.steps} were made")
+                found.append(f"states have not forgotten each other within {self.sweeps} sweeps")
+            elif 20 * time > self.sweeps:
+                found.append(f"independent states are about {2 * time:.0f} sweeps apart, {self.sweeps} were made")
         return tuple(found)
 
     def drift(self, since: float = 0.5) -> float:
@@ -145,7 +145,7 @@ class Monitor:
 def watch(
     machine: BoltzmannMachine,
     start: Tensor,
-    steps: int,
+    sweeps: int,
     generator: Generator | None = None,
     callback: Callable[[int, list[Tensor]], None] | None = None,
     *,
@@ -156,12 +156,12 @@ def watch(
     Units that are observed according to ``given``, whose rows are cycled, keep the value that they have in ``start``.
     Only chains with the same observation can be compared, so those of its first row are watched.
     """
-    monitor = Monitor(steps)
+    monitor = Monitor(sweeps)
     held, alike = ({}, 1) if given is None else ({0: given.cycled(len(start)).mask}, len(given))
     monitor.start(start[::alike])
     machine = machine.conserving(start)
     state = machine.initial_state(start, generator)
-    for step in range(steps):
+    for step in range(sweeps):
         state = machine.sweep(state, generator, held=held)
         monitor.observe(step + 1, state[0][::alike])
         if callback is not None:

@@ -27,7 +27,7 @@ from .chain import respond_, solve, undefined_rows
 from .iteration import Map, Rule, iterate
 from .layers import MeanFieldLayer
 from .solutions import Solutions
-from .starts import Starts, check
+from .starts import Start, check
 
 _LEAST_VARIANCE = 1e-10
 _CHUNK_ELEMENTS = 2**24
@@ -36,12 +36,12 @@ _CHUNK_ELEMENTS = 2**24
 @torch.no_grad()
 def adatap(
     machine: BoltzmannMachine,
-    starts: Starts = None,
+    start: Start = None,
     *,
     damping: float = 0.5,
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
-    steps: int | None = None,
+    iterations: int | None = None,
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Solutions:
@@ -55,12 +55,12 @@ def adatap(
     >>> round(adatap(rbm).free_energy.item(), 6)  # nothing is coupled: -5 ln 2
     -3.465736
     """
-    rule = Rule(damping, tolerance, max_iterations, steps)
+    rule = Rule(damping, tolerance, max_iterations, iterations)
     double = copy.deepcopy(machine).double()
     check(double, True, False)
     if not all(MeanFieldLayer(unit).diagonal for unit in double.layers):
         raise InvalidOption("adatap expects scalar units, found softmax units: use tap, which takes their covariance")
-    begin = starts if isinstance(starts, Solutions) else _first_fields(double, starts, seed, generator)
+    begin = start if isinstance(start, Solutions) else _first_fields(double, start, seed, generator)
     sides = Sides(double)
     rows = max(1, _CHUNK_ELEMENTS // sides.weight.numel())
     parts = []
@@ -77,17 +77,17 @@ def adatap(
                 outcome.converged &= ~lost
         a, c = outcome.blank(a), outcome.blank(c)
         value = free_energy(double, a, c, B, A)
-        wanted = (~outcome.failed if rule.steps is not None else outcome.converged) & torch.isfinite(value)
+        wanted = (~outcome.failed if rule.iterations is not None else outcome.converged) & torch.isfinite(value)
         value = torch.where(wanted, value, torch.nan)
         converged = outcome.converged & torch.isfinite(value)
         parts.append(Solutions("adatap", a, c, B, A, value, outcome.iterations, converged, damping=rule.damping))
     return Solutions.join(parts)
 
 
-def _first_fields(machine: BoltzmannMachine, starts: Any, seed: int | None, generator: Generator | None) -> Solutions:
+def _first_fields(machine: BoltzmannMachine, start: Any, seed: int | None, generator: Generator | None) -> Solutions:
     """A and B after one undamped iteration of TAP."""
-    rule = Rule(damping=0.0, steps=1)
-    return solve(machine, starts, rule, clamped=None, second_order=True, seed=seed, generator=generator)
+    rule = Rule(damping=0.0, iterations=1)
+    return solve(machine, start, rule, clamped=None, second_order=True, seed=seed, generator=generator)
 
 
 def free_energy(

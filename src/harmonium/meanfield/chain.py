@@ -14,18 +14,18 @@ from ..units.base import per_row
 from .iteration import Map, Rule, Update, iterate
 from .layers import MeanFieldLayer, link
 from .solutions import Solutions
-from .starts import Starts, prepare
+from .starts import Start, prepare
 
 
 def naive(
     machine: BoltzmannMachine,
-    starts: Starts = None,
+    start: Start = None,
     *,
     clamped: Any = None,
     damping: float = 0.5,
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
-    steps: int | None = None,
+    iterations: int | None = None,
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Solutions:
@@ -38,26 +38,26 @@ def naive(
     >>> naive(rbm).free_energy  # nothing is coupled: -5 ln 2
     tensor([-3.4657])
     """
-    rule = Rule(damping, tolerance, max_iterations, steps)
-    return solve(machine, starts, rule, clamped=clamped, second_order=False, seed=seed, generator=generator)
+    rule = Rule(damping, tolerance, max_iterations, iterations)
+    return solve(machine, start, rule, clamped=clamped, second_order=False, seed=seed, generator=generator)
 
 
 def tap(
     machine: BoltzmannMachine,
-    starts: Starts = None,
+    start: Start = None,
     *,
     clamped: Any = None,
     damping: float = 0.5,
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
-    steps: int | None = None,
+    iterations: int | None = None,
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Solutions:
     """TAP mean field, the second-order expansion: Alg. 1 from each of many starts, all at once.
 
     Args:
-        starts: visible states (n, *visible) from which to start, eqs. (36)-(37), in or between the values of the
+        start: visible states (n, *visible) from which to start, eqs. (36)-(37), in or between the values of the
             units; a number of draws of the uncoupled visible layer; solutions to go on from; or nothing, for one start
             at the uncoupled units.
         clamped: visible states (n, *visible) that are held fixed; ``free_energy`` is then F(v), of which the hidden
@@ -66,27 +66,27 @@ def tap(
         tolerance: a start has converged when an undamped update would change its magnetizations by no more, as a mean
             square over all units, and its standard deviations likewise. It has the same meaning for every damping.
         max_iterations: after as many, a start has not converged and its free energy is NaN.
-        steps: do exactly as many iterations instead, and give free energies whether converged or not.
+        iterations: do exactly as many iterations instead, and give free energies whether converged or not.
         seed: of the draws, if any; or give a ``generator``.
 
     The error of ln Z is of third order in the weights, of either sign.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
-    >>> found = tap(rbm, starts=torch.ones(4, 3))
+    >>> found = tap(rbm, start=torch.ones(4, 3))
     >>> found.free_energy
     tensor([-3.4657, -3.4657, -3.4657, -3.4657])
     >>> bool(found.converged.all()), found.magnetizations[1].shape
     (True, torch.Size([4, 2]))
     """
-    rule = Rule(damping, tolerance, max_iterations, steps)
-    return solve(machine, starts, rule, clamped=clamped, second_order=True, seed=seed, generator=generator)
+    rule = Rule(damping, tolerance, max_iterations, iterations)
+    return solve(machine, start, rule, clamped=clamped, second_order=True, seed=seed, generator=generator)
 
 
 @torch.no_grad()
 def solve(
     machine: BoltzmannMachine,
-    starts: Starts,
+    start: Start,
     rule: Rule,
     *,
     clamped: Any,
@@ -95,7 +95,7 @@ def solve(
     generator: Generator | None = None,
 ) -> Solutions:
     """Naive or TAP mean field by one rule of iteration."""
-    machine, layers, (a, c) = prepare(machine, starts, clamped, quadratic=second_order, seed=seed, generator=generator)
+    machine, layers, (a, c) = prepare(machine, start, clamped, quadratic=second_order, seed=seed, generator=generator)
     scheme = Chain(machine, layers, a, c, second_order=second_order, damping=rule.damping, clamped=clamped is not None)
     outcome = iterate(scheme, rule)
     depth = len(layers)
@@ -106,7 +106,7 @@ def solve(
             c[0] = torch.zeros_like(a[0])
     a, c = outcome.blank(a), outcome.blank(c)
     value = free_energy(machine, a, c, B, A, second_order=second_order, clamped=clamped is not None)
-    wanted = ~outcome.failed if rule.steps is not None else outcome.converged
+    wanted = ~outcome.failed if rule.iterations is not None else outcome.converged
     return Solutions(
         "tap" if second_order else "naive",
         a,

@@ -17,7 +17,7 @@ from ..errors import InvalidOption
 @dataclass(frozen=True)
 class Rule:
     """How to iterate: x ← damping · x_old + (1 - damping) · f(x_old), until the residual is at most ``tolerance``, or
-    ``max_iterations`` are done; with ``steps``, exactly that many.
+    ``max_iterations`` are done; with ``iterations``, exactly that many.
 
     The residual is that of the undamped update, f(x_old) - x_old, as a mean square over all units: of the
     magnetizations and of the standard deviations, each of which must meet the tolerance. The change of x is
@@ -27,21 +27,21 @@ class Rule:
     damping: float = 0.5
     tolerance: float = 1e-8
     max_iterations: int = 1000
-    steps: int | None = None
+    iterations: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.damping < 1:
             raise InvalidOption(f"damping: expected a number from 0 to below 1, found {self.damping!r}")
         if not (self.tolerance >= 0 and math.isfinite(self.tolerance)):
             raise InvalidOption(f"tolerance: expected a finite number of at least 0, found {self.tolerance!r}")
-        for name, value in (("max_iterations", self.max_iterations), ("steps", self.steps)):
+        for name, value in (("max_iterations", self.max_iterations), ("iterations", self.iterations)):
             if value is not None and whole(name, value) < 1:
                 raise InvalidOption(f"{name}: expected at least 1, found {value}")
 
     @property
     def limit(self) -> int:
         """The most iterations that will be done."""
-        return self.max_iterations if self.steps is None else self.steps
+        return self.max_iterations if self.iterations is None else self.iterations
 
 
 class Scheme(Protocol):
@@ -92,7 +92,7 @@ def iterate(scheme: Scheme, rule: Rule) -> Outcome:
     result: list[Tensor] | None = None
     for step in range(1, rule.limit + 1):
         last = step == rule.limit
-        residual = scheme.step(rule.steps is None or last)
+        residual = scheme.step(rule.iterations is None or last)
         if residual is None:
             continue
         met, lost = residual <= rule.tolerance, ~torch.isfinite(residual)

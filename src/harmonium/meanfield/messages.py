@@ -19,7 +19,7 @@ from ..units.base import per_row
 from .chain import respond_, undefined_rows
 from .iteration import Map, Rule, Update, iterate
 from .solutions import Solutions
-from .starts import Starts, prepare
+from .starts import Start, prepare
 
 _CHUNK_ELEMENTS = 2**23
 _KINDS = ("relaxed", "exact")
@@ -29,13 +29,13 @@ _ADJOINT_STEPS, _ADJOINT_TOLERANCE = 100, 1e-10
 @torch.no_grad()
 def bp(
     machine: BoltzmannMachine,
-    starts: Starts = None,
+    start: Start = None,
     *,
     messages: str = "relaxed",
     damping: float = 0.5,
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
-    steps: int | None = None,
+    iterations: int | None = None,
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Solutions:
@@ -53,14 +53,14 @@ def bp(
     """
     if messages not in _KINDS:
         raise unknown("kind of messages", messages, _KINDS)
-    rule = Rule(damping, tolerance, max_iterations, steps)
+    rule = Rule(damping, tolerance, max_iterations, iterations)
     relaxed = messages == "relaxed"
-    bound, layers, (a, c) = prepare(machine, starts, quadratic=relaxed, seed=seed, generator=generator)
+    bound, layers, (a, c) = prepare(machine, start, quadratic=relaxed, seed=seed, generator=generator)
     if relaxed and not all(layer.diagonal for layer in layers):
         raise InvalidOption("relaxed BP expects scalar units, found softmax units: use tap, or messages='exact'")
     graph: _Graph = _Relaxed(bound) if relaxed else _Exact(bound)
     rows = max(1, _CHUNK_ELEMENTS // max(graph.width, 1))
-    given = starts.messages if isinstance(starts, Solutions) and starts.method == graph.method else None
+    given = start.messages if isinstance(start, Solutions) and start.method == graph.method else None
     parts = []
     for first in range(0, len(a[0]), rows):
         here = slice(first, first + rows)
@@ -73,7 +73,7 @@ def bp(
             outcome.failed |= torch.isnan(mean).flatten(1).any(1)
         outcome.converged &= ~outcome.failed
         value = torch.where(outcome.failed, torch.nan, graph.free_energy(kept))
-        wanted = torch.isfinite(value) if rule.steps is not None else outcome.converged
+        wanted = torch.isfinite(value) if rule.iterations is not None else outcome.converged
         found = Solutions(
             graph.method,
             outcome.blank(a_),

@@ -15,13 +15,13 @@ from ..units import Unit
 from .layers import MeanFieldLayer
 from .solutions import Solutions
 
-Starts = Any
+Start = Any
 State = tuple[list[Tensor], list[Tensor]]
 
 
 def prepare(
     machine: BoltzmannMachine,
-    starts: Starts,
+    start: Start,
     clamped: Any = None,
     *,
     quadratic: bool = True,
@@ -30,17 +30,17 @@ def prepare(
 ) -> tuple[BoltzmannMachine, list[MeanFieldLayer], State]:
     """The machine (bound to its starts), its layers, and the magnetizations and variances to begin with.
 
-    ``starts``: nothing, for the units as if uncoupled; a number of draws of the uncoupled visible layer; visible states
+    ``start``: nothing, for the units as if uncoupled; a number of draws of the uncoupled visible layer; visible states
     (n, *visible), which begin with no variance, eqs. (36)-(37); or solutions, which go on. ``clamped``: visible states
     that stay. Hidden layers begin at their mean given the layer below.
     """
-    visible = _visible(machine, starts, clamped, seed, generator)
+    visible = _visible(machine, start, clamped, seed, generator)
     if visible is not None:
         machine = machine.conserving(visible)
     layers = [MeanFieldLayer(unit) for unit in machine.layers]
     check(machine, quadratic, clamped is not None)
-    if isinstance(starts, Solutions):
-        a, c = ([x.clone() for x in part] for part in (starts.magnetizations, starts.variances))
+    if isinstance(start, Solutions):
+        a, c = ([x.clone() for x in part] for part in (start.magnetizations, start.variances))
         if visible is not None and clamped is not None:
             a[0], c[0] = visible, torch.zeros_like(visible)
         return machine, layers, (a, c)
@@ -53,27 +53,27 @@ def prepare(
 
 
 def _visible(
-    machine: BoltzmannMachine, starts: Starts, clamped: Any, seed: int | None, generator: Generator | None
+    machine: BoltzmannMachine, start: Start, clamped: Any, seed: int | None, generator: Generator | None
 ) -> Tensor | None:
     """The visible magnetizations to begin with, where they are given."""
     if clamped is not None:
-        if starts is not None and not isinstance(starts, Solutions):
+        if start is not None and not isinstance(start, Solutions):
             raise InvalidOption("clamped: the visible layer is given, so that there is nothing to start from")
         visible = machine.as_states(clamped)
         machine.visible.check(visible, "clamped")
-    elif starts is None:
+    elif start is None:
         return None
-    elif isinstance(starts, Solutions):
-        return starts.magnetizations[0]
-    elif isinstance(starts, Integral):
-        if starts < 1:
-            raise InvalidOption(f"starts: expected at least 1, found {starts}")
+    elif isinstance(start, Solutions):
+        return start.magnetizations[0]
+    elif isinstance(start, Integral):
+        if start < 1:
+            raise InvalidOption(f"start: expected at least 1, found {start}")
         generator = noise.generator(seed, machine.device) if generator is None else generator
-        return machine.independent(int(starts), generator)
+        return machine.independent(int(start), generator)
     else:
-        visible = machine.as_states(starts)
+        visible = machine.as_states(start)
     if len(visible) == 0 or not bool(torch.isfinite(visible).all()):
-        raise InvalidData(f"starts: expected finite states, at least one; found {len(visible)} rows")
+        raise InvalidData(f"start: expected finite states, at least one; found {len(visible)} rows")
     return visible
 
 

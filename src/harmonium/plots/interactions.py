@@ -135,25 +135,25 @@ def interaction_network(
     couplings: Any,
     names: Sequence[str] | None = None,
     *,
-    count: int = 40,
+    n: int = 40,
     fields: Any = None,
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """The ``count`` strongest couplings as lines between named variables on a circle: red binds, blue repels.
+    """The ``n`` strongest couplings as lines between named variables on a circle: red binds, blue repels.
 
     ``couplings`` is a machine or a matrix (N, N). The width of a line grows with the magnitude; the color of a dot is
     its field where ``fields`` (N,) are given. Neighbors on the circle are variables that are coupled alike.
     """
     matrix = _matrix(couplings)
-    n = len(matrix)
-    names = [str(k) for k in range(n)] if names is None else list(names)
-    if len(names) != n:
-        raise InvalidData(f"network: expected {n} names, found {len(names)}")
-    place = {variable: 2 * np.pi * k / n for k, variable in enumerate(_circle(matrix))}
-    first, second = np.triu_indices(n, 1)
+    size = len(matrix)
+    names = [str(k) for k in range(size)] if names is None else list(names)
+    if len(names) != size:
+        raise InvalidData(f"network: expected {size} names, found {len(names)}")
+    place = {variable: 2 * np.pi * k / size for k, variable in enumerate(_circle(matrix))}
+    first, second = np.triu_indices(size, 1)
     values = matrix[first, second]
-    drawn = np.argsort(-np.abs(values), kind="stable")[:count]
+    drawn = np.argsort(-np.abs(values), kind="stable")[:n]
     drawn = drawn[values[drawn] != 0]
     largest = float(np.abs(values).max()) or 1.0 if values.size else 1.0
     colors = matplotlib.colormaps[style.DIVERGING]
@@ -165,19 +165,19 @@ def interaction_network(
             ax.plot(np.cos(angles), np.sin(angles), color=colors(0.5 + 0.42 * np.sign(level)),
                     linewidth=0.4 + 3.6 * abs(level), alpha=0.25 + 0.6 * abs(level), solid_capstyle="round",
                     zorder=1)  # fmt: skip
-        angles = np.array([place[k] for k in range(n)])
+        angles = np.array([place[k] for k in range(size)])
         dots: Any = {"color": style.INK}
         if fields is not None:
             field = style.as_array(fields)
             reach = float(np.abs(field).max()) or 1.0
             dots = {"c": field, "cmap": style.DIVERGING, "norm": Normalize(-reach, reach)}
         ax.scatter(np.cos(angles), np.sin(angles), s=46, edgecolors=style.INK, linewidths=0.8, zorder=2, **dots)
-        size = 9 if n <= 40 else 6
+        font = 9 if size <= 40 else 6
         for name, angle in zip(names, angles, strict=True):
             left = np.cos(angle) < -1e-9
             turn = np.degrees(angle) + (180 if left else 0)
             ax.text(1.07 * np.cos(angle), 1.07 * np.sin(angle), name, rotation=turn, rotation_mode="anchor",
-                    ha="right" if left else "left", va="center", fontsize=size)  # fmt: skip
+                    ha="right" if left else "left", va="center", fontsize=font)  # fmt: skip
         ax.set_aspect("equal")
         ax.set(xlim=(-1.45, 1.45), ylim=(-1.45, 1.45))
         ax.set_axis_off()

@@ -56,7 +56,7 @@ def receptive_fields(
     rbm: RBM,
     *,
     image: Picture = None,
-    count: int = 100,
+    n: int = 100,
     columns: int | None = None,
     letters: str | None = None,
     title: str | None = None,
@@ -67,7 +67,7 @@ def receptive_fields(
     Pictures where ``image`` is given; for Potts units the weight of each state at each site of the strongest unit;
     else the whole matrix as a heat map.
     """
-    weights, limit = ordered_weights(rbm, count)
+    weights, limit = ordered_weights(rbm, n)
     if image is not None:
         picture = tiling.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
         return tiling.show(picture, title, ax)
@@ -132,13 +132,13 @@ def paired(above: np.ndarray, below: np.ndarray, columns: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def ordered_weights(rbm: RBM, count: int) -> tuple[np.ndarray, float]:
-    """Incoming weights of the ``count`` hidden units of largest norm, (count, visible), and the limit of the colors.
+def ordered_weights(rbm: RBM, n: int) -> tuple[np.ndarray, float]:
+    """Incoming weights of the ``n`` hidden units of largest norm, (n, visible), and the limit of the colors.
 
     The limit is where 1 weight in 500 is cut, so that a single large weight does not pale all others.
     """
     matrix = style.as_array(rbm.coupling.matrix()).T
-    order = np.argsort(-np.linalg.norm(matrix, axis=1), kind="stable")[:count]
+    order = np.argsort(-np.linalg.norm(matrix, axis=1), kind="stable")[:n]
     return matrix[order], float(np.quantile(np.abs(matrix[order]), 0.998)) or 1.0
 
 

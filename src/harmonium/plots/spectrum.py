@@ -102,21 +102,21 @@ def mode_pictures(
     modes: Spectrum | DataModes,
     image: Picture,
     *,
-    count: int = 10,
+    n: int = 10,
     columns: int | None = None,
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
     """The left vectors u^α of the strongest modes, or principal axes of data, as pictures on a scale about zero."""
     vectors = modes.left if isinstance(modes, Spectrum) else modes.axes
-    shown = style.as_array(vectors[:count]).reshape(-1, *image)
+    shown = style.as_array(vectors[:n]).reshape(-1, *image)
     limit = float(np.quantile(np.abs(shown), 0.995)) or 1.0
     return show(diverging(shown, columns=columns or min(10, len(shown)), limit=limit), title, ax)
 
 
-def alignment_map(spectrum: Spectrum, data: DataModes, *, count: int = 20, ax: Axes | None = None) -> Figure:
+def alignment_map(spectrum: Spectrum, data: DataModes, *, n: int = 20, ax: Axes | None = None) -> Figure:
     """|u^α · e^β| of the strongest modes with the first principal axes of the data."""
-    overlap = style.as_array(spectrum.alignment(data.axes[:count])[:count])
+    overlap = style.as_array(spectrum.alignment(data.axes[:n])[:n])
     with style.look():
         ax = style.axes(ax, (3.8, 3.2))
         extent = (0.5, overlap.shape[1] + 0.5, overlap.shape[0] + 0.5, 0.5)
@@ -144,11 +144,11 @@ def spectrum_page(history: SpectralHistory, data: DataModes | None = None) -> Fi
     return figure
 
 
-def mode_page(spectrum: Spectrum, data: DataModes, image: Picture, *, count: int = 20) -> Figure:
+def mode_page(spectrum: Spectrum, data: DataModes, image: Picture, *, n: int = 20) -> Figure:
     """The strongest modes of the weights above the first principal axes of the data."""
     with style.look():
         figure = Figure(figsize=(8.0, 3.9), layout="constrained")
         above, below = figure.subplots(2, 1)
-        mode_pictures(spectrum, image, count=count, title="Strongest modes of the weights", ax=above)
-        mode_pictures(data, image, count=count, title="Principal axes of the data", ax=below)
+        mode_pictures(spectrum, image, n=n, title="Strongest modes of the weights", ax=above)
+        mode_pictures(data, image, n=n, title="Principal axes of the data", ax=below)
     return figure

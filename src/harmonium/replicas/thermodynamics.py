@@ -95,7 +95,7 @@ def phase(m: float, q: float, at: float) -> Phase:
 
 def saddle_point(
     ensemble: Ensemble,
-    start_at: tuple[Sequence[float], float] | None = None,
+    start: tuple[Sequence[float], float] | None = None,
     *,
     damping: float = 0.0,
     tolerance: float = 1e-12,
@@ -104,7 +104,7 @@ def saddle_point(
     """Iterate equations (11) and (12) from (m, q) to a fixed point.
 
     Args:
-        start_at: (m, q); by default m = 1 for the strongest mode, along its bias if it has one, and q = ½.
+        start: (m, q); by default m = 1 for the strongest mode, along its bias if it has one, and q = ½.
         damping: the share of the old (m, q) that is kept in a step.
         tolerance: converged where a sweep changes no overlap by more.
 
@@ -112,8 +112,8 @@ def saddle_point(
     >>> found.phase, round(found.hidden[0], 6), round(found.hidden_overlap, 6)  # q = 1 - 1/w at κ = 1
     ('ferromagnetic', 0.289334, 0.090909)
     """
-    start = _strongest(ensemble) if start_at is None else _start(ensemble, start_at)
-    solved = Equations.of(ensemble, 1).solve(_rows([start]), damping, tolerance, max_iterations)
+    first = _strongest(ensemble) if start is None else _start(ensemble, start)
+    solved = Equations.of(ensemble, 1).solve(_rows([first]), damping, tolerance, max_iterations)
     return _points(ensemble, solved, [0])[0]
 
 
@@ -197,16 +197,16 @@ def _points(ensemble: Ensemble, solved: Solved, rows: list[int]) -> tuple[Saddle
     )
 
 
-def _start(ensemble: Ensemble, start_at: tuple[Sequence[float], float]) -> tuple[float, ...]:
+def _start(ensemble: Ensemble, start: tuple[Sequence[float], float]) -> tuple[float, ...]:
     try:
-        given_m, given_q = start_at
+        given_m, given_q = start
     except (TypeError, ValueError):
-        raise InvalidOption(f"start_at: expected a pair (m, q), found {start_at!r}") from None
-    m, q = numbers("start_at, m", given_m), numbers("start_at, q", [given_q])
+        raise InvalidOption(f"start: expected a pair (m, q), found {start!r}") from None
+    m, q = numbers("start, m", given_m), numbers("start, q", [given_q])
     if len(m) != ensemble.modes:
-        raise InvalidOption(f"start_at, m: expected one number for each of {ensemble.modes} modes, found {len(m)}")
+        raise InvalidOption(f"start, m: expected one number for each of {ensemble.modes} modes, found {len(m)}")
     if not 0 <= q[0] <= 1:
-        raise InvalidOption(f"start_at, q: expected a number in [0, 1], found {q[0]:g}")
+        raise InvalidOption(f"start, q: expected a number in [0, 1], found {q[0]:g}")
     return m + q
 
 

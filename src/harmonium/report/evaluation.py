@@ -25,7 +25,7 @@ class Subject:
     train: Tensor
     test: Tensor | None = None
     most_states: int = enumeration.MAX_STATES
-    temperatures: int = 0  # of annealed importance sampling, which is left out where there are none
+    betas: int = 0  # of annealed importance sampling, which is left out where there are none
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ def exact(subject: Subject) -> list[LikelihoodRow]:
 
 def annealed(subject: Subject) -> list[LikelihoodRow]:
     """⟨ln p(v)⟩ with ln Z by annealing in both directions, and whether they agree."""
-    if not subject.temperatures:
+    if not subject.betas:
         return []
     name, unit = "log-likelihood, annealed", "nats per row"
     try:
-        result = likelihood.estimate(subject.machine, subject.train, temperatures=subject.temperatures)
+        result = likelihood.estimate(subject.machine, subject.train, betas=subject.betas)
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
     low, high = result.annealed_interval

@@ -186,11 +186,11 @@ def _samples(subject: _Subject) -> list[str]:
 def _draw(subject: _Subject) -> Tensor:
     machine, steps = subject.machine, _sweeps(subject.machine)
     try:
-        return machine.sample(_TILES, steps=steps, seed=0)
+        return machine.sample(_TILES, sweeps=steps, seed=0)
     except HarmoniumError:  # counts without a fixed total: the length of a document comes from the data
         if subject.data is None:
             raise
-        return machine.sample(_TILES, steps=steps, start=subject.data[:_TILES], seed=0)
+        return machine.sample(_TILES, sweeps=steps, start=subject.data[:_TILES], seed=0)
 
 
 def _sweeps(machine: RBM) -> int:
@@ -225,7 +225,7 @@ def _receptive_fields(subject: _Subject) -> str:
     bad = "noise (too short), many copies of one field, or almost all blank (too strong a penalty)."
     alt = f"Receptive fields of the {count} hidden units with the largest weights"
     if image is None:
-        figure = plots.receptive_fields(machine, count=count, letters=subject.letters)
+        figure = plots.receptive_fields(machine, n=count, letters=subject.letters)
         if isinstance(machine.visible.support, OneHot):
             shows = f"The weights of the strongest hidden unit, for each state at each site. {colors}"
         return html.figure(figures.svg(figure, "fields", alt), "Receptive fields", shows, good, bad)

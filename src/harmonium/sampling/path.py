@@ -173,19 +173,19 @@ class Point:
         return self.path.mixed(layer, self.path.responses(layer, state), self.beta, last=True)
 
 
-def betas(temperatures: int | Sequence[float] | Tensor) -> list[float]:
+def beta_grid(betas: int | Sequence[float] | Tensor) -> list[float]:
     """The inverse temperatures from 0 to 1, both included.
 
-    >>> betas(4)
+    >>> beta_grid(4)
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    if isinstance(temperatures, int):
-        if temperatures < 1:
-            raise InvalidOption(f"temperatures: expected at least one step, found {temperatures}")
-        return [k / temperatures for k in range(temperatures + 1)]
-    values = [float(beta) for beta in temperatures]
+    if isinstance(betas, int):
+        if betas < 1:
+            raise InvalidOption(f"betas: expected at least one step, found {betas}")
+        return [k / betas for k in range(betas + 1)]
+    values = [float(beta) for beta in betas]
     if len(values) < 2 or values[0] != 0 or values[-1] != 1 or any(b <= a for a, b in pairwise(values)):
-        raise InvalidOption("temperatures: expected increasing values from 0 to 1")
+        raise InvalidOption("betas: expected increasing values from 0 to 1")
     return values
 
 

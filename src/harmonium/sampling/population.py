@@ -1,7 +1,7 @@
 """Annealed populations: states carried together from an easy machine to the one of interest, with or without selection.
 
 Population annealing after Hukushima & Iba (2003) and Machta (2010); as a sequential Monte Carlo sampler its estimate of
-Z is unbiased for any number of states, temperatures and sweeps.
+Z is unbiased for any number of states, betas and sweeps.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.kernel import log_partitions, sweep
 from .base import base_machine
-from .path import Path, betas, draws, uncoupled_log_partition
+from .path import Path, beta_grid, draws, uncoupled_log_partition
 
 _OVERLAP = 0.9  # the effective share of a population after one step of a chosen schedule
 _PILOT = 500  # states at most that choose a schedule
-_MOST_TEMPERATURES = 10_000
+_MOST_BETAS = 10_000
 _HALVINGS = 30  # of the whole path until the shortest step
 _POPULATIONS = 10  # independent ones at most, for an error of ln Z
 _SMALLEST = 50  # states of one of them
@@ -167,7 +167,7 @@ class Population:
         if not math.isfinite(self.log_partition):
             return ("the weights are not finite numbers",)
         n, founders, found = len(self.log_partitions), len(self.shares), []
-        advice = "use more temperatures, sweeps or states"
+        advice = "use more betas, sweeps or states"
         if self._few_populations:
             parts = "states" if n == founders else "independent populations"
             found.append(f"{self.effective_populations:.1f} of {n} {parts} carry ln Z: {advice}")
@@ -185,8 +185,8 @@ def population_annealing(
     machine: BoltzmannMachine,
     n: int = 1000,
     *,
-    steps: int = 1,
-    temperatures: int | Sequence[float] | None = None,
+    sweeps: int = 1,
+    betas: int | Sequence[float] | None = None,
     base: BoltzmannMachine | ArrayLike | None = None,
     threshold: float = 0.5,
     populations: int | None = None,
@@ -201,8 +201,8 @@ def population_annealing(
     differences of their estimates give the error of ln Z.
 
     Args:
-        steps: Gibbs sweeps at each temperature.
-        temperatures: the number of equal steps of β from 0 to 1, the values themselves, or ``None`` to choose them by a
+        sweeps: Gibbs sweeps at each temperature.
+        betas: the number of equal steps of β from 0 to 1, the values themselves, or ``None`` to choose them by a
             smaller population with random numbers of its own, so that an effective 90 % survive each step.
         base: data whose single-site statistics the first states have, an uncoupled machine on the same units, or by
             default free units.
@@ -212,7 +212,7 @@ def population_annealing(
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
     >>> rbm.initialize(scale=0.8, seed=0)
-    >>> population = hm.sampling.population_annealing(rbm, 2000, temperatures=10, seed=0)
+    >>> population = hm.sampling.population_annealing(rbm, 2000, betas=10, seed=0)
     >>> population.samples.shape, population.problems
     (torch.Size([2000, 5]), ())
     >>> low, high = population.conditional_interval
@@ -225,7 +225,7 @@ def population_annealing(
         populations = min(_POPULATIONS, max(1, n // _SMALLEST))
     elif not 1 <= populations <= max(n, 1):
         raise InvalidOption(f"populations: expected 1 to n = {n}, found {populations}")
-    return _run(machine, n, steps, temperatures, base, threshold, seed, generator, populations)
+    return _run(machine, n, sweeps, betas, base, threshold, seed, generator, populations)
 
 
 @torch.no_grad()
@@ -233,8 +233,8 @@ def annealed(
     machine: BoltzmannMachine,
     n: int = 1000,
     *,
-    steps: int = 1,
-    temperatures: int | Sequence[float] | None = None,
+    sweeps: int = 1,
+    betas: int | Sequence[float] | None = None,
     base: BoltzmannMachine | ArrayLike | None = None,
     seed: int | None = None,
     generator: Generator | None = None,
@@ -243,38 +243,38 @@ def annealed(
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
-    >>> population = hm.sampling.annealed(rbm, 100, temperatures=10, seed=0)
+    >>> population = hm.sampling.annealed(rbm, 100, betas=10, seed=0)
     >>> population.mean(population.samples).shape, population.surviving_families
     (torch.Size([5]), 100)
     """
-    return _run(machine, n, steps, temperatures, base, None, seed, generator)
+    return _run(machine, n, sweeps, betas, base, None, seed, generator)
 
 
 def _run(
     machine: BoltzmannMachine,
     n: int,
-    steps: int,
-    temperatures: int | Sequence[float] | None,
+    sweeps: int,
+    betas: int | Sequence[float] | None,
     base: BoltzmannMachine | ArrayLike | None,
     threshold: float | None,
     seed: int | None,
     generator: Generator | None,
     populations: int = 1,
 ) -> Population:
-    if steps < 1 or n < 1:
-        raise InvalidOption(f"expected steps ≥ 1 and n ≥ 1, found steps={steps}, n={n}")
+    if sweeps < 1 or n < 1:
+        raise InvalidOption(f"expected sweeps ≥ 1 and n ≥ 1, found sweeps={sweeps}, n={n}")
     machine.check_normalizable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
     path = Path(machine, base_machine(machine, base, coupled=False))
-    schedule = _choose(path, min(n, _PILOT), steps, generator) if temperatures is None else betas(temperatures)
-    return _anneal(path, schedule, n, steps, threshold, populations, generator)
+    schedule = _choose(path, min(n, _PILOT), sweeps, generator) if betas is None else beta_grid(betas)
+    return _anneal(path, schedule, n, sweeps, threshold, populations, generator)
 
 
 def _anneal(
     path: Path,
     schedule: Sequence[float],
     n: int,
-    steps: int,
+    sweeps: int,
     threshold: float | None,
     populations: int,
     generator: Generator | None,
@@ -296,7 +296,7 @@ def _anneal(
                 selected = True
         resampled += selected
         state, families = [x[chosen] for x in state], families[chosen]
-        state = _sweeps(path, state, beta, steps, generator)
+        state = _sweeps(path, state, beta, sweeps, generator)
     log_w = log_w + _gain(path, state, schedule[-2])(schedule[-1])
     # the weight of a state among all is that within its population times what this one has gathered so far
     whole = log_w + torch.cat([log_z[k].expand(len(part)) for k, part in enumerate(parts)])
@@ -308,7 +308,7 @@ def _anneal(
         chosen = resample(whole, generator)
         state, families, log_w = [x[chosen] for x in state], families[chosen], torch.zeros_like(log_w)
         resampled += 1
-    state = _sweeps(path, state, schedule[-1], steps, generator)
+    state = _sweeps(path, state, schedule[-1], sweeps, generator)
     return Population(state, log_w, families, shares, _log_mean(whole), tuple(schedule), resampled, each)
 
 
@@ -345,27 +345,25 @@ def _gain(path: Path, state: list[Tensor], before: float) -> Callable[[float], T
     return lambda beta: total(beta) - start
 
 
-def _sweeps(path: Path, state: list[Tensor], beta: float, steps: int, generator: Generator | None) -> list[Tensor]:
+def _sweeps(path: Path, state: list[Tensor], beta: float, sweeps: int, generator: Generator | None) -> list[Tensor]:
     """Gibbs sweeps at β."""
     point = path.at(beta)
-    for _ in range(steps):
+    for _ in range(sweeps):
         state = sweep(point, state, generator)
     return state
 
 
-def _choose(path: Path, n: int, steps: int, generator: Generator | None) -> list[float]:
+def _choose(path: Path, n: int, sweeps: int, generator: Generator | None) -> list[float]:
     """β such that each step leaves a share of a trial population effective."""
     state, schedule = draws(path.base, n, generator), [0.0]
     while schedule[-1] < 1:
         before = schedule[-1]
         gain = _gain(path, state, before)
         beta = _largest(lambda beta, gain=gain: effective(gain(beta)) >= _OVERLAP * n, before)  # type: ignore[misc]
-        if len(schedule) == _MOST_TEMPERATURES:
-            raise InvalidOption(
-                f"temperatures: {_MOST_TEMPERATURES} chosen ones reach β = {beta:.3g} only; give their number"
-            )
+        if len(schedule) == _MOST_BETAS:
+            raise InvalidOption(f"betas: {_MOST_BETAS} chosen ones reach β = {beta:.3g} only; give their number")
         chosen = resample(gain(beta), generator)
-        state = _sweeps(path, [x[chosen] for x in state], beta, steps, generator)
+        state = _sweeps(path, [x[chosen] for x in state], beta, sweeps, generator)
         schedule.append(beta)
     return schedule
 

@@ -12,8 +12,9 @@ from .. import noise
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
+from . import ladder as ladders
 from .base import base_machine
-from .ladder import Ladder, LadderState, MachineLadder, PathLadder, exchange, start, sweep
+from .ladder import Ladder, LadderState, MachineLadder, PathLadder, exchange, sweep
 from .path import Path
 
 
@@ -37,24 +38,24 @@ def parallel_tempering(
     machine: BoltzmannMachine,
     n: int | None = None,
     *,
-    steps: int = 1000,
+    sweeps: int = 1000,
     betas: Sequence[float] | int | None = None,
     base: BoltzmannMachine | ArrayLike | None = None,
-    start_at: ArrayLike | None = None,
+    start: ArrayLike | None = None,
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Tempered:
-    """``n`` samples (n, *visible) after ``steps`` sweeps and exchanges on a ladder from ``base`` to the machine.
+    """``n`` samples (n, *visible) after ``sweeps`` sweeps and exchanges on a ladder from ``base`` to the machine.
 
     Args:
-        n: how many; by default as many as ``start_at`` has, or 100.
+        n: how many; by default as many as ``start`` has, or 100.
         betas: the rungs' inverse temperatures, their number, or ``None`` to choose both from trial runs.
         base: data whose single-site statistics the bottom rung takes, another machine, or by default nothing coupled.
-        start_at: visible states (m, *visible) at which all rungs begin, cycled when they are fewer than ``n``.
+        start: visible states (m, *visible) at which all rungs begin, cycled when they are fewer than ``n``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
-    >>> hm.sampling.parallel_tempering(rbm, 10, steps=5, betas=4, seed=0).samples.shape
+    >>> hm.sampling.parallel_tempering(rbm, 10, sweeps=5, betas=4, seed=0).samples.shape
     torch.Size([10, 6])
     """
     machine.check_normalizable()
@@ -62,7 +63,7 @@ def parallel_tempering(
     path = Path(machine, base_machine(machine, base))
     if betas is None or isinstance(betas, int):
         betas = choose_betas(path, rungs=betas, generator=generator)
-    return _run(PathLadder(path, betas), n, steps, start_at, generator, tuple(betas))
+    return _run(PathLadder(path, betas), n, sweeps, start, generator, tuple(betas))
 
 
 @torch.no_grad()
@@ -70,8 +71,8 @@ def trajectory_tempering(
     machines: Sequence[BoltzmannMachine],
     n: int | None = None,
     *,
-    steps: int = 1000,
-    start_at: ArrayLike | None = None,
+    sweeps: int = 1000,
+    start: ArrayLike | None = None,
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Tempered:
@@ -80,27 +81,27 @@ def trajectory_tempering(
     for machine in machines:
         machine.check_normalizable()
     generator = noise.generator(seed, machines[-1].device) if generator is None else generator
-    return _run(rungs, n, steps, start_at, generator, None)
+    return _run(rungs, n, sweeps, start, generator, None)
 
 
 def _run(
     ladder: Ladder,
     n: int | None,
-    steps: int,
-    start_at: ArrayLike | None,
+    sweeps: int,
+    start: ArrayLike | None,
     generator: Generator | None,
     betas: tuple[float, ...] | None,
 ) -> Tempered:
-    if steps < 0 or (n is not None and n < 1):
-        raise InvalidOption(f"expected steps ≥ 0 and n ≥ 1, found steps={steps}, n={n}")
-    if start_at is None:
+    if sweeps < 0 or (n is not None and n < 1):
+        raise InvalidOption(f"expected sweeps ≥ 0 and n ≥ 1, found sweeps={sweeps}, n={n}")
+    if start is None:
         visible = _anywhere(ladder, 100 if n is None else n, generator)
     else:
-        visible = ladder.top.checked_states(start_at, "start_at", n)
-    state = start(ladder, visible, generator)
+        visible = ladder.top.checked_states(start, "start", n)
+    state = ladders.start(ladder, visible, generator)
     trips = RoundTrips(state)
     total, count = torch.zeros(ladder.size - 1, dtype=torch.float64), torch.zeros(ladder.size - 1)
-    for _ in range(steps):
+    for _ in range(sweeps):
         state = sweep(ladder, state, generator)
         state, info = exchange(ladder, state, generator)
         total += torch.where(info.tried, info.probability, 0.0).cpu()
@@ -141,7 +142,7 @@ def choose_betas(
     *,
     rungs: int | None = None,
     chains: int = 50,
-    steps: int = 60,
+    sweeps: int = 60,
     rounds: int = 5,
     generator: Generator | None = None,
 ) -> list[float]:
@@ -156,13 +157,13 @@ def choose_betas(
     betas = torch.linspace(0, 1, number, dtype=torch.float64)
     for _ in range(rounds):
         ladder = PathLadder(path, betas.tolist())
-        state = start(ladder, _anywhere(ladder, chains, generator), generator)
+        state = ladders.start(ladder, _anywhere(ladder, chains, generator), generator)
         rejection = torch.zeros(number - 1, dtype=torch.float64)
-        for step in range(steps):
+        for step in range(sweeps):
             state = sweep(ladder, state, generator)
             state, info = exchange(ladder, state, generator)
-            if step >= steps // 2:
-                rejection += (1 - info.probability).cpu() / (steps - steps // 2)
+            if step >= sweeps // 2:
+                rejection += (1 - info.probability).cpu() / (sweeps - sweeps // 2)
         barrier = torch.cat([torch.zeros(1, dtype=torch.float64), rejection.clamp_min(1e-3).cumsum(0)])
         if rungs is None:
             number = int(min(100, max(4, 2 * barrier[-1].item() + 2)))

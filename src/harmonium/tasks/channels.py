@@ -115,7 +115,7 @@ class BinarySymmetric(Channel):
 
 
 class Erasure(Channel):
-    """Each unit is lost with probability ``rate``, and says so: what is lost is NaN. The others come through exactly.
+    """Each unit is lost with the given ``probability`` and becomes NaN; the others arrive unchanged.
 
     ``event_dims=1`` erases whole vectors, for one-hot or count units.
 
@@ -125,19 +125,19 @@ class Erasure(Channel):
 
     symbol = "erased"
 
-    def __init__(self, rate: float, *, event_dims: int = 0) -> None:
-        if not 0 <= rate <= 1:
-            raise InvalidOption(f"rate: expected a probability from 0 to 1, found {rate!r}")
+    def __init__(self, probability: float, *, event_dims: int = 0) -> None:
+        if not 0 <= probability <= 1:
+            raise InvalidOption(f"probability: expected a number from 0 to 1, found {probability!r}")
         if whole("event_dims", event_dims) < 0:
             raise InvalidOption(f"event_dims: expected at least 0, found {event_dims}")
-        self.rate, self.event_dims = float(rate), event_dims
+        self.probability, self.event_dims = float(probability), event_dims
 
     def __repr__(self) -> str:
-        return f"Erasure({self.rate:g})"
+        return f"Erasure({self.probability:g})"
 
     @property
     def level(self) -> float:
-        return self.rate
+        return self.probability
 
     def log_likelihood_terms(self, y: Tensor, unit: Unit) -> Evidence:
         known = by_part(unit, _whole_units, ~torch.isnan(y))
@@ -147,7 +147,7 @@ class Erasure(Channel):
         if self.event_dims >= x.ndim:
             raise InvalidData(f"signal: expected shape (n, ...) with units of {self.event_dims} dimensions")
         units = x.sum(tuple(range(-self.event_dims, 0)), keepdim=True) if self.event_dims else x
-        lost = noise.bernoulli(torch.full_like(units, self.rate), generator) > 0
+        lost = noise.bernoulli(torch.full_like(units, self.probability), generator) > 0
         return x.masked_fill(lost, torch.nan)
 
 

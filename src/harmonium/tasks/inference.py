@@ -69,7 +69,7 @@ def mean_field(
     begin: Start = start
     while len(active) and done < max_iterations:
         steps = min(_BLOCK, max_iterations - done)
-        solver = partial(_SOLVERS[method], damping=damping, tolerance=tolerance, steps=steps)
+        solver = partial(_SOLVERS[method], damping=damping, tolerance=tolerance, iterations=steps)
         found = _advance(solver, machine, evidence.rows(active), begin)
         done += steps
         means[active], variances[active] = found.magnetizations[0], found.variances[0]

@@ -14,7 +14,7 @@ from ..machines import RBM, BoltzmannMachine
 from ..sampling.path import independent, uncoupled_log_partition
 from ..units import Unit
 
-_RUNS, _TEMPERATURES = 20, 50  # few: the estimate errs toward a good likelihood, so a bad one can be relied on
+_RUNS, _BETAS = 20, 50  # few: the estimate errs toward a good likelihood, so a bad one can be relied on
 _LEAST_GAIN = 1e-3  # nats per visible unit
 _FEWEST_ROWS = 8  # of the history, to judge growth by
 _STRONG = 30.0  # nats: what one unit may change the odds of another by
@@ -40,7 +40,7 @@ def gain_over_independent(machine: RBM, rows: Tensor) -> tuple[float, float]:
     """
     apart = independent(machine, rows)
     theirs = -mean_free_energy(apart, rows) - uncoupled_log_partition(apart)
-    estimate = ais(machine, runs=_RUNS, temperatures=_TEMPERATURES, base=rows, seed=0)
+    estimate = ais(machine, runs=_RUNS, betas=_BETAS, base=rows, seed=0)
     return estimate.log_likelihood(rows), theirs
 
 

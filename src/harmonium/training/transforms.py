@@ -48,11 +48,11 @@ class Transform:
         self,
         machine: BoltzmannMachine,
         phase: NegativePhase,
-        rate_of: Callable[[Tensor], float] = lambda parameter: 1.0,
+        learning_rate_of: Callable[[Tensor], float] = lambda parameter: 1.0,
     ) -> None:
         """Map the gradient so that a plain step along it is the plain step in the transform's coordinates.
 
-        ``rate_of`` gives the learning rate of each parameter.
+        ``learning_rate_of`` gives the learning rate of each parameter.
         """
 
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
@@ -84,13 +84,13 @@ class Centered(Transform):
     gradient g̃W, gb - g̃Wλ, gc - g̃Wᵀμ (where all parameters have the same learning rate).
 
     μ of the visible layer is the mean of the data; the offsets of hidden layers follow the batch means with the
-    ``rate``. When they move, the momentum of an optimizer is expressed in the new coordinates.
+    ``smoothing``. When they move, the momentum of an optimizer is expressed in the new coordinates.
     """
 
-    def __init__(self, rate: float = 0.01) -> None:
-        if not 0 < rate <= 1:
-            raise InvalidOption(f"rate: expected a number in (0, 1], found {rate}")
-        self.rate = rate
+    def __init__(self, smoothing: float = 0.01) -> None:
+        if not 0 < smoothing <= 1:
+            raise InvalidOption(f"smoothing: expected a number in (0, 1], found {smoothing}")
+        self.smoothing = smoothing
         self._offsets: list[Tensor] = []
         self._used: list[Tensor] = []  # the offsets of the optimizer's last step, which its momentum belongs to
 
@@ -112,7 +112,7 @@ class Centered(Transform):
         means = phase.hidden_means(machine)
         distributed.average_(means)  # the same offsets, and so the same step, in every process
         for offset, mean in zip(self._offsets[1:], means, strict=True):
-            offset.lerp_(mean, self.rate)
+            offset.lerp_(mean, self.smoothing)
         biases = [_joined(unit, _gradient_of) for unit in machine.layers]
         for k, link in phase.coupling_gradients.items():
             link.subtract((self._offsets[k], biases[k + 1]), (biases[k], self._offsets[k + 1]))
@@ -121,13 +121,13 @@ class Centered(Transform):
         self,
         machine: BoltzmannMachine,
         phase: NegativePhase,
-        rate_of: Callable[[Tensor], float] = lambda parameter: 1.0,
+        learning_rate_of: Callable[[Tensor], float] = lambda parameter: 1.0,
     ) -> None:
         units, offsets = machine.layers, self._offsets
         for k, link in phase.coupling_gradients.items():
-            rate = rate_of(link.coupling.weight)
-            _subtract_field(units[k], link.down(offsets[k + 1]), rate, rate_of)
-            _subtract_field(units[k + 1], link.up(offsets[k]), rate, rate_of)
+            rate = learning_rate_of(link.coupling.weight)
+            _subtract_field(units[k], link.down(offsets[k + 1]), rate, learning_rate_of)
+            _subtract_field(units[k + 1], link.up(offsets[k]), rate, learning_rate_of)
 
     def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
         self._move_momentum(machine, phase, optimizer)
@@ -350,9 +350,9 @@ def _joined(unit: Unit, value_of: Callable[[Tensor], Tensor | None]) -> Tensor:
     return values[0].clone() if len(values) == 1 else torch.cat([v.flatten() for v in values]).view(unit.shape)
 
 
-def _subtract_field(unit: Unit, change: Tensor, rate: float, rate_of: Callable[[Tensor], float]) -> None:
+def _subtract_field(unit: Unit, change: Tensor, rate: float, learning_rate_of: Callable[[Tensor], float]) -> None:
     """Let a plain step of a layer's bias take back what a step of the weights adds to the mean field, (*shape)."""
     pieces = change.flatten().split([bias.numel() for bias in unit.biases()])
     for bias, piece in zip(unit.biases(), pieces, strict=True):
         assert bias.grad is not None
-        bias.grad.sub_(piece.view(bias.shape), alpha=rate / rate_of(bias))
+        bias.grad.sub_(piece.view(bias.shape), alpha=rate / learning_rate_of(bias))

@@ -86,7 +86,7 @@ class MeanField(NegativePhase):
 
     def _rule(self) -> Rule:
         if self.tolerance is None:
-            return Rule(self.damping, steps=self.k)
+            return Rule(self.damping, iterations=self.k)
         return Rule(self.damping, self.tolerance, max_iterations=self.k)
 
     # -- preparation ----------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class MeanField(NegativePhase):
         """The gradient of any other free energy, by differentiation at its detached fixed points."""
         rule = self._rule()
         options: dict[str, Any] = {"damping": rule.damping, "max_iterations": rule.max_iterations}
-        options |= {"steps": rule.steps} if rule.steps is not None else {"tolerance": rule.tolerance}
+        options |= {"iterations": rule.iterations} if rule.iterations is not None else {"tolerance": rule.tolerance}
         start: Any = self._model.a[0] if self._solutions is None else self._solutions
         self._solutions = _OTHERS[self.method](machine, start, **options)
         for parameter in machine.parameters():
@@ -193,8 +193,8 @@ class MeanField(NegativePhase):
 
     def _run(self, chain: Chain) -> None:
         rule = self._rule()
-        if rule.steps is not None:
-            for _ in range(rule.steps):
+        if rule.iterations is not None:
+            for _ in range(rule.iterations):
                 chain.step(measure=False)
             chain.lost |= ~torch.isfinite(chain.a[-1].flatten(1).sum(1))
             return
