@@ -1,4 +1,4 @@
-"""Units: one small file each, behind the contract of :class:`Unit`."""
+"""Unit types, one file each, with the common interface :class:`Unit`."""
 
 from .base import Tail, Unit
 from .bernoulli import Bernoulli

@@ -1,4 +1,4 @@
-"""The contract of a unit: everything the library does follows from its log-partition function ln Z(B, A)."""
+"""The interface of a unit. The rest of the library is built on its log-partition function ln Z(B, A)."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ class Unit(InPlace, UnitLayer, named=False):
 
         ln Z(B, A) = ln ∫ dx e^{-U(x) + B x - A x²/2},   mean f_a = ∂_B ln Z,   variance f_c = ∂²_B ln Z
 
-    A new unit is a subclass with ``support`` and :meth:`log_weight`. If it has infinitely many states it also defines
-    :meth:`log_partition`, :meth:`sample` and :meth:`mode`, and if its support is unbounded, :meth:`tail`. Everything
-    else has a default, by automatic differentiation or by a sum over the states; closed forms are faster and more
-    precise. ``harmonium.testing.check_unit`` checks all of it.
+    To define a new unit type, subclass ``Unit`` with ``support`` and :meth:`log_weight`. A unit with infinitely many
+    states must also define :meth:`log_partition`, :meth:`sample` and :meth:`mode`, and one with unbounded support
+    :meth:`tail`. All other methods have defaults based on automatic differentiation or on a sum over the states;
+    closed forms are faster and more precise. ``harmonium.testing.check_unit`` tests a new type.
 
-    Natural parameters enter -U linearly; the ``bias`` of a unit enters as +b·x. ``learn`` names those that training
-    changes. Defining the class registers it under its :meth:`name`, so that files with such units can be loaded.
+    Natural parameters enter -U linearly; the ``bias`` enters as +b·x. ``learn`` names the natural parameters that
+    training updates. Defining a class registers it under its :meth:`name`, so that files with such units can be loaded.
     """
 
-    #: where the units live; a class states the kind of set, an instance may narrow it
+    #: the set of allowed values; a class gives the kind of set, an instance may restrict it
     support: Support
-    #: the natural parameters of the unit, by the name of its constructor's keyword
+    #: names of the natural parameters
     naturals: ClassVar[tuple[str, ...]] = ("bias",)
 
     # -- the weight ---------------------------------------------------------------------------------------------
 
     def log_weight(self, x: Tensor) -> Tensor:
         """-U(x) for each unit: (..., *shape) -> (..., *site shape)."""
-        raise NotImplementedError(f"{self.name()}: a unit has to define log_weight")
+        raise NotImplementedError(f"{self.name()}: a unit must define log_weight")
 
     def tail(self) -> Tail:
-        """How the weight falls at infinity; a unit on an unbounded support has to say."""
+        """The decay of the weight at infinity; must be overridden if the support is unbounded."""
         if not self.support.bounded:
-            raise InvalidOption(f"{self.name()}: the support is unbounded: override tail() to say how the weight falls")
+            raise InvalidOption(f"{self.name()}: the support is unbounded; override tail()")
         return Tail.bounded(self.size)
 
     def normalizable(self, A: Tensor) -> Tensor:
-        """Where Z(B, A) is finite (for any B): a mask (..., *shape)."""
+        """Mask (..., *shape) of the units for which Z(B, A) is finite (for any B)."""
         return self.tail().allows(A.reshape(*A.shape[: A.ndim - len(self.shape)], -1)).view_as(A)
 
     # -- the log-partition function and its derivatives ---------------------------------------------------------
@@ -70,7 +70,7 @@ class Unit(InPlace, UnitLayer, named=False):
         return _derivative(lambda field: self.mean(field, A), B, vectors=bool(self.event_shape))
 
     def free_variance(self) -> Tensor:
-        """The variance in no field: (*shape)."""
+        """The variance at B = 0: (*shape)."""
         return self.variance(torch.zeros(self.shape, dtype=self.bias.dtype, device=self.bias.device))
 
     def cumulant(self, n: int) -> Tensor:
@@ -87,13 +87,13 @@ class Unit(InPlace, UnitLayer, named=False):
         with torch.enable_grad():
             if not self.event_shape:
                 return derivative(lambda x: x)
-            components = range(self.shape[-1])  # of a vector unit depend on each other's field
+            components = range(self.shape[-1])  # each depends on the fields of all of them
             return torch.stack([derivative(lambda x, k=k: x[..., k]) for k in components], -1)  # type: ignore[misc]
 
     # -- states -------------------------------------------------------------------------------------------------
 
     def mode(self, B: Tensor) -> Tensor:
-        """The most probable value in the field B, which is the activation function: (..., *shape) -> (..., *shape)."""
+        """The most probable value in the field B (the activation function): (..., *shape) -> (..., *shape)."""
         return finite.mode(self, B)
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
@@ -103,7 +103,7 @@ class Unit(InPlace, UnitLayer, named=False):
     def conserving(self, x: Tensor) -> Unit:
         """A copy with conserved quantities (such as the length of each document) fixed to those of ``x`` (n, *shape).
 
-        The layer itself where moves of a chain conserve nothing.
+        Returns the layer itself if it conserves nothing.
         """
         return self
 
@@ -114,29 +114,29 @@ class Unit(InPlace, UnitLayer, named=False):
         return {**self._slopes(lambda unit: unit.log_weight(x), x), "bias": x}
 
     def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
-        """The conditional expectation of each statistic in the field B; ``mean`` where it is known already."""
+        """The conditional expectation of each statistic in the field B; pass ``mean`` if it is already known."""
         mean = self.mean(B, A) if mean is None else mean
         return {**self._slopes(lambda unit: unit.log_partition(B, A), B), "bias": mean}
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Set the parameters so that the free unit has the single-site statistics of ``data`` (n, *shape).
 
-        Unless a unit knows better: the bias at which the mean is that of the data, by bisection.
+        By default, finds by bisection the bias for which the free unit has the mean of the data.
         """
         if self.event_shape:
-            raise NotImplementedError(f"{self.name()}: a vector unit needs an initialize_from of its own")
+            raise NotImplementedError(f"{self.name()}: a vector unit must define initialize_from")
         self._match_mean(data.to(torch.float64).mean(0))
 
     @property
     def softmax(self) -> bool:
-        """Whether each unit is a sum of independent one-hot vectors in the same field, which mean field relies on."""
+        """Whether each unit is a sum of independent one-hot vectors in the same field; used by mean field."""
         return isinstance(self.support, OneHot)
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _match_mean(self, mean: Tensor, reach: float = 1e3) -> None:
-        """Set the bias, between -reach and reach, at which the free unit has this mean, which grows with it."""
+        """Set the bias, within ±reach, so that the free unit has this mean, which increases with the bias."""
         low, high = torch.full_like(mean, -reach), torch.full_like(mean, reach)
         current = self.bias.detach().double()
         for _ in range(80):
@@ -146,7 +146,7 @@ class Unit(InPlace, UnitLayer, named=False):
         self.bias.copy_((low + high) / 2)
 
     def _slopes(self, function: Callable[[Unit], Tensor], like: Tensor) -> dict[str, Tensor]:
-        """The derivatives of ``function`` of the layer with respect to all natural parameters but the bias."""
+        """The derivatives of ``function(layer)`` by natural parameter; empty if the bias is the only one."""
         if self.naturals == ("bias",):
             return {}
         values = {name: x.detach().expand(like.shape).clone().requires_grad_() for name, x in self.natural().items()}
@@ -157,14 +157,14 @@ class Unit(InPlace, UnitLayer, named=False):
 
 
 def _derivative(function: Any, B: Tensor, vectors: bool = False) -> Tensor:
-    """The elementwise derivative of ``function`` at B; differentiable again when B is part of a graph."""
+    """The elementwise derivative of ``function`` at B; differentiable if B requires a gradient."""
     tracked = B.requires_grad
     with torch.enable_grad():
         field = B if tracked else B.detach().requires_grad_()
         value = function(field)
         if not vectors:
             (slope,) = torch.autograd.grad(value.sum(), field, create_graph=True)
-        else:  # the components of a vector unit depend on each other's field: one derivative at a time
+        else:  # each component of a vector unit depends on the fields of all: one derivative at a time
             parts = []
             for k in range(value.shape[-1]):
                 (slope,) = torch.autograd.grad(value[..., k].sum(), field, create_graph=True)

@@ -12,7 +12,7 @@ from .support import boolean
 
 
 class Bernoulli(Unit):
-    """x ∈ {0, 1}, -U(x) = b x. The step activation; TAP paper (C34)-(C38).
+    """Binary units x ∈ {0, 1} with -U(x) = b x and a step activation. Tramel et al. (2018), eqs. (C34)-(C38).
 
     >>> unit = Bernoulli(2, bias=torch.tensor([0.0, 2.0]))
     >>> unit.mean(torch.tensor([[0.0, -2.0]]))
@@ -42,10 +42,10 @@ class Bernoulli(Unit):
         return noise.bernoulli(self.mean(B, A).detach(), generator)
 
     def log_partition_gain(self, B: Tensor, before: Unit, B_before: Tensor, mean: Tensor | None = None) -> Tensor:
-        # softplus(y) - softplus(x) = -ln(1 + σ(y)(e^{x-y} - 1)): no cancellation of large numbers, σ is known, and one
-        # logarithm serves the product over all units. Where a step is so large that the sum in the logarithm cancels
-        # or overflows, the difference itself is as good. A product that overflows gives an infinity that is seen;
-        # annealing then does without.
+        # softplus(y) - softplus(x) = -ln(1 + σ(y)(e^{x-y} - 1)) avoids the cancellation of large numbers, uses the
+        # known σ, and needs a single logarithm of the product over all units. For steps so large that the sum in the
+        # logarithm cancels or overflows, the plain difference is as accurate. If the product overflows, the result is
+        # infinite; annealing detects this and uses the plain difference instead.
         fall = torch.add(B_before, before.bias - self.bias).sub_(B)
         mean = self.mean(B) if mean is None else mean
         ratios = fall.expm1_().mul_(mean).add_(1.0)
@@ -61,7 +61,7 @@ class Bernoulli(Unit):
         torch.add(B, self.bias, out=mean)
         if A is not None:
             mean.sub_(A, alpha=0.5)
-        torch.neg(mean, out=variance).sigmoid_()  # 1 - mean, which a difference would round to zero in a large field
+        torch.neg(mean, out=variance).sigmoid_()  # 1 - mean without rounding to zero in a large field
         variance.mul_(mean.sigmoid_())
 
     def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:

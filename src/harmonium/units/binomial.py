@@ -1,4 +1,4 @@
-"""Binomial units: the number of heads among N tied binary units."""
+"""Binomial units: the sum of N tied binary units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .support import Integers, Support, counts
 
 
 class Binomial(Unit):
-    """x ∈ {0, …, N}, -U(x) = b x + ln C(N, x).
+    """Binomial units x ∈ {0, …, N} with -U(x) = b x + ln C(N, x).
 
     >>> Binomial(1, trials=4).mean(torch.zeros(1, 1))
     tensor([[2.]], grad_fn=<MulBackward0>)
@@ -53,7 +53,7 @@ class Binomial(Unit):
         return lattice.variance(*self._terms(B, A))
 
     def mode(self, B: Tensor) -> Tensor:
-        p = torch.sigmoid((self.bias + B).detach().to(torch.float64))  # float32 misses by one for many trials
+        p = torch.sigmoid((self.bias + B).detach().to(torch.float64))  # float32 would be off by one for many trials
         return ((self.trials + 1) * p).floor().clamp_max(self.trials).to(B.dtype)
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
@@ -62,7 +62,7 @@ class Binomial(Unit):
         return sum_of_bernoulli((self.bias + B).detach(), self.trials, generator)
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """b = logit(⟨x⟩/N), with ``pseudocount`` counts (default 1) of heads and of tails added."""
+        """b = logit(⟨x⟩/N), with ``pseudocount`` (default 1) successes and failures added."""
         extra = 1.0 if pseudocount is None else pseudocount
         mean = (data.to(torch.float64).sum(0) + extra) / (len(data) * self.trials + 2 * extra)
         self.bias.data.copy_(torch.logit(mean))
@@ -80,9 +80,9 @@ def log_binomial(trials: int, x: Tensor) -> Tensor:
 
 
 def sum_of_bernoulli(field: Tensor, trials: int, generator: Generator | None) -> Tensor:
-    """A Binomial(N, σ(field)) draw: N coins each while that is cheap, else torch's binomial sampler.
+    """Draw from Binomial(N, σ(field)): as N Bernoulli draws for small N, otherwise by torch's binomial sampler.
 
-    The sampler counts the rarer side: σ(field) rounds to one where σ(-field) still has all its digits.
+    The binomial sampler draws the rarer outcome, because σ(field) rounds to one where σ(-field) is still precise.
 
     >>> sum_of_bernoulli(torch.tensor([40.0, -40.0]), 20, None)
     tensor([20.,  0.])

@@ -18,9 +18,9 @@ _half_line = HalfLine()
 
 
 class DoubleReLU(LearnedPrecision, Unit):
-    """x ∈ ℝ, -U(x) = b x + t |x| - γ₊ x₊²/2 - γ₋ x₋²/2: a mixture of two ReLU units, one of them mirrored.
+    """Double ReLU units x ∈ ℝ with -U(x) = b x + t |x| - γ₊ x₊²/2 - γ₋ x₋²/2: a ReLU and a mirrored ReLU.
 
-    With t > 0 the unit is bimodal, with t < 0 it has a soft threshold on both sides.
+    With t > 0 the unit is bimodal; with t < 0 it has a soft threshold on both sides.
 
     ``max_precision`` bounds learned precisions; by default ``initialize_from`` sets it from the data
     (:class:`~harmonium.units.positive.LearnedPrecision`).
@@ -116,9 +116,11 @@ class DoubleReLU(LearnedPrecision, Unit):
         }
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """The data's mean and, where both precisions are learned, its variance with one precision for both sides;
-        ``pseudocount`` (default 1) observations of the layer's typical variance are added. The bound
-        ``max_precision`` is set too."""
+        """Match the mean of the data and, if both precisions are learned, its variance; set ``max_precision``.
+
+        Learned precisions are equal on both sides. ``pseudocount`` (default 1) observations with the layer's typical
+        variance are added.
+        """
         extra = 1.0 if pseudocount is None else pseudocount
         mean, variance = self._resolved_variance(data, self.precision_plus, extra)
         both = {"precision_plus", "precision_minus"} <= set(self.learn)
@@ -140,19 +142,19 @@ class DoubleReLU(LearnedPrecision, Unit):
             self.log_precision_minus.data.copy_(p.log())
 
     def _sides(self, B: Tensor, A: Tensor | None) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """The field and precision of |x| on the right and on the left."""
+        """The field and precision of |x| for x > 0 and for x < 0."""
         h, plus, minus = self.bias + B, self.precision_plus, self.precision_minus
         if A is not None:
             plus, minus = plus + A, minus + A
             least = torch.minimum(plus.min(), minus.min())
             if bool(least <= 0):
-                raise NotNormalizable(f"double-relu: expected γ + A > 0, found {least.item():g}: the weight grows")
+                raise NotNormalizable(f"double-relu: expected γ + A > 0, found {least.item():g}; Z diverges")
         return (self.tilt + h, plus), (self.tilt - h, minus)
 
     def _probabilities(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
-        """P[x > 0] and P[x < 0], each with its own relative precision.
+        """P[x > 0] and P[x < 0], each with full relative precision.
 
-        The log-odds are the small difference of two large numbers where the unit is bimodal, hence float64.
+        Computed in float64, because the log-odds of a bimodal unit are a small difference of two large numbers.
         """
         wide = None if A is None else A.to(torch.float64)
         plus, minus = (expectation(_half_line, 0, *side) for side in self._sides(B.to(torch.float64), wide))

@@ -1,4 +1,4 @@
-"""Every state of a layer, by number."""
+"""Enumeration of the states of a layer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def cardinality(unit: Unit) -> int | None:
-    """The number of states of the layer; ``None`` where it is infinite."""
+    """The number of states of the layer; ``None`` if infinite."""
     numbers = [(part.support.number, part.sites) for part in unit.parts]
     return None if any(n is None for n, _ in numbers) else math.prod((n or 0) ** sites for n, sites in numbers)
 
 
 def states(unit: Unit, index: Tensor | None = None) -> Tensor:
-    """The states with the given numbers (default: all), the first unit of the layer changing fastest: (n, *shape)."""
+    """The states with the given indices (default: all), the first unit of the layer varying fastest: (n, *shape)."""
     total = cardinality(unit)
     if total is None:
         raise NotEnumerable(f"{unit.name()} units have infinitely many states")

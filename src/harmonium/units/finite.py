@@ -1,4 +1,4 @@
-"""Units with finitely many states: everything as a plain sum over them, where a unit has no formula of its own."""
+"""Default methods of units with finitely many states, as explicit sums over the states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sample(unit: Unit, B: Tensor, A: Tensor | None, generator: Generator | None)
 
 def mode(unit: Unit, B: Tensor) -> Tensor:
     """The most probable state of each unit: (..., *shape) -> (..., *shape)."""
-    # float32 cannot tell the weights of a large field from each other
+    # float32 cannot resolve the differences between weights in a large field
     B64 = B.detach().to(torch.float64)
     states = _states(unit, "mode", B64)
     weights = torch.stack([unit.log_weight(state.expand(B.shape)) + unit.dot(B64, state) for state in states])
@@ -38,7 +38,7 @@ def mode(unit: Unit, B: Tensor) -> Tensor:
 def _states(unit: Unit, what: str, like: Tensor) -> Tensor:
     states = unit.support.states()
     if states is None:
-        raise NotImplementedError(f"{unit.name()}: a unit with infinitely many states has to define {what}")
+        raise NotImplementedError(f"{unit.name()}: a unit with infinitely many states must define {what}")
     return states.to(like)
 
 
@@ -46,7 +46,7 @@ def _exponents(unit: Unit, states: Tensor, B: Tensor, A: Tensor | None) -> Tenso
     """-U(x) + Bx - Ax²/2 of every state x of every unit: (..., *site shape, states)."""
     event = unit.event_shape
     states = states.view(len(states), *(1 for _ in range(B.ndim - len(event))), *event)
-    # the natural parameters may have leading dimensions of their own, up to those of B
+    # the natural parameters may have leading dimensions, at most those of B
     x = states.expand(len(states), *(1 for _ in range(B.ndim - len(unit.shape))), *unit.shape)
     exponents = unit.log_weight(x) + unit.dot(B, states)
     if A is not None:

@@ -17,7 +17,9 @@ from .support import real
 
 
 class Gaussian(LearnedPrecision, Quadratic, Unit):
-    """x ∈ ℝ, -U(x) = b x - γ x²/2. The linear activation; TAP paper (C10)-(C18) without bounds.
+    """Gaussian units x ∈ ℝ with -U(x) = b x - γ x²/2 and a linear activation.
+
+    Tramel et al. (2018), eqs. (C10)-(C18) without bounds.
 
     ``max_precision`` bounds a learned precision; by default ``initialize_from`` sets it from the data
     (:class:`~harmonium.units.positive.LearnedPrecision`).
@@ -81,8 +83,10 @@ class Gaussian(LearnedPrecision, Quadratic, Unit):
         return precision.reciprocal() if n == 2 else torch.zeros_like(precision)
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """The data's mean, and its variance where the precision is learned, with ``pseudocount`` (default 1)
-        observations of the layer's typical variance added; then the bound ``max_precision`` is set too."""
+        """Match the mean of the data and, if the precision is learned, its variance; set ``max_precision``.
+
+        ``pseudocount`` (default 1) observations with the layer's typical variance are added.
+        """
         extra = 1.0 if pseudocount is None else pseudocount
         mean, variance = self._resolved_variance(data, self.precision, extra)
         if "precision" in self.learn:
@@ -94,5 +98,5 @@ class Gaussian(LearnedPrecision, Quadratic, Unit):
             return self.precision
         total = self.precision + A
         if bool((total <= 0).any()):
-            raise NotNormalizable(f"gaussian: expected γ + A > 0, found {total.min().item():g}: the weight grows")
+            raise NotNormalizable(f"gaussian: expected γ + A > 0, found {total.min().item():g}; Z diverges")
         return total

@@ -1,4 +1,4 @@
-"""Units on finitely many numbers: ln Z, mean and variance as plain sums, where there is no closed form."""
+"""ln Z, mean and variance of scalar units with finitely many values, as explicit sums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def terms(values: Tensor, log_base: Tensor, field: Tensor, A: Tensor | None) -> 
 
 
 def log_sum(exponents: Tensor) -> Tensor:
-    """ln Σ e^t over the last dimension, keeping its relative precision also where the sum is close to one."""
+    """ln Σ e^t over the last dimension, with full relative precision even if the sum is close to one."""
     top = exponents.argmax(-1, keepdim=True)
     largest = exponents.gather(-1, top)
     others = (exponents - largest).exp().scatter(-1, top, 0.0).sum(-1)
@@ -28,7 +28,7 @@ def mean(values: Tensor, exponents: Tensor) -> Tensor:
 
 
 def variance(values: Tensor, exponents: Tensor) -> Tensor:
-    """The variance of x under e^t, from squared differences so that a small one keeps its digits."""
+    """The variance of x under e^t, from squared differences, so that small values are precise."""
     p = torch.softmax(exponents, -1)
     center = (p * values).sum(-1, keepdim=True)
     return (p * (values - center).square()).sum(-1)

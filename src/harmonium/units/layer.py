@@ -1,4 +1,4 @@
-"""What every layer of units has beside its mathematics: a shape, parameters, a name and a configuration, checks."""
+"""Shape, parameters, name, configuration and checks of a layer of units: everything except its mathematics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Value = float | Tensor
 
 
 class UnitLayer(nn.Module):
-    """The base below :class:`Unit`; nothing here has to be overridden to define a new unit."""
+    """The base class of :class:`Unit`. A new unit type does not need to override anything here."""
 
     support: Support
     naturals: ClassVar[tuple[str, ...]]
@@ -30,7 +30,7 @@ class UnitLayer(nn.Module):
 
     def __init_subclass__(cls, *, named: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if named:  # else a view of other units, not a kind that a file or a command could name
+        if named:  # unnamed classes are internal and never appear in files or commands
             UnitLayer.registry.add(cls.name(), cast("type[Unit]", cls))
 
     def __init__(
@@ -54,12 +54,12 @@ class UnitLayer(nn.Module):
 
     @property
     def size(self) -> int:
-        """The number of entries of one state of the layer."""
+        """The number of entries in one state of the layer."""
         return self.shape.numel()
 
     @property
     def event_shape(self) -> torch.Size:
-        """The shape of one unit: () for numbers, (q,) for vectors; the last part of ``shape``."""
+        """The shape of one unit, the last part of ``shape``: () for scalar units, (q,) for vector units."""
         return self.shape[len(self.shape) - self.support.event_dim :]
 
     @property
@@ -72,15 +72,15 @@ class UnitLayer(nn.Module):
         product = B * x
         return product.sum(-1) if self.event_shape else product
 
-    # -- layers of several kinds of units -----------------------------------------------------------------------
+    # -- layers of several unit types --------------------------------------------------------------------------
 
     @property
     def parts(self) -> list[Unit]:
-        """The layers of one kind of unit that make up this one: itself, unless it is mixed."""
+        """The layers of a single unit type that make up this layer: only itself, unless it is mixed."""
         return [cast("Unit", self)]
 
     def split(self, x: Tensor) -> list[Tensor]:
-        """The entries of each part, in its shape: (..., *shape) -> a list of (..., *part shape)."""
+        """Split states into those of each part: (..., *shape) -> a list of (..., *part shape)."""
         return [x]
 
     def join(self, pieces: Sequence[Tensor]) -> Tensor:
@@ -89,7 +89,7 @@ class UnitLayer(nn.Module):
         return x
 
     def with_parts(self, parts: Sequence[Unit]) -> Unit:
-        """A layer of other parts with the same shapes."""
+        """The layer with its parts replaced by ``parts`` of the same shapes."""
         (unit,) = parts
         return unit
 
@@ -98,7 +98,7 @@ class UnitLayer(nn.Module):
     def new_parameter(self, name: str, value: Value) -> nn.Parameter:
         """A parameter of the layer's shape, learned if ``name`` is in ``learn``.
 
-        Plain numbers take the type of the bias, which comes first.
+        Python numbers get the dtype of the bias, which is created first.
         """
         plain = self.bias.dtype if "bias" in self._parameters else torch.get_default_dtype()
         value = value.detach() if isinstance(value, Tensor) else torch.as_tensor(value, dtype=plain)
@@ -111,18 +111,18 @@ class UnitLayer(nn.Module):
                 f"{name}: expected a number or a tensor of shape {tuple(self.shape)}, found {tuple(value.shape)}"
             ) from None
         if not bool(torch.isfinite(full).all()):
-            raise InvalidOption(f"{name}: expected finite values")
+            raise InvalidOption(f"{name}: expected finite values, found NaN or infinity")
         return nn.Parameter(full, requires_grad=name in self.learn)
 
     def natural(self) -> dict[str, Tensor]:
-        """The natural parameters as differentiable tensors; -U(x) = Σ natural · statistics + a constant of x."""
+        """The natural parameters as differentiable tensors; -U(x) = Σ natural · statistics + a fixed function of x."""
         return {name: getattr(self, name) for name in self.naturals}
 
     def with_natural(self, values: Mapping[str, Tensor]) -> Self:
-        """The same units with other natural parameters.
+        """A copy with other natural parameters.
 
-        These are plain tensors that may be part of a graph and may have leading dimensions, (..., *shape), which
-        broadcast against those of a batch. A positive parameter ``p`` is stored as ``log_p``, others as they are.
+        These are plain tensors, which may be part of a graph. They may have leading dimensions, (..., *shape), which
+        broadcast against those of a batch. A positive parameter ``p`` is stored as ``log_p``.
         """
         other = copy.copy(self)
         stored = {
@@ -135,14 +135,14 @@ class UnitLayer(nn.Module):
         return other
 
     def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
-        """Add the gradient with respect to the natural parameters to ``.grad`` of what is stored."""
+        """Backpropagate gradients with respect to the natural parameters to ``.grad`` of the stored parameters."""
         with torch.enable_grad():
             for name, value in self.natural().items():
                 if value.requires_grad:
                     value.backward(gradients[name].reshape(value.shape))
 
     def biases(self) -> list[nn.Parameter]:
-        """The bias as it is stored: one parameter, or one for each part of a mixed layer, in the layer's order."""
+        """The stored bias parameters: one, or one for each part of a mixed layer, in order."""
         return [self.bias]
 
     @torch.no_grad()
@@ -160,7 +160,7 @@ class UnitLayer(nn.Module):
         return kebab(cls.__name__)
 
     def config(self) -> dict[str, Any]:
-        """What is needed to build the unit again, parameters aside: plain numbers and strings."""
+        """Everything needed to rebuild the unit except its parameters, as plain numbers and strings."""
         return {"unit": self.name(), "shape": list(self.shape), "learn": list(self.learn), **self.options}
 
     @classmethod
@@ -182,11 +182,11 @@ class UnitLayer(nn.Module):
 
     @property
     def cardinality(self) -> int | None:
-        """The number of states of the layer; ``None`` where it is infinite."""
+        """The number of states of the layer; ``None`` if infinite."""
         return enumeration.cardinality(cast("Unit", self))
 
     def enumerate(self, index: Tensor | None = None) -> Tensor:
-        """The states of the layer with the given numbers (default: all), unit 0 changing fastest: (n, *shape)."""
+        """The states of the layer with the given indices (default: all), unit 0 varying fastest: (n, *shape)."""
         return enumeration.states(cast("Unit", self), index)
 
     def check(self, x: Tensor, what: str = "data") -> None:

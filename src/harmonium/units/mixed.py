@@ -1,4 +1,4 @@
-"""Mixed layers: units of several kinds side by side, such as pixels and a label."""
+"""Layers of several unit types, such as pixels and a label."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .support import Support
 
 @dataclass(frozen=True)
 class Parts(Support):
-    """The supports of the parts, each on its own slice of the last dimension."""
+    """The supports of the parts, each for its slice of the last dimension."""
 
     units: tuple[Unit, ...] = ()
 
@@ -30,7 +30,7 @@ class Parts(Support):
 
 
 class Mixed(Unit):
-    """Several layers as one flat layer: the shape is (sum of the parts' sizes,), in their order.
+    """Several layers concatenated into one flat layer of shape (sum of the sizes,).
 
     >>> from harmonium.units import Bernoulli, Potts
     >>> pixels_and_label = Mixed(Bernoulli(64), Potts((1, 10)))
@@ -42,7 +42,7 @@ class Mixed(Unit):
 
     def __init__(self, *units: Unit) -> None:
         if not units:
-            raise InvalidOption("mixed: expected at least one unit")
+            raise InvalidOption("mixed: expected at least one layer, found none")
         nn.Module.__init__(self)
         self.units = nn.ModuleList(units)
         self.shape = torch.Size((sum(unit.size for unit in units),))
@@ -88,7 +88,7 @@ class Mixed(Unit):
 
     @property
     def bias(self) -> Tensor:  # type: ignore[override]
-        """The parts' biases, one after the other: (size,)."""
+        """The concatenated biases of the parts: (size,)."""
         return torch.cat([unit.bias.flatten() for unit in self._members])
 
     def biases(self) -> list[nn.Parameter]:
@@ -142,12 +142,12 @@ class Mixed(Unit):
             unit.accumulate_gradient(_part(gradients, k))
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """Each part from its own columns."""
+        """Initialize each part from its own columns."""
         for unit, part in zip(self._members, _split(self._members, data), strict=True):
             unit.initialize_from(part, pseudocount)
 
     def _each(self, function: Callable[..., Tensor], *values: Tensor | None) -> Tensor:
-        """Apply ``function(unit, *slices)`` to every part and lay the results side by side."""
+        """Apply ``function(unit, *slices)`` to every part and concatenate the results."""
         batch = values[0].shape[:-1]  # type: ignore[union-attr]
         parts = zip(self._members, *(self._split_or_none(value) for value in values), strict=True)
         return torch.cat([function(*part).reshape(*batch, -1) for part in parts], -1)

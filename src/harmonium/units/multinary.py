@@ -1,4 +1,4 @@
-"""Multinary units: N tied binary units with offsets, whose mean is any activation function."""
+"""Multinary units: N tied binary units with offsets, whose mean approximates a given activation function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Activation = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Multiples(Support):
-    """0, step, 2 step, … , count · step, up to the rounding of a float."""
+    """The values 0, step, 2 step, …, count · step, up to floating-point rounding."""
 
     step: float
     count: int
@@ -36,14 +36,14 @@ class Multiples(Support):
 
 
 class Multinary(Unit):
-    """Multinary units of the differentiable-RBM paper, with mean close to f(x) = N g(kx), N levels and scale k.
+    """Multinary units of Hwang, Hwang & Jo (2020): N levels with mean close to f(x) = N g(kx), with scale k.
 
     ``form="offsets"`` is the exact model: x ∈ {0, …, N} is the sum of N binary units with thresholds
     o_n = f⁻¹(n - 1/2), so ln Z(B) = Σ_n softplus(B - o_n) and the mean Σ_n σ(B - o_n) ≈ f(B).
-    ``form="integral"`` takes ln Z(B) = ∫f = (N/k) ln(1 + e^{kB}), eq. (6), as exact: the unit of that log-partition is
-    x = k·Binomial(N/k, σ(kB)), so N/k has to be an integer; its mean is f itself.
-    ``activation`` is "sigmoid", "relu" (thresholds n - 1/2) or an increasing function g from ℝ onto (0, 1); or give
-    the N thresholds themselves as ``offsets``.
+    ``form="integral"`` uses ln Z(B) = ∫f = (N/k) ln(1 + e^{kB}), eq. (6), as the exact log-partition function. This is
+    that of x = k·Binomial(N/k, σ(kB)), so N/k must be an integer; the mean is exactly f.
+    ``activation`` is "sigmoid", "relu" (thresholds n - 1/2) or an increasing function g from ℝ onto (0, 1).
+    Alternatively, pass the N thresholds as ``offsets``.
 
     >>> Multinary(1, levels=4, scale=0.5).mean(torch.zeros(1, 1))
     tensor([[2.]], grad_fn=<SumBackward1>)
@@ -76,7 +76,7 @@ class Multinary(Unit):
                 options["offsets"] = thresholds
         elif activation != "sigmoid" or offsets is not None or abs(levels / scale - round(levels / scale)) > 1e-9:
             raise InvalidOption(
-                f"multinary: the integral form expects a sigmoid and levels/scale an integer, found {levels / scale:g}"
+                f"multinary: form='integral' expects a sigmoid and an integer levels/scale, found {levels / scale:g}"
             )
         super().__init__(shape, bias=bias, learn=learn, options=options)
         self.levels, self.scale, self.form = levels, scale, form
@@ -110,8 +110,10 @@ class Multinary(Unit):
         return self._closed_form(B, lambda field: torch.sigmoid(field) * torch.sigmoid(-field), self.step)
 
     def mode(self, B: Tensor) -> Tensor:
-        """The mode, counted in float64: ratios of neighboring weights fall (Newton's inequality), so the mode is the
-        number of ratios above one."""
+        """The most probable value, computed in float64.
+
+        The ratios of neighboring weights decrease (Newton's inequality), so the mode is the number of ratios above one.
+        """
         ratios = self._log_base.diff() + self.step * (self.bias + B).detach().to(torch.float64).unsqueeze(-1)
         return self._values(B)[(ratios > 0).sum(-1)]
 
@@ -128,7 +130,7 @@ class Multinary(Unit):
         return total
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """The bias at which the free unit has the data's mean (with ``pseudocount``, default 1, of each end added)."""
+        """Match the mean of the data, with ``pseudocount`` (default 1) observations of the values 0 and N added."""
         extra = 1.0 if pseudocount is None else pseudocount
         mean = (data.to(torch.float64).sum(0) + extra * self.levels) / (len(data) + 2 * extra)
         self._match_mean(mean)
@@ -145,11 +147,11 @@ class Multinary(Unit):
         return values, lattice.terms(values, self._log_base.to(B), self.bias + B, A)
 
     def _values(self, like: Tensor) -> Tensor:
-        """The values of a unit, each the nearest number of its type to the exact one."""
+        """The values of a unit, computed in float64 and rounded to the dtype of ``like``."""
         return (self.step * torch.arange(len(self._log_base), dtype=torch.float64)).to(like)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Multinary:
-        """Moves the tables to another device, but leaves them in float64 whatever the type of the parameters."""
+        """Move the tables to another device, but keep them in float64 whatever the dtype of the parameters."""
         tables = dict(self._buffers)
         super()._apply(fn, recurse)
         for name, table in tables.items():
@@ -185,7 +187,7 @@ def _inverse(activation: Activation, target: float) -> float:
     while activation(high) < target and high < 1e6:
         high *= 2
     if not activation(low) <= target <= activation(high):
-        raise InvalidOption(f"multinary: expected an increasing activation onto (0, 1); it never reaches {target:g}")
+        raise InvalidOption(f"activation: expected an increasing function onto (0, 1), found no value {target:g}")
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if activation(middle) < target else (low, middle)
@@ -193,7 +195,7 @@ def _inverse(activation: Activation, target: float) -> float:
 
 
 def _log_elementary(offsets: Sequence[float]) -> Tensor:
-    """ln e_t(e^{-o_1}, …, e^{-o_N}) for t = 0 … N: the number of ways to reach the count t, weighted."""
+    """ln e_t(e^{-o_1}, …, e^{-o_N}) for t = 0 … N: the log-weight of the count t."""
     logs = torch.full((len(offsets) + 1,), -torch.inf, dtype=torch.float64)
     logs[0] = 0.0
     for offset in offsets:

@@ -17,11 +17,11 @@ from .support import Counts, Support
 
 
 class Multinomial(Unit):
-    """x a vector of K counts with Σx = D, -U(x) = b·x + ln(D! / Πx_k!): D tied softmax units.
+    """Vectors x of K counts with Σx = D and -U(x) = b·x + ln(D! / Πx_k!): sums of D tied softmax units.
 
-    With ``total=None`` each row keeps its own D: the machine is a family of machines, one for each document length,
-    and :meth:`conserving` takes the lengths from the documents. A hidden bias that grows with D, as the textbook's
-    replicated softmax has it, is contained in the weights: c_j Σ_k x_k adds c_j to each W_kj.
+    With ``total=None`` each row has its own D: there is one machine for each document length, and :meth:`conserving`
+    takes the lengths from the documents. The hidden bias proportional to D of the replicated softmax (Salakhutdinov &
+    Hinton 2009) is part of the weights: c_j Σ_k x_k adds c_j to each W_kj.
 
     >>> unit = Multinomial(3, total=6)
     >>> unit.mean(torch.zeros(1, 3))
@@ -81,10 +81,10 @@ class Multinomial(Unit):
         return self._total(B) * p * sum_of_others(p)
 
     def mode(self, B: Tensor) -> Tensor:
-        """The most probable counts, exactly; where several are equally probable, extra counts go to the first words.
+        """The most probable counts, computed exactly; ties are resolved in favor of the first words.
 
-        The weight of x changes by the factor p_k/(x_k + 1) when word k gains a count, and this factor falls as x_k
-        grows, so the mode collects the D largest factors (Finucan 1964): x_k = floor(λ p_k), with λ such that Σx = D.
+        Adding a count to word k multiplies the weight of x by p_k/(x_k + 1). This factor decreases with x_k, so the
+        mode contains the D largest factors (Finucan 1964): x_k = floor(λ p_k), with λ such that Σx = D.
         """
         p = torch.softmax((self.bias + B).detach().to(torch.float64), -1)
         total = self._total(B).to(torch.float64).round()
@@ -95,7 +95,7 @@ class Multinomial(Unit):
             fits = (middle * p).floor().sum(-1, keepdim=True) <= total
             low, high = torch.where(fits, middle, low), torch.where(fits, high, middle)
         x = (low * p).floor()
-        tied = (high * p).floor() > x  # the words whose factor is 1/λ: any of them may have the counts that are left
+        tied = (high * p).floor() > x  # the words with factor 1/λ: any of them may take the remaining counts
         missing = total - x.sum(-1, keepdim=True)
         return (x + (tied & (tied.cumsum(-1) <= missing))).to(B.dtype)
 
@@ -114,15 +114,15 @@ class Multinomial(Unit):
     def _total(self, B: Tensor) -> Tensor:
         if self.total is None:
             raise InvalidData(
-                "multinomial: the number of counts is not known here: give total=… to the unit, or start from documents"
+                "total: expected the number of counts, found None. Pass total=… to Multinomial, or start from documents"
             )
         return torch.as_tensor(self.total, dtype=B.dtype, device=B.device).expand(*B.shape[:-1], 1)
 
     def _terms(self, B: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
-        """Every count vector (states, K) and its exponent: x_k² is not x_k, so A needs the plain sum."""
+        """All count vectors (states, K) and their exponents: x_k² ≠ x_k, so A requires an explicit sum."""
         states = self.support.states()
         if states is None:
-            raise InvalidData("multinomial: a quadratic term needs a fixed total")
+            raise InvalidData("total: expected a fixed number of counts for a quadratic term, found None")
         states = states.to(B)
         return states, (self.bias + B) @ states.T - A @ states.square().T / 2 + log_multinomial(states)
 
@@ -134,13 +134,13 @@ def log_multinomial(x: Tensor) -> Tensor:
 
 
 def sample_counts(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:
-    """Multinomial draws as a chain of binomials: x_k given what is left. ``p`` (..., K), ``total`` (..., 1).
+    """Multinomial draws as a sequence of binomials: x_k given x_1 … x_{k-1}. ``p`` (..., K), ``total`` (..., 1).
 
-    In float64, because the probability of one word given that it is none of those before may be close to one.
+    Computed in float64, because the conditional probability of a word given the previous words may be close to one.
     """
     dtype, p = p.dtype, p.to(torch.float64)
     left = total.squeeze(-1).to(torch.float64)
-    # 1 - p_1 - … - p_{k-1}, summed from the right so that it never vanishes by cancellation
+    # 1 - p_1 - … - p_{k-1}, summed from the right to avoid cancellation
     rest = p.flip(-1).cumsum(-1).flip(-1)
     ratio = torch.where(rest > 0, p / rest, 0.0).clamp(0.0, 1.0)
     counts = torch.empty_like(p)

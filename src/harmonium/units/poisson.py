@@ -1,4 +1,4 @@
-"""Counts with a Poisson weight: the exponential activation."""
+"""Poisson units, with an exponential activation."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .base import Tail, Unit
 from .special import expectation, smoothed
 from .support import counts
 
-_LARGEST_RATE = 2.0**62  # draws are counted in 64-bit integers
-_BELOW, _ABOVE = 46, 60  # terms of a sum on either side of its largest one
+_LARGEST_RATE = 2.0**62  # draws are 64-bit integers
+_BELOW, _ABOVE = 46, 60  # numbers of terms of a sum below and above its largest term
 _SPREAD = 2.2  # the standard deviation in units of the stride: the sum's error is then below e^-40
 
 
 class Poisson(Unit):
-    """x = 0, 1, 2, …, -U(x) = b x - ln x!. The exponential activation: mean and variance are e^{b+B}.
+    """Counts x = 0, 1, 2, … with -U(x) = b x - ln x!; the mean and the variance are e^{b+B}.
 
-    A quadratic term is possible for A ≥ 0 only: with A < 0 the sum diverges for every field, however converged its
-    first terms look. A mean beyond the largest float is infinite (from b + B = 88.7 in float32), never NaN.
+    A quadratic term requires A ≥ 0: with A < 0 the sum diverges for every field, even if its first terms appear to
+    converge. A mean above the largest float is infinite (from b + B = 88.7 in float32), never NaN.
 
     >>> Poisson(1, bias=math.log(2.5)).mode(torch.zeros(1))
     tensor([2.])
@@ -56,7 +56,7 @@ class Poisson(Unit):
             return _draw(h.to(torch.float64), A.to(torch.float64), generator).to(h.dtype)
         rate = h.to(torch.float64).exp()
         if not bool((rate < _LARGEST_RATE).all()):
-            raise Diverged(f"poisson: expected rates below 2^62 to draw from, found {rate.max().item():g}")
+            raise Diverged(f"poisson: expected rates below 2^62 for sampling, found {rate.max().item():g}")
         return torch.poisson(rate, generator).to(h.dtype)
 
     def cumulant(self, n: int) -> Tensor:
@@ -75,12 +75,12 @@ class Poisson(Unit):
 
 def _nonnegative(A: Tensor) -> Tensor:
     if bool((A < 0).any()):
-        raise NotNormalizable(f"poisson: expected A ≥ 0, found {A.min().item():g}: the partition function is infinite")
+        raise NotNormalizable(f"poisson: expected A ≥ 0, found {A.min().item():g}; Z diverges")
     return A
 
 
 class _Sums:
-    """The weights e^{hx - Ax²/2}/x!, A ≥ 0, summed around their largest term (in float64)."""
+    """Sums of the weights e^{hx - Ax²/2}/x!, A ≥ 0, around their largest term, in float64."""
 
     def moment(self, k: int, h: Tensor, p: Tensor) -> Tensor:
         if k <= 2:
@@ -91,7 +91,7 @@ class _Sums:
     def _sum(self, k: int, h: Tensor, p: Tensor) -> Tensor:
         top = _largest_term(h, p)
         stride = ((p + 1 / (top + 1)).rsqrt() / _SPREAD).floor().clamp_min(1.0)
-        # the largest term is left out of the sums: where it is x = 0, ln Z and the mean are as small as the rest
+        # the sums exclude the largest term: if it is x = 0, ln Z and the mean may be as small as the other terms
         steps = [j for j in range(-_BELOW, _ABOVE + 1) if j]
         terms = [_log_ratio(top, stride * j, h, p).exp() for j in steps]
         rest = sum(terms, torch.zeros_like(top))
@@ -108,7 +108,7 @@ _sums = _Sums()
 
 
 def _largest_term(h: Tensor, p: Tensor) -> Tensor:
-    """An integer within one of the largest weight's: ln x + p x = h, by Newton's method on w + ln w = ln p + h."""
+    """An integer within 1 of the largest weight, ln x + p x = h, by Newton's method on w + ln w = ln p + h."""
     level = h + p.clamp_min(1e-200).log()
     w = torch.where(level > 1, level - level.clamp_min(1.0).log(), level.clamp_max(1.0).exp())
     for _ in range(5):
@@ -118,34 +118,35 @@ def _largest_term(h: Tensor, p: Tensor) -> Tensor:
 
 
 def _log_ratio(top: Tensor, step: Tensor, h: Tensor, p: Tensor) -> Tensor:
-    """ln of the weight at top + step over the weight at top; -∞ below zero. Large factorials never appear."""
+    """ln of the weight at top + step divided by that at top; -∞ below zero. Avoids large factorials."""
     x = top + step
     near = torch.lgamma(x.clamp_min(0.0) + 1) - torch.lgamma(top + 1)
     base, point = top.clamp_min(16.0), x.clamp_min(16.0)
     r = (point - base) / base
     far = base * ((1 + r) * torch.log1p(r) - r) + torch.log1p(r) / 2 + _stirling(point) - _stirling(base)
     large = (top >= 16) & (x >= 16)
-    factorial = torch.where(large, far, near)  # for large ones without step · ln(top), which the field nearly cancels
+    factorial = torch.where(large, far, near)  # large values: without step · ln(top), which nearly cancels h
     slope = torch.where(large, h - base.log(), h) - p * top
     return torch.where(x < 0, -math.inf, step * (slope - p * step / 2) - factorial)
 
 
 def _stirling(x: Tensor) -> Tensor:
-    """ln x! less its leading part (x + ½) ln x - x + ½ ln 2π, for x ≥ 16."""
+    """ln x! minus its leading part (x + ½) ln x - x + ½ ln 2π, for x ≥ 16."""
     y = 1 / x.square()
     return (1 / 12 - y * (1 / 360 - y * (1 / 1260 - y * (1 / 1680 - y / 1188)))) / x
 
 
 def _draw(h: Tensor, p: Tensor, generator: Generator | None) -> Tensor:
-    """Draws by rejection from the hat of all log-concave laws with the same mode (Devroye 1986, X.2).
+    """Draw by rejection, with the envelope of Devroye (1986), X.2, for log-concave distributions with a given mode.
 
-    The hat needs the probability of the mode, or less: no law on the integers has less than 1/√(1 + 12 variance), and
-    this one's variance is at most 1/A, and at most its mean, which is within one of its mode.
+    The envelope needs a lower bound on the probability of the mode. For any distribution on the integers this
+    probability is at least 1/√(1 + 12 variance). Here the variance is at most 1/A and at most the mean, which is within
+    1 of the mode.
     """
     shape = h.shape
     h, p = h.flatten(), p.flatten()
     top = _largest_term(h, p)
-    for one in (-torch.ones_like(top), torch.ones_like(top)):  # to the very largest term
+    for one in (-torch.ones_like(top), torch.ones_like(top)):  # move to the largest term
         top = torch.where(_log_ratio(top, one, h, p) > 0, top + one, top)
     height = (1 + 12 * torch.minimum(1 / p, top + 2)).rsqrt()
     width = torch.full_like(height, 1.5)

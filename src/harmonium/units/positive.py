@@ -1,4 +1,4 @@
-"""Positive parameters are stored as logarithms, so that every stored value is a valid one; precisions have a bound."""
+"""Positive parameters, stored as logarithms so that every stored value is valid, and a bound on precisions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from ..errors import InvalidOption
 from .base import Value
 
-#: a learned variance is at least this share of the layer's typical variance
+#: a learned variance is at least this fraction of the layer's typical variance
 RESOLUTION = 1e-6
-#: ... but never above this share of the unit's own variance in the data, whatever the scales of the others
+#: ... but this minimum is at most this fraction of the unit's own variance in the data
 _OWN_RESOLUTION = 1e-2
-#: standard deviations below this share of the mean are rounding: the data do not resolve them
+#: standard deviations below this fraction of the mean are treated as rounding errors
 _ROUNDING = 1e-6
 
 
@@ -32,7 +32,7 @@ def log_of_positive(name: str, value: Value) -> Value:
 
 
 class _AtMost(torch.autograd.Function):
-    """min(x, top); at the bound only a gradient that leads back inside passes, as in projected gradient descent."""
+    """min(x, top). At the bound, a gradient that would increase x is set to zero, as in projected gradient descent."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, top: Tensor) -> Tensor:
@@ -47,32 +47,32 @@ class _AtMost(torch.autograd.Function):
 
 
 class LearnedPrecision:
-    """An upper bound on learned precisions, mixed into a unit that stores them as logarithms.
+    """Mixin for units that store precisions as logarithms: an upper bound on learned precisions.
 
-    A unit that is constant in the data has a likelihood that grows without bound with its precision. So a *learned*
-    precision is at most ``max_precision``, which ``initialize_from`` sets for each unit to 1/(1e-6 v), where v is the
-    median of the variances of the layer's units in the data: a learned standard deviation is at least a thousandth of
-    a typical one. A unit with a smaller scale than the others keeps a bound of at least 100/(its own variance). The
-    gradient is exact below the bound; at it only the part that leads back inside is left. A machine that was not
-    initialized from data has no bound, unless ``max_precision`` is given.
+    If a unit is constant in the data, the likelihood grows without bound with its precision. Therefore a *learned*
+    precision is at most ``max_precision``. ``initialize_from`` sets this bound for each unit to 1/(1e-6 v), where v is
+    the median variance of the layer's units in the data, so that a learned standard deviation is at least a thousandth
+    of a typical one. For units with a smaller scale than the others, the bound is at least 100/(variance of the unit).
+    The gradient is exact below the bound; at the bound, a gradient that would increase the precision is set to zero.
+    A machine that was not initialized from data has no bound unless ``max_precision`` is given.
     """
 
     def _bound_precision(self: Any, max_precision: float | None, names: tuple[str, ...]) -> None:
         if max_precision is not None:
             log_of_positive("max_precision", max_precision)
             self.options["max_precision"] = max_precision
-        if set(names) & set(self.learn):  # part of the state, so that a resumed run has the same bound
+        if set(names) & set(self.learn):  # a buffer, so that a resumed run has the same bound
             top = math.inf if max_precision is None else math.log(max_precision)
             self.register_buffer("log_max_precision", torch.full_like(self.bias.data, top))
 
     @property
     def max_precision(self: Any) -> Tensor | None:
-        """The bound on learned precisions (*shape); ``None`` where no precision is learned."""
+        """The bound on learned precisions (*shape); ``None`` if no precision is learned."""
         bound = self._buffers.get("log_max_precision")
         return None if bound is None else bound.exp()
 
     def _positive(self: Any, stored: Tensor) -> Tensor:
-        """e^stored, at most ``max_precision`` where it is learned; values given by ``with_natural`` are kept."""
+        """e^stored, at most ``max_precision`` if it is learned; values set by ``with_natural`` are not bounded."""
         bound = self._buffers.get("log_max_precision")
         if bound is None or not isinstance(stored, nn.Parameter) or not stored.requires_grad:
             return stored.exp()
@@ -81,10 +81,10 @@ class LearnedPrecision:
 
     @torch.no_grad()
     def _resolved_variance(self: Any, data: Tensor, precision: Tensor, pseudocount: float) -> tuple[Tensor, Tensor]:
-        """The mean and variance of each unit in ``data`` (n, *shape), and the bound on the precision from them.
+        """Compute the mean and variance of each unit in ``data`` (n, *shape), and set the bound on the precision.
 
-        To the variance ``pseudocount`` observations of the layer's typical variance are added, as long as they do not
-        double it: without them a constant unit would have none. ``precision`` gives the scale if all are constant.
+        ``pseudocount`` observations with the layer's typical variance are added, so that constant units have a positive
+        variance; they at most double the variance of other units. ``precision`` sets the scale if all are constant.
         """
         variance, mean = torch.var_mean(data.to(torch.float64), 0, correction=0)
         resolved = variance > (_ROUNDING * mean).square()

@@ -15,7 +15,7 @@ from .support import OneHot, Support
 
 
 class Potts(Unit):
-    """x one-hot of q states, -U(x) = b·x; the shape is (sites…, q). Textbook softmax units.
+    """Softmax units: x is a one-hot vector of q states, -U(x) = b·x; the shape is (sites…, q).
 
     >>> Potts((1, 4)).mean(torch.zeros(2, 1, 4))[0]
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]], grad_fn=<SelectBackward0>)
@@ -33,7 +33,7 @@ class Potts(Unit):
 
     @property
     def states(self) -> int:
-        """q, the number of states of a site."""
+        """The number q of states of a site."""
         return self.shape[-1]
 
     def log_weight(self, x: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class Potts(Unit):
 
 
 def sum_of_others(p: Tensor) -> Tensor:
-    """1 - p for probabilities along the last dimension, as a sum of the others so that a small one keeps its digits."""
+    """1 - p for probabilities along the last dimension, as a sum of the others, so that small values are precise."""
     zero = torch.zeros_like(p[..., :1])
     before = torch.cat([zero, p[..., :-1].cumsum(-1)], -1)
     after = torch.cat([p[..., 1:].flip(-1).cumsum(-1).flip(-1), zero], -1)

@@ -1,4 +1,4 @@
-"""Units with -U(x) = b x - γ x²/2 on some support share their sufficient statistics."""
+"""Sufficient statistics of units with -U(x) = b x - γ x²/2 on any support."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Quadratic:
-    """Natural parameters ``bias`` and ``precision``, with the statistics x and -x²/2; mixed into a unit."""
+    """Mixin for units with natural parameters ``bias`` and ``precision``, whose statistics are x and -x²/2."""
 
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
         """x and -x²/2."""

@@ -18,7 +18,7 @@ _half_line = HalfLine()
 
 
 class ReLU(LearnedPrecision, Quadratic, Unit):
-    """x ∈ [0, ∞), -U(x) = b x - γ x²/2. The activation function is max(0, (b + B)/γ).
+    """Rectified linear units x ∈ [0, ∞) with -U(x) = b x - γ x²/2; the activation is max(0, (b + B)/γ).
 
     ``max_precision`` bounds a learned precision; by default ``initialize_from`` sets it from the data
     (:class:`~harmonium.units.positive.LearnedPrecision`).
@@ -72,9 +72,11 @@ class ReLU(LearnedPrecision, Quadratic, Unit):
         return _half_line.draw(h.detach(), p.detach(), generator)
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """The data's mean, and its variance where the precision is learned, with ``pseudocount`` (default 1)
-        observations of the layer's average unit added. A variance above the square of the mean is out of reach
-        (the limit γ → 0 is an exponential) and is met as nearly as possible. The bound ``max_precision`` is set too."""
+        """Match the mean of the data and, if the precision is learned, its variance; set ``max_precision``.
+
+        ``pseudocount`` (default 1) observations of the layer's average unit are added. A variance above the square of
+        the mean is impossible (the limit γ → 0 is an exponential distribution) and is replaced by the nearest value.
+        """
         data = data.to(torch.float64)
         self._resolved_variance(data, self.precision, 0.0)
         extra = 1.0 if pseudocount is None else pseudocount
@@ -96,5 +98,5 @@ class ReLU(LearnedPrecision, Quadratic, Unit):
             return self.bias + B, self.precision
         total = self.precision + A
         if bool((total <= 0).any()):
-            raise NotNormalizable(f"relu: expected γ + A > 0, found {total.min().item():g}: the weight grows")
+            raise NotNormalizable(f"relu: expected γ + A > 0, found {total.min().item():g}; Z diverges")
         return self.bias + B, total

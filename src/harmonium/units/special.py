@@ -1,9 +1,10 @@
-"""The integrals ∫ dx e^{hx - px²/2} over a segment or a half line: ln, mean and central moments, draws, derivatives.
+"""Distributions with density ∝ e^{hx - px²/2} on an interval or a half line: ln Z, moments, draws, derivatives.
 
-The closed forms (error functions, Dawson's integral) cancel where p ≈ 0 or where the weight sits in a boundary layer,
-so every number here is a sum of positive terms instead: the exponent is a parabola, hence the *window* in which it is
-within ``depth`` of its maximum is known in closed form, and Gauss-Legendre nodes on that window give every moment to
-rounding error, whatever the sign of p and however far the tail. Error functions serve where they are well conditioned.
+The closed forms (error functions, Dawson's integral) suffer from cancellation if p ≈ 0 or if the weight is concentrated
+at a boundary. Here every quantity is a sum of positive terms instead. The exponent is a parabola, so the *window* in
+which it is within ``depth`` of its maximum is known in closed form, and Gauss-Legendre quadrature on that window gives
+every moment to rounding error, for any sign of p and arbitrarily far in the tail. Error functions are used where they
+are well conditioned.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from torch.special import erfcx, log_ndtr, ndtri
 
 from .. import noise
 
-_CELLS, _CELL_NODES, _NEWTON_STEPS = 10, 5, 4  # of the sampler: the CDF is then right to about 1e-8
-_CHUNK = 4096  # elements whose nodes are computed at once
-_SAMPLING_DEPTH = 24.0  # what lies below e^-24 of the peak is never drawn
+_CELLS, _CELL_NODES, _NEWTON_STEPS = 10, 5, 4  # of the sampler; the CDF is then accurate to about 1e-8
+_CHUNK = 4096  # number of elements processed at once
+_SAMPLING_DEPTH = 24.0  # values with a weight below e^-24 of the peak are never drawn
 
 
 class Family(Protocol):
-    """Weights e^{hx - px²/2} on some measure, known by their moments."""
+    """The moments of the weights e^{hx - px²/2} with respect to some measure."""
 
     def moment(self, k: int, h: Tensor, p: Tensor) -> Tensor:
         """ln Z for k = 0, the mean for k = 1, the k-th central moment for k ≥ 2: the shape of h and p."""
@@ -98,7 +99,7 @@ class _Window:
     right: Tensor
 
     def sums(self, orders: tuple[int, ...], offset: Tensor | float = 0.0) -> list[Tensor]:
-        """∫ ds e^{slope·s - p s²/2} (s + offset)^k for each k of ``orders``, which increase."""
+        """∫ ds e^{slope·s - p s²/2} (s + offset)^k for each k of ``orders`` (increasing)."""
         offset = torch.as_tensor(offset, dtype=self.slope.dtype, device=self.slope.device).expand_as(self.slope)
         parts = [window._sums(orders, shift) for window, shift in self._chunks(offset)]
         return [torch.cat(totals) for totals in zip(*parts, strict=True)]
@@ -118,17 +119,17 @@ class _Window:
         return totals
 
     def draw(self, generator: Generator | None) -> Tensor:
-        """x by inversion of the CDF: the cell from a table of ten, the place in the cell by Newton's method."""
+        """Draw x by inverting the CDF: a table of ten cells, then Newton's method within the cell."""
         uniform = noise.uniform(self.slope, generator)
         return torch.cat([window._invert(share) for window, share in self._chunks(uniform)])
 
     def _invert(self, share: Tensor) -> Tensor:
-        """x at which the distribution function has the value ``share``."""
+        """The x at which the CDF equals ``share``."""
         width = (self.right - self.left) / _CELLS
         cells = torch.arange(_CELLS, dtype=width.dtype, device=width.device).unsqueeze(1)
         cumulative = self._mass(torch.addcmul(self.left, width, cells), width).cumsum(0)
         target = share * cumulative[-1]
-        cell = (target > cumulative[:-1]).sum(0)  # the last cell takes all that is left
+        cell = (target > cumulative[:-1]).sum(0)  # the last cell takes the remainder
         start = torch.addcmul(self.left, width, cell.to(width.dtype))
         before = torch.where(cell > 0, cumulative.gather(0, (cell - 1).clamp_min(0).unsqueeze(0))[0], 0.0)
         rest = target - before
@@ -153,7 +154,7 @@ class _Window:
         return self._density(middle + half * nodes).mul_(weights).sum(0).mul_(half)
 
     def _chunks(self, beside: Tensor) -> Iterator[tuple[_Window, Tensor]]:
-        """Parts with few enough elements for their nodes to stay in the cache, with the part of ``beside`` of each."""
+        """Chunks small enough for the CPU cache, each with the corresponding part of ``beside``."""
         if len(self.slope) <= _CHUNK:
             yield self, beside
             return
@@ -164,13 +165,13 @@ class _Window:
 
 @cache
 def _legendre(n: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Nodes and weights on [-1, 1]: (n, 1) each."""
+    """Gauss-Legendre nodes and weights on [-1, 1]: (n, 1) each."""
     nodes, weights = (torch.from_numpy(x).to(dtype=dtype, device=device) for x in np.polynomial.legendre.leggauss(n))
     return nodes.unsqueeze(1), weights.unsqueeze(1)
 
 
 def _reach(slope: Tensor, p: Tensor, depth: float) -> Tensor:
-    """How far from a maximum the exponent has fallen by ``depth``; infinite where it never does."""
+    """The distance from a maximum at which the exponent has decreased by ``depth``; infinite if it never does."""
     fall = slope.square().add_(p, alpha=2 * depth)
     never = fall < 0
     return (2 * depth / (slope.abs() + fall.clamp_min_(0.0).sqrt_())).masked_fill_(never, math.inf)
@@ -182,9 +183,9 @@ def _height(x: Tensor, h: Tensor, p: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Segment:
-    """The weights e^{hx - px²/2} on [low, high], for any real h and p (p > 0 where ``high`` is infinite).
+    """The weights e^{hx - px²/2} on [low, high], for any real h and p (p > 0 if ``high`` is infinite).
 
-    >>> Segment(0.0, 1.0).moment(2, torch.zeros(1), torch.zeros(1))  # 1/12 for the uniform law
+    >>> Segment(0.0, 1.0).moment(2, torch.zeros(1), torch.zeros(1))  # 1/12 for the uniform distribution
     tensor([0.0833])
     """
 
@@ -209,7 +210,7 @@ class Segment:
         elif k == 1:
             mass, lever = self._sums(first, second, where, (0, 1))
             value = first.origin + lever / mass
-        elif k == 2:  # about the origin of the window, never further from the mean than the spread: no cancellation
+        elif k == 2:  # about the window's origin, whose distance from the mean is at most the spread: no cancellation
             mass, lever, square = self._sums(first, second, where, (0, 1, 2))
             value = square / mass - (lever / mass).square()
         else:
@@ -219,7 +220,7 @@ class Segment:
         return value.reshape(shape)
 
     def moments(self, h: Tensor, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """ln Z, mean and variance from one pass through the nodes (no derivatives): each the shape of h and p."""
+        """ln Z, mean and variance from one pass over the nodes (not differentiable): each the shape of h and p."""
         shape = h.shape
         h, p = h.flatten(), p.flatten()
         first, second, where = self._windows(h, p, 40.0 if h.dtype == torch.float64 else 20.0)
@@ -229,10 +230,10 @@ class Segment:
         return values[0].reshape(shape), values[1].reshape(shape), values[2].reshape(shape)
 
     def draw(self, h: Tensor, p: Tensor, generator: Generator | None) -> Tensor:
-        """Exact draws (to about 1e-8 in the distribution function): the shape of h and p.
+        """Draws that are exact to about 1e-8 in the CDF: the shape of h and p.
 
-        In float64 whatever the type: in float32 the sums of the distribution function round, so that a share of 1e-7 of
-        the draws lands at an end of the window, and the heights of two ends far above zero cannot be compared.
+        Always computed in float64. In float32, rounding of the CDF would put a fraction of 1e-7 of the draws at an end
+        of the window, and large exponents at the two ends of the interval could not be compared.
         """
         shape, dtype = h.shape, h.dtype
         h, p = h.flatten().to(torch.float64), p.flatten().to(torch.float64)
@@ -246,7 +247,7 @@ class Segment:
         return x.to(dtype).clamp(self.low, self.high).reshape(shape)
 
     def _windows(self, h: Tensor, p: Tensor, depth: float) -> tuple[_Window, _Window | None, Tensor]:
-        """The window around the maximum and, where p < 0 digs a hole too deep for one, the window at the other end."""
+        """The window around the maximum and, if p < 0 puts a deep minimum inside, a second window at the other end."""
         origin = self.peak(h, p)
         slope = h - p * origin
         slope.masked_fill_((origin > self.low) & (origin < self.high), 0.0)
@@ -262,7 +263,7 @@ class Segment:
         rightmost = origin[where] < (self.low + self.high) / 2
         end = self._end(rightmost, h)
         slope = h - p * end
-        uphill = torch.where(rightmost, slope, -slope).clamp_min(0.0)  # no second maximum where it is not positive
+        uphill = torch.where(rightmost, slope, -slope).clamp_min(0.0)  # no second maximum if it is not positive
         length = torch.minimum(_reach(uphill, p, depth), uphill / -p)
         zero = torch.zeros_like(length)
         left, right = torch.where(rightmost, -length, zero), torch.where(rightmost, zero, length)
@@ -328,14 +329,14 @@ def _share_above_zero(u: Tensor) -> Tensor:
 def normal_below(u: Tensor, positive: Tensor, uniform: Tensor) -> Tensor:
     """Standard normal z given z < u, from its sign (``positive``, never true for u ≤ 0) and a uniform in (0, 1].
 
-    Each side is inverted from its own end, where probabilities are small numbers with all their digits: a single
-    distribution function rounds to 1 a few deviations above zero, and what is drawn beyond is lost or impossible.
+    Each sign is inverted from its own tail, where probabilities are small and precise. A single CDF would round to 1 a
+    few standard deviations above zero, and larger values could not be drawn correctly.
 
     >>> u = torch.tensor([100.0, 100.0])
     >>> normal_below(u, torch.tensor([True, False]), torch.tensor([0.05, 0.05]))
     tensor([ 1.9600, -1.9600])
     """
-    root = u / math.sqrt(2)  # erfc has its digits in the tail, torch's ndtr has not
+    root = u / math.sqrt(2)  # erfc is precise in the tail, torch's ndtr is not
     below, above = (torch.erfc(-root) / 2).clamp_max(0.5), torch.erf(root.clamp_min(0.0)) / 2
     share = torch.where(positive, torch.addcmul(torch.erfc(root) / 2, above, uniform), below * uniform)
     z = ndtri(share.clamp_min(1e-30))  # an infinite exponential draw would give an infinite z
@@ -343,7 +344,7 @@ def normal_below(u: Tensor, positive: Tensor, uniform: Tensor) -> Tensor:
 
 
 def _in_tail(value: Tensor, u: Tensor, h: Tensor, p: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """``value`` with ``function(h, p)`` put where u < -2, because there error functions cancel."""
+    """``value``, replaced by ``function(h, p)`` where u < -2, because error functions cancel there."""
     where = torch.nonzero(u < -2, as_tuple=True)
     value[where] = function(h[where], p[where])
     return value
@@ -355,10 +356,10 @@ def _in_tail(value: Tensor, u: Tensor, h: Tensor, p: Tensor, function: Callable[
 def solve_increasing(
     function: Callable[[Tensor], tuple[Tensor, Tensor]], start: Tensor, span: float = 1e16, steps: int = 100
 ) -> Tensor:
-    """The root in ±span of an increasing elementwise ``function`` -> (value, slope): Newton's method in a bracket.
+    """The root within ±span of an increasing elementwise ``function`` -> (value, slope), by bracketed Newton steps.
 
-    Where Newton's step leaves the bracket (or the slope is NaN) the bracket is halved instead, on the scale of asinh,
-    so that many decades close as fast as one.
+    If a Newton step leaves the bracket or the slope is NaN, the bracket is bisected on an asinh scale, which covers
+    many orders of magnitude in few steps.
 
     >>> solve_increasing(lambda x: (x.exp() - 2, x.exp()), torch.zeros(1, dtype=torch.float64), span=10.0).exp()
     tensor([2.], dtype=torch.float64)
@@ -383,13 +384,13 @@ def solve_moments(
     variance: Tensor | None = None,
     positive: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """(h, p) whose ``moments(h, p)`` -> (mean, variance) are the given ones, in float64.
+    """Find (h, p) such that ``moments(h, p)`` -> (mean, variance) equal the given ones, in float64.
 
-    Without ``variance`` the precision stays as it is. With it p is found by bisection (on a logarithmic scale where it
-    must be ``positive``), because at a fixed mean the variance of an exponential family falls as p grows.
+    Without ``variance``, p is ``precision``. Otherwise p is found by bisection, on a logarithmic scale if ``positive``:
+    at fixed mean, the variance of an exponential family decreases with p.
     """
     value = torch.exp if positive else torch.clone
-    last = precision * mean  # each search starts where the one before it ended
+    last = precision * mean  # each search starts at the result of the previous one
 
     def field(p: Tensor) -> Tensor:
         def excess(h: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,9 @@ from .support import signs
 
 
 class Spin(Unit):
-    """x ∈ {-1, +1}, -U(x) = b x. The unit of the spectral-dynamics paper: tanh and ln 2cosh.
+    """Ising spins x ∈ {-1, +1} with -U(x) = b x, mean tanh(b + B) and ln Z = ln 2cosh(b + B).
+
+    Used by Decelle, Fissore & Furtlehner (2017).
 
     >>> Spin(1).log_partition(torch.zeros(1, 1)).exp()
     tensor([[2.]], grad_fn=<ExpBackward0>)

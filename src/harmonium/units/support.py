@@ -1,4 +1,4 @@
-"""Where a unit lives: used to validate data, and to enumerate where it is finite."""
+"""Supports: the sets of values that units can take, used to validate data and to enumerate states."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Support:
     """The set of values of one unit. ``contains`` is elementwise, or over the last dimension for vector units."""
 
     description: str
-    #: how many of the last dimensions make one value: 0 for numbers, 1 for vectors
+    #: number of trailing dimensions of one value: 0 for numbers, 1 for vectors
     event_dim: ClassVar[int] = 0
 
     @property
     def bounded(self) -> bool:
-        """Whether no value lies further than some number from zero."""
+        """Whether the set is bounded."""
         return True
 
     def contains(self, x: Tensor) -> Tensor:
@@ -31,19 +31,19 @@ class Support:
         raise NotImplementedError
 
     def states(self) -> Tensor | None:
-        """Every state of one unit, (states,) or (states, size), in float64; ``None`` where they are infinitely many."""
+        """Every state of one unit, (states,) or (states, size), in float64; ``None`` if there are infinitely many."""
         return None
 
     @property
     def number(self) -> int | None:
-        """How many states one unit has; ``None`` where they are infinitely many."""
+        """The number of states of one unit; ``None`` if infinite."""
         states = self.states()
         return None if states is None else len(states)
 
     def check(self, x: Tensor, what: str = "data") -> None:
-        """Raise :class:`InvalidData` that names the first offending value."""
+        """Raise :class:`InvalidData`, naming the first invalid value, unless all values are in the support."""
         inside = self.contains(x)
-        # one pass over data that are all right: a sum is finite only where every term is
+        # a single pass for valid data: a sum is finite only if every term is
         if bool(inside.all()) and bool(torch.isfinite(x.sum())):
             return
         finite = torch.isfinite(x)
@@ -77,7 +77,7 @@ class Values(Support):
     values: tuple[float, ...]
 
     def contains(self, x: Tensor) -> Tensor:
-        if len(self.values) == 2:  # most data are binary, and large
+        if len(self.values) == 2:  # faster; most data sets are binary and large
             return (x == self.values[0]) | (x == self.values[1])
         return torch.isin(x, torch.tensor(self.values, dtype=x.dtype, device=x.device))
 
@@ -99,7 +99,7 @@ class Interval(Support):
 
     low: float = -math.inf
     high: float = math.inf
-    #: points with a mass of their own, beside the Lebesgue measure
+    #: points with positive mass, in addition to the Lebesgue measure
     atoms: ClassVar[tuple[float, ...]] = ()
 
     @property
@@ -112,7 +112,7 @@ class Interval(Support):
 
 @dataclass(frozen=True)
 class Integers(Support):
-    """The integers 0, 1, 2, … up to ``high`` (or without end)."""
+    """The integers 0, 1, 2, … up to ``high`` (unbounded if ``None``)."""
 
     high: int | None = None
 
@@ -130,7 +130,7 @@ class Integers(Support):
 
 @dataclass(frozen=True)
 class OneHot(Support):
-    """Vectors of ``size`` zeros but for a single one."""
+    """One-hot vectors of length ``size``."""
 
     size: int = 0
     event_dim: ClassVar[int] = 1
@@ -144,7 +144,7 @@ class OneHot(Support):
 
 @dataclass(frozen=True)
 class Counts(Support):
-    """Vectors of ``size`` non-negative integers with the sum ``total`` (any sum where it is ``None``)."""
+    """Vectors of ``size`` non-negative integers with the sum ``total`` (any sum if ``None``)."""
 
     size: int = 0
     total: int | None = None
@@ -161,7 +161,7 @@ class Counts(Support):
 
     @property
     def number(self) -> int | None:
-        # counted, because the list may be too long to make
+        # in closed form, because the list of states may be too long to build
         return None if self.total is None else math.comb(self.total + self.size - 1, self.size - 1)
 
 

@@ -1,4 +1,4 @@
-"""How the weight of a unit falls at infinity."""
+"""The decay of the weight of a unit at infinity."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Tail:
-    """How the weight of each unit of a layer falls at infinity (tensors of the layer's flat size).
+    """The decay of the weight of each unit of a layer at infinity (tensors of the layer's flat size).
 
-    ``gaussian``: it falls as e^{-precision x²/2}; ``factorial``: as 1/x!; neither: the support is bounded.
-    ``one_sided``: only x → +∞ exists. A machine decides from this whether its partition function is finite.
+    ``gaussian``: the weight decays as e^{-precision x²/2}. ``factorial``: it decays as 1/x!. Neither: the support is
+    bounded. ``one_sided``: the support is unbounded only toward +∞. These properties determine whether the partition
+    function of a machine is finite.
     """
 
     gaussian: Tensor
@@ -25,7 +26,7 @@ class Tail:
 
     @staticmethod
     def bounded(n: int) -> Tail:
-        """The tail of units that have none."""
+        """The tail of units with bounded support."""
         no = torch.zeros(n, dtype=torch.bool)
         return Tail(no, no, no, torch.full((n,), math.inf, dtype=torch.float64))
 
@@ -44,12 +45,12 @@ class Tail:
 
     @staticmethod
     def join(tails: Iterable[Tail]) -> Tail:
-        """The tail of several groups of units side by side."""
+        """The concatenated tails of several groups of units."""
         tails = list(tails)
         fields = ("gaussian", "factorial", "one_sided", "precision")
         return Tail(*(torch.cat([getattr(tail, name) for tail in tails]) for name in fields))
 
     def allows(self, A: Tensor) -> Tensor:
-        """Where ∫ e^{-U(x) + Bx - Ax²/2} is finite, for any B: a mask of the shape of A, (..., size)."""
+        """Mask, of the shape (..., size) of A, of the units with finite ∫ e^{-U(x) + Bx - Ax²/2} (for any B)."""
         gaussian, factorial, precision = (x.to(A.device) for x in (self.gaussian, self.factorial, self.precision))
         return ~(gaussian & (precision.to(A.dtype) + A <= 0)) & ~(factorial & (A < 0))

@@ -1,4 +1,4 @@
-"""Spike and slab: a point mass at zero and a Gaussian on a segment."""
+"""Spike-and-slab units: a point mass at zero and a Gaussian on a bounded interval."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ class SpikeAndSlab(Interval):
 
 
 class TruncatedGaussBernoulli(Unit):
-    """x = 0 with weight 1-ρ, or x ∈ [low, high] with weight ρ e^{bx - Vx²/2}. TAP paper (C21), used throughout.
+    """Spike-and-slab units: x = 0 with weight 1-ρ, or x ∈ [low, high] with weight ρ e^{bx - Vx²/2}.
 
-    Densities are with respect to δ₀ + the Lebesgue measure: x = 0 exactly is the spike, everything else the slab. The
-    slab is not normalized, so P[x ≠ 0] is ρ Z/(1 - ρ + ρ Z) with Z the slab's own partition function. The natural
-    parameter ``log_odds`` is ln ρ/(1-ρ), its statistic is 1 where x ≠ 0.
+    This is eq. (C21) of Tramel et al. (2018), not the inconsistent eq. (C20).
+
+    Densities are with respect to δ₀ + the Lebesgue measure: x = 0 is the spike, all other values the slab. The slab is
+    not normalized, so P[x ≠ 0] is ρ Z/(1 - ρ + ρ Z), where Z is the partition function of the slab. The natural
+    parameter ``log_odds`` is ln ρ/(1-ρ); its statistic is 1 if x ≠ 0 and 0 otherwise.
 
     >>> unit = TruncatedGaussBernoulli(1, rho=0.25, precision=0.0)
     >>> unit.mean(torch.zeros(1)) # the slab is uniform on [0, 1]
@@ -116,9 +118,11 @@ class TruncatedGaussBernoulli(Unit):
         }
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """With the log-odds learned: the data's share of zeros, and the mean of the rest (and its variance where the
-        precision is learned). Otherwise the data's mean (and variance). ``pseudocount`` (default 1) draws are added:
-        zeros and uniform ones."""
+        """Match the mean of the data and, if the precision is learned, its variance.
+
+        If the log-odds are learned, match the fraction of zeros, and the mean and variance of the other values.
+        ``pseudocount`` (default 1) zeros are added and, if the log-odds are learned, as many uniform draws of the slab.
+        """
         extra = 1.0 if pseudocount is None else pseudocount
         data = data.to(torch.float64)
         precision = self.precision.detach().to(torch.float64)
@@ -128,7 +132,7 @@ class TruncatedGaussBernoulli(Unit):
             on = data != 0
             number = on.sum(0, dtype=torch.float64)
             share = ((number + extra) / (len(data) + 2 * extra)).clamp(1e-9, 1 - 1e-9)
-            # zeros stand at the mean of the slab, and its deviations are stretched, so that its variance stays
+            # replace zeros by the mean of the slab, and scale the other deviations to keep its variance
             scale = len(data) / number.clamp_min(1.0)
             middle = torch.where(number > 0, data.mean(0) * scale, (self.segment.low + self.segment.high) / 2)
             slab = middle + torch.where(on, data - middle, 0.0) * scale.sqrt()

@@ -1,4 +1,4 @@
-"""Gaussian units on a segment."""
+"""Gaussian units on a bounded interval."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from .support import Interval, Support, real
 
 
 class TruncatedGaussian(Quadratic, Unit):
-    """x ∈ [low, high], -U(x) = b x - V x²/2 with any real V. TAP paper (C3)-(C18), by quadrature: its
-    closed forms lose all digits where V + A is small or the field is large.
+    """Truncated Gaussian units x ∈ [low, high] with -U(x) = b x - V x²/2 for any real V.
+
+    Tramel et al. (2018), eqs. (C3)-(C18), computed by quadrature, because the closed forms lose all precision if V + A
+    is small or the field is large.
 
     >>> unit = TruncatedGaussian(1, low=0.0, high=1.0, precision=-3.0)
     >>> unit.mean(torch.tensor([-1.5]))  # symmetric about the middle
@@ -66,8 +68,11 @@ class TruncatedGaussian(Quadratic, Unit):
         return self.segment.draw(h.detach(), p.detach(), generator)
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
-        """The data's mean, and its variance where the precision is learned, with ``pseudocount`` (default 1) draws
-        from the uniform distribution added. A variance that only two points could have is met as nearly as possible."""
+        """Match the mean of the data and, if the precision is learned, its variance.
+
+        ``pseudocount`` (default 1) observations of the uniform distribution are added. A variance too large for the
+        unit, close to that of values only at the two ends, is replaced by the nearest possible one.
+        """
         mean, variance = uniform_smoothed(data, self.segment, 1.0 if pseudocount is None else pseudocount)
         h, p = solve_moments(
             lambda h, p: (self.segment.moment(1, h, p), self.segment.moment(2, h, p)),
@@ -83,7 +88,7 @@ class TruncatedGaussian(Quadratic, Unit):
 
 
 def segment(low: float, high: float) -> Segment:
-    """The segment [low, high], if it is one.
+    """The interval [low, high], after checking it.
 
     >>> segment(0, 1)
     Segment(low=0.0, high=1.0)
@@ -95,7 +100,7 @@ def segment(low: float, high: float) -> Segment:
 
 
 def uniform_smoothed(data: Tensor, segment: Segment, pseudocount: float) -> tuple[Tensor, Tensor]:
-    """The mean and variance per unit of ``data`` and ``pseudocount`` uniform draws, inside what the segment can reach.
+    """The mean and variance per unit of ``data`` and ``pseudocount`` uniform draws, limited to possible values.
 
     >>> uniform_smoothed(torch.zeros(3, 1), Segment(0.0, 1.0), 1.0)[0]
     tensor([0.1250], dtype=torch.float64)
