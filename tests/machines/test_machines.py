@@ -45,12 +45,12 @@ def binary(n: int, size: int, seed: int) -> Tensor:
     ("make", "message"),
     [
         (lambda: hm.RBM(784, 500), "expected units such as"),
-        (lambda: hm.BoltzmannMachine([units.Bernoulli(2)] * 2), "an object of its own"),
+        (lambda: hm.BoltzmannMachine([units.Bernoulli(2)] * 2), "the same one twice"),
         (lambda: hm.BoltzmannMachine([units.Bernoulli(2)]), "two or more layers, found 1"),
         (lambda: hm.DeepBoltzmannMachine([units.Bernoulli(2), units.Bernoulli(2)]), "three or more layers, found 2"),
         (
             lambda: hm.BoltzmannMachine([units.Bernoulli(2) for _ in range(3)], [Dense(2, 2)]),
-            "3 layers need 2 couplings, found 1",
+            "expected 2 for 3 layers, found 1",
         ),
         (
             lambda: hm.RBM(units.Bernoulli(2), units.Bernoulli(3), Dense(3, 2)),
@@ -119,7 +119,7 @@ def test_no_rows():
 def test_energy_of_the_wrong_number_of_states():
     with pytest.raises(InvalidData, match="each of the 2 layers, found 1"):
         machine().energy(torch.zeros(1, 5))
-    with pytest.raises(InvalidData, match=r"as many states of every layer, found \[4, 2\]"):
+    with pytest.raises(InvalidData, match=r"equal numbers of states, found \[4, 2\]"):
         machine().energy(torch.zeros(4, 5), torch.zeros(2, 3))
     one_for_all = machine().energy(torch.zeros(1, 5), binary(4, 3, 0))
     torch.testing.assert_close(one_for_all, machine().energy(torch.zeros(4, 5), binary(4, 3, 0)))

@@ -1,4 +1,4 @@
-"""Couplings between neighboring layers. Nothing else in the library knows what W is."""
+"""Couplings between neighboring layers. All other code uses the weights W only through this interface."""
 
 from .base import Coupling
 from .conv2d import Conv2d

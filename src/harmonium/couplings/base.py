@@ -1,4 +1,4 @@
-"""The contract of a coupling: all that the library knows of W."""
+"""The interface of a coupling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..registry import Registry
 
 
 def check_scale(scale: float) -> None:
-    """Refuse a scale of starting weights that is negative or not finite."""
+    """Raise :class:`InvalidOption` if the scale of the initial weights is negative or not finite."""
     try:
         valid = math.isfinite(scale) and scale >= 0
     except TypeError:
@@ -28,19 +28,19 @@ class Coupling(nn.Module):
     """The bilinear term x·W·y between a lower layer x and an upper layer y.
 
     ``lower`` and ``upper`` are the shapes of the two layers; all methods take and return batches of those shapes.
-    A new coupling is a subclass with a parameter ``weight`` (:meth:`new_parameter`) and :meth:`up`; everything else has
-    a default, by automatic differentiation, and formulas are faster. Every entry of the matrix W has to be zero or an
-    entry of ``weight``, so that :meth:`squared` is right; else that has to be defined too.
-    ``harmonium.testing.check_coupling`` checks all of it. Defining the class registers it under its name in lower case,
-    so that files with such couplings can be loaded.
+    To define a new coupling type, subclass ``Coupling`` with a parameter ``weight`` (:meth:`new_parameter`) and
+    :meth:`up`. All other methods have defaults based on automatic differentiation; explicit formulas are faster. If an
+    entry of the matrix W is neither zero nor an entry of ``weight``, override :meth:`squared` too.
+    ``harmonium.testing.check_coupling`` tests a new type. Defining a class registers it under its lowercase name, so
+    that files with such couplings can be loaded.
     """
 
     registry: ClassVar[Registry[Coupling]] = Registry("coupling")
 
     weight: nn.Parameter
-    #: whether :meth:`correlate` is the plain outer product, so that a sum of it is a product of matrices
+    #: whether :meth:`correlate` is the outer product, so that its sum over a batch is a matrix product
     outer_product: ClassVar[bool] = False
-    #: the dimensions of ``weight`` that run over the lower layer, for norms of what comes into an upper unit
+    #: the dimensions of ``weight`` that run over the lower layer, for norms of the weights of an upper unit
     incoming_dims: ClassVar[tuple[int, ...]] = (0,)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -56,28 +56,28 @@ class Coupling(nn.Module):
 
     @property
     def fan_in(self) -> float:
-        """How many lower entries an upper one is coupled to, on average."""
+        """The average number of lower entries coupled to an upper entry."""
         return self.lower.numel()
 
     def new_parameter(self, weight: Tensor | None, shape: tuple[int, ...]) -> nn.Parameter:
-        """The weights as given, or zeros."""
+        """A parameter with the given weights, or zeros."""
         if weight is None:
             return nn.Parameter(torch.zeros(shape))
         weight = torch.as_tensor(weight).detach()
         if weight.shape != shape:
             raise InvalidOption(f"weight: expected shape {shape}, found {tuple(weight.shape)}")
         if not bool(torch.isfinite(weight).all()):
-            raise InvalidOption("weight: expected finite values")
+            raise InvalidOption("weight: expected finite values, found NaN or infinity")
         return nn.Parameter(weight.clone() if weight.is_floating_point() else weight.to(torch.get_default_dtype()))
 
     def up(self, x: Tensor) -> Tensor:
         """Wᵀx, the field on the upper layer: (batch, *lower) -> (batch, *upper); linear in x and differentiable."""
-        raise NotImplementedError(f"{type(self).__name__}: a coupling has to define up")
+        raise NotImplementedError(f"{type(self).__name__}: a coupling must define up")
 
     def down(self, y: Tensor) -> Tensor:
         """W y, the field on the lower layer: (batch, *upper) -> (batch, *lower).
 
-        Unless a coupling knows better: the transpose of :meth:`up`, by automatic differentiation.
+        By default the transpose of :meth:`up`, by automatic differentiation.
         """
         tracked = torch.is_grad_enabled()
         with torch.enable_grad():
@@ -90,7 +90,7 @@ class Coupling(nn.Module):
     ) -> Tensor:
         """The gradient of Σ_b x_b·W·y_b with respect to ``weight``, times ``scale``: the shape of ``weight``.
 
-        It is written into ``out``, or added to it (``add=True``). Unless a coupling knows better, it is found by
+        If ``out`` is given, the result is written into it or, with ``add=True``, added to it. By default computed by
         automatic differentiation.
         """
         with torch.enable_grad():
@@ -102,11 +102,11 @@ class Coupling(nn.Module):
         return out.add_(value) if add else out.copy_(value)
 
     def squared(self) -> Coupling:
-        """The coupling with W² (elementwise) in the place of W, for mean field; differentiable."""
+        """The coupling with W² (elementwise) in place of W, for mean field; differentiable."""
         return self.with_weight(self.weight.square())
 
     def with_weight(self, weight: Tensor) -> Coupling:
-        """The same connections with other weights: a tensor, which may be part of a graph."""
+        """The same connections with other weights, given as a tensor that may be part of a graph."""
         other = copy.copy(self)
         other.__dict__["_parameters"] = {name: p for name, p in self._parameters.items() if name != "weight"}
         other.__dict__["weight"] = weight
@@ -118,7 +118,7 @@ class Coupling(nn.Module):
         return self.up(eye.reshape(-1, *self.lower)).flatten(1)
 
     def initialize(self, scale: float, kind: str = "normal", generator: Generator | None = None) -> None:
-        """Random weights: N(0, scale²), or ±scale with a random sign (``kind="sign"``)."""
+        """Set random weights: N(0, scale²), or ±scale with a random sign (``kind="sign"``)."""
         check_scale(scale)
         with torch.no_grad():
             if kind == "normal":
@@ -130,9 +130,9 @@ class Coupling(nn.Module):
         self.project()
 
     def project(self) -> None:
-        """Bring ``weight`` back to the allowed set after a change of it (nothing to do unless a coupling says so)."""
+        """Project ``weight`` onto the allowed set after an update. By default does nothing."""
 
-    # -- in-place forms for the hot loop ----------------------------------------------------------------------
+    # -- in-place versions for inner loops ---------------------------------------------------------------------
 
     def up_(self, x: Tensor, out: Tensor) -> Tensor:
         """Write :meth:`up` into ``out``."""
@@ -143,7 +143,7 @@ class Coupling(nn.Module):
         return out.copy_(self.down(y))
 
     def config(self) -> dict[str, Any]:
-        """What is needed to build the coupling again, weights aside."""
+        """Everything needed to rebuild the coupling except its weights."""
         return {
             "coupling": type(self).__name__.lower(),
             "lower": list(self.lower),

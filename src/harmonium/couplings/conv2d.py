@@ -12,7 +12,9 @@ from .base import Coupling
 
 
 class Conv2d(Coupling):
-    """Strided convolution: lower (channels, height, width), ``weight`` (upper, lower channels, kernel, kernel).
+    """Strided convolution between layers of shape (channels, height, width).
+
+    ``weight`` is (upper channels, lower channels, kernel, kernel).
 
     ``up`` is the cross-correlation of ``torch.nn.functional.conv2d`` and ``down`` its exact transpose.
 
@@ -51,7 +53,7 @@ class Conv2d(Coupling):
     def output_shape(
         lower: tuple[int, ...], channels: int, kernel: int, stride: int = 1, padding: int = 0
     ) -> tuple[int, int, int]:
-        """The upper layer's shape that fits a lower layer and these settings."""
+        """The shape of the upper layer for a given lower layer and these settings."""
         lower = as_shape(lower)
         channels, kernel, stride, padding = _whole(channels=channels, kernel=kernel, stride=stride, padding=padding)
         if len(lower) != 3 or min(*lower, channels, kernel, stride) < 1 or padding < 0:
@@ -61,7 +63,7 @@ class Conv2d(Coupling):
             )
         height, width = ((n + 2 * padding - kernel) // stride + 1 for n in lower[1:])
         if min(height, width) < 1:
-            raise InvalidOption(f"conv2d: a kernel of {kernel} does not fit into {tuple(lower)}")
+            raise InvalidOption(f"conv2d: a kernel of size {kernel} does not fit into {tuple(lower)}")
         return channels, height, width
 
     @property

@@ -10,7 +10,7 @@ from .base import Coupling
 
 
 class Dense(Coupling):
-    """Every lower unit coupled to every upper unit: ``weight`` is (lower size, upper size).
+    """Couplings between all lower and all upper units: ``weight`` is (lower size, upper size).
 
     >>> coupling = Dense((3,), (2,), weight=torch.ones(3, 2))
     >>> coupling.up(torch.ones(1, 3)).tolist()
@@ -53,10 +53,10 @@ class Dense(Coupling):
 
 
 def _rounded(x: Tensor) -> bool:
-    """Whether ``torch.autocast`` rounds products here; it knows none of the in-place forms."""
+    """Whether ``torch.autocast`` is active; it does not support in-place products."""
     return torch.is_autocast_enabled(x.device.type)
 
 
 def _product(x: Tensor, y: Tensor, out: Tensor) -> Tensor:
-    """Write x·y into ``out``. Parameters come detached, or autocast would go on with its copies of old ones."""
+    """Write x·y into ``out``. Parameters must be detached, otherwise autocast would reuse outdated copies of them."""
     return out.copy_(x @ y) if _rounded(x) else torch.mm(x, y, out=out)

@@ -1,4 +1,4 @@
-"""Sparse couplings: a mask says which pairs are coupled."""
+"""Sparse couplings, with a mask of the coupled pairs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from .dense import Dense
 
 
 class Masked(Dense):
-    """Couplings only where ``mask`` (lower size, upper size) is one, or a random ``degree`` of each upper unit.
+    """Couplings only where ``mask`` (lower size, upper size) is nonzero.
 
-    ``weight`` is zero outside the mask and stays so.
+    Alternatively, with ``degree``, each upper unit is coupled to that many randomly chosen lower units. ``weight`` is
+    always zero outside the mask.
 
     >>> Masked((4,), (3,), degree=2, seed=0).mask.sum(0)
     tensor([2., 2., 2.])
@@ -56,7 +57,7 @@ class Masked(Dense):
     def correlate(
         self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False, scale: float = 1.0
     ) -> Tensor:
-        return super().correlate(x, y, out, add=add, scale=scale).mul_(self.mask)  # what is added to is masked already
+        return super().correlate(x, y, out, add=add, scale=scale).mul_(self.mask)  # ``out`` is already masked
 
     def matrix(self) -> Tensor:
         return self.weight * self.mask

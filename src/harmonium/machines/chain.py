@@ -28,8 +28,8 @@ ArrayLike = Any
 class BoltzmannMachine(nn.Module):
     """p(x_0, …, x_L) ∝ Π_l e^{-U_l(x_l)} · Π_l e^{x_l·W_l·x_{l+1}}; layer 0 is the visible one.
 
-    A *state* is a list with one batch for each layer. Layers of one parity are independent given the others, so
-    everything alternates between even and odd layers. A machine is a chain of layers in the sense of
+    A *state* is a list with one batch for each layer. Layers of the same parity are conditionally independent given the
+    others, so sampling alternates between even and odd layers. A machine implements
     :class:`harmonium.machines.kernel.Layers`.
 
     >>> from harmonium.units import Bernoulli, Spin
@@ -45,17 +45,19 @@ class BoltzmannMachine(nn.Module):
     def __init__(self, layers: Sequence[Unit], couplings: Sequence[Coupling] | None = None) -> None:
         super().__init__()
         if len(layers) < 2:
-            raise InvalidOption(f"a machine needs two or more layers, found {len(layers)}")
+            raise InvalidOption(f"layers: expected two or more layers, found {len(layers)}")
         for layer in layers:
             if not isinstance(layer, Unit):
-                raise InvalidOption(f"expected units such as harmonium.units.Bernoulli(784), found {layer!r}")
+                raise InvalidOption(f"layers: expected units such as harmonium.units.Bernoulli(784), found {layer!r}")
         parts = [*layers, *(couplings or ())]
         if len({id(part) for part in parts}) < len(parts):
-            raise InvalidOption("each layer and coupling needs an object of its own, found one in two places")
+            raise InvalidOption("layers, couplings: expected distinct objects, found the same one twice")
         if couplings is None:
             couplings = [Dense(tuple(a.shape), tuple(b.shape)) for a, b in pairwise(layers)]
         if len(couplings) != len(layers) - 1:
-            raise InvalidOption(f"{len(layers)} layers need {len(layers) - 1} couplings, found {len(couplings)}")
+            raise InvalidOption(
+                f"couplings: expected {len(layers) - 1} for {len(layers)} layers, found {len(couplings)}"
+            )
         for k, coupling in enumerate(couplings):
             found, expected = (coupling.lower, coupling.upper), (layers[k].shape, layers[k + 1].shape)
             if found != expected:
@@ -65,7 +67,7 @@ class BoltzmannMachine(nn.Module):
         self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
         self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]
         types = {parameter.dtype for parameter in self.parameters()}
-        if len(types) > 1:  # one machine, one type: the widest of its parts
+        if len(types) > 1:  # all parts get the widest dtype among them
             self.to(dtype=reduce(torch.promote_types, types))
 
     # -- the parts ------------------------------------------------------------------------------------------
@@ -76,7 +78,7 @@ class BoltzmannMachine(nn.Module):
         return len(self.layers)
 
     def layer(self, layer: int) -> Unit:
-        """The units of a layer, 0 for the visible one."""
+        """The layer with the given index; 0 is the visible layer."""
         return self.layers[layer]
 
     @property
@@ -86,7 +88,7 @@ class BoltzmannMachine(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The floating type of the parameters."""
+        """The dtype of the parameters."""
         return self.couplings[0].weight.dtype
 
     @property
@@ -95,7 +97,7 @@ class BoltzmannMachine(nn.Module):
         return self.couplings[0].weight.device
 
     def config(self) -> dict[str, Any]:
-        """What is needed to build the machine again, parameters aside."""
+        """Everything needed to rebuild the machine except its parameters."""
         return {
             "machine": type(self).__name__,
             "layers": [unit.config() for unit in self.layers],
@@ -103,7 +105,7 @@ class BoltzmannMachine(nn.Module):
         }
 
     def as_states(self, x: ArrayLike, layer: int = 0) -> Tensor:
-        """An array or tensor (n, *shape) as states of a layer, in the machine's type and on its device."""
+        """Convert an array or tensor (n, *shape) to states of a layer, with the machine's dtype and device."""
         try:
             tensor = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x)
         except (TypeError, ValueError) as error:
@@ -116,7 +118,7 @@ class BoltzmannMachine(nn.Module):
         return tensor.to(device=self.device, dtype=self.dtype)
 
     def checked_states(self, x: ArrayLike, what: str = "data", n: int | None = None) -> Tensor:
-        """Visible states (m, *shape), at least one and all in the support; cycled to ``n`` rows where that is given."""
+        """Convert and validate visible states (m, *shape); if ``n`` is given, repeat or cut them to ``n`` rows."""
         visible = self.as_states(x)
         if len(visible) == 0:
             raise InvalidData(f"{what}: expected at least one row, found none")
@@ -124,7 +126,7 @@ class BoltzmannMachine(nn.Module):
         return visible if n is None else visible[torch.arange(n, device=self.device) % len(visible)]
 
     def conserving(self, x: Tensor) -> BoltzmannMachine:
-        """A copy with what the visible layer conserves fixed to that of ``x`` (see :meth:`Unit.conserving`)."""
+        """A copy with conserved quantities of the visible layer fixed to those of ``x`` (:meth:`Unit.conserving`)."""
         visible = self.visible.conserving(x)
         return self if visible is self.visible else type(self)(*self._with_visible(visible))
 
@@ -141,7 +143,7 @@ class BoltzmannMachine(nn.Module):
             )
         x = [self.as_states(state, k) for k, state in enumerate(states)]
         if len({len(part) for part in x} - {1}) > 1:
-            raise InvalidData(f"energy: expected as many states of every layer, found {[len(part) for part in x]}")
+            raise InvalidData(f"energy: expected equal numbers of states, found {[len(part) for part in x]}")
         value = -sum(per_row(unit.log_weight(part)) for unit, part in zip(self.layers, x, strict=True))
         for coupling, lower, upper in zip(self.couplings, x, x[1:], strict=False):
             value = value - per_row(coupling.up(lower) * upper)
@@ -160,20 +162,20 @@ class BoltzmannMachine(nn.Module):
     def sweep(self, state: State, generator: Generator | None = None, *, held: Held | None = None) -> State:
         """One Gibbs sweep: every odd layer given the even ones, then every even layer given the odd ones.
 
-        ``held`` are layers or single units that keep their value (see :func:`harmonium.machines.kernel.sweep`).
+        ``held`` gives layers or units that are not updated (see :func:`harmonium.machines.kernel.sweep`).
         """
         return kernel.sweep(self, state, generator, held=held)
 
     @torch.no_grad()
     def initial_state(self, visible: Tensor, generator: Generator | None = None) -> State:
-        """A state with the given visible layer: hidden layers drawn upwards, each from the one below alone."""
+        """A state with the given visible layer; each hidden layer is drawn given only the layer below."""
         state = [visible]
         for unit, coupling in zip(self.layers[1:], self.couplings, strict=True):
             state.append(unit.sample(coupling.up(state[-1]), generator=generator))
         return state
 
     def independent(self, n: int, generator: Generator | None = None) -> Tensor:
-        """Draws of the visible layer as if nothing were coupled: (n, *shape)."""
+        """Draws of the visible layer without couplings: (n, *shape)."""
         zero = torch.zeros(n, *self.visible.shape, dtype=self.dtype, device=self.device)
         return self.visible.sample(zero, generator=generator)
 
@@ -191,22 +193,23 @@ class BoltzmannMachine(nn.Module):
         callback: Callable[[int, State], None] | None = None,
         check_mixing: bool = True,
     ) -> Tensor:
-        """Visible states after ``sweeps`` Gibbs sweeps of independent chains: (n, *shape).
+        """Draw visible states by ``sweeps`` Gibbs sweeps of independent chains: (n, *shape).
 
-        Warns :class:`NotMixed` when ``sweeps`` are too few for the chains to mix, and when mixing cannot be judged: for
-        one chain, and for fewer than 20 sweeps or 800 states (chains times sweeps). With ``given``, the
-        chains of its first row are judged.
+        Warns :class:`NotMixed` if the chains have not mixed, or if mixing cannot be judged: that takes at least 2
+        chains, 20 sweeps and 800 states (chains times sweeps). With ``given``, only the chains of its first row are
+        judged.
 
         Args:
-            n: number of chains; by default as many as rows of ``given`` or ``start``, or 1.
-            sweeps: Gibbs sweeps of each chain.
-            start: visible states (m, *shape) at which the chains begin, cycled when there are fewer than ``n``; by
-                default draws of the uncoupled visible layer.
-            given: values (rows, *shape) of observed visible units, cycled when there are fewer than ``n``: the samples
-                are draws of the other units given these. Values of units that are not observed are ignored.
-            mask: boolean, ``True`` at the observed units, of shape (*shape) or (rows, *shape); by default ``True``
-                where ``given`` is not NaN. Of a vector unit, such as a Potts unit, all components or none.
-            seed: seed of the random numbers; or give a ``generator``.
+            n: number of chains; by default the number of rows of ``given`` or ``start``, or 1.
+            sweeps: number of Gibbs sweeps of each chain.
+            start: initial visible states (m, *shape), repeated if there are fewer than ``n``; by default draws of the
+                visible layer without couplings.
+            given: values (rows, *shape) of observed visible units, repeated if there are fewer than ``n``. The other
+                units are sampled conditionally on these. Values of units that are not observed are ignored.
+            mask: boolean, ``True`` for observed units, of shape (*shape) or (rows, *shape); by default ``True`` where
+                ``given`` is not NaN. For a vector unit, such as a Potts unit, either all components or none.
+            seed: seed of the random generator.
+            generator: random generator, used instead of ``seed``.
             callback: ``callback(step, state)`` is called after every sweep.
             check_mixing: whether to warn.
 
@@ -250,7 +253,7 @@ class BoltzmannMachine(nn.Module):
         normalizable.check([unit.tail() for unit in self.layers], self.couplings)
 
     def log_partition(self) -> float:
-        """ln Z by enumeration, in float64; an error when the machine is too large or not discrete."""
+        """ln Z by enumeration, in float64; raises :class:`NotEnumerable` for large or continuous machines."""
         self.check_normalizable()
         return enumeration.log_partition(self)
 
@@ -266,12 +269,12 @@ class BoltzmannMachine(nn.Module):
         generator: Generator | None = None,
         seed: int | None = None,
     ) -> None:
-        """Starting values: random weights, visible parameters that reproduce the data's single-site statistics.
+        """Set random weights and, with ``data``, visible parameters that match its single-site statistics.
 
-        ``weights="normal"``: N(0, scale²), by default scale 0.01. ``weights="sign"``: ±scale with a random sign, by
-        default scale √(0.1/N), N the number of lower units that an upper one sees, as in the interaction-models paper.
-        With data, the hidden biases are -Wᵀ⟨v⟩, so that the input to each hidden unit is centered at zero and nothing
-        depends on which of two values is called 1.
+        ``weights="normal"``: N(0, scale²), by default with scale 0.01. ``weights="sign"``: ±scale with a random sign,
+        by default with scale √(0.1/N), where N is the number of lower units coupled to an upper unit (Bulso & Roudi
+        2021). With data, the hidden biases are -Wᵀ⟨v⟩, so that the input to each hidden unit has mean zero and the
+        initial machine does not depend on which of two values is coded as 1.
         """
         generator = noise.generator(seed, self.device) if generator is None else generator
         for coupling in self.couplings:

@@ -20,5 +20,5 @@ class DeepBoltzmannMachine(BoltzmannMachine):
 
     def __init__(self, layers: Sequence[Unit], couplings: Sequence[Coupling] | None = None) -> None:
         if len(layers) < 3:
-            raise InvalidOption(f"a deep machine has three or more layers, found {len(layers)}; RBM is for two")
+            raise InvalidOption(f"layers: expected three or more layers, found {len(layers)}; use RBM for two")
         super().__init__(layers, couplings)

@@ -1,4 +1,4 @@
-"""Exact sums over the states of a machine whose even or odd layers are finite and few."""
+"""Exact sums over the states of a machine, by enumeration of its even or its odd layers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _CHUNK_ELEMENTS = 2**22
 
 
 def cheaper_parity(machine: BoltzmannMachine, parity: int | None = None) -> tuple[int, int]:
-    """The parity of the layers with fewer joint states, and the number of these."""
+    """The parity of the layers with fewer joint states, and the number of these states."""
     numbers = {}
     for candidate in (0, 1) if parity is None else (parity,):
         cardinalities = [unit.cardinality for unit in machine.layers[candidate::2]]
         if None not in cardinalities:
             numbers[candidate] = math.prod(n for n in cardinalities if n)
     if not numbers:
-        raise NotEnumerable("exact enumeration: expected layers with finitely many states, found none of one parity")
+        raise NotEnumerable("exact enumeration: expected all even or all odd layers to be finite, found neither")
     best = min(numbers, key=lambda candidate: numbers[candidate])
     if numbers[best] > MAX_STATES:
         raise NotEnumerable(
@@ -53,7 +53,7 @@ def chunks(machine: BoltzmannMachine, parity: int | None = None) -> Iterator[tup
 
 
 def _decode(machine: BoltzmannMachine, parity: int, index: Tensor) -> list[Tensor | None]:
-    """The joint states of the layers of one parity with the given numbers (n,); ``None`` for the other layers."""
+    """The joint states of the layers of one parity with the given indices (n,); ``None`` for the other layers."""
     state: list[Tensor | None] = [None] * machine.depth
     for k in range(parity, machine.depth, 2):
         number = machine.layer(k).cardinality or 1
@@ -64,7 +64,7 @@ def _decode(machine: BoltzmannMachine, parity: int, index: Tensor) -> list[Tenso
 
 @torch.no_grad()
 def log_partition(machine: BoltzmannMachine, parity: int | None = None) -> float:
-    """ln Z, computed in float64 whatever the machine's type."""
+    """ln Z, computed in float64 whatever the machine's dtype."""
     if machine.dtype != torch.float64:
         machine = copy.deepcopy(machine).double()
     parts = [torch.logsumexp(log_p, 0) for _, log_p in chunks(machine, parity)]
@@ -102,7 +102,7 @@ def distribution(machine: BoltzmannMachine) -> tuple[Tensor, Tensor]:
     """Every visible state and its exact log-probability: (states, *shape) and (states,) in float64."""
     cheaper_parity(machine, 0)
     if len(machine.layers) > 2:
-        raise NotEnumerable("the visible distribution by enumeration expects a machine of two layers")
+        raise NotEnumerable(f"distribution: expected a machine with two layers, found {len(machine.layers)}")
     double = copy.deepcopy(machine).double()
     parts = list(chunks(double, 0))
     states = torch.cat([state[0] for state, _ in parts if state[0] is not None])
@@ -112,7 +112,7 @@ def distribution(machine: BoltzmannMachine) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def draws(machine: BoltzmannMachine, n: int, generator: Generator | None = None) -> list[Tensor]:
-    """Exact draws of every layer, (n, *shape) each: by enumeration of the layers of one parity, then of the others.
+    """Exact draws of every layer, (n, *shape) each: one parity by enumeration, then the other given the first.
 
     >>> from harmonium import RBM
     >>> from harmonium.units import Bernoulli

@@ -1,4 +1,4 @@
-"""Observed visible units: which ones, and their values."""
+"""Observed visible units and their values."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Given:
 
     @staticmethod
     def checked(machine: BoltzmannMachine, values: Any, mask: Any = None) -> Given | None:
-        """The arguments ``given`` and ``mask`` of :meth:`BoltzmannMachine.sample`; ``None`` where nothing is given."""
+        """Check the arguments ``given`` and ``mask`` of :meth:`BoltzmannMachine.sample`; ``None`` if not given."""
         if values is None:
             if mask is not None:
-                raise InvalidOption("mask: expected values of the observed units as given=…, found none")
+                raise InvalidOption("mask: expected the values of the observed units in given=…, found None")
             return None
         rows = machine.as_states(values)
         if len(rows) == 0:
@@ -49,17 +49,17 @@ class Given:
         return len(self.values)
 
     def cycled(self, n: int) -> Given:
-        """The rows in turn, ``n`` of them."""
+        """The rows, repeated or cut to ``n`` rows."""
         row = torch.arange(n, device=self.values.device) % len(self)
         return Given(self.values[row], self.mask[row])
 
     def fill(self, x: Tensor) -> Tensor:
-        """States ``x`` (rows, *visible) with the observed values in their place."""
+        """States ``x`` (rows, *visible) with the observed units set to their values."""
         return torch.where(self.mask, self.values, x)
 
 
 def check_whole_units(layer: Unit, mask: Tensor) -> None:
-    """Raise :class:`InvalidOption` if ``mask`` (n, *shape) covers a part of the components of a vector unit.
+    """Raise :class:`InvalidOption` if ``mask`` (n, *shape) covers only some components of a vector unit.
 
     >>> from harmonium.units import Potts
     >>> check_whole_units(Potts((2, 3)), torch.tensor([[[True, True, True], [False, False, True]]]))
@@ -70,7 +70,7 @@ def check_whole_units(layer: Unit, mask: Tensor) -> None:
     parts = list(layer.parts)
     first = 0
     for part, entries in zip(parts, mask.flatten(1).split([part.size for part in parts], 1), strict=True):
-        units = entries.reshape(len(mask), part.sites, -1)  # of scalar units the components are one
+        units = entries.reshape(len(mask), part.sites, -1)  # scalar units have one component
         torn = units.any(2) & ~units.all(2)
         if bool(torn.any()):
             row, unit = torch.nonzero(torn)[0].tolist()

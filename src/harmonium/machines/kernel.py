@@ -1,6 +1,6 @@
-"""The Gibbs sweep and the marginal log-weight, each written once, for everything that is a chain of layers.
+"""The Gibbs sweep and the marginal log-weight for any chain of layers.
 
-A machine, a point of a path between two machines and all rungs of a ladder at once are such chains.
+A chain of layers is a machine, a point on a path between two machines, or all rungs of a ladder at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Layers(Protocol):
     """A chain of layers, each coupled to the next; layer 0 is the visible one.
 
     A state has one tensor for each layer, (*batch, *shape), with the same batch dimensions throughout: (n,) for a
-    machine, (rungs, chains) for a ladder, whose units have the parameters of the rungs stacked in front.
+    machine, (rungs, chains) for a ladder, whose unit parameters have a leading dimension for the rungs.
     """
 
     @property
@@ -45,12 +45,12 @@ def sweep(
     """One Gibbs sweep: every odd layer given the even ones, then every even layer given the odd ones.
 
     Args:
-        chain: a machine, a point of a path or a ladder.
-        state: one tensor (*batch, *shape) for each layer; it is left as it is.
-        generator: source of the random numbers.
-        held: what keeps its value in ``state``, by layer: ``True`` for all of the layer, or a mask, ``True`` at the
-            units held, of a shape that broadcasts to the layer's states. The sweep then leaves the distribution of the
-            other units *given* these alone. All components of a vector unit have to be held together.
+        chain: a machine, a point on a path, or a ladder.
+        state: one tensor (*batch, *shape) for each layer; not modified.
+        generator: random generator.
+        held: units that are not updated, by layer index: ``True`` for the whole layer, or a boolean mask that
+            broadcasts to the layer's states. The sweep then leaves the conditional distribution of the other units
+            given these invariant. All components of a vector unit must be held together.
 
     >>> from harmonium import RBM
     >>> from harmonium.units import Bernoulli
@@ -77,11 +77,11 @@ def half_sweep(
     means: Mapping[int, Tensor] | None = None,
     in_place: bool = False,
 ) -> dict[int, Tensor]:
-    """Draw the layers of one parity given the others; returns the fields that they were drawn in, by layer.
+    """Draw the layers of one parity given the others; returns the fields of the drawn layers, by layer index.
 
-    The draws replace entries of the list ``state``. ``fields`` are those that are known already. With ``in_place`` the
-    draws are written into the tensors of ``state``; ``means`` in the fields, where they are known already, then save
-    computing them, and a field without one may be overwritten.
+    The draws replace entries of the list ``state`` or, with ``in_place``, are written into its tensors. ``fields`` and
+    ``means`` are fields and conditional means that are already known, by layer index; ``means`` are used only with
+    ``in_place``, in which case a field without a known mean may be overwritten.
     """
     held, known, seen = held or {}, fields or {}, {}
     for k in range(parity, chain.depth, 2):
@@ -101,15 +101,15 @@ def half_sweep(
 def log_weight(
     chain: Layers, state: Sequence[Tensor | None], *, summed: int = 1, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """ln of the unnormalized probability of the layers of one parity, those of the other summed out: (*batch,).
+    """ln of the unnormalized probability of the layers of one parity, with the others summed out: (*batch,).
 
     That is Σ_kept -U(x) + Σ_summed ln Z(field), because layers of one parity are independent given the others.
 
     Args:
-        chain: a machine, a point of a path or a ladder.
-        state: a tensor (*batch, *shape) for each layer that is kept; the others are ignored and may be ``None``.
-        summed: parity of the layers that are summed out: 1 leaves the visible layer, for an RBM minus its free energy.
-        dtype: type in which the layers' contributions are added; by default their own.
+        chain: a machine, a point on a path, or a ladder.
+        state: a tensor (*batch, *shape) for each layer that is not summed out; the others may be ``None``.
+        summed: parity of the layers to sum out. With 1, the result for an RBM is minus the free energy.
+        dtype: dtype in which the contributions of the layers are added; by default their own.
 
     >>> from harmonium import RBM
     >>> from harmonium.units import Bernoulli
@@ -124,7 +124,7 @@ def log_weight(
 def log_partitions(
     chain: Layers, state: Sequence[Tensor | None], *, summed: int = 1, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Σ ln Z(field) over the layers of one parity: the part of :func:`log_weight` that is not linear in β. (*batch,)"""
+    """Σ ln Z(field) over the layers of one parity, the part of :func:`log_weight` nonlinear in β: (*batch,)."""
     return _total(_summed(chain, state, summed, dtype))
 
 
@@ -137,12 +137,12 @@ def _summed(chain: Layers, state: Sequence[Tensor | None], parity: int, dtype: t
 
 
 def _kept(unit: Unit, x: Tensor | None, dtype: torch.dtype | None) -> Tensor:
-    assert x is not None, "log_weight: expected a state of every layer that is kept"
+    assert x is not None, "log_weight: expected a state of every layer that is not summed out"
     return _per_state(unit, unit.log_weight(x), x.ndim, dtype)
 
 
 def _per_state(unit: Unit, values: Tensor, dims: int, dtype: torch.dtype | None) -> Tensor:
-    """The sum of ``values`` of each unit over the layer; ``dims`` are those of its states, batch included."""
+    """Sum the ``values`` of the units over the layer; ``dims`` counts the dimensions of its states, with batch."""
     batch = dims - len(unit.shape)
     total = values.flatten(batch).sum(-1) if values.ndim > batch else values  # a single vector unit has one value
     return total if dtype is None else total.to(dtype)

@@ -1,4 +1,4 @@
-"""How well chains mix."""
+"""Mixing diagnostics of Markov chains."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def autocorrelation(series: Tensor, lags: int | None = None) -> Tensor:
     """The normalized autocorrelation of ``series`` (steps, chains), averaged over the chains: (lags + 1,).
 
-    The mean is taken over all chains and steps, so that chains that stay apart count as correlated.
+    The mean is taken over all chains and steps, so that chains that stay in different regions count as correlated.
     """
     steps = len(series)
     x = series.double().reshape(steps, -1)
@@ -31,9 +31,10 @@ def autocorrelation(series: Tensor, lags: int | None = None) -> Tensor:
 
 
 def integrated_autocorrelation_time(series: Tensor, window: float = 6.0) -> float:
-    """τ = 1/2 + Σ_t ρ(t), summed to the first t ≥ window·τ (Sokal): the steps between independent draws are 2τ.
+    """The integrated autocorrelation time τ = 1/2 + Σ_t ρ(t), summed to the first t ≥ window·τ (Sokal 1997).
 
-    ``series`` is (steps,) or (steps, chains). Infinite when the sum has not settled within the series.
+    Independent draws are 2τ steps apart. ``series`` is (steps,) or (steps, chains). Infinite if the sum does not
+    converge within the series.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> round(integrated_autocorrelation_time(torch.randn(4000, 10, generator=g)), 1)
@@ -49,15 +50,15 @@ def integrated_autocorrelation_time(series: Tensor, window: float = 6.0) -> floa
 
 
 _FEWEST_CHAINS, _FEWEST_RECORDS, _FEWEST_STATES = 2, 20, 800  # below which mixing cannot be judged
-_FEWEST_FOR_DRIFT = 8  # chains below which the standard error of their mean is itself unknown
+_FEWEST_FOR_DRIFT = 8  # chains, below which the standard error of their mean is unreliable
 
 
 class Monitor:
-    """Watches a run of ``sweeps`` sweeps of independent chains and says whether they have mixed.
+    """Judge from a run of ``sweeps`` sweeps whether independent chains have mixed.
 
-    What it follows are ``projections`` of the states on random directions, which are the same for every run, of the
-    first ``chains`` chains. Chains that all start in the same valley and stay there look mixed: no sampler can tell
-    from within.
+    The monitor records the first ``chains`` chains, projected on ``projections`` random directions that are the same
+    for every run. Chains that all start in the same mode and stay there appear mixed; their states alone cannot show
+    the difference.
     """
 
     def __init__(self, sweeps: int, *, chains: int = 256, projections: int = 8, records: int = 400) -> None:
@@ -67,7 +68,7 @@ class Monitor:
         self._directions: Tensor | None = None
 
     def start(self, x: Tensor) -> None:
-        """See the states (n, *shape) from which the chains start."""
+        """Record the initial states (n, *shape) of the chains."""
         flat = x[: self.chains].flatten(1)
         direction = torch.randn(
             flat.shape[1], self.projections, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
@@ -76,7 +77,7 @@ class Monitor:
         self._records = [flat @ self._directions]
 
     def observe(self, step: int, x: Tensor) -> None:
-        """See the states after sweep number ``step``, which counts from 1."""
+        """Record the states after sweep number ``step``, counted from 1."""
         if step % self.every == 0:
             assert self._directions is not None, "start was not called"
             self._records.append(x[: self.chains].flatten(1) @ self._directions)
@@ -89,14 +90,14 @@ class Monitor:
 
     @property
     def memory(self) -> float:
-        """The correlation over the chains between where they started and where they are, averaged over projections."""
+        """The correlation over the chains between initial and last states, averaged over the projections."""
         first, last = (x - x.mean(0) for x in (self._records[0].double(), self._records[-1].double()))
         scale = (first.square().sum(0) * last.square().sum(0)).sqrt()
         return torch.where(scale > 0, (first * last).sum(0) / scale.clamp(min=1e-300), 0.0).mean().item()
 
     @property
     def unjudged(self) -> str | None:
-        """Why nothing can be said about mixing, and what it would take; ``None`` where something can.
+        """Why mixing cannot be judged, and what would be needed; ``None`` if it can be judged.
 
         One chain cannot be compared with others, and the autocorrelation time needs 20 recorded sweeps and 800 states
         over all chains.
@@ -113,27 +114,29 @@ class Monitor:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Reasons to think that the chains have not mixed; none where there is too little to tell (``unjudged``)."""
+        """Evidence that the chains have not mixed; see also :attr:`unjudged`."""
         n, count = len(self._records[0]), len(self._records)
         found = []
         if count > 1 and n >= 16 and self.memory > 0.1 + 4 / math.sqrt(n * self.projections):
-            found.append(f"states are still correlated with those they started from ({self.memory:.2f})")
+            found.append(f"states are still correlated with the initial states ({self.memory:.2f})")
         if self.unjudged is None:
             drift, time = self.drift(), self.time
             if drift > 5 and n >= _FEWEST_FOR_DRIFT:
                 found.append(
-                    f"the mean over the chains still moves (by {drift:.0f} standard errors in the second half)"
+                    f"the mean over the chains still drifts (by {drift:.0f} standard errors in the second half)"
                 )
             if math.isinf(time):
-                found.append(f"states have not forgotten each other within {self.sweeps} sweeps")
+                found.append(f"the autocorrelation does not decay within {self.sweeps} sweeps")
             elif 20 * time > self.sweeps:
-                found.append(f"independent states are about {2 * time:.0f} sweeps apart, {self.sweeps} were made")
+                found.append(
+                    f"independent states are about {2 * time:.0f} sweeps apart, but only {self.sweeps} were made"
+                )
         return tuple(found)
 
     def drift(self, since: float = 0.5) -> float:
-        """How far the mean over the chains moved from the share ``since`` of the run to its end, in standard errors.
+        """The change of the mean over the chains from the fraction ``since`` of the run to its end, in standard errors.
 
-        The largest of all projections; 0 is where the chains start.
+        The maximum over the projections; ``since=0`` is the initial state.
         """
         then, last = self._records[int(since * len(self._records))].double(), self._records[-1].double()
         error = ((then.var(0) + last.var(0)) / len(last)).sqrt()
@@ -151,10 +154,10 @@ def watch(
     *,
     given: Given | None = None,
 ) -> tuple[Monitor, list[Tensor]]:
-    """Run Gibbs chains from the visible states ``start`` (n, *visible); what was seen, and the last state.
+    """Run Gibbs chains from the visible states ``start`` (n, *visible); returns the monitor and the last state.
 
-    Units that are observed according to ``given``, whose rows are cycled, keep the value that they have in ``start``.
-    Only chains with the same observation can be compared, so those of its first row are watched.
+    Units that are observed according to ``given``, whose rows are repeated, keep their value in ``start``. Only chains
+    with the same observed values can be compared, so the monitor records those of the first row.
     """
     monitor = Monitor(sweeps)
     held, alike = ({}, 1) if given is None else ({0: given.cycled(len(start)).mask}, len(given))

@@ -13,11 +13,12 @@ from ..units import Tail
 
 
 def check(tails: Sequence[Tail], couplings: Sequence[Coupling]) -> None:
-    """Raise :class:`NotNormalizable`, with the reason, unless Z is finite for sure.
+    """Raise :class:`NotNormalizable`, with the reason, unless Z is certainly finite.
 
-    Bounded units are always safe. For a coupled pair of unbounded units: 1/x! against 1/y! or a half-line Gaussian is
-    finite if and only if W ≤ 0; 1/x! against a Gaussian only if W = 0; Gaussians among themselves if the quadratic form
-    of all of them is positive definite (on half lines, W ≤ 0 is enough: a condition that is sufficient, not necessary).
+    Couplings of bounded units are always allowed. For coupled unbounded units, Z is finite in these cases. A 1/x! tail
+    with a 1/y! tail or a half-line Gaussian: if and only if W ≤ 0. A 1/x! tail with a Gaussian: if and only if W = 0.
+    Gaussians: if their quadratic form is positive definite, where pairs of half-line Gaussians with W ≤ 0 are left out;
+    with half-line Gaussians this condition is sufficient but not necessary.
     """
     dangerous = False
     for k, coupling in enumerate(couplings):
@@ -31,8 +32,8 @@ def check(tails: Sequence[Tail], couplings: Sequence[Coupling]) -> None:
         if bool((growing & factorial).any()):
             i, j = torch.nonzero(growing & factorial)[0].tolist()
             raise NotNormalizable(
-                f"no finite partition function: counts with tail 1/x! meet an unbounded unit through the weight "
-                f"{weight[i, j].item():g} (units {i} and {j} of layers {k} and {k + 1}); e^(Wxy) outgrows them"
+                f"no finite partition function: the weight {weight[i, j].item():g} couples counts with tail 1/x! to an "
+                f"unbounded unit (units {i} and {j} of layers {k} and {k + 1}), and e^(Wxy) grows faster than x!"
             )
         dangerous |= bool(growing.any())
     if dangerous:

@@ -1,4 +1,4 @@
-"""The restricted Boltzmann machine: two layers, the hidden one sums out exactly."""
+"""The restricted Boltzmann machine: two layers, of which the hidden one is summed out exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .kernel import log_weight
 
 
 class RBM(BoltzmannMachine):
-    """p(v, h) ∝ e^{-U(v) - U(h) + v·W·h}.
+    """Restricted Boltzmann machine: p(v, h) ∝ e^{-U(v) - U(h) + v·W·h}.
 
     >>> from harmonium.units import Bernoulli
     >>> rbm = RBM(Bernoulli(6), Bernoulli(3))
@@ -44,7 +44,7 @@ class RBM(BoltzmannMachine):
         return -log_weight(self, [self.as_states(v), None])
 
     def hidden_free_energy(self, h: ArrayLike) -> Tensor:
-        """F(h), the visible layer summed out: (batch, *hidden) -> (batch,)."""
+        """F(h), with the visible layer summed out: (batch, *hidden) -> (batch,)."""
         return -log_weight(self, [None, self.as_states(h, 1)], summed=0)
 
     def hidden_mean(self, v: ArrayLike) -> Tensor:
@@ -66,12 +66,12 @@ class RBM(BoltzmannMachine):
         return self.visible.sample(self.coupling.down(self.as_states(h, 1)), generator=generator)
 
     def reconstruct(self, v: ArrayLike) -> Tensor:
-        """⟨v⟩ given the mean hidden response to v: (batch, *visible)."""
+        """⟨v⟩ given the conditional mean ⟨h⟩ given v: (batch, *visible)."""
         v = self.as_states(v)
         return self.visible.conserving(v).mean(self.coupling.down(self.hidden_mean(v)))
 
     def log_probability(self, v: ArrayLike, log_partition: float | None = None) -> Tensor:
-        """ln p(v) = -F(v) - ln Z, with ln Z by enumeration unless it is given: (batch,)."""
+        """ln p(v) = -F(v) - ln Z, with ln Z by enumeration unless given: (batch,)."""
         log_z = self.log_partition() if log_partition is None else log_partition
         return -self.free_energy(v) - log_z
 

@@ -1,4 +1,4 @@
-"""The machines of a run, from the first to the last."""
+"""The checkpoints of a training run in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Machines = Mapping[float, BoltzmannMachine] | Sequence[BoltzmannMachine]
 
 
 def by_epoch(machines: Machines) -> tuple[list[float], list[BoltzmannMachine]]:
-    """Epochs in order, and the machine of each; a sequence counts as epochs 0, 1, 2, …
+    """The sorted epochs and the machine of each epoch; the epochs of a sequence are 0, 1, 2, …
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(2), hm.units.Spin(1))
