@@ -205,8 +205,8 @@ def test_one_population_has_only_its_families():
 
 def test_collapse_is_flagged():
     found = population_annealing(strong(6.0, (40, 30)), 200, betas=3, seed=0)
-    assert "independent populations carry ln Z" in found.problems[0]
-    assert "families carry the population" in found.problems[1]
+    assert "independent populations contribute to ln Z" in found.problems[0]
+    assert "families contribute to the population" in found.problems[1]
     assert annealed(strong(), 1, betas=5, seed=0).standard_error == math.inf
 
 

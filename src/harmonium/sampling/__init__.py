@@ -1,4 +1,4 @@
-"""Samplers, the paths and ladders they walk on, and how well they mix."""
+"""Samplers, paths and ladders of machines, and mixing diagnostics."""
 
 from ..machines.kernel import Layers, log_weight, sweep
 from ..machines.mixing import Monitor, autocorrelation, integrated_autocorrelation_time

@@ -1,4 +1,4 @@
-"""The machine at which a path begins: resolved from what was given, with its ln Z and states of it."""
+"""The base machine of a path: its construction, ln Z and initial states."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..machines import BoltzmannMachine, enumeration
 from ..machines.chain import ArrayLike
 from .path import draws, fitted, free, independent, matched, uncoupled_log_partition
 
-_EXACT_STATES = 2**20  # up to which coupled machines are drawn from by enumeration
+_EXACT_STATES = 2**20  # maximum number of states for exact draws of a coupled machine by enumeration
 _SWEEPS = 1000
 
 
@@ -21,17 +21,17 @@ def base_machine(
     coupled: bool = True,
     generator: Generator | None = None,
 ) -> BoltzmannMachine:
-    """The base of a path to ``machine``, from data, another machine or nothing.
+    """The base of a path to ``machine``, constructed from data or given as a machine.
 
     Args:
-        machine: the end of the path.
-        base: data (n, *visible), whose single-site statistics the base takes; a machine, which is the base; or
+        machine: the target of the path.
+        base: data (n, *visible), whose single-site statistics the base matches; a machine, which is returned; or
             ``None``.
-        near: whether the base takes the single-site statistics of *all* layers near those of the machine: of hidden
-            states given the data (:func:`matched`) or, without data, of short chains (:func:`fitted`). Otherwise the
-            visible units alone take those of the data (:func:`independent`), or nothing has a bias (:func:`free`).
+        near: whether the base matches single-site statistics of *all* layers: those of the data and of hidden states
+            given the data (:func:`matched`) or, without data, those of short chains (:func:`fitted`). Otherwise only
+            the visible units match the data (:func:`independent`) or, without data, all biases are zero (:func:`free`).
         coupled: whether a base with couplings is allowed.
-        generator: source of the random numbers, from which ``near`` takes one.
+        generator: random generator; ``near`` draws one number from it.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
@@ -40,7 +40,7 @@ def base_machine(
     """
     if isinstance(base, BoltzmannMachine):
         if not coupled and has_couplings(base):
-            raise InvalidOption("base: expected data or a machine without couplings, whose states can be drawn exactly")
+            raise InvalidOption("base: expected data or a machine without couplings, found one with couplings")
         return base
     if base is None:
         return fitted(machine, generator) if near else free(machine)
@@ -48,21 +48,21 @@ def base_machine(
 
 
 def has_couplings(machine: BoltzmannMachine) -> bool:
-    """Whether any weight is not zero."""
+    """Whether any weight is nonzero."""
     return any(bool(coupling.weight.any()) for coupling in machine.couplings)
 
 
 def base_log_partition(base: BoltzmannMachine) -> float:
-    """ln Z of a base: a sum over the units of an uncoupled one, by enumeration for a coupled one."""
+    """ln Z of a base: a sum over units if it is uncoupled, otherwise by enumeration."""
     return base.log_partition() if has_couplings(base) else uncoupled_log_partition(base)
 
 
 def base_states(base: BoltzmannMachine, n: int, generator: Generator | None = None) -> list[Tensor]:
-    """States of every layer, (n, *shape) each, from which annealing begins.
+    """Initial states for annealing, (n, *shape) for every layer.
 
-    They are exact draws of a base without couplings, and of one that has at most 2²⁰ states on its smaller side. Those
-    of a larger coupled base are the ends of 1000 Gibbs sweeps from uncoupled units: not exact, so that what follows
-    from them is unbiased only if these sweeps suffice.
+    The draws are exact if the base has no couplings, or at most 2²⁰ joint states of its even or of its odd layers. For
+    a larger coupled base they are the result of 1000 Gibbs sweeps from uncoupled units. Estimates from such states are
+    unbiased only if these sweeps reach equilibrium.
     """
     if not has_couplings(base):
         return draws(base, n, generator)

@@ -1,6 +1,7 @@
-"""Ladders: several machines on the same units, simulated side by side and exchanging states.
+"""Ladders: several machines on the same units that are simulated in parallel and exchange states.
 
-States are (rungs, chains, *shape). Parameters of the rungs are stacked in front, so that one pass moves all of them.
+States are (rungs, chains, *shape). Unit parameters have a leading dimension for the rungs, so that one operation
+updates all rungs.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from .path import Path, Point
 
 
 class Ladder(Layers, Protocol):
-    """All rungs at once as a chain of layers; the last rung is the machine of interest.
+    """All rungs at once as a chain of layers; the last rung is the target machine.
 
-    Units have the parameters of the rungs stacked in front, (rungs, 1, *shape).
+    Unit parameters have the shape (rungs, 1, *shape).
     """
 
     @property
@@ -38,19 +39,19 @@ class Ladder(Layers, Protocol):
         ...
 
     def shifted(self, shifts: Sequence[int], state: Sequence[Tensor | None]) -> Sequence[Layers]:
-        """For each shift the chain in which rung k + shift (clamped to the ladder) sees the state of rung k.
+        """For each shift, the chain with the parameters of rung k + shift (clamped to the ladder) at rung k.
 
-        For weights of ``state`` only: products of its even layers may be computed once for all shifts.
+        Valid only for log-weights of ``state``: products with its even layers may be computed once for all shifts.
         """
         ...
 
 
 class PathLadder:
-    """Rungs p_β on a path from an easy machine to the one of interest, for increasing β."""
+    """A ladder of machines p_β on a path from a base to the target machine, for increasing β."""
 
     def __init__(self, path: Path, betas: Sequence[float]) -> None:
         if len(betas) < 2 or any(b <= a for a, b in pairwise(betas)) or betas[-1] != 1:
-            raise InvalidOption("a ladder expects two or more increasing β, the last one 1")
+            raise InvalidOption("betas: expected two or more increasing values, the last one 1")
         self.path = path
         self.betas = torch.tensor(betas, dtype=path.target.dtype, device=path.target.device)
         self._here = path.at(self.betas.unsqueeze(1))
@@ -71,7 +72,7 @@ class PathLadder:
         return self._here.depth
 
     def layer(self, layer: int) -> Unit:
-        """The units of a layer with the parameters of the rungs stacked in front."""
+        """The units of a layer, with parameters (rungs, 1, *shape)."""
         return self._here.layer(layer)
 
     def field(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
@@ -79,7 +80,7 @@ class PathLadder:
         return self._here.field(layer, state)
 
     def shifted(self, shifts: Sequence[int], state: Sequence[Tensor | None]) -> list[Point]:
-        """For each shift the chain in which rung k + shift (clamped to the ladder) sees the state of rung k."""
+        """For each shift, the chain with the parameters of rung k + shift (clamped to the ladder) at rung k."""
         seen = self.path.seen(state)
         rungs = torch.arange(self.size, device=self.betas.device)
         return [self.path.at(self.betas[(rungs + k).clamp(0, self.size - 1)].unsqueeze(1), seen) for k in shifts]
@@ -97,7 +98,7 @@ class Stack:
         return self.machines[0].depth
 
     def layer(self, layer: int) -> Unit:
-        """The units of a layer with the parameters of the machines stacked in front."""
+        """The units of a layer, with parameters (machines, 1, *shape)."""
         natural = [machine.layer(layer).natural() for machine in self.machines]
         stacked = {name: torch.stack([n[name] for n in natural]).unsqueeze(1) for name in natural[0]}
         return self.machines[-1].layer(layer).with_natural(stacked)
@@ -109,12 +110,12 @@ class Stack:
 
 
 class MachineLadder(Stack):
-    """Rungs that are machines of their own, such as the checkpoints of one run, from early to late."""
+    """A ladder of given machines, such as the checkpoints of one run from early to late."""
 
     def __init__(self, machines: Sequence[BoltzmannMachine]) -> None:
         configs = [[unit.config() for unit in machine.layers] for machine in machines]
         if len(machines) < 2 or any(config != configs[0] for config in configs):
-            raise InvalidOption("a ladder expects two or more machines on the same units")
+            raise InvalidOption("machines: expected two or more machines on the same units")
         super().__init__(machines)
 
     @property
@@ -128,14 +129,18 @@ class MachineLadder(Stack):
         return self.machines[-1]
 
     def shifted(self, shifts: Sequence[int], state: Sequence[Tensor | None]) -> list[Stack]:
-        """For each shift the chain in which rung k + shift (clamped to the ladder) sees the state of rung k."""
+        """For each shift, the chain with the parameters of rung k + shift (clamped to the ladder) at rung k."""
         last = self.size - 1
         return [Stack([self.machines[min(max(k + shift, 0), last)] for k in range(self.size)]) for shift in shifts]
 
 
 @dataclass
 class LadderState:
-    """States of all rungs. ``layers`` are (rungs, chains, *shape); ``walker`` says whose each state is."""
+    """States of all rungs.
+
+    ``layers``: a tensor (rungs, chains, *shape) for each layer. ``walker`` (rungs, chains): the initial rung of each
+    state. ``moves``: number of rounds of exchanges so far.
+    """
 
     layers: list[Tensor]
     walker: Tensor
@@ -144,14 +149,17 @@ class LadderState:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What one exchange did: the acceptance probability of every neighboring pair, averaged over the chains."""
+    """The result of one round of exchanges, for every neighboring pair of rungs.
+
+    ``probability``: the acceptance probability, averaged over the chains. ``tried``: whether an exchange was proposed.
+    """
 
     probability: Tensor
     tried: Tensor
 
 
 def start(ladder: Ladder, visible: Tensor, generator: Generator | None) -> LadderState:
-    """All rungs at the visible states (chains, *visible) or (rungs, chains, *visible)."""
+    """Initialize all rungs at the visible states (chains, *visible) or (rungs, chains, *visible)."""
     top = ladder.top
     if visible.ndim == len(top.visible.shape) + 1:
         visible = visible.expand(ladder.size, *visible.shape)
@@ -168,10 +176,11 @@ def sweep(ladder: Ladder, state: LadderState, generator: Generator | None) -> La
 
 @torch.no_grad()
 def exchange(ladder: Ladder, state: LadderState, generator: Generator | None) -> tuple[LadderState, Exchange]:
-    """Propose to every second neighboring pair to exchange the states of their even layers (odd ones summed out).
+    """Propose exchanges of the even layers, with odd layers summed out, between every second pair of neighbors.
 
-    Pairs (0,1), (2,3), … and (1,2), (3,4), … take turns. Accepted with min(1, e^r),
-    r = ln w_k(x') + ln w_{k+1}(x) - ln w_k(x) - ln w_{k+1}(x'), which leaves the product of all rungs invariant.
+    Pairs (0,1), (2,3), … and (1,2), (3,4), … alternate. A proposal is accepted with probability min(1, e^r),
+    r = ln w_k(x') + ln w_{k+1}(x) - ln w_k(x) - ln w_{k+1}(x'), which leaves the product of all rungs invariant
+    (Hukushima & Nemoto 1996).
     """
     here, above, below = log_weights(ladder, state.layers, (0, 1, -1))
     ratio = above[:-1] + below[1:] - here[:-1] - here[1:]
@@ -187,7 +196,7 @@ def exchange(ladder: Ladder, state: LadderState, generator: Generator | None) ->
 
 
 def log_weights(ladder: Ladder, layers: list[Tensor], shifts: Sequence[int]) -> list[Tensor]:
-    """ln w of the even layers of rung k as seen by rung k + shift, up to a constant: (rungs, chains) each."""
+    """ln w of the even layers of rung k with parameters of rung k + shift, up to a constant: (rungs, chains) each."""
     views = ladder.shifted(shifts, layers)
     return [kernel.log_weight(view, layers, dtype=torch.float64) for view in views]
 

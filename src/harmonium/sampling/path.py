@@ -1,4 +1,4 @@
-"""Paths of machines: from an easy one to the one of interest, all natural parameters moving on straight lines."""
+"""Paths between two machines, along which all natural parameters are linear in β."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from ..machines.chain import ArrayLike
 from ..units import Unit
 from ..units.base import per_row
 
-_CHAINS = 500  # short chains whose single-site statistics make a base
+_CHAINS = 500  # number of short chains whose single-site statistics define a base
 _SWEEPS = 20
 
 
 @dataclass(frozen=True)
 class Responses:
-    """The fields (batch, *shape) on a layer from its neighbors at the two ends; ``None`` where nothing is coupled."""
+    """The fields (batch, *shape) on a layer at the two ends of a path; ``None`` at an end without couplings."""
 
     low: Tensor | None
     high: Tensor | None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Responses:
-        """The same with ``function`` of each."""
+        """Apply ``function`` to each field."""
         return Responses(*(None if x is None else function(x) for x in (self.low, self.high)))
 
 
 class Path:
-    """p_β ∝ p_0^{1-β} p_1^β between two machines on the same units; hidden layers of p_β are again such units.
+    """The path p_β ∝ p_0^{1-β} p_1^β between two machines on the same units; every p_β is again such a machine.
 
-    Layers of odd number are summed out and those of even number are kept (for an RBM: the visible one), so the weight
-    of a state is w_β(x) = Π_even e^{-U_β(x)} · Π_odd Z_β(field). By default the base is
-    :func:`free`, which makes β the inverse temperature of bounded units.
+    Odd layers are summed out and even layers are kept (for an RBM: the visible one), so the weight of a state is
+    w_β(x) = Π_even e^{-U_β(x)} · Π_odd Z_β(field). The default base is :func:`free`, for which β is the inverse
+    temperature of bounded units.
     """
 
     def __init__(self, target: BoltzmannMachine, base: BoltzmannMachine | None = None) -> None:
         self.target, self.base = target, free(target) if base is None else base
         if [u.config() for u in self.base.layers] != [u.config() for u in target.layers]:
-            raise InvalidOption("a path expects two machines on the same units, found different ones")
+            raise InvalidOption("base: expected a machine on the same units as the target, found different units")
         self.even = range(0, len(target.layers), 2)
         self.odd = range(1, len(target.layers), 2)
         self._flat = [not bool(c.weight.any()) for c in self.base.couplings]
-        self._flat_target = [False for _ in target.couplings]  # may change while it learns, so it is taken as coupled
+        self._flat_target = [False for _ in target.couplings]  # may change during training, so it is treated as coupled
         self.refresh()
 
     def refresh(self) -> None:
-        """Look at the parameters of both ends again, after training has changed them."""
+        """Read the parameters of both ends again after training has changed them."""
         self._ends = [
             ({k: v.detach() for k, v in a.natural().items()}, {k: v.detach() for k, v in b.natural().items()})
             for a, b in zip(self.base.layers, self.target.layers, strict=True)
@@ -67,7 +67,7 @@ class Path:
         return back
 
     def length(self) -> float:
-        """The norm of the difference of the couplings."""
+        """The norm of the difference between the couplings at the two ends."""
         pairs = zip(self.base.couplings, self.target.couplings, strict=True)
         return math.sqrt(sum((b.weight - a.weight).double().square().sum().item() for a, b in pairs))
 
@@ -81,16 +81,16 @@ class Path:
         return unit.with_natural(mixed)
 
     def at(self, beta: float | Tensor, seen: Mapping[int, Responses] | None = None) -> Point:
-        """The path at β, as a chain of layers; ``seen`` are responses that do not have to be computed again."""
+        """The path at β, as a chain of layers; ``seen`` are responses that are already known, by layer index."""
         return Point(self, beta, seen)
 
     def responses(self, layer: int, state: Sequence[Tensor | None]) -> Responses:
-        """The fields on a layer at the two ends of the path: what :meth:`mixed` mixes."""
+        """The fields on a layer at the two ends of the path, for :meth:`mixed`."""
         neighbor = layer - 1 if layer else 1
         x = state[neighbor]
         assert x is not None
         batch = x.shape[: x.ndim - len(self.target.layer(neighbor).shape)]
-        if len(batch) > 1:  # couplings take batches of one dimension
+        if len(batch) > 1:  # couplings accept only one batch dimension
             flat = [None if x is None else x.flatten(0, len(batch) - 1) for x in state]
             return self.responses(layer, flat).map(lambda x: x.view(*batch, *x.shape[1:]))
         near = slice(max(layer - 1, 0), layer + 1)
@@ -99,11 +99,11 @@ class Path:
         return Responses(low, None if apart else self.target.field(layer, state))
 
     def seen(self, state: Sequence[Tensor | None]) -> dict[int, Responses]:
-        """The responses on all odd layers, from which their fields at any β follow without further products."""
+        """The responses of all odd layers, which give their fields at any β without further matrix products."""
         return {layer: self.responses(layer, state) for layer in self.odd}
 
     def mixed(self, layer: int, responses: Responses, beta: float | Tensor, *, last: bool = False) -> Tensor:
-        """The field on a layer at β from the responses at the ends; ``last`` when these are not needed any more."""
+        """The field on a layer at β from the responses at the ends, which may be overwritten if ``last``."""
         low, high = responses.low, responses.high
         beta = _beside(beta, len(self.target.layer(layer).shape))
         if low is not None and high is not None:
@@ -132,7 +132,7 @@ class Path:
         return torch.zeros(len(first), dtype=first.dtype, device=first.device) if total is None else total
 
     def machine(self, beta: float) -> BoltzmannMachine:
-        """The machine at β, as a machine of its own."""
+        """A new machine with the parameters at β."""
         machine = copy.deepcopy(self.target)
         with torch.no_grad():
             for layer, unit in enumerate(machine.layers):
@@ -147,8 +147,8 @@ class Path:
 class Point:
     """The machine at β of a path as a chain of layers (:class:`harmonium.machines.kernel.Layers`), without a copy.
 
-    A β of shape (K, 1) stands for K machines at once, whose states are (K, chains, *shape). Layers of which the
-    responses were ``seen`` are not looked at again, so such a point is for weights, not for sweeps.
+    A β of shape (K, 1) represents K machines at once, with states (K, chains, *shape). Fields of layers in ``seen`` are
+    computed from the known responses, not from the state, so such a point is valid for log-weights but not for sweeps.
     """
 
     def __init__(self, path: Path, beta: float | Tensor, seen: Mapping[int, Responses] | None = None) -> None:
@@ -174,7 +174,7 @@ class Point:
 
 
 def beta_grid(betas: int | Sequence[float] | Tensor) -> list[float]:
-    """The inverse temperatures from 0 to 1, both included.
+    """Inverse temperatures from 0 to 1, from the number of steps or the values themselves.
 
     >>> beta_grid(4)
     [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -196,7 +196,7 @@ def draws(machine: BoltzmannMachine, n: int, generator: Generator | None = None)
 
 
 def uncoupled(machine: BoltzmannMachine) -> BoltzmannMachine:
-    """A copy without couplings: every unit on its own, so ln Z is a sum over units."""
+    """A copy without couplings, whose ln Z is a sum over units."""
     apart = copy.deepcopy(machine)
     with torch.no_grad():
         for coupling in apart.couplings:
@@ -221,10 +221,10 @@ def independent(machine: BoltzmannMachine, data: ArrayLike) -> BoltzmannMachine:
 
 @torch.no_grad()
 def matched(machine: BoltzmannMachine, data: ArrayLike, generator: Generator | None = None) -> BoltzmannMachine:
-    """An uncoupled copy with the single-site statistics of ``data`` (n, *visible), and of hidden states given them.
+    """An uncoupled copy with the single-site statistics of ``data`` (n, *visible) and of hidden states given ``data``.
 
-    Unlike :func:`independent` it also moves the hidden biases. Those of a trained machine make up for large fields from
-    the visible units; without the couplings they would leave the hidden units far from their usual activity.
+    Unlike :func:`independent`, it also changes the hidden biases. The hidden biases of a trained machine compensate for
+    large fields from the visible units; without couplings they would put hidden units far from their typical activity.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(2), hm.units.Bernoulli(1))
@@ -241,10 +241,10 @@ def matched(machine: BoltzmannMachine, data: ArrayLike, generator: Generator | N
 def fitted(machine: BoltzmannMachine, generator: Generator | None = None) -> BoltzmannMachine:
     """An uncoupled copy whose units have the single-site statistics of short Gibbs chains of the machine.
 
-    500 chains of 20 sweeps start at independent visible units. They need not be in equilibrium: annealing is unbiased
-    from any base that does not depend on its random numbers, and a base near the model only has less way to go.
+    Runs 500 chains of 20 sweeps from independent visible units. They need not be in equilibrium: annealing is unbiased
+    for any base that does not depend on its random numbers, and a base close to the machine only reduces the variance.
 
-    The chains draw from a generator of their own, which takes one number from ``generator``.
+    The chains use a separate generator, seeded with one number from ``generator``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
@@ -268,7 +268,7 @@ def _rows(machine: BoltzmannMachine, data: ArrayLike) -> Tensor:
 
 
 def _own(machine: BoltzmannMachine, generator: Generator | None) -> Generator | None:
-    """A generator of its own for a base, so that the base does not depend on the random numbers of an annealing."""
+    """A separate generator, so that the base does not depend on the random numbers of the annealing."""
     seed = int(torch.randint(2**62, (1,), generator=generator, device=machine.device))
     return noise.generator(seed, machine.device)
 
@@ -292,7 +292,7 @@ def uncoupled_log_partition(machine: BoltzmannMachine) -> float:
 
 
 def _beside(beta: float | Tensor, dims: int) -> float | Tensor:
-    """β with its own dimensions in front of ``dims`` further ones."""
+    """β with ``dims`` trailing dimensions of size 1 appended."""
     return beta.view(*beta.shape, *(1,) * dims) if isinstance(beta, Tensor) else beta
 
 

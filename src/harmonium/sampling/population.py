@@ -1,7 +1,7 @@
-"""Annealed populations: states carried together from an easy machine to the one of interest, with or without selection.
+"""Population annealing: states annealed together from a base to the target machine, with or without resampling.
 
-Population annealing after Hukushima & Iba (2003) and Machta (2010); as a sequential Monte Carlo sampler its estimate of
-Z is unbiased for any number of states, betas and sweeps.
+The algorithm is that of Hukushima & Iba (2003) and Machta (2010). It is a sequential Monte Carlo sampler, so its
+estimate of Z is unbiased for any number of states, betas and sweeps.
 """
 
 from __future__ import annotations
@@ -22,31 +22,36 @@ from ..machines.kernel import log_partitions, sweep
 from .base import base_machine
 from .path import Path, beta_grid, draws, uncoupled_log_partition
 
-_OVERLAP = 0.9  # the effective share of a population after one step of a chosen schedule
-_PILOT = 500  # states at most that choose a schedule
+_OVERLAP = 0.9  # effective fraction of a population after one step of an automatic schedule
+_PILOT = 500  # maximum number of states used to choose a schedule
 _MOST_BETAS = 10_000
-_HALVINGS = 30  # of the whole path until the shortest step
-_POPULATIONS = 10  # independent ones at most, for an error of ln Z
-_SMALLEST = 50  # states of one of them
-_CARRIED = 0.6  # the share of the independent populations that has to carry an estimate
-_CARRIED_STATES = 0.1  # the same of states without selection, of which there are more
-_FAMILIES = 3.0  # that have to carry each population; with fewer, the populations agree on wrong numbers
-_LEVEL = 0.0027  # outside three standard errors of a normal distribution
-_MARKOV = math.log(370)
+_HALVINGS = 30  # maximum number of bisections for one step
+_POPULATIONS = 10  # default number of independent populations, for the standard error of ln Z
+_SMALLEST = 50  # minimum number of states per population, by default
+_CARRIED = 0.6  # minimum effective fraction of the independent populations
+_CARRIED_STATES = 0.1  # the same for states without resampling, of which there are more
+_FAMILIES = 3.0  # minimum effective families per population; with fewer, populations may agree on a wrong value
+_LEVEL = 0.0027  # probability outside three standard errors of a normal distribution
+_MARKOV = math.log(370)  # from Markov's inequality at level 1/370 ≈ _LEVEL
 
 
 @dataclass(frozen=True)
 class Population:
-    """What became of ``n`` starting states, each the founder of a *family* (its descendants by selection).
+    """The result of annealing ``n`` initial states. The descendants of an initial state are its *family*.
 
-    ``state``: the last states of all layers, (n, *shape) each. ``log_weights`` (n,): of these states; all equal where
-    selection came last. ``families`` (n,): the founder of each state. ``shares`` (n,): the part of the weight that each
-    founder's family had before the last selection. ``log_partition``: the estimate of ln Z. ``resampled``: how often
-    there was selection. ``log_partitions``: the estimates of the independent populations that the states were divided
-    into, whose mean is that of Z; without selection those of every state.
+    The estimate of Z is unbiased, so ln Z is underestimated on average, and by a large amount if all populations miss
+    the same modes. The result itself cannot rule this out; ``problems`` lists what can be detected.
 
-    The estimate of Z is unbiased, so that ln Z is too small in the mean, and it is far too small where all populations
-    miss the same modes. No number of a population can exclude that; ``problems`` name what can be seen.
+    Attributes:
+        state: the last states of all layers, (n, *shape) each.
+        log_weights: log-weights of these states (n,); all equal if resampling was the last step.
+        families: index of the initial state from which each state descends (n,).
+        shares: fraction of the total weight of each family before the last resampling (n,).
+        log_partition: estimate of ln Z.
+        betas: inverse temperatures.
+        resampled: number of resampling steps.
+        log_partitions: estimates of ln Z of the independent populations; the mean of their Z is the estimate of Z.
+            Without resampling, one for each state.
     """
 
     state: list[Tensor]
@@ -60,39 +65,39 @@ class Population:
 
     @property
     def samples(self) -> Tensor:
-        """The visible states (n, *visible); to be averaged with ``log_weights``."""
+        """The visible states (n, *visible), to be weighted by ``log_weights``."""
         return self.state[0]
 
     @property
     def mean_square_family_size(self) -> float:
-        """ρ_t = n Σ shares²: one while every founder counts alike, n when one family has taken all."""
+        """ρ_t = n Σ shares²: 1 if all families have equal weight, n if one family has all the weight."""
         return len(self.shares) * self.shares.square().sum().item()
 
     @property
     def effective_families(self) -> float:
-        """n/ρ_t: how many founders carry the samples; without selection the effective sample size.
+        """n/ρ_t: the effective number of families; without resampling, the effective sample size.
 
-        Selection between fine steps lets families die out by chance alone, as neutral genes do. That makes samples
-        alike and is no error of ln Z.
+        Resampling between small steps removes families by chance alone. This correlates the samples but is not an
+        error of ln Z.
         """
         return len(self.shares) / self.mean_square_family_size
 
     @property
     def effective_populations(self) -> float:
-        """(ΣẐ)²/ΣẐ² of the independent populations: how many of them carry ln Z."""
+        """(ΣẐ)²/ΣẐ²: the effective number of independent populations in the estimate of ln Z."""
         return effective(self.log_partitions)
 
     @property
     def surviving_families(self) -> int:
-        """How many founders have a descendant."""
+        """The number of families with at least one state."""
         return int((self.shares > 0).sum())
 
     @property
     def standard_error(self) -> float:
-        """Of ln Z, to first order: that of the mean of Ẑ over the independent populations, relative to it.
+        """Standard error of ln Z to first order: the relative standard error of the mean of Ẑ over the populations.
 
-        A population that was not divided has only its families to tell: √((ρ_t - 1)/(n - 1)), which is too large
-        where families die out by chance (see :attr:`effective_families`). Infinite for a single state.
+        For a single population it is estimated from the families as √((ρ_t - 1)/(n - 1)), which is too large if
+        families die out by chance (see :attr:`effective_families`). Infinite for a single state.
         """
         n = len(self.log_partitions)
         if n < 2:
@@ -103,10 +108,10 @@ class Population:
 
     @property
     def conditional_interval(self) -> tuple[float, float]:
-        """Where ln Z lies, at the level of three standard errors, if the populations have seen all that matters.
+        """Three-standard-error interval of ln Z, valid if the populations have found all relevant modes.
 
-        By Student's distribution for the number of populations. Toward large values it also covers a lognormal law of
-        Ẑ with the variance of ln Ẑ among them.
+        Uses Student's t distribution for the number of populations. The upper end also covers a lognormal distribution
+        of Ẑ with the observed variance of ln Ẑ.
         """
         low, high = self.log_partition - self._below, math.inf
         spread = self._quantile * self.standard_error
@@ -122,10 +127,11 @@ class Population:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where ln Z lies: the lower end of :attr:`conditional_interval`, and no upper end.
+        """Confidence interval of ln Z: the lower end of :attr:`conditional_interval` and no upper end.
 
-        Ẑ is unbiased, so that it exceeds Z by a factor c with probability 1/c at most (Markov); nothing bounds the mass
-        of modes that no population has found. :func:`harmonium.likelihood.estimate` looks from both sides.
+        Ẑ is unbiased, so it exceeds c Z with probability at most 1/c (Markov's inequality). There is no upper bound,
+        because the mass of modes that no population has found is unknown. :func:`harmonium.likelihood.estimate` bounds
+        ln Z from both sides.
         """
         return self.log_partition - self._below, math.inf
 
@@ -136,8 +142,8 @@ class Population:
 
     @property
     def _quantile(self) -> float:
-        """Of Student's distribution, at the level of three standard errors of a normal one."""
-        import scipy.stats  # slow to load
+        """The quantile of Student's t distribution at the level of three normal standard errors."""
+        import scipy.stats  # slow to import
 
         freedom = len(self.log_partitions) - 1
         return float(scipy.stats.t.isf(_LEVEL / 2, freedom)) if freedom else 3.0
@@ -148,7 +154,7 @@ class Population:
 
     @property
     def _few_populations(self) -> bool:
-        """Whether so few of the independent parts count that they are hardly better than one."""
+        """Whether the effective number of populations is too small."""
         n = len(self.log_partitions)
         share = _CARRIED_STATES if n == len(self.shares) else _CARRIED
         return n > 1 and not self.effective_populations >= max(min(5.0, n / 2), share * n)
@@ -163,20 +169,20 @@ class Population:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Reasons not to believe the result. Without any, modes that all populations miss remain possible."""
+        """Reasons not to trust the result. If there are none, all populations may still miss the same modes."""
         if not math.isfinite(self.log_partition):
-            return ("the weights are not finite numbers",)
+            return ("the weights are not finite",)
         n, founders, found = len(self.log_partitions), len(self.shares), []
         advice = "use more betas, sweeps or states"
         if self._few_populations:
             parts = "states" if n == founders else "independent populations"
-            found.append(f"{self.effective_populations:.1f} of {n} {parts} carry ln Z: {advice}")
+            found.append(f"{self.effective_populations:.1f} of {n} {parts} contribute to ln Z: {advice}")
         if self._few_families:
-            found.append(f"{self.effective_families:.1f} of {founders} families carry the population: {advice}")
+            found.append(f"{self.effective_families:.1f} of {founders} families contribute to the population: {advice}")
         return tuple(found)
 
     def mean(self, values: Tensor) -> Tensor:
-        """The weighted mean of something known of every state: (n, ...) -> (...)."""
+        """The weighted mean of ``values`` over the states: (n, ...) -> (...)."""
         return torch.tensordot(torch.softmax(self.log_weights, 0).to(values.dtype), values, 1)
 
 
@@ -193,21 +199,25 @@ def population_annealing(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Population:
-    """``n`` samples of the machine, equally weighted, and its ln Z, by annealing with selection.
+    """Draw ``n`` equally weighted samples and estimate ln Z by population annealing.
 
-    Wherever the weights gathered since the last selection have an effective share below ``threshold``, and at
-    the end, states are copied or dropped in proportion to them (systematically: a state of weight w has ⌊nw⌋ or ⌈nw⌉
-    copies). The states are divided into ``populations`` that do not see each other before the last selection: the
-    differences of their estimates give the error of ln Z.
+    States are resampled in proportion to their weights since the last resampling, whenever the effective fraction of
+    states falls below ``threshold`` and at the end. Resampling is systematic: a state of weight w gets ⌊nw⌋ or ⌈nw⌉
+    copies. The states are divided into ``populations`` that are independent until the last resampling; the differences
+    between their estimates give the standard error of ln Z.
 
     Args:
-        sweeps: Gibbs sweeps at each temperature.
-        betas: the number of equal steps of β from 0 to 1, the values themselves, or ``None`` to choose them by a
-            smaller population with random numbers of its own, so that an effective 90 % survive each step.
-        base: data whose single-site statistics the first states have, an uncoupled machine on the same units, or by
-            default free units.
-        threshold: 1 selects at every temperature, 0 only at the end.
-        populations: how many independent ones; by default 10, or fewer so that each has 50 states.
+        machine: any machine with a finite partition function.
+        n: number of states.
+        sweeps: number of Gibbs sweeps at each β.
+        betas: number of equal steps of β from 0 to 1, the values themselves, or ``None`` to choose them with a smaller,
+            separate population such that the effective fraction after each step is 90 %.
+        base: data whose single-site statistics the initial states have, an uncoupled machine on the same units, or by
+            default units without biases and couplings.
+        threshold: effective fraction below which states are resampled; 1: at every β, 0: only at the end.
+        populations: number of independent populations; by default 10, or fewer so that each has at least 50 states.
+        seed: seed of the random generator.
+        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
@@ -220,7 +230,7 @@ def population_annealing(
     True
     """
     if not 0 <= threshold <= 1:
-        raise InvalidOption(f"threshold: expected a share between 0 and 1, found {threshold}")
+        raise InvalidOption(f"threshold: expected a number between 0 and 1, found {threshold}")
     if populations is None:
         populations = min(_POPULATIONS, max(1, n // _SMALLEST))
     elif not 1 <= populations <= max(n, 1):
@@ -239,7 +249,7 @@ def annealed(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Population:
-    """``n`` independent annealed states with their ``log_weights``: :func:`population_annealing` without selection.
+    """Draw ``n`` independent annealed states with ``log_weights``: :func:`population_annealing` without resampling.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
@@ -282,7 +292,7 @@ def _anneal(
     state = draws(path.base, n, generator)
     log_w = torch.zeros(n, dtype=torch.float64, device=path.target.device)
     families = torch.arange(n, device=log_w.device)
-    parts = families.tensor_split(populations)  # places of the states of each population
+    parts = families.tensor_split(populations)  # indices of the states of each population
     log_z = torch.full((populations,), uncoupled_log_partition(path.base), dtype=torch.float64, device=log_w.device)
     resampled = 0
     for before, beta in pairwise(schedule[:-1]):
@@ -298,7 +308,7 @@ def _anneal(
         state, families = [x[chosen] for x in state], families[chosen]
         state = _sweeps(path, state, beta, sweeps, generator)
     log_w = log_w + _gain(path, state, schedule[-2])(schedule[-1])
-    # the weight of a state among all is that within its population times what this one has gathered so far
+    # the overall weight of a state is its weight within its population times the weight of the population so far
     whole = log_w + torch.cat([log_z[k].expand(len(part)) for k, part in enumerate(parts)])
     shares = torch.zeros_like(whole).index_add_(0, families, torch.softmax(whole, 0))
     if threshold is None:
@@ -313,7 +323,7 @@ def _anneal(
 
 
 def resample(log_weights: Tensor, generator: Generator | None = None) -> Tensor:
-    """Which states are kept, (n,), each as often as its weight asks for: ⌊nw⌋ or ⌈nw⌉ times, nw in the mean.
+    """Indices (n,) of systematically resampled states: ⌊nw⌋ or ⌈nw⌉ times one of weight w, nw times on average.
 
     >>> resample(torch.tensor([0.5, 0.25, 0.25, 1e-9], dtype=torch.float64).log(), torch.Generator().manual_seed(0))
     tensor([0, 0, 1, 2])
@@ -325,7 +335,7 @@ def resample(log_weights: Tensor, generator: Generator | None = None) -> Tensor:
 
 
 def effective(log_weights: Tensor) -> float:
-    """(Σw)²/Σw²: how many equally weighted states would be worth as much."""
+    """The effective sample size (Σw)²/Σw²."""
     return 1 / torch.softmax(log_weights, 0).square().sum().item()
 
 
@@ -354,14 +364,14 @@ def _sweeps(path: Path, state: list[Tensor], beta: float, sweeps: int, generator
 
 
 def _choose(path: Path, n: int, sweeps: int, generator: Generator | None) -> list[float]:
-    """β such that each step leaves a share of a trial population effective."""
+    """Choose β so that the effective fraction of a trial population is the same after each step."""
     state, schedule = draws(path.base, n, generator), [0.0]
     while schedule[-1] < 1:
         before = schedule[-1]
         gain = _gain(path, state, before)
         beta = _largest(lambda beta, gain=gain: effective(gain(beta)) >= _OVERLAP * n, before)  # type: ignore[misc]
         if len(schedule) == _MOST_BETAS:
-            raise InvalidOption(f"betas: {_MOST_BETAS} chosen ones reach β = {beta:.3g} only; give their number")
+            raise InvalidOption(f"betas: {_MOST_BETAS} automatic steps reach only β = {beta:.3g}; pass a number")
         chosen = resample(gain(beta), generator)
         state = _sweeps(path, [x[chosen] for x in state], beta, sweeps, generator)
         schedule.append(beta)
@@ -369,7 +379,7 @@ def _choose(path: Path, n: int, sweeps: int, generator: Generator | None) -> lis
 
 
 def _largest(allowed: Callable[[float], bool], before: float) -> float:
-    """The largest β above ``before``, to about 1 % of the step, that is allowed."""
+    """The largest allowed β above ``before``, to about 1 % of the step."""
     if allowed(1.0):
         return 1.0
     low, high = before, 1.0

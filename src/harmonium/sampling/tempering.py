@@ -1,4 +1,4 @@
-"""Parallel tempering and trajectory tempering: chains that mix because they may leave through easier machines."""
+"""Parallel tempering and trajectory tempering: chains that mix faster by exchanging states with easier machines."""
 
 from __future__ import annotations
 
@@ -20,10 +20,15 @@ from .path import Path
 
 @dataclass(frozen=True)
 class Tempered:
-    """Samples of the machine of interest, and how well the ladder carried them.
+    """Samples of the target machine, and diagnostics of the ladder.
 
-    ``acceptance``: of every neighboring pair. ``round_trips``: visits of the top rung after one of the bottom rung,
-    over all walkers: without any, the samples know nothing of each other's modes.
+    Attributes:
+        samples: visible states of the last rung (n, *visible).
+        acceptance: acceptance rate of each neighboring pair (rungs - 1,).
+        round_trips: number of arrivals at the top rung after a visit to the bottom rung, over all walkers. If it is 0,
+            exchanges have not helped the chains to move between modes.
+        betas: inverse temperatures of the rungs; ``None`` for trajectory tempering.
+        state: last states of all rungs.
     """
 
     samples: Tensor
@@ -45,13 +50,18 @@ def parallel_tempering(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Tempered:
-    """``n`` samples (n, *visible) after ``sweeps`` sweeps and exchanges on a ladder from ``base`` to the machine.
+    """Draw ``n`` samples by ``sweeps`` sweeps and exchanges on a ladder from ``base`` to the machine.
 
     Args:
-        n: how many; by default as many as ``start`` has, or 100.
-        betas: the rungs' inverse temperatures, their number, or ``None`` to choose both from trial runs.
-        base: data whose single-site statistics the bottom rung takes, another machine, or by default nothing coupled.
-        start: visible states (m, *visible) at which all rungs begin, cycled when they are fewer than ``n``.
+        machine: any machine with a finite partition function.
+        n: number of samples; by default the number of rows of ``start``, or 100.
+        sweeps: number of Gibbs sweeps, each followed by a round of exchanges.
+        betas: inverse temperatures of the rungs, their number, or ``None`` to choose both from trial runs.
+        base: data whose single-site statistics the bottom rung matches, another machine, or by default a machine
+            without biases and couplings.
+        start: initial visible states (m, *visible) of all rungs, repeated if there are fewer than ``n``.
+        seed: seed of the random generator.
+        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
@@ -76,7 +86,10 @@ def trajectory_tempering(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Tempered:
-    """``n`` samples of the last of ``machines``: checkpoints of one run, early to late, that exchange states."""
+    """Draw ``n`` samples of the last of ``machines``, the checkpoints of one run from early to late.
+
+    The checkpoints are the rungs of a ladder and exchange states (Béreux et al. 2024).
+    """
     rungs = MachineLadder(machines)
     for machine in machines:
         machine.check_normalizable()
@@ -111,20 +124,20 @@ def _run(
 
 
 def _anywhere(ladder: Ladder, chains: int, generator: Generator | None) -> Tensor:
-    """Visible states of every rung as if nothing were coupled: (rungs, chains, *visible)."""
+    """Visible states of every rung, drawn without couplings: (rungs, chains, *visible)."""
     visible = ladder.top.independent(chains * ladder.size, generator)
     return visible.view(ladder.size, chains, *visible.shape[1:])
 
 
 class RoundTrips:
-    """Counts the walkers that come back to the top after having been at the bottom."""
+    """Count the arrivals of walkers at the top rung after a visit to the bottom rung."""
 
     def __init__(self, state: LadderState) -> None:
         self._from_bottom = torch.zeros_like(state.walker, dtype=torch.bool)
         self._count = torch.zeros((), dtype=torch.int64, device=state.walker.device)
 
     def update(self, state: LadderState) -> None:
-        """Look at where the walkers are now."""
+        """Update the count with the present positions of the walkers."""
         self._from_bottom.scatter_(0, state.walker[:1], True)
         arrived = self._from_bottom.gather(0, state.walker[-1:])
         self._count += arrived.sum()
@@ -132,7 +145,7 @@ class RoundTrips:
 
     @property
     def count(self) -> int:
-        """How many came back so far."""
+        """The number of round trips so far."""
         return int(self._count.item())
 
 
@@ -146,13 +159,13 @@ def choose_betas(
     rounds: int = 5,
     generator: Generator | None = None,
 ) -> list[float]:
-    """A ladder with equal rejection between neighbors, from trial runs.
+    """Choose betas with equal rejection rates between neighbors, from trial runs.
 
-    The rejections of a trial ladder add up to the barrier Λ(β); rungs at equal steps of Λ reject equally often, and
-    about 2Λ of them carry most walkers for their number. ``rungs`` fixes the number.
+    The cumulative rejection rate of a trial ladder is the barrier Λ(β). Rungs at equal steps of Λ have equal rejection
+    rates, and about 2Λ rungs give the most round trips per rung. ``rungs`` fixes the number of rungs.
     """
     if rungs is not None and rungs < 2:
-        raise InvalidOption(f"a ladder expects two or more rungs, found {rungs}")
+        raise InvalidOption(f"rungs: expected two or more, found {rungs}")
     number = rungs or 8
     betas = torch.linspace(0, 1, number, dtype=torch.float64)
     for _ in range(rounds):
@@ -172,7 +185,7 @@ def choose_betas(
 
 
 def _interpolate(at: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """y(at) by straight lines; the ends are kept exactly."""
+    """Linear interpolation of y(x) at ``at``, with the ends set to 0 and 1."""
     index = torch.searchsorted(x, at, right=True).clamp(1, len(x) - 1)
     share = (at - x[index - 1]) / (x[index] - x[index - 1])
     values = torch.lerp(y[index - 1], y[index], share)
