@@ -1,4 +1,4 @@
-"""Checks of plain arguments, shared by all that take them."""
+"""Checks of common arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import InvalidOption
 
 
 def kebab(name: str) -> str:
-    """The name of a class as it is written on the command line and in files.
+    """The name of a class on the command line and in files.
 
     >>> kebab("TruncatedGaussian"), kebab("DoubleReLU"), kebab("PCD")
     ('truncated-gaussian', 'double-relu', 'pcd')
@@ -19,7 +19,7 @@ def kebab(name: str) -> str:
 
 
 def whole(name: str, value: int) -> int:
-    """The value as a plain int (numpy's integers too); anything that is no whole number is refused.
+    """The value as an int (NumPy integers are accepted); raises :class:`InvalidOption` if it is not an integer.
 
     >>> whole("kernel", 3.0)
     Traceback (most recent call last):
@@ -33,7 +33,7 @@ def whole(name: str, value: int) -> int:
 
 
 def as_shape(shape: int | Iterable[int], what: str = "layer") -> tuple[int, ...]:
-    """A layer's shape, from a number of units or a tuple.
+    """The shape of a layer, from a number of units or a tuple.
 
     >>> as_shape(784), as_shape((3, 32, 32))
     ((784,), (3, 32, 32))

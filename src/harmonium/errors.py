@@ -1,4 +1,4 @@
-"""The errors a user can meet. Each message says what was expected and what came."""
+"""Exceptions and warnings of the package. Messages state the expected and the actual value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class HarmoniumError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """Base class of all exceptions raised by this package."""
 
 
 class InvalidData(HarmoniumError, ValueError):
@@ -15,51 +15,51 @@ class InvalidData(HarmoniumError, ValueError):
 
 
 class InvalidOption(HarmoniumError, ValueError):
-    """An argument, option or configuration value that has no meaning here."""
+    """An invalid argument, option or configuration value."""
 
 
 class UnknownArgument(InvalidOption, TypeError):
-    """A keyword that a function does not have."""
+    """A keyword argument that a function does not accept."""
 
 
 class MissingExtra(HarmoniumError, ImportError):
-    """An optional package that is needed and not installed."""
+    """A required optional package that is not installed."""
 
 
 class NotNormalizable(HarmoniumError, ValueError):
-    """The machine has no finite partition function, so the question has no answer."""
+    """A machine without a finite partition function."""
 
 
 class NotEnumerable(HarmoniumError, ValueError):
-    """Exact enumeration was asked of a machine that is too large or not discrete."""
+    """A machine that is too large or not discrete, so that its states cannot be enumerated."""
 
 
 class CheckpointError(HarmoniumError, ValueError):
-    """A file that is corrupt, truncated, foreign or of another machine."""
+    """A file that is corrupt, truncated, not written by harmonium, or of a different machine."""
 
 
 class RunError(HarmoniumError, ValueError):
-    """A run folder that cannot be used as asked."""
+    """A run folder that cannot be used for the requested operation."""
 
 
 class Diverged(HarmoniumError, ArithmeticError):
-    """Training left the finite numbers."""
+    """A value that became infinite, NaN or too large, for example a parameter during training."""
 
 
 class DataNotFound(HarmoniumError, FileNotFoundError):
-    """A data set whose files are not at hand."""
+    """A data set whose files were not found."""
 
 
 class NotMixed(UserWarning):
-    """Samples of chains that were too short for what they had to cross, or too few and short to judge that."""
+    """Samples of Markov chains that have not mixed, or that are too few or too short to judge mixing."""
 
 
 class NotLearned(UserWarning):
-    """Training ended without an error, but its result should not be used as it is."""
+    """Training finished without an error, but its result should not be used."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InvalidOption:
-    """The error for an unknown name, with the nearest valid one.
+    """The exception for an unknown name, with the closest valid name.
 
     >>> raise unknown("unit", "bernouli", ["bernoulli", "spin"])
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Optional packages: what is installed with ``pip install 'harmonium[EXTRA]'``, and errors that name the extra."""
+"""Optional packages, installed with ``pip install 'harmonium[EXTRA]'``, and errors that name the missing extra."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 
 from .errors import MissingExtra
 
-#: package: the extra that installs it, and what needs it
+#: for each package, the extra that installs it and the beginning of the error message
 EXTRAS = {
     "typer": ("cli", "the command line needs"),
     "rich": ("cli", "the command line needs"),
     "matplotlib": ("plots", "plots need"),
-    "pandas": ("data", "tables in files need"),
+    "pandas": ("data", "table files need"),
     "pyarrow": ("data", "parquet files need"),
     "h5py": ("data", "MATLAB 7.3 files need"),
-    "PIL": ("data", "picture files need"),
+    "PIL": ("data", "image files need"),
     "sklearn": ("sklearn", "this needs"),
 }
 _NAMES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 
 
 def require(module: str, what: str | None = None) -> Any:
-    """The module of an optional package; where it is not installed, an error that says how to install it.
+    """Import a module of an optional package; raises :class:`MissingExtra` if the package is not installed.
 
     Args:
-        module: name for ``import``.
-        what: what needs it, with the verb; by default that of :data:`EXTRAS`.
+        module: name of the module.
+        what: beginning of the error message, such as "plots need"; by default that of :data:`EXTRAS`.
 
     >>> require("json.tool").__name__
     'json.tool'
@@ -38,7 +38,7 @@ def require(module: str, what: str | None = None) -> Any:
 
 
 def explained(error: ModuleNotFoundError, what: str | None = None) -> MissingExtra | None:
-    """The error in words that name the extra; ``None`` where the missing module belongs to no extra.
+    """The error that names the missing extra; ``None`` if the missing module belongs to no extra.
 
     >>> explained(ModuleNotFoundError(name="matplotlib.figure"))
     MissingExtra("plots need matplotlib: pip install 'harmonium[plots]'")

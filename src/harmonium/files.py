@@ -1,9 +1,9 @@
-"""Files: machines in safetensors, every write atomic, nothing ever unpickled.
+"""Save and load machines as safetensors files. All writes are atomic, and nothing is ever unpickled.
 
-A file is a safetensors file with one entry of metadata, ``harmonium``, which holds as JSON the ``version`` of the
-format and the machine's ``config``; tensors named ``machine/…`` are its ``state_dict``. A reader ignores tensors and
-entries that it does not know, so that files may grow; the version goes up only when an old reader would misread a new
-file, and a reader refuses versions above its own. Equal machines make equal files.
+A file has one metadata entry, ``harmonium``: a JSON object with the ``version`` of the format and the ``config`` of the
+machine. Tensors named ``machine/…`` are its ``state_dict``. Readers ignore unknown tensors and entries, so that the
+format can be extended. The version increases only if older readers would misread a new file; readers reject versions
+above their own. Equal machines give identical files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KINDS = {"BoltzmannMachine": BoltzmannMachine, "DeepBoltzmannMachine": DeepBolt
 
 
 def save(machine: BoltzmannMachine, path: str | os.PathLike[str]) -> None:
-    """Write a machine to ``path``; either the whole file is there afterwards or the old one is.
+    """Write a machine to ``path`` atomically: if writing fails, an existing file is unchanged.
 
     >>> import tempfile, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
@@ -50,7 +50,7 @@ def save(machine: BoltzmannMachine, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> BoltzmannMachine:
-    """Read a machine back from a file of :func:`save`, a training checkpoint, or a run folder's last checkpoint."""
+    """Load a machine from a file of :func:`save`, a training checkpoint, or the last checkpoint of a run folder."""
     path = Path(path)
     if path.is_dir():
         path = path / "checkpoints" / "last.safetensors"
@@ -59,7 +59,7 @@ def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") ->
 
 
 def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> BoltzmannMachine:
-    """Build the machine that a file describes."""
+    """Build the machine stored in a file."""
     try:
         machine = build(json.loads(metadata["config"]))
     except HarmoniumError as error:
@@ -71,10 +71,10 @@ def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
 
 def load_parameters(machine: BoltzmannMachine, path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Put the parameters of a file into a machine of the same kind and shape."""
+    """Load the parameters of a file into a machine of the same type and shape."""
     state = {name.removeprefix(_MACHINE): t for name, t in tensors.items() if name.startswith(_MACHINE)}
     current = machine.state_dict()
-    # files from before learned precisions had a bound do not have it: what the machine has is kept
+    # older files have no bound on learned precisions; keep that of the machine
     state |= {name: t for name, t in current.items() if name.endswith(".log_max_precision") and name not in state}
     expected = {name: tuple(t.shape) for name, t in current.items()}
     found = {name: tuple(t.shape) for name, t in state.items()}
@@ -91,7 +91,7 @@ def load_parameters(machine: BoltzmannMachine, path: Path, tensors: Mapping[str,
 
 
 def build(config: Mapping[str, Any]) -> BoltzmannMachine:
-    """The machine of a :meth:`BoltzmannMachine.config`, with default parameters."""
+    """Build a machine from its :meth:`BoltzmannMachine.config`, with default parameters."""
     layers = [Unit.from_config(layer) for layer in config["layers"]]
     couplings = [Coupling.from_config(coupling) for coupling in config["couplings"]]
     if config["machine"] == "RBM":
@@ -107,17 +107,17 @@ def write_tensors(
     metadata: Mapping[str, str],
     machine: BoltzmannMachine,
 ) -> None:
-    """Write a machine with further tensors and metadata beside it, atomically."""
+    """Write a machine with additional tensors and metadata, atomically."""
     state = {_MACHINE + name: value for name, value in machine.state_dict().items()}
     everything = {name: t.detach().cpu().contiguous() for name, t in {**state, **tensors}.items()}
     header = {"version": str(FORMAT_VERSION), "config": json.dumps(machine.config()), **metadata}
-    # one entry, because safetensors writes several in no particular order, and equal machines should make equal files
+    # one entry, because safetensors writes several in arbitrary order, and equal machines should give identical files
     with atomic(path) as temporary:
         temporary.write_bytes(to_safetensors(everything, {_METADATA: json.dumps(header)}))
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """All tensors and the metadata of a harmonium file; a clear refusal of anything else."""
+    """Read the tensors and metadata of a harmonium file; raises :class:`CheckpointError` for any other file."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -126,31 +126,31 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
         raise CheckpointError(f"{path}: no such file; expected a machine saved by harmonium") from None
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from None
-    # a safetensors file begins with the length of its header, whose two bytes may be those of a pickle, and then "{"
+    # a safetensors file starts with the length of its header, which may look like a pickle, followed by "{"
     if head.startswith(_PICKLES) and head[8:] != b"{":
-        raise CheckpointError(f"{path}: refused: a pickle or torch archive can run code; expected a safetensors file")
+        raise CheckpointError(f"{path}: expected a safetensors file, found a pickle or torch archive that can run code")
     try:
         with safe_open(path, framework="pt") as file:
             entries = file.metadata() or {}
             if _METADATA not in entries:
-                raise CheckpointError(f"{path}: a safetensors file, but not one of harmonium")
+                raise CheckpointError(f"{path}: expected a harmonium file, found another safetensors file")
             metadata: dict[str, str] = json.loads(entries[_METADATA])
             if int(metadata.get("version", "0")) > FORMAT_VERSION:
                 raise CheckpointError(
-                    f"{path}: format {metadata['version']} of a newer harmonium; this one reads up to {FORMAT_VERSION}"
+                    f"{path}: expected format {FORMAT_VERSION} or older, found {metadata['version']}; update harmonium"
                 )
-            # cloned to memory that torch has aligned: products round differently on other memory, and a resumed run
-            # has to go on to the bit
+            # cloned into memory aligned by torch: matrix products round differently on unaligned memory, and runs must
+            # resume bit-for-bit
             return {name: file.get_tensor(name).clone() for name in file.keys()}, metadata  # noqa: SIM118
     except (SafetensorError, ValueError) as error:
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{path}: corrupt or truncated, not a whole safetensors file ({error})") from None
+        raise CheckpointError(f"{path}: corrupt or truncated safetensors file ({error})") from None
 
 
 @contextlib.contextmanager
 def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes otherwise."""
+    """Yield a temporary path that replaces ``path`` if the block succeeds and is deleted otherwise."""
     path = Path(path)
     temporary = None
     try:
@@ -166,7 +166,7 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
         _sync_folder(path.parent)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise HarmoniumError(f"{path}: cannot be written ({reason}); what was there before is untouched") from error
+        raise HarmoniumError(f"{path}: cannot be written ({reason}); any previous file is unchanged") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -179,7 +179,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_figure(path: str | os.PathLike[str], figure: Figure) -> None:
-    """Write a picture as PNG, atomically."""
+    """Write a figure as PNG, atomically."""
     with atomic(path) as temporary:
         figure.savefig(temporary, format="png", dpi=150)
 
@@ -191,7 +191,7 @@ def _umask() -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every system can open a folder
+    with contextlib.suppress(OSError):  # some systems cannot open a folder
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -1,6 +1,6 @@
-"""Random numbers for the samplers: the second cost of a Gibbs step after its matrix products.
+"""Random numbers for the samplers, the largest cost of a Gibbs step after its matrix products.
 
-All functions draw from a ``torch.Generator`` (or torch's default one), so the same seed gives the same result.
+All functions draw from a ``torch.Generator`` (or torch's default one), so equal seeds give equal results.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from torch import Generator, Tensor
 
 from .errors import InvalidOption
 
-# The low 16 bits are squeezed a little, so that rounding can never reach the ends: p = 0 never fires, p = 1 always.
+# Scaled slightly below 2^-16, so that rounding never reaches the ends: p = 0 always gives 0 and p = 1 always gives 1.
 _LOW_BITS = 2.0**-16 * (1 - 2.0**-7)
 
 
 @unique
 class Purpose(IntEnum):
-    """What a random stream is for. Each purpose has its own number, so that no two share a stream of one seed.
+    """The purposes of random streams. Each has its own number, so that no two use the same stream of a seed.
 
-    Numbers never change: the results of a seed depend on them.
+    The numbers must never change, because the results of a seed depend on them.
     """
 
-    ORDER = 0  # of the rows in an epoch
+    ORDER = 0  # order of the rows in an epoch
     INITIALIZE = 1
     CHAINS = 2
     METRICS = 3
@@ -44,7 +44,7 @@ def generator(seed: int | None, device: torch.device | str = "cpu") -> Generator
 
 
 def check_seed(seed: int) -> int:
-    """The seed as a plain int; anything but a whole number from 0 to 2⁶³ - 1 is refused.
+    """The seed as an int; raises :class:`InvalidOption` unless it is a whole number from 0 to 2⁶³ - 1.
 
     >>> check_seed(-1)
     Traceback (most recent call last):
@@ -52,7 +52,7 @@ def check_seed(seed: int) -> int:
     harmonium.errors.InvalidOption: seed: expected a whole number from 0 to 2⁶³ - 1, found -1
     """
     try:
-        value = operator.index(seed)  # numpy's integers too
+        value = operator.index(seed)  # also accepts NumPy integers
     except TypeError:
         value = -1
     if not 0 <= value < 2**63:
@@ -63,15 +63,15 @@ def check_seed(seed: int) -> int:
 def bernoulli_(p: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
     """Write 1 with probability ``p`` and 0 otherwise into ``out`` (any float type), and return it.
 
-    On the CPU one 64-bit word of the generator serves four draws: 16 bits decide almost always, and a
-    neighboring draw's bits decide the one case in 65 536 that is left, so a marginal is exact to about 2⁻²⁴
-    (measured: half the cost of ``uniform_`` and a tenth of ``torch.bernoulli``).
+    On the CPU, one 64-bit word of the generator provides four draws. 16 bits are enough for almost every draw, and the
+    remaining one in 65 536 also uses the bits of a neighboring draw, so marginal probabilities are exact to about 2⁻²⁴.
+    Measured cost: half of ``uniform_`` and a tenth of ``torch.bernoulli``.
 
     >>> p = torch.tensor([0.0, 1.0, 1.0])
     >>> bernoulli_(p, torch.empty(3), torch.Generator().manual_seed(0))
     tensor([0., 1., 1.])
     """
-    if p.dtype.itemsize < 4:  # a narrower type cannot hold the draw: its marginal would be coarse, or out of range
+    if p.dtype.itemsize < 4:  # the draw needs 32 bits: in narrower types it would be inaccurate or overflow
         p = p.float()
     if p.device.type != "cpu":
         return torch.lt(torch.rand(p.shape, dtype=p.dtype, device=p.device, generator=generator), p, out=out)
@@ -84,7 +84,7 @@ def bernoulli_(p: Tensor, out: Tensor, generator: Generator | None = None) -> Te
 
 
 class _Scratch:
-    """Buffers for draws of one shape, kept because allocating them costs as much as the draws."""
+    """Buffers for draws of one shape, reused because allocating them costs as much as the draws."""
 
     def __init__(self, shape: torch.Size, dtype: torch.dtype) -> None:
         n = shape.numel()
@@ -101,7 +101,7 @@ _MOST_KEPT, _LARGEST_KEPT = 16, 2**22
 
 
 def _scratch(p: Tensor) -> _Scratch:
-    """The buffers for draws like ``p``; those of the last few shapes are kept, for each thread its own."""
+    """Buffers for draws with the shape and dtype of ``p``, cached per thread for the last few shapes."""
     if p.numel() > _LARGEST_KEPT:
         return _Scratch(p.shape, p.dtype)
     kept: dict[object, _Scratch] = _kept.__dict__.setdefault("scratch", {})
@@ -115,27 +115,27 @@ def _scratch(p: Tensor) -> _Scratch:
 
 
 def bernoulli(p: Tensor, generator: Generator | None = None) -> Tensor:
-    """1 with probability ``p``, else 0: the shape and type of ``p``."""
+    """1 with probability ``p``, otherwise 0: the shape and dtype of ``p``."""
     return bernoulli_(p, torch.empty_like(p), generator)
 
 
 def normal(like: Tensor, generator: Generator | None = None) -> Tensor:
-    """Standard normal draws of the shape, type and device of ``like``."""
+    """Standard normal draws with the shape, dtype and device of ``like``."""
     return torch.empty_like(like).normal_(generator=generator)
 
 
 def uniform(like: Tensor, generator: Generator | None = None) -> Tensor:
-    """Uniform draws in [0, 1) of the shape, type and device of ``like``."""
+    """Uniform draws in [0, 1) with the shape, dtype and device of ``like``."""
     return torch.empty_like(like).uniform_(generator=generator)
 
 
 def exponential(like: Tensor, generator: Generator | None = None) -> Tensor:
-    """Exponential draws of rate one: -ln u for a uniform u, but with the resolution of a float near u = 1 and u = 0."""
+    """Exponential draws of rate one; more precise than -ln u of a uniform u near u = 0 and u = 1."""
     return torch.empty_like(like).exponential_(generator=generator)
 
 
 def categorical(p: Tensor, generator: Generator | None = None) -> Tensor:
-    """One-hot draws from the probabilities ``p`` along the last dimension, by the race of exponentials.
+    """One-hot draws from the probabilities ``p`` along the last dimension, by the exponential-race method.
 
     >>> categorical(torch.tensor([[0.0, 1.0, 0.0]]), torch.Generator().manual_seed(0))
     tensor([[0., 1., 0.]])

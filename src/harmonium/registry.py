@@ -1,4 +1,4 @@
-"""Names of classes in files and on the command line. Defining a subclass registers it, wherever it is defined."""
+"""Registries of classes by their names in files and on the command line. Subclasses are registered when defined."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Registry(dict[str, type[T]]):
         self.kind = kind
 
     def add(self, name: str, cls: type[T]) -> None:
-        """Register a class. A later one of the same name replaces it, but nothing replaces a class of this package."""
+        """Register a class. It replaces an earlier one of the same name, unless that is part of this package."""
         known, package = self.get(name), __name__.partition(".")[0]
         if known is not None and _inside(known, package) and not _inside(cls, package):
             raise InvalidOption(
-                f"a {self.kind} named {name} comes with {package}: choose another name for {cls.__name__}"
+                f"{cls.__name__}: the {self.kind} name {name} is used by {package}; choose another name"
             )
         self[name] = cls
 
     def find(self, name: object) -> type[T]:
-        """The class of that name."""
+        """The class with the given name."""
         if name not in self:
             error = unknown(self.kind, str(name), self)
             raise InvalidOption(f"{error}. If it is a class of your own, import the module that defines it first")

@@ -434,7 +434,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(
 
             monkeypatch.setattr(os, "fsync", broken_fsync)
 
-    with pytest.raises(HarmoniumError, match=f"{where}: cannot be written .No space left.*before is untouched"):
+    with pytest.raises(HarmoniumError, match=f"{where}: cannot be written .No space left.*previous file is unchanged"):
         Trained(case, tmp_path / "broken", callbacks=[Fill()])
     monkeypatch.undo()
     run = Run(tmp_path / "broken")

@@ -29,7 +29,7 @@ def cheaper_parity(machine: BoltzmannMachine, parity: int | None = None) -> tupl
         if None not in cardinalities:
             numbers[candidate] = math.prod(n for n in cardinalities if n)
     if not numbers:
-        raise NotEnumerable("exact enumeration: expected all even or all odd layers to be finite, found neither")
+        raise NotEnumerable("exact enumeration: expected finitely many states of the even or the odd layers")
     best = min(numbers, key=lambda candidate: numbers[candidate])
     if numbers[best] > MAX_STATES:
         raise NotEnumerable(

@@ -114,7 +114,7 @@ class Multinomial(Unit):
     def _total(self, B: Tensor) -> Tensor:
         if self.total is None:
             raise InvalidData(
-                "total: expected the number of counts, found None. Pass total=… to Multinomial, or start from documents"
+                "multinomial: the number of counts is not known; pass total=… to the unit, or start from documents"
             )
         return torch.as_tensor(self.total, dtype=B.dtype, device=B.device).expand(*B.shape[:-1], 1)
 
