@@ -66,7 +66,7 @@ class OrderResult:
     problems: tuple[str, ...] = ()
 
     @property
-    def value(self) -> float:
+    def log_likelihood(self) -> float:
         """The mean over the rows."""
         return self.rows.mean().item()
 
@@ -75,7 +75,7 @@ class OrderResult:
         """Where the value would lie for other rows."""
         low, high = self.log_partition_interval
         spread = 2 * _standard_error(self.rows)
-        return self.value - spread - high, self.value + spread - low
+        return self.log_likelihood - spread - high, self.log_likelihood + spread - low
 
     @property
     def trustworthy(self) -> bool:
@@ -92,7 +92,7 @@ class OrderSelection:
     @property
     def best(self) -> int:
         """The order of the largest held-out likelihood."""
-        return max(self.results, key=lambda order: self.results[order].value)
+        return max(self.results, key=lambda order: self.results[order].log_likelihood)
 
     @property
     def selected(self) -> int:
@@ -172,7 +172,7 @@ def _held_out(order: int, machine: RBM, test: Tensor, options: dict[str, Any]) -
         return OrderResult(order, machine, -free_energy - machine.log_partition(), (0.0, 0.0), True)
     estimate = likelihood.estimate(machine, machine.as_states(test), **options)
     low, high = estimate.interval
-    error = (estimate.value - high, estimate.value - low)  # of ln Z, about the value in use
+    error = (estimate.log_partition - high, estimate.log_partition - low)  # of ln Z, about the value in use
     return OrderResult(order, machine, -free_energy - estimate.log_partition, error, False, estimate.problems)
 
 

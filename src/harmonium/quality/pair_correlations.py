@@ -48,17 +48,17 @@ class Correlations:
     @property
     def ratio(self) -> float:
         """The difference in units of the floor: 1 is ideal."""
-        return self.difference.value / self.floor.value if self.floor.value else math.inf
+        return self.difference.estimate / self.floor.estimate if self.floor.estimate else math.inf
 
     @property
     def excess(self) -> float:
         """The difference less the floor, in quadrature: what would be left of it with sets without end."""
-        return math.sqrt(max(0.0, self.difference.value**2 - self.floor.value**2))
+        return math.sqrt(max(0.0, self.difference.estimate**2 - self.floor.estimate**2))
 
     @property
     def meaningful(self) -> bool:
         """Whether the difference is more than the sizes of the sets explain."""
-        return self.difference.value > self.floor.value + SIGMAS * self.floor.error
+        return self.difference.estimate > self.floor.estimate + SIGMAS * self.floor.standard_error
 
 
 @torch.no_grad()

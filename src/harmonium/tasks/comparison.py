@@ -65,7 +65,7 @@ def compare_denoisers(
     >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(2))
     >>> x = torch.rand(30, 6, generator=torch.Generator().manual_seed(0)).round()
     >>> curves = compare_denoisers(rbm, x[:10], x, [BinarySymmetric(p) for p in (0.0, 0.3)])
-    >>> [score.value for score in curves.scores["machine"]][0]
+    >>> [score.estimate for score in curves.scores["machine"]][0]
     1.0
     """
     if not channels:

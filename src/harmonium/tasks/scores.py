@@ -26,7 +26,7 @@ class Score:
     """
 
     name: str
-    value: float
+    estimate: float
     low: float
     high: float
     level: float = 0.95
@@ -34,7 +34,7 @@ class Score:
     images: Tensor = field(default_factory=lambda: torch.empty(0), repr=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
     def minus(self, other: Score, *, resamples: int = 1000, seed: int | None = 0) -> Score:
         """The mean difference over the images, which both have to have scored in the same order.
