@@ -127,7 +127,7 @@ class InteractionModel:
         *,
         sweeps: int = 1000,
         start: Any = None,
-        seed: int | None = 0,
+        seed: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
         """States after ``sweeps`` Gibbs sweeps, variable after variable, of independent chains: (n, variables).

@@ -23,7 +23,7 @@ _EXACT_STATES = 2**20
 _MOST_UNITS = 2000
 
 
-def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: int = 0) -> RBM:
+def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: int | None = None) -> RBM:
     """A machine in which every hidden unit sees ``order`` visible ones, so that no more than these interact.
 
     The hidden units see different sets of visible units, drawn at random, as long as there are different ones.
@@ -119,7 +119,7 @@ def order_selection(
     hidden: Callable[[int], Unit] = Bernoulli,
     units: int | None = None,
     validation: float = 0.25,
-    seed: int = 0,
+    seed: int | None = None,
     estimation: dict[str, Any] | None = None,
     **training: Any,
 ) -> OrderSelection:
@@ -149,6 +149,7 @@ def order_selection(
     test_rows = round(validation * len(data))
     if min(test_rows, len(data) - test_rows) < 2:
         raise InvalidData(f"order selection: expected two or more rows on either side, found {len(data)} in all")
+    seed = noise.resolve_seed(seed)
     shuffled = torch.randperm(len(data), generator=noise.generator(seed))
     test, train = data[shuffled[:test_rows]], data[shuffled[test_rows:]]
     results = {}

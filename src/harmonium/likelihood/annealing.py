@@ -185,7 +185,7 @@ def ais(
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
     remove_outliers: bool = False,
-    seed: int | None = 0,
+    seed: int | None = None,
     generator: Generator | None = None,
 ) -> Estimate:
     """ln Z by annealing ``runs`` independent states from a base machine to this one.
@@ -237,7 +237,7 @@ def reverse_ais(
     base: BoltzmannMachine | Tensor | None = None,
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
-    seed: int | None = 0,
+    seed: int | None = None,
     generator: Generator | None = None,
 ) -> Estimate:
     """ln Z from the other side: states of the model (runs, *visible) are annealed back to the base.

@@ -133,7 +133,7 @@ def estimate(
     waypoints: Sequence[BoltzmannMachine] = (),
     samples: Tensor | None = None,
     sampling_sweeps: int = 1000,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> TwoSided:
     """The mean log-likelihood of ``data`` (n, *visible) by annealing in both directions, and whether to trust it.
 

@@ -145,7 +145,7 @@ def compare(
     train: ArrayLike | None = None,
     *,
     most_rows: int = 10_000,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> SampleComparison:
     """Everything that this package measures of ``samples`` against ``data``, both (n, *shape) and at least 40 rows.
 

@@ -39,7 +39,7 @@ class Novelty:
 
 
 @torch.no_grad()
-def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: int | None = 0) -> Novelty:
+def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: int | None = None) -> Novelty:
     """How many samples repeat each other or are copies of ``train`` (without it: of ``data``), all (n, *shape).
 
     Errors are binomial, which for the distinct ones errs to the large side.

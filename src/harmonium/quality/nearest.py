@@ -66,7 +66,7 @@ def nearest_neighbor_accuracy(
     *,
     train: ArrayLike | None = None,
     most_rows: int = 10_000,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> NeighborAccuracy:
     """The adversarial accuracy of ``samples`` against ``data``, both (n, *shape), from as many rows of each.
 

@@ -69,7 +69,7 @@ def correlations(
     *,
     tuples: ArrayLike | None = None,
     most: int | None = None,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> Correlations:
     """Means ⟨x_i⟩ (order 1) or the connected ⟨x_i x_j⟩, ⟨x_i x_j x_k⟩ (2, 3) of samples and data, both (n, *shape).
 
@@ -243,7 +243,7 @@ def _noise(means: Tensor, n: int, m: int, generator: Generator | None) -> tuple[
     return variance, spread(between * scale)
 
 
-def all_orders(samples: Tensor, data: Tensor, *, seed: int | None = 0) -> dict[int, Correlations]:
+def all_orders(samples: Tensor, data: Tensor, *, seed: int | None = None) -> dict[int, Correlations]:
     """Every order that rows of this many sites have."""
     sites = data.shape[1:].numel() // one_hot_size(data)
     return {order: correlations(samples, data, order, seed=seed) for order in NAMES if order <= sites}

@@ -86,7 +86,7 @@ class Principal:
 
 
 @torch.no_grad()
-def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, seed: int | None = 0) -> Principal:
+def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, seed: int | None = None) -> Principal:
     """Samples and data, both (n, *shape), on the ``axes`` leading principal axes of the data.
 
     By default ten axes, or half as many as a row has entries where these are few, but two if there are two.
