@@ -14,7 +14,7 @@ from .. import noise
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
 from .comparison import InteractionComparison, rms
-from .n_body import n_body
+from .n_body_formula import n_body
 from .sites import Sites
 from .tuples import all_tuples, check_order, random_tuples
 
