@@ -131,6 +131,17 @@ def test_estimate_agrees_with_enumeration_and_says_so():
     assert result.trustworthy and not result.problems
 
 
+def test_the_likelihood_of_other_data_needs_no_other_annealing():
+    machine = strong()
+    here, there = (machine.sample(50, steps=20, seed=seed, check_mixing=False) for seed in (0, 1))
+    options = {"runs": 20, "temperatures": 50, "sampling_steps": 20, "seed": 3}
+    first, second = (hm.likelihood.estimate(machine, data, **options) for data in (here, there))
+    again = first.annealing.likelihood(there)
+    assert again.forward is first.forward and again.reverse is first.reverse
+    assert again.value == second.value and again.from_forward == second.from_forward
+    assert again.problems == second.problems and again.checks.keys() == second.checks.keys()
+
+
 def test_two_wells_are_not_trusted():
     machine = two_wells(-39.8)
     wells = torch.cat([torch.zeros(50, 40), torch.ones(50, 40)])
