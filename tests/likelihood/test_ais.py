@@ -11,7 +11,7 @@ import torch
 import harmonium as hm
 from harmonium.likelihood import Adaptive, Estimate, TwoSided, ais, estimate, reverse_ais
 from harmonium.likelihood.annealing import outlying
-from harmonium.sampling.path import betas, free
+from harmonium.sampling.path import beta_grid, free
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 from cases import MACHINES, PAIRS, generator, id_of, rbm
@@ -133,8 +133,8 @@ def test_estimate_agrees_with_enumeration_and_says_so():
 
 def test_the_likelihood_of_other_data_needs_no_other_annealing():
     machine = strong()
-    here, there = (machine.sample(50, steps=20, seed=seed, check_mixing=False) for seed in (0, 1))
-    options = {"runs": 20, "temperatures": 50, "sampling_steps": 20, "seed": 3}
+    here, there = (machine.sample(50, sweeps=20, seed=seed, check_mixing=False) for seed in (0, 1))
+    options = {"runs": 20, "betas": 50, "sampling_sweeps": 20, "seed": 3}
     first, second = (hm.likelihood.estimate(machine, data, **options) for data in (here, there))
     again = first.annealing.likelihood(there)
     assert again.forward is first.forward and again.reverse is first.reverse
@@ -282,7 +282,7 @@ def test_bad_options():
     with pytest.raises(hm.errors.InvalidOption, match="increasing"):
         ais(machine, betas=[0.0, 0.7, 0.6, 1.0])
     with pytest.raises(hm.errors.InvalidOption, match="at least one"):
-        betas(0)
+        beta_grid(0)
 
 
 def scaled(machine: hm.RBM, factor: float) -> hm.RBM:
