@@ -179,9 +179,8 @@ class PCD(Sampled):
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         _, hidden, coupling = self._parts
-        if (
-            self._bound is not self._parts[0]
-        ):  # the chains take the lengths of the batch, or the model's would not be the data's
+        if self._bound is not self._parts[0]:
+            # the chains take the lengths of the batch, or the model's would not be the data's
             rows = torch.arange(self._n_chains, device=rbm.device) % len(self.batch)
             self._bound = self._parts[0].conserving(self.data_slot[rows])
         for _ in range(self.k - 1):
