@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 import harmonium as hm
 from harmonium.couplings import Conv2d, Coupling, Dense, Masked
 from harmonium.errors import HarmoniumError, InvalidOption
+from harmonium.testing import check_coupling
 
 F64 = torch.float64
 
@@ -58,33 +59,10 @@ def inner(x: Tensor, y: Tensor) -> Tensor:
     return (x * y).sum()
 
 
-def check_transposes(coupling: Coupling) -> None:
-    x, y = batch(coupling)
-    matrix = coupling.matrix()
-    assert matrix.shape == (coupling.lower.numel(), coupling.upper.numel())
-    torch.testing.assert_close(coupling.up(x).flatten(1), x.flatten(1) @ matrix)
-    torch.testing.assert_close(coupling.down(y).flatten(1), y.flatten(1) @ matrix.T)
-    torch.testing.assert_close(inner(coupling.up(x), y), inner(x, coupling.down(y)))
-
-
-def check_correlate(coupling: Coupling) -> None:
-    x, y = batch(coupling)
-    (expected,) = torch.autograd.grad(inner(coupling.up(x), y), coupling.weight)
-    torch.testing.assert_close(coupling.correlate(x, y), expected)
-
-
 @every_coupling
-def test_up_and_down_are_transposes(name):
-    coupling = CASES[name]()
-    check_transposes(coupling)
-    x, y = batch(coupling)
-    assert coupling.up(x).shape == y.shape
-    assert coupling.down(y).shape == x.shape
-
-
-@every_coupling
-def test_correlate_is_the_gradient(name):
-    check_correlate(CASES[name]())
+def test_conformance(name):
+    """up, down, correlate, squared, with_weight, in-place forms, initialize, configuration and files."""
+    check_coupling(CASES[name]())
 
 
 @settings(max_examples=60, deadline=None)
@@ -102,19 +80,7 @@ def test_any_convolution(channels, size, kernel, stride, padding):
             Conv2d.output_shape(lower, channels[1], kernel, stride, padding)
         return
     coupling = conv(lower, channels[1], kernel, stride, padding)
-    check_transposes(coupling)
-    check_correlate(coupling)
-
-
-@every_coupling
-def test_squared(name):
-    coupling = CASES[name]()
-    torch.testing.assert_close(coupling.squared().matrix(), coupling.matrix().square())
-    x, y = batch(coupling)
-    (found,) = torch.autograd.grad(inner(coupling.squared().up(x), y), coupling.weight)
-    (expected,) = torch.autograd.grad(inner(x.flatten(1) @ coupling.matrix().square(), y.flatten(1)), coupling.weight)
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(coupling.squared().down(y).flatten(1), y.flatten(1) @ coupling.matrix().square().T)
+    check_coupling(coupling)
 
 
 @every_coupling
@@ -130,44 +96,6 @@ def test_with_weight(name):
     assert list(other.parameters()) == []  # a graph's tensor is no parameter
     assert torch.equal(coupling.weight, before)
     assert [name for name, _ in coupling.named_parameters()] == ["weight"]
-
-
-@every_coupling
-def test_forms_in_place(name):
-    coupling = CASES[name]()
-    x, y = batch(coupling)
-    with torch.no_grad():
-        up, down = torch.full_like(y, torch.nan), torch.full_like(x, torch.nan)
-        assert coupling.up_(x, up) is up
-        assert coupling.down_(y, down) is down
-        torch.testing.assert_close(up, coupling.up(x))
-        torch.testing.assert_close(down, coupling.down(y))
-        out = torch.full_like(coupling.weight, 1e3)
-        assert coupling.correlate(x, y, out=out) is out
-        torch.testing.assert_close(out, coupling.correlate(x, y))
-
-
-@every_coupling
-def test_forms_in_place_into_slices(name):
-    """The hot loop keeps the batch and the chains in one buffer, and writes into halves of it."""
-    coupling = CASES[name]()
-    x, y = batch(coupling, 3)
-    with torch.no_grad():
-        upper, lower = torch.zeros(8, *coupling.upper, dtype=F64), torch.zeros(8, *coupling.lower, dtype=F64)
-        coupling.up_(x, upper[5:])
-        coupling.down_(y, lower[:3])
-        torch.testing.assert_close(upper[5:], coupling.up(x))
-        torch.testing.assert_close(lower[:3], coupling.down(y))
-        assert not upper[:5].any()
-        assert not lower[3:].any()
-
-
-@every_coupling
-def test_no_rows(name):
-    coupling = CASES[name]()
-    x, y = batch(coupling, 0)
-    assert coupling.up(x).shape == y.shape
-    assert coupling.down(y).shape == x.shape
 
 
 @every_coupling

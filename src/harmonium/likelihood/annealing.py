@@ -75,7 +75,7 @@ class Estimate:
         return (torch.logsumexp(self.log_weights, 0) - math.log(len(self.log_weights))).item()
 
     @property
-    def value(self) -> float:
+    def log_partition(self) -> float:
         """ln Z."""
         return self.base_log_partition + self._sign * self._log_ratio
 
@@ -126,8 +126,8 @@ class Estimate:
             return -math.inf, math.inf
         up, down = self._unseen, self._excess
         if self.direction == "forward":
-            return self.value - down, self.value + up
-        return self.value - up, self.value + down
+            return self.log_partition - down, self.log_partition + up
+        return self.log_partition - up, self.log_partition + down
 
     @property
     def _excess(self) -> float:
@@ -172,7 +172,7 @@ class Estimate:
 
     def log_likelihood(self, data: Tensor) -> float:
         """The mean of ln p(v) over the rows of ``data``, in nats, with this ln Z."""
-        return -mean_free_energy(self.machine, data) - self.value
+        return -mean_free_energy(self.machine, data) - self.log_partition
 
 
 @torch.no_grad()
@@ -185,7 +185,7 @@ def ais(
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
     remove_outliers: bool = False,
-    seed: int | None = 0,
+    seed: int | None = None,
     generator: Generator | None = None,
 ) -> Estimate:
     """ln Z by annealing ``runs`` independent states from a base machine to this one.
@@ -237,7 +237,7 @@ def reverse_ais(
     base: BoltzmannMachine | Tensor | None = None,
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
-    seed: int | None = 0,
+    seed: int | None = None,
     generator: Generator | None = None,
 ) -> Estimate:
     """ln Z from the other side: states of the model (runs, *visible) are annealed back to the base.

@@ -25,7 +25,7 @@ class TapLikelihood:
     Unstable fixed points, to which a start comes only by symmetry or because of a large tolerance, are no states of the
     machine: they are kept in ``unstable``, named in ``problems``, and do not enter any value.
 
-    ``value`` is what ``combine`` names: "average" is the paper's, ln Z ≈ -⟨F⟩ over the solutions; "log-sum-exp",
+    ``log_partition`` follows ``combine``: "average" is the paper's, ln Z ≈ -⟨F⟩ over the solutions; "log-sum-exp",
     ln Σ e^{-F}, takes every solution as a state of its own, which is nearer to the truth where there are several. Both
     err on either side, by the third order in the weights.
     """
@@ -49,7 +49,7 @@ class TapLikelihood:
         return torch.logsumexp(-self.solutions.free_energy.double(), 0).item() if len(self.solutions) else math.nan
 
     @property
-    def value(self) -> float:
+    def log_partition(self) -> float:
         """ln Z; NaN where no stable solution was found."""
         return self.average if self.combine == "average" else self.log_sum_exp
 
@@ -94,7 +94,10 @@ class TapLikelihood:
     def log_probability(self, data: Any) -> Tensor:
         """ln p(v) of every row, in float64: (n,). The hidden layers of a deep machine are summed out by clamped TAP."""
         rows = self.machine.checked_states(data)
-        return torch.cat([-_free_energy(self.machine, chunk).double() for chunk in rows.split(_CHUNK)]) - self.value
+        return (
+            torch.cat([-_free_energy(self.machine, chunk).double() for chunk in rows.split(_CHUNK)])
+            - self.log_partition
+        )
 
 
 def tap(
@@ -119,7 +122,7 @@ def tap(
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
     >>> estimate = tap(rbm, torch.eye(3))
-    >>> round(estimate.value, 6), estimate.trustworthy
+    >>> round(estimate.log_partition, 6), estimate.trustworthy
     (3.465736, True)
     >>> round(estimate.log_likelihood(torch.eye(3)) / 3, 4) == round(-float(torch.tensor(2.0).log()), 4)
     True

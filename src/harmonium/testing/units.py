@@ -6,7 +6,6 @@ import copy
 import json
 import math
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,11 @@ import torch
 from torch import Generator, Tensor
 
 from ..couplings import Dense
-from ..errors import InvalidData, InvalidOption, NotLearned
+from ..errors import InvalidData, InvalidOption
 from ..files import load, save
 from ..machines import RBM
-from ..training import Exact, fit
+from ..training import Exact
+from ..training.defaults import default_groups
 from ..units import Bernoulli, Unit
 from . import nodes
 from .nodes import F64
@@ -362,6 +362,7 @@ def _files(t: _Trial) -> None:
     again = Unit.from_config(json.loads(json.dumps(unit.config()))).double()
     t.subject.equal("type after from_config(config())", type(again).__name__, type(unit).__name__)
     t.subject.equal("config after from_config(config())", again.config(), unit.config())
+    t.subject.equal("shape after from_config(config())", tuple(again.shape), tuple(unit.shape))
     t.subject.equal("names in state_dict after from_config", list(again.state_dict()), list(unit.state_dict()))
     again.load_state_dict(unit.state_dict())
     same = torch.equal(again.log_partition(t.B), unit.log_partition(t.B))
@@ -390,9 +391,13 @@ def _training(t: _Trial) -> None:
         student = copy.deepcopy(teacher)
         student.initialize(data, seed=0)
         before = student.log_probability(data).mean().item()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotLearned)  # twenty epochs are few
-            fit(student, data, negative=Exact(), epochs=20, batch_size=100, seed=0, progress=False)
+        phase, optimizer = Exact(), torch.optim.SGD(default_groups(student, data))
+        with torch.no_grad():
+            phase.begin(student, len(data), data, None)
+            phase.data_slot.copy_(data)
+            for _ in range(30):
+                phase.gradient(student, None)
+                optimizer.step()
         after = student.log_probability(data).mean().item()
         t.subject.expect(after > before, f"log-likelihood after training as {place} layer", f"above {before:.6g}",
                          f"{after:.6g}")  # fmt: skip

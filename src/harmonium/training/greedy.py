@@ -13,7 +13,9 @@ from .batches import as_source
 from .loop import Result, fit
 
 
-def pretrain(machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: int = 0, **options: Any) -> list[Result]:
+def pretrain(
+    machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: int | None = None, **options: Any
+) -> list[Result]:
     """Train every coupling of a deep machine as that of an RBM, from the visible layer up.
 
     The first RBM learns the ``data`` and gives the machine the parameters of its two layers; each further one learns
@@ -35,7 +37,7 @@ def pretrain(machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: in
     >>> [bool(coupling.weight.any()) for coupling in deep.couplings]
     [True, True]
     """
-    source = as_source(data, machine)
+    seed, source = noise.resolve_seed(seed), as_source(data, machine)
     rows: Any = data
     results = []
     for k, coupling in enumerate(machine.couplings):

@@ -20,7 +20,8 @@ class Sampled(NegativePhase):
     """Model moments over the visible states of Markov chains; a subclass defines :meth:`move` or :meth:`advance`.
 
     The batch and the chains are the upper and lower rows of one buffer, so that a step computes each field once:
-    the gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B on the data and +1/C on the chains.
+    the gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B on the data and +1/C on the chains. For that the
+    subclasses write the Gibbs sweep of :mod:`harmonium.machines.kernel` again, in place; a test holds the two equal.
     """
 
     supports_bfloat16 = True
@@ -178,9 +179,8 @@ class PCD(Sampled):
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         _, hidden, coupling = self._parts
-        if (
-            self._bound is not self._parts[0]
-        ):  # the chains take the lengths of the batch, or the model's would not be the data's
+        if self._bound is not self._parts[0]:
+            # the chains take the lengths of the batch, or the model's would not be the data's
             rows = torch.arange(self._n_chains, device=rbm.device) % len(self.batch)
             self._bound = self._parts[0].conserving(self.data_slot[rows])
         for _ in range(self.k - 1):

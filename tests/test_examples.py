@@ -1,0 +1,25 @@
+"""The examples run, and each ends with a better likelihood."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+def test_there_are_examples():
+    assert {path.stem for path in EXAMPLES} >= {"custom_unit", "custom_coupling", "custom_negative_phase"}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    before, after = map(float, re.findall(r"-?\d+\.\d+", done.stdout))
+    assert after > before + 0.5
