@@ -1,4 +1,4 @@
-"""Couplings: one matrix behind up, down, correlate and squared."""
+"""Couplings: up, down, correlate and squared agree with one matrix."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_with_weight(name):
     x, y = batch(coupling)
     (found,) = torch.autograd.grad(inner(other.up(x), y), coupling.weight)
     torch.testing.assert_close(found, 2 * coupling.correlate(x, y))
-    assert list(other.parameters()) == []  # a graph's tensor is no parameter
+    assert list(other.parameters()) == []  # a tensor of a graph is not a parameter
     assert torch.equal(coupling.weight, before)
     assert [name for name, _ in coupling.named_parameters()] == ["weight"]
 
@@ -194,7 +194,7 @@ def test_masked_stays_masked_under_fit(negative):
     assert (rbm.coupling.weight != before)[~outside].all()
 
 
-# -- refusals ---------------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_scale_of_zero_is_allowed() -> None:
 
 @pytest.mark.parametrize("name", [name for name in CASES if "padding" not in name])
 def test_fan_in_counts_the_connections(name: str) -> None:
-    """The mean number of lower entries that are coupled to an upper one (a kernel may also reach into padding)."""
+    """The mean number of lower entries coupled to an upper entry (a kernel may include padding)."""
     coupling = CASES[name]()
     coupling.initialize(1.0, "sign", Generator().manual_seed(0))
     connections = (coupling.matrix() != 0).sum().item()

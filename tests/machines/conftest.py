@@ -1,4 +1,4 @@
-"""Makes ``golden_machines`` importable under pytest's importlib mode."""
+"""Make ``golden_machines`` importable under pytest's importlib mode."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Machines whose ln Z, moments and likelihoods are known, from enumeration elsewhere."""
+"""Machines whose ln Z, moments and likelihoods are known from an independent enumeration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact sums against values known from elsewhere."""
+"""Exact sums against independently computed values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_moments(case):
 
 @every_binary
 def test_single_precision(case):
-    """ln Z is summed in float64 whatever the machine's type: all that is lost is the rounding of the parameters."""
+    """ln Z is summed in float64 whatever the machine's dtype: the only error is rounding of the parameters."""
     machine = binary(case).float()
     rounded = enumeration.log_partition(binary(case).float().double())
     assert machine.log_partition() == rounded
@@ -119,7 +119,7 @@ def test_deep():
 
 
 def test_deep_clamped():
-    """With the visible layer fixed the rest is a machine of its own, with the fields of x in its lowest biases."""
+    """Given the visible layer, the other layers are a machine with the fields of x added to its lowest biases."""
     case, machine = GOLDEN["dbm"], deep()
     x = tensor(case["x"])
     with torch.no_grad():
@@ -142,7 +142,7 @@ def test_trained_on_digits():
 
 
 def test_contrastive_loss():
-    """The loss to minimize is minus the printed one, and its gradient minus that of contrastive divergence's ascent."""
+    """The loss to minimize is minus the published one, and its gradient is minus that of contrastive divergence."""
     case = GOLDEN["contrastive"]
     visible, hidden = (units.Bernoulli(len(case[name]), bias=tensor(case[name])) for name in "ab")
     machine = rbm(visible, hidden, case["W"])

@@ -1,4 +1,4 @@
-"""Machines: construction, types, sampling, exact sums; identities that hold for every machine."""
+"""Machines: construction, dtypes, sampling, exact sums, and identities for every machine."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_upside_down(n, m, seed):
 @exact
 @given(n=sizes, m=sizes, seed=seeds, flipped=st.lists(st.booleans(), min_size=6, max_size=6))
 def test_hidden_units_can_be_flipped(n, m, seed, flipped):
-    """h → 1 - h: the weights and the bias change sign, and what they were moves into the visible biases."""
+    """h → 1 - h changes the signs of weights and bias, and adds their old values to the visible biases."""
     first = machine(n, m, seed)
     which = torch.tensor(flipped[:m])
     W, b, c = (p.detach() for p in (first.coupling.weight, first.visible.bias, first.hidden.bias))
@@ -187,7 +187,7 @@ def test_spins_and_bits(n, m, seed):
 @exact
 @given(sites=st.integers(1, 3), q=st.integers(2, 4), m=st.integers(1, 4), seed=seeds)
 def test_gauge_of_one_hot_units(sites, q, m, seed):
-    """A constant added to all states of a site moves into the biases of the other layer."""
+    """A constant added to all states of a site is equivalent to a change of the biases of the other layer."""
     W, b, c = random(sites, q, m, seed=seed), random(sites, q, seed=seed + 1), random(m, seed=seed + 2)
     shift = random(sites, 1, m, seed=seed + 3)
     first = rbm(units.Potts((sites, q), bias=b), units.Bernoulli(m, bias=c), W.reshape(-1, m).tolist())
@@ -203,7 +203,7 @@ def test_gauge_of_one_hot_units(sites, q, m, seed):
 @exact
 @given(n=st.integers(1, 4), seed=seeds)
 def test_equivalent_units(n, seed):
-    """Two states of a Potts unit are a bit; one trial of a binomial, one word of a document, one level likewise."""
+    """Units equivalent to Bernoulli: Potts with two states, and one trial, one word or one level."""
     b, W, c = random(n, seed=seed), random(n, 2, seed=seed + 1), random(2, seed=seed + 2)
     hidden = units.Spin(2, bias=c)
     bits = rbm(units.Bernoulli(n, bias=b), hidden, W.tolist()).log_partition()
@@ -375,7 +375,7 @@ def test_field_of_every_layer():
         torch.testing.assert_close(deep.field(k, state), expected)
 
 
-# -- starting values --------------------------------------------------------------------------------------------
+# -- initialization ---------------------------------------------------------------------------------------------
 
 
 def test_initialize():

@@ -1,4 +1,4 @@
-"""Whether chains have mixed: what is said of chains that have, of chains that have not, and of too few to tell."""
+"""Mixing diagnostics of chains that have mixed, chains that have not, and chains too few to judge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def coupled(scale: float) -> hm.RBM:
 
 
 def two_wells(depth: float = 0.9) -> hm.RBM:
-    """All spins up or all down: 20 of them on one hidden spin."""
+    """20 spins coupled to one hidden spin: all up or all down."""
     rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(1))
     torch.nn.init.constant_(rbm.coupling.weight, depth)
     return rbm
@@ -73,7 +73,7 @@ def test_it_can_be_silenced():
     ],
 )
 def test_too_little_to_judge_is_said(n, steps, needed):
-    """Also of machines that mix at once: nothing shows it."""
+    """Also for machines that mix at once, because the run does not show it."""
     (message,) = warned(coupled(0.01), n, steps)
     assert message.startswith("mixing could not be judged: ") and needed in message
     assert not warned(coupled(0.01), n, steps, check_mixing=False)
@@ -81,7 +81,7 @@ def test_too_little_to_judge_is_said(n, steps, needed):
 
 @pytest.mark.parametrize(("n", "steps"), [(2, 400), (2, 800), (2, 1200), (3, 267), (10, 80), (10, 1000), (100, 20)])
 def test_what_is_needed_is_enough(n, steps):
-    """A quiet answer for a machine that mixes at once; by chance not for one seed in a hundred or so."""
+    """No warning for a machine that mixes at once, except by chance for about one seed in a hundred."""
     assert sum(bool(warned(coupled(0.01), n, steps, seed)) for seed in range(12)) <= 1
 
 
@@ -112,7 +112,7 @@ def test_the_time_is_that_of_the_slowest_direction():
     for step in range(1, steps + 1):
         x = a * x + (1 - a**2).sqrt() * torch.randn(64, 4, generator=generator)
         monitor.observe(step, x)
-    assert monitor.time < 4.5 * 1.1  # of the slow direction alone: 4.5; a projection also sees fast ones
+    assert monitor.time < 4.5 * 1.1  # 4.5 for the slow direction alone; a projection also contains fast ones
     assert monitor.time > 2
 
 

@@ -1,4 +1,4 @@
-"""The cases and the oracle of the conformance suite and the hard machines of the likelihood tests serve here too."""
+"""Make the cases of the conformance suite and the machines of the likelihood tests importable."""
 
 import sys
 from pathlib import Path

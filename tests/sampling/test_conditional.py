@@ -1,4 +1,4 @@
-"""Visible units drawn given others: against p(free | given) by enumeration."""
+"""Conditional sampling of visible units, against p(free | given) by enumeration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CASES: dict[str, MachineCase] = {
 
 
 def strong(case):
-    """With weights so large that units tell much of each other, and so small that chains mix."""
+    """A machine with weights large enough to correlate units and small enough for chains to mix."""
     machine = case.build()
     with torch.no_grad():
         for coupling in machine.couplings:
@@ -58,7 +58,7 @@ def conditional(machine, case, given, mask):
 
 
 def unaware(machine, case, given, mask):
-    """The probabilities of states whose other units do not know of the given values: in the order of the above."""
+    """The probabilities if the free units ignored the given values, in the same order."""
     exact = joint(machine, case.nodes(machine))
     points, p = exact.points[0], exact.marginal(0)
     filled = torch.where(mask, given, points)
@@ -87,12 +87,12 @@ def test_samples_are_draws_of_the_conditional(name):
     machine = strong(case)
     mask, rows = first_unit(machine.visible), machine.visible.enumerate()
 
-    def told(given):  # how much the given values say of the other units
+    def told(given):  # how strongly the given values determine the other units
         p = conditional(machine, case, given, mask)[1]
         return (p - unaware(machine, case, given, mask)).abs().sum().item() / 2 / floor(p)
 
     given = max(rows[torch.linspace(0, len(rows) - 1, 8).long()], key=told)
-    assert told(given) > 2 * FLOORS  # or the test would have no power
+    assert told(given) > 2 * FLOORS  # otherwise the test would have no power
     points, p = conditional(machine, case, given, mask)
     found = sample(machine, CHAINS, given=given[None], mask=mask, generator=generator("given", name))
     assert torch.equal(found[:, mask], given[mask].expand(CHAINS, -1))
@@ -104,7 +104,7 @@ def test_rows_with_masks_of_their_own():
     machine = strong(case)
     given = machine.visible.enumerate()[[0, 5, 20]]
     mask = torch.zeros(3, 3, 3, dtype=torch.bool)
-    mask[0, 0] = mask[1, 1:] = True  # one unit, two, none
+    mask[0, 0] = mask[1, 1:] = True  # one unit, two units, none
     found = sample(machine, CHAINS, given=given, mask=mask, generator=generator("rows"))
     for row in range(3):
         points, p = conditional(machine, case, given[row], mask[row])
@@ -141,7 +141,7 @@ def test_the_number_of_samples_and_the_start():
 
 @pytest.mark.parametrize("name", ["bernoulli", "spin-gaussian", "potts", "three layers"])
 def test_imputation_moves_alike(name):
-    """The machine of the tasks, with the known values in its visible layer, and the same machine with these held."""
+    """The machine used by the tasks, with the known values in its visible layer, agrees with held units."""
     machine = strong(CASES[name])
     source = generator("imputation")
     state = machine.initial_state(machine.independent(30, source), source)
@@ -154,7 +154,7 @@ def test_imputation_moves_alike(name):
 
 
 def test_mixing_is_judged_within_a_row():
-    """Rows that differ are no sign of chains that stay apart; chains of one row that do are still seen."""
+    """Different rows do not count as unmixed chains, but unmixed chains of one row are detected."""
     machine = hm.RBM(units.Bernoulli(12), units.Bernoulli(2))
     torch.nn.init.constant_(machine.coupling.weight, 0.3)
     given = torch.cat([torch.zeros(1, 12), torch.ones(1, 12)])
@@ -166,7 +166,7 @@ def test_mixing_is_judged_within_a_row():
     machine.visible.shift_bias(torch.full((12,), -8.0))
     machine.hidden.shift_bias(torch.full((2,), -48.0))  # two wells: all off, all on
     with pytest.warns(NotMixed, match="not mixed"):
-        start = torch.cat([torch.zeros(2, 12), torch.ones(2, 12)])  # both in the chains of either row
+        start = torch.cat([torch.zeros(2, 12), torch.ones(2, 12)])  # both wells for the chains of each row
         machine.sample(200, given=given, mask=torch.arange(12) < 0, sweeps=200, seed=0, start=start)
     with pytest.warns(NotMixed, match="could not be judged"):
         machine.sample(given=given, mask=mask, sweeps=200, seed=0)

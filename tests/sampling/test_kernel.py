@@ -1,4 +1,4 @@
-"""The sweep and the marginal log-weight: the same for every view of a chain of layers, and as enumeration has them."""
+"""The sweep and the marginal log-weight agree for every view of a chain of layers, and with enumeration."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_contrastive_divergence_is_the_kernel(pair, kind, k):
         state = machine.initial_state(data, theirs)
         for _ in range(3):
             phase.advance(machine, ours)
-            if kind is CD:  # begins at the data again, and does not draw the hidden layer that it averages
+            if kind is CD:  # starts from the data again and averages the hidden layer instead of drawing it
                 state = [data, state[1]]
                 for _ in range(k):
                     half_sweep(machine, state, 1, theirs)

@@ -1,4 +1,4 @@
-"""What an exchange between machines moves and weighs; that it leaves p alone is tested with the other kernels."""
+"""States and log-weights in exchanges between machines; invariance of p is tested with the other kernels."""
 
 import pytest
 import torch

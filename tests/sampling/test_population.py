@@ -1,4 +1,4 @@
-"""Population annealing: Z without bias, expectations, families; and what tells that they have collapsed."""
+"""Population annealing: unbiased Z, expectations, families, and the detection of collapse."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_z_is_unbiased(threshold, populations):
     error = ratios.std().item() / math.sqrt(len(ratios))
     assert error < 0.05
     assert abs(ratios.mean().item() - 1) < 4 * error
-    assert ratios.log().mean().item() < -4 * error  # ln Ẑ has a bias, so that the test can tell
+    assert ratios.log().mean().item() < -4 * error  # ln Ẑ is biased, so the test has power
 
 
 def test_wrong_weights_are_found(monkeypatch):
@@ -99,7 +99,7 @@ def test_the_error_is_that_of_repeated_runs(run):
     found = [run(machine, 200, betas=15, generator=source) for _ in range(100)]
     spread = torch.tensor([one.log_partition - log_z for one in found]).square().mean().sqrt().item()
     stated = sum(one.standard_error for one in found) / len(found)
-    assert spread < 1.2 * stated < 3 * spread  # selection may state too much, never too little
+    assert spread < 1.2 * stated < 3 * spread  # with resampling the stated error may be too large, but not too small
 
 
 def test_both_wells_in_the_right_proportion():
@@ -131,7 +131,7 @@ def test_chosen_temperatures():
     assert found.betas[0] == 0.0 and found.betas[-1] == 1.0
     assert all(a < b for a, b in zip(found.betas, found.betas[1:], strict=False))
     weak, hot = (len(population_annealing(strong(scale), 1000, seed=0).betas) for scale in (0.5, 3.0))
-    assert weak < len(found.betas) < hot  # more where more happens
+    assert weak < len(found.betas) < hot  # more steps for stronger couplings
     again = population_annealing(strong(), 1000, seed=0, betas=found.betas)
     assert again.betas == found.betas
 
@@ -187,7 +187,7 @@ def test_the_interval_is_that_of_the_populations():
 
 @pytest.mark.parametrize(("kind", "seed"), [("spin_glass", 1014), ("binomial", 1009), ("poisson", 1012)])
 def test_families_that_die_out_by_chance_are_no_reason_for_distrust(kind, seed):
-    """Fewer than one founder in ten is left, and the independent populations agree, on the right number."""
+    """Fewer than one family in ten survives, and the independent populations agree on the correct value."""
     machine = make(kind, seed)
     found = population_annealing(machine, 1000, seed=seed)
     assert found.effective_families < 100
@@ -210,7 +210,7 @@ def test_collapse_is_flagged():
     assert annealed(strong(), 1, betas=5, seed=0).standard_error == math.inf
 
 
-# -- selection --------------------------------------------------------------------------------------------------
+# -- resampling -------------------------------------------------------------------------------------------------
 
 
 def test_copies_are_systematic():

@@ -1,15 +1,15 @@
-"""Every kernel leaves its distribution alone: total variation between many chains and the exact masses.
+"""Every kernel leaves its distribution invariant: total variation between many chains and the exact masses.
 
-Chains start exactly at p, are moved by the kernel, and are counted in cells: the values of a number where these are
-few, else bins between quantiles of its exact marginal. The numbers of a small machine are counted jointly, those of a
-larger one in overlapping groups across the layers. The masses of the cells are exact, because the oracle's quadrature
-has a border at every edge of a bin. The total variation TV = ½ Σ |p̂ - p| of n exact draws has, by the normal limit of
+Chains start exactly at p, are moved by the kernel, and are counted in cells: the values of a number if these are few,
+otherwise bins between quantiles of its exact marginal. The numbers of a small machine are counted jointly, those of a
+larger one in overlapping groups across the layers. The masses of the cells are exact, because the reference quadrature
+has a boundary at every edge of a bin. The total variation TV = ½ Σ |p̂ - p| of n exact draws has, by the normal limit of
 each cell, the expectation
 
     floor = ½ Σ_cells √(2 p (1 - p) / (π n)),
 
 and a kernel passes when no group exceeds 4 floors. That is a TV of 0.02 to 0.1 here, while exact draws stay below 2
-floors (tested), and every mutation, a mistake that one could make, has to be found by the very same check.
+floors (tested), and the same check must detect every mutation (a deliberate mistake in a kernel).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHAINS = 60_000
 CHAINS_OF_A_RUNG = 20_000
 FLOORS = 4.0
 BINS = 5
-MOST_CELLS = 100  # of a group: more would leave the check without power
+MOST_CELLS = 100  # per group; with more, the check would have no power
 BETAS = (0.0, 0.35, 0.7, 1.0)
 
 #: where the continuous numbers are, and the values that have a weight of their own; one entry for each number of a site
@@ -50,14 +50,14 @@ SPANS: dict[str, list[tuple[list[float], list[tuple[float, float]]]]] = {
 
 
 class Cells:
-    """The cells of one number: its lone values, and bins between the edges where it is continuous."""
+    """The cells of one number: its discrete values, and bins between the edges if it is continuous."""
 
     def __init__(self, atoms: list[float], spans: list[tuple[float, float]], values: Tensor, p: Tensor) -> None:
         self.atoms, self.spans = torch.tensor(atoms, dtype=torch.float64), spans
         self.edges = _quantiles(values, p) if spans else torch.zeros(0, dtype=torch.float64)
 
     def nodes(self) -> Nodes:
-        """Quadrature with a border at every edge, and short enough between for a Gaussian weight."""
+        """Quadrature with a boundary at every edge, fine enough for a Gaussian weight."""
         parts = [states(self.atoms)] if len(self.atoms) else []
         for low, high in self.spans:
             for a, b in pairwise([low, *self.edges[(self.edges > low) & (self.edges < high)].tolist(), high]):
@@ -66,7 +66,7 @@ class Cells:
         return union(*parts)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if not self.spans:  # the last of many values take what is above
+        if not self.spans:  # the last cell includes all larger values
             return torch.searchsorted(self.atoms, x.contiguous()).clamp_max(min(len(self.atoms), 2 * BINS) - 1)
         cell = torch.bucketize(x.contiguous(), self.edges)
         for k, atom in enumerate(self.atoms.tolist()):
@@ -78,7 +78,7 @@ class Cells:
 
 
 def _quantiles(values: Tensor, p: Tensor) -> Tensor:
-    """Edges of bins of about equal mass, half way between nodes of a coarser quadrature."""
+    """Edges of bins of about equal mass, midway between nodes of a coarser quadrature."""
     values, order = values.sort()
     at = torch.searchsorted(p[order].cumsum(0), torch.arange(1, BINS, dtype=torch.float64) / BINS)
     at = at.clamp_max(len(values) - 2)
@@ -108,19 +108,19 @@ class Exact:
             else:
                 nodes.append(case.nodes(machine)[k])
         self.joint = joint(machine, nodes)
-        assert self.joint.log_partition == pytest.approx(coarse.log_partition, abs=1e-7)  # two quadratures, one truth
+        assert self.joint.log_partition == pytest.approx(coarse.log_partition, abs=1e-7)  # two quadratures agree
 
     def draw(self, n: int, source: Generator) -> State:
         return self.joint.draw(n, source)
 
     def worst(self, state: State, layers: tuple[int, ...] | None = None) -> float:
-        """The largest TV of a group of numbers (of these layers), in floors."""
+        """The largest total variation of a group of numbers (of these layers), in units of the floor."""
         return max(
             self._floors(state, group) for group in self._groups(range(len(state)) if layers is None else layers)
         )
 
     def _groups(self, layers: Iterable[int]) -> Iterator[list[tuple[int, int]]]:
-        """Neighbors in an order that alternates between the layers, as many as have ``MOST_CELLS`` together."""
+        """Groups of neighbors, alternating between layers, with at most ``MOST_CELLS`` cells each."""
         numbers = [(c, k) for k in layers for c in range(len(self.cells[k]))]
         numbers = [(k, c) for c, k in sorted(numbers)]
         end = 0
@@ -131,7 +131,7 @@ class Exact:
                 and math.prod(len(self.cells[k][c]) for k, c in numbers[first : last + 1]) <= MOST_CELLS
             ):
                 last += 1
-            if last > end:  # else it is part of the one before
+            if last > end:  # otherwise it is part of the previous group
                 yield numbers[first:last]
             end = last
 
@@ -152,7 +152,7 @@ class Exact:
         return label
 
     def _merge(self, p: Tensor, layer: int, chosen: list[int]) -> Tensor:
-        """Masses of a layer's nodes added up in cells."""
+        """Masses of a layer's nodes, summed over cells."""
         size = math.prod(len(self.cells[layer][c]) for c in chosen)
         empty = p.new_zeros(*p.shape[:layer], size, *p.shape[layer + 1 :])
         return empty.index_add_(layer, self._label(layer, chosen, self.joint.points[layer]), p)
@@ -231,7 +231,7 @@ def first_unit(machine: hm.BoltzmannMachine) -> dict[int, Tensor]:
 
 
 def after_held_sweeps(case: MachineCase, machine: hm.BoltzmannMachine, move, source: Generator) -> float:
-    """What holds p(free | held) for every value of the held units holds p as well, if the values come from p."""
+    """Invariance of p(free | held) for all held values implies invariance of p, if the held values are drawn from p."""
     exact, held = Exact(case, machine), first_unit(machine)
     start = exact.draw(CHAINS, source)
     state = move(machine, start, held, source)
@@ -280,7 +280,7 @@ def test_values_put_back_too_late_are_found():
 
 
 class Rungs:
-    """Machines on a path, their exact distributions, and the two ladders that can be made of them."""
+    """Machines on a path, their exact distributions, and the two kinds of ladder."""
 
     def __init__(self, case: MachineCase, machine: hm.BoltzmannMachine, base: hm.BoltzmannMachine) -> None:
         self.path = Path(machine, base)
@@ -299,14 +299,14 @@ class Rungs:
         return max(exact.worst([x[k] for x in state.layers], layers) for k, exact in enumerate(self.exact))
 
     def after_exchanges(self, rungs: ladder.Ladder, source: Generator) -> float:
-        """Exchanges alone, of even and odd pairs; the layers that are exchanged."""
+        """Only exchanges, of even and odd pairs; returns the exchanged layers."""
         state = self.start(source)
         for _ in range(4):
             state, _ = ladder.exchange(rungs, state, source)
         return self.worst(state, tuple(range(0, len(state.layers), 2)))
 
     def after_both(self, rungs: ladder.Ladder, source: Generator) -> float:
-        """What one step of tempering does, twice; all layers."""
+        """Two steps of tempering; returns all layers."""
         state = self.start(source)
         for _ in range(2):
             state, _ = ladder.exchange(rungs, state, source)
@@ -315,7 +315,7 @@ class Rungs:
 
 
 def weaker(machine: hm.BoltzmannMachine) -> hm.BoltzmannMachine:
-    """Half of the bias and no couplings."""
+    """A machine with half of the bias and no couplings."""
     base = uncoupled(machine)
     for unit in base.layers:
         unit.shift_bias(-0.5 * unit.bias)
@@ -323,7 +323,7 @@ def weaker(machine: hm.BoltzmannMachine) -> hm.BoltzmannMachine:
 
 
 def strong() -> tuple[MachineCase, hm.BoltzmannMachine]:
-    """Rungs of this machine and free units differ much."""
+    """A machine that differs strongly from free units."""
     case = rbm("bernoulli", "bernoulli", (3, 2))
     machine = case.build()
     with torch.no_grad():
@@ -384,11 +384,11 @@ def test_a_missed_temperature_is_found():
         assert rungs.after_both(other, generator("missed both", kind)) > FLOORS
 
 
-# -- population annealing: reweight, select, move ---------------------------------------------------------------
+# -- population annealing: reweight, resample, move -------------------------------------------------------------
 
 
 def after_selection(case: MachineCase, machine: hm.BoltzmannMachine, base: hm.BoltzmannMachine, source: Generator):
-    """A population at the machine half way, carried to the end in two steps with selection at both."""
+    """A population at the midpoint, annealed to the end in two steps with resampling at both."""
     path = Path(machine, base)
     half = path.machine(0.5)
     start = Exact(case, half).draw(CHAINS, source)

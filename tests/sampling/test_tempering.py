@@ -1,4 +1,4 @@
-"""Parallel tempering crosses barriers that Gibbs sampling does not; the diagnostics say so."""
+"""Parallel tempering crosses barriers that Gibbs sampling does not, and the diagnostics show it."""
 
 import math
 
@@ -10,7 +10,7 @@ from harmonium.sampling import Path, choose_betas, integrated_autocorrelation_ti
 
 
 def two_wells():
-    """All units off or all on, with nothing between: a sweep never crosses."""
+    """A machine with all units off or all on: Gibbs sweeps never cross between the two."""
     machine = hm.RBM(hm.units.Bernoulli(12), hm.units.Bernoulli(3)).double()
     with torch.no_grad():
         machine.coupling.weight.fill_(3.0)
@@ -27,8 +27,8 @@ def test_both_wells_in_the_right_proportion():
     machine = two_wells()
     states, log_p = machine.distribution()
     exact = log_p.exp()[states.mean(1) > 0.5].sum().item()
-    assert 0.6 < exact < 0.9  # an interesting proportion
-    assert share_on(machine.sample(500, sweeps=200, seed=0)) == 0.0  # stuck where it began
+    assert 0.6 < exact < 0.9  # both modes have substantial mass
+    assert share_on(machine.sample(500, sweeps=200, seed=0)) == 0.0  # stuck in the initial mode
     result = hm.sampling.parallel_tempering(machine, 1000, sweeps=150, seed=1)
     error = math.sqrt(exact * (1 - exact) / 1000)
     assert abs(share_on(result.samples) - exact) < 4.5 * error
@@ -96,7 +96,7 @@ def test_a_layer_of_one_vector_unit(side, kind):
 def test_starting_states_are_cycled():
     machine = two_wells()
     start = torch.zeros(7, 12)
-    start[3] = 1.0  # one in seven begins in the other well, which no sweep leaves
+    start[3] = 1.0  # one chain in seven starts in the other well, which Gibbs sweeps never leave
     run = hm.sampling.parallel_tempering(machine, 50, sweeps=0, betas=3, start=start, seed=0)
     assert torch.equal(run.samples, start.double()[torch.arange(50) % 7])
     run = hm.sampling.parallel_tempering(machine, sweeps=0, betas=3, start=start.numpy(), seed=0)

@@ -1,4 +1,4 @@
-"""Makes the references beside these tests importable under pytest's importlib mode."""
+"""Make the reference modules in this folder importable under pytest's importlib mode."""
 
 import sys
 from pathlib import Path

@@ -22,7 +22,7 @@ N = 2**24
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("p", [0.0, 1e-6, 1e-5, 2.0**-16, 0.1, 0.5, 1 - 1e-5, 1.0])
 def test_marginal(p: float, dtype: torch.dtype) -> None:
-    """The number of ones; p as the type holds it, and the ends without exception."""
+    """The number of ones agrees with p rounded to the dtype; p = 0 and p = 1 hold without exception."""
     n = N if dtype == torch.float32 else N // 4
     value = torch.full((n,), p, dtype=dtype)
     ones = int(noise.bernoulli(value, torch.Generator().manual_seed(1)).sum(dtype=torch.float64))
@@ -36,7 +36,7 @@ def test_marginal(p: float, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("p", [0.0, 1e-3, 0.1, 0.7, 0.99, 1.0])
 def test_marginal_of_narrow_types(p: float, dtype: torch.dtype) -> None:
-    """The draw is not rounded to the type: the number of ones is that of p as the type holds it."""
+    """The draw is not rounded to a narrow dtype: the number of ones agrees with p rounded to the dtype."""
     value = torch.full((N // 4,), p, dtype=dtype)
     x = noise.bernoulli(value, torch.Generator().manual_seed(6))
     assert x.dtype == dtype
@@ -69,7 +69,7 @@ def test_independent_units_and_steps(p: float) -> None:
 
 
 def test_rare_events_do_not_pair() -> None:
-    """A neighbor lends its bits to the rare undecided draws: p near 2⁻¹⁶ must not make neighbors fire together."""
+    """Rare draws share bits with a neighbor: p near 2⁻¹⁶ must not correlate neighbors."""
     p = torch.full((N,), 3e-3)
     x = noise.bernoulli(p, torch.Generator().manual_seed(3))
     pairs = int((x[1:] * x[:-1]).sum(dtype=torch.float64))
@@ -110,7 +110,7 @@ def test_seeds_that_are_refused(seed: object) -> None:
 
 
 def test_every_purpose_has_a_stream_of_its_own() -> None:
-    """The numbers are distinct, are those that the training loop uses, and are written nowhere else."""
+    """The numbers are distinct, agree with the training loop, and are defined nowhere else."""
     purposes = noise.Purpose
     assert len({purpose.value for purpose in purposes}) == len(purposes.__members__)
     names = {"_ORDER": "ORDER", "_INITIALIZE": "INITIALIZE", "_CHAINS": "CHAINS"}

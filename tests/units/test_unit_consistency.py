@@ -137,7 +137,7 @@ def test_mean_and_variance_are_derivatives(name: str, quadratic: bool) -> None:
 
 @pytest.mark.parametrize("name", UNITS)
 def test_gradients(name: str) -> None:
-    """In B, A and the parameters, of ln Z, mean and variance, by finite differences."""
+    """Derivatives of ln Z, mean and variance in B, A and the parameters, by finite differences."""
     unit = UNITS[name]()
     B = field(unit)[:1].requires_grad_()
     for function in (unit.log_partition, unit.mean, unit.variance):
@@ -153,21 +153,21 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNITS)
 def test_moments_are_the_gradient_of_ln_z(name: str) -> None:
-    """Through ``accumulate_gradient``, in terms of what is stored."""
+    """``accumulate_gradient`` gives the gradients of the stored parameters."""
     unit, other = UNITS[name](), UNITS[name]()
     B = field(unit)
     unit.log_partition(B).sum().backward()
     other.accumulate_gradient({key: moment.detach().sum(0) for key, moment in other.moments(B).items()})
     for (key, stored), expected in zip(unit.named_parameters(), other.parameters(), strict=True):
         gradient = stored.grad
-        if key == "log_odds":  # ln Z also holds the normalizer of (1-ρ, ρ), which is a constant of x
+        if key == "log_odds":  # ln Z also contains the normalizer of (1-ρ, ρ), which does not depend on x
             gradient = gradient + len(B) * torch.sigmoid(stored)
         assert_close(gradient, expected.grad, 1e-9, 1e-6)
 
 
 @pytest.mark.parametrize("name", ["relu", "double-relu", "truncated-gaussian", "truncated-gauss-bernoulli", "poisson"])
 def test_cumulants(name: str) -> None:
-    """κ₁ … κ₆ against the derivatives of ln Z, which mpmath takes of the textbook's closed forms."""
+    """κ₁ … κ₆ against derivatives of the closed forms of ln Z by mpmath."""
     unit = UNITS[name]()
     natural = {key: value.tolist() for key, value in unit.natural().items()}
     for site in range(2):
@@ -182,7 +182,7 @@ def test_cumulants(name: str) -> None:
             if name == "double-relu":
                 sides = (p["tilt"] + h, p["precision_plus"]), (p["tilt"] - h, p["precision_minus"])
                 return mp.fsum(half_line(*side)[0] for side in sides)
-            root = mp.sqrt(2 * p["precision"])  # imaginary where the precision is negative
+            root = mp.sqrt(2 * p["precision"])  # imaginary if the precision is negative
             slab = mp.erf((2 * p["precision"] - h) / root) - mp.erf((-p["precision"] - h) / root)
             slab = mp.re(mp.sqrt(mp.pi) / root * mp.exp((h / root) ** 2) * slab)
             return slab if name == "truncated-gaussian" else 1 + mp.exp(p["log_odds"]) * slab
@@ -197,7 +197,7 @@ def test_cumulants(name: str) -> None:
 
 @pytest.mark.parametrize("bias", [-30.0, -9.5, -9.0])
 def test_relu_cumulants_far_below_threshold(bias: float) -> None:
-    """Relative accuracy where the polynomial formulas have none left."""
+    """Relative accuracy where polynomial formulas lose all precision."""
     unit = units.ReLU(1, bias=t(bias))
     with mp.workdps(60):
         series = mp.taylor(lambda q: mp.log(half_line(mp.mpf(bias) + q, mp.mpf(1))[0]), 0, 6)
@@ -323,7 +323,7 @@ def test_ln_z_is_convex_and_the_mean_grows(name: str, B: float, step: float, A: 
 @settings(max_examples=200, deadline=None)
 @given(h=fields, p=st.floats(-1e4, 1e4), low=st.floats(-5.0, 5.0), width=st.floats(1e-2, 10.0))
 def test_segments_of_every_kind(h: float, p: float, low: float, width: float) -> None:
-    """ln Z lies between the bounds that its largest term gives; the mean inside; the variance below two points'."""
+    """ln Z is within the bounds from its largest term, the mean inside, the variance below that of two points."""
     segment = Segment(low, low + width)
     hh, pp = t(h), t(p)
     lnz, mean, variance = (segment.moment(k, hh, pp).item() for k in range(3))
@@ -331,7 +331,7 @@ def test_segments_of_every_kind(h: float, p: float, low: float, width: float) ->
     height = peak * (h - p * peak / 2)
     slack = 1e-12 * (1 + abs(h * peak) + abs(p) * peak * peak)
     assert lnz <= height + math.log(width) + slack
-    # within δ of the peak, on one side at least, the exponent has fallen by no more than (|slope| + |p|δ/2) δ
+    # within δ of the peak, on one side at least, the exponent has decreased by no more than (|slope| + |p|δ/2) δ
     slope = abs(h - p * peak)
     near_peak = min(width / 2, 1 / (1 + slope + abs(p)))
     assert lnz >= height + math.log(near_peak) - (slope + abs(p) * near_peak / 2) * near_peak - slack

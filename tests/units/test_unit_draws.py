@@ -1,7 +1,7 @@
 """Draws of every unit in fields of every size, in float32 and float64: mean, variance, distribution and extremes.
 
-``test_unit_samplers`` has the samplers at ordinary fields, with more draws. Here the fields are so large that
-probabilities round to 0 or 1. The seeds are fixed.
+``test_unit_samplers`` tests moderate fields with more draws. Here the fields are so large that probabilities round to 0
+or 1. The seeds are fixed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BOTH = [torch.float32, F64]
 
 
 def draws(unit: Unit, B: Tensor, n: int = DRAWS) -> Tensor:
-    """Draws in the field B (*shape), as float64; every one of them in the support."""
+    """Draws in the field B (*shape), as float64; all are in the support."""
     with torch.no_grad():
         x = unit.sample(B.expand(n, *unit.shape), generator=torch.Generator().manual_seed(1))
     assert x.dtype == B.dtype
@@ -37,12 +37,11 @@ def draws(unit: Unit, B: Tensor, n: int = DRAWS) -> Tensor:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_mean_and_variance(name: str, dtype: torch.dtype = torch.float32) -> None:
-    """Within 5 standard errors of the unit's own, in float64; beside rounding and, where events are rare, their
-    number."""
+    """Mean and variance within 5 standard errors of the exact ones in float64, up to rounding and rare events."""
     unit, reference = EVERY[name]().to(dtype), EVERY[name]()
     for B in FIELDS:
         if name == "poisson" and B > 10:
-            continue  # refused: the counts are beyond 64 bits
+            continue  # raises: the counts exceed 64 bits
         field = torch.full(unit.shape, B, dtype=dtype)
         if name in ("potts", "multinomial", "mixed"):
             field = field * torch.arange(unit.shape[-1], dtype=dtype)
@@ -50,7 +49,7 @@ def test_mean_and_variance(name: str, dtype: torch.dtype = torch.float32) -> Non
         with torch.no_grad():
             mean, variance = reference.mean(field.to(F64)), reference.variance(field.to(F64))
         step = 1.0 if name not in CONTINUOUS else 0.0
-        ulp = torch.finfo(dtype).eps * mean.abs()  # to which a draw is rounded
+        ulp = torch.finfo(dtype).eps * mean.abs()  # rounding of a draw
         error = 5 * (variance / DRAWS).sqrt() + 10 * step / DRAWS + ulp
         assert bool(((x.mean(0) - mean).abs() <= error).all()), (B, x.mean(0), mean)
         deviation = x - mean
@@ -70,7 +69,7 @@ def distribution(unit: Unit, B: float, site: int) -> Callable[[np.ndarray], tupl
     with torch.no_grad():
         mean, spread = unit.mean(field)[site].item(), unit.variance(field)[site].sqrt().item()
         low, high = (getattr(unit.support, end) for end in ("low", "high"))
-        # exponential tails fall more slowly than Gaussian ones
+        # exponential tails decay more slowly than Gaussian ones
         grid = torch.linspace(max(low, mean - 30 * spread), min(high, mean + 30 * spread), 200_001, dtype=F64)
         exponent = (unit.log_weight(grid[:, None].expand(-1, 2)) + B * grid[:, None])[:, site]
         weight = (exponent - exponent.max()).exp()
@@ -87,7 +86,7 @@ def distribution(unit: Unit, B: float, site: int) -> Callable[[np.ndarray], tupl
     + [(name, F64) for name in ("relu", "double-relu")],
 )
 def test_distribution_and_extremes(name: str, dtype: torch.dtype) -> None:
-    """Kolmogorov-Smirnov, and no draw beyond what one of 1000 samples of this size would have."""
+    """Kolmogorov-Smirnov test, and no draw more extreme than expected once in 1000 samples of this size."""
     unit, reference = EVERY[name]().to(dtype), EVERY[name]()
     for B in FIELDS:
         x = draws(unit, torch.full((2,), B, dtype=dtype))
@@ -112,7 +111,7 @@ def test_distribution_and_extremes(name: str, dtype: torch.dtype) -> None:
 def test_the_most_extreme_random_numbers(
     name: str, extreme: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the generator gives, a draw lies where one of 10³⁰ draws could: e^{-70} of the peak's weight."""
+    """Any output of the generator gives a draw that 10³⁰ draws could contain: at least e^{-70} of the peak's weight."""
     ends = {0.0: 0.0, 1e-8: 2.0**-24, 20.0: 1 - 2.0**-24, math.inf: 1 - 2.0**-53}
     monkeypatch.setattr(noise, "exponential", lambda like, generator=None: torch.full_like(like, extreme))
     monkeypatch.setattr(noise, "uniform", lambda like, generator=None: torch.full_like(like, ends[extreme]))
@@ -129,14 +128,14 @@ def test_the_most_extreme_random_numbers(
             field = torch.full((1, 2), B, dtype=F64)
             mode = reference.mode(field)
             fall = reference.log_weight(mode) + B * mode - reference.log_weight(x) - B * x
-            if name == "double-relu":  # the other side was chosen by the coin: fall from the peak of that side
+            if name == "double-relu":  # the other sign was drawn: compare with the peak of that side
                 sign = x.sign()
                 (plus, gamma_plus), (minus, gamma_minus) = reference._sides(field, None)
                 h = torch.where(sign > 0, plus, minus)
                 gamma = torch.where(sign > 0, gamma_plus, gamma_minus)
                 peak = (h / gamma).clamp_min(0.0)
                 fall = peak * (h - gamma * peak / 2) - x.abs() * (h - gamma * x.abs() / 2)
-            # rounding of x by one unit in the last place, where the weight is steep
+            # rounding of x by one unit in the last place matters where the weight is steep
             ulp = torch.finfo(dtype).eps * x.abs()
             slack = (B - mode).abs() * ulp * 4
             assert bool((fall <= 90.0 + slack).all()), (B, coin, x, fall)
@@ -144,7 +143,7 @@ def test_the_most_extreme_random_numbers(
 
 @pytest.mark.parametrize("dtype", BOTH)
 def test_normal_below_inverts_both_sides(dtype: torch.dtype) -> None:
-    """Against scipy's distribution, for every truncation, to the ends of the uniform numbers."""
+    """Against scipy's distribution, for every truncation, up to the ends of the uniform numbers."""
     uniform = torch.tensor([1.0, 0.7, 0.1, 1e-3, 1e-6, 2.0**-30, 1e-12], dtype=dtype)
     for u in (-2.0, -0.5, 0.0, 0.5, 2.0, 6.0, 100.0, 1e4):
         point = torch.full_like(uniform, u)
@@ -176,7 +175,7 @@ def test_rare_counts(field: float) -> None:
 
 
 def test_two_far_peaks_in_float32() -> None:
-    """The odds of the two sides are the small difference of two exponents of size 10⁷."""
+    """The log-odds of the two sides are a small difference of two exponents of size 10⁷."""
     field = torch.tensor([[0.0001]])
     unit = units.DoubleReLU(1, tilt=4096.0)
     odds = 2 * 4096.0 * field.double().item()

@@ -1,9 +1,9 @@
 """ln Z, mean and variance against 40-digit golden values and against mpmath, in float64 and float32.
 
-float64 is compared with the golden numbers: 1e-9 for ln Z and mean, 1e-7 for the variance, relative. In float32 the
-inputs are rounded first and the same unit in float64 at the *rounded* inputs is the reference (it is itself held to
-the golden values), to 2e-5 and 1e-3: what is measured is the unit, not the rounding of its input. Where a result is
-the small difference of larger terms the error is relative to those terms; each case states them as ``size``.
+float64 is compared with the golden values, with relative tolerance 1e-9 for ln Z and mean and 1e-7 for the variance. In
+float32 the reference is the same unit in float64 at the *rounded* inputs, with tolerances 2e-5 and 1e-3, so that
+rounding of the inputs does not count. If a result is a small difference of larger terms, the error is relative to those
+terms; each case states them as ``size``.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ def values(unit: Unit, rows: dict[str, Tensor], dtype: torch.dtype) -> list[Tens
 
 
 def sizes(name: str, rows: dict[str, Tensor], spread: Tensor) -> list[Tensor | float]:
-    """The size of the terms of which ln Z, mean and variance are sums.
+    """The sizes of the terms that add up to ln Z, mean and variance.
 
-    ln Z of a continuous unit is an exponent plus the logarithm of a width, both of order one or more. A mean of a
-    two-sided unit changes sign and is then small against the spread. In a far tail ln Z of a discrete unit is tiny
-    *without* any cancellation (its x = 0 term is exactly one), so no floor there; a spin's quadratic term is -A/2.
+    ln Z of a continuous unit is an exponent plus the logarithm of a width, both of order one or more. The mean of a
+    two-sided unit changes sign and is then small compared with the spread. In a far tail, ln Z of a discrete unit is
+    tiny *without* cancellation (its x = 0 term is exactly one), so it has no floor; a spin's quadratic term is -A/2.
     """
     if name.startswith(("gaussian", "relu", "trunc")):
         return [1.0, spread.sqrt(), 0.0]
@@ -120,9 +120,9 @@ def test_float32_at_rounded_inputs(name: str) -> None:
     build, rows = CASES[name]
     rounded = {column: column_values.float().double() for column, column_values in rows.items()}
     unit = build(rounded, torch.float32)
-    reference = build(rounded, torch.float32).double()  # the very parameters that float32 stores
+    reference = build(rounded, torch.float32).double()  # the parameters as rounded by float32
     found, expected = values(unit, rounded, torch.float32), [v.detach() for v in values(reference, rounded, F64)]
-    # float32 ends at 1.2e-38: what is smaller may be rounded to a denormal or to zero
+    # below 1.2e-38, float32 may round to a denormal or to zero
     tiny = 1.2e-38
     floor = sizes(name, rounded, expected[2])
     for got, want, tolerance, size in zip(found, expected, TOLERANCE[torch.float32], floor, strict=True):
@@ -132,7 +132,7 @@ def test_float32_at_rounded_inputs(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith(("trunc_gauss[", "relu", "poisson"))])
 def test_float32_against_golden(name: str) -> None:
-    """Where A and V add without loss the golden numbers themselves hold in float32."""
+    """If A and V add without rounding, the golden values hold in float32."""
     build, rows = CASES[name]
     exact = torch.ones_like(rows["B"], dtype=torch.bool)
     for column in ("U", "B", "A", "V"):
@@ -296,7 +296,7 @@ def test_mixed_is_its_parts() -> None:
 
 @pytest.mark.parametrize(("B", "A"), [(50.0, 1e-3), (8.0, 1e-6), (4.0, 1e-4), (-50.0, 1e-3), (3.2, 1e-9)])
 def test_poisson_sums_of_every_stride(B: float, A: float) -> None:
-    """From sums term by term to strided ones; the reference adds all terms."""
+    """Sums over all terms and strided sums; the reference adds all terms."""
     with mp.workdps(40):
         h, a = mp.mpf(B), mp.mpf(A)
         top = mp.findroot(lambda x: mp.log(x) + a * x - h, float(mp.exp(min(B, 9)))) if B > 0 else mp.mpf(0)

@@ -1,4 +1,4 @@
-"""The in-place forms of the hot loops agree with the plain methods, in float32 and in fields of every size."""
+"""The in-place methods agree with the out-of-place methods, in float32 and in fields of every size."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_mean_and_variance(name: str, quadratic: bool) -> None:
     mean, variance = buffers(B)
     unit.mean_and_variance_(B.clone(), A, mean, variance)
     expected = unit.mean(B, A).to(F64), unit.variance(B, A).to(F64)
-    # both forms round: of a continuous unit each is a sum over nodes
+    # both methods round: for a continuous unit each is a sum over nodes
     assert_close(mean, expected[0], 16 * EPS, torch.maximum(1e-2 * expected[1].sqrt(), torch.tensor(TINY)))
     assert_close(variance, expected[1], 64 * EPS, TINY / EPS)
     if not quadratic:
@@ -47,13 +47,13 @@ def test_mean_and_variance(name: str, quadratic: bool) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("name", EVERY)
 def test_variance_keeps_its_digits(name: str) -> None:
-    """Against the same unit in float64, which the golden values hold."""
+    """Against the same unit in float64, which agrees with the golden values."""
     unit, reference = EVERY[name]().float(), EVERY[name]()
     B = fields(unit)
     mean, variance = buffers(B)
     unit.mean_and_variance_(B.clone(), None, mean, variance)
     expected = reference.variance(B.to(F64))
-    # e^B itself carries the rounding of B
+    # e^B amplifies the rounding of B
     tolerance = 1e-4 if name.startswith(("truncated", "double", "relu", "mixed")) else 300 * EPS
     assert_close(variance, expected, tolerance, TINY / EPS)
 
@@ -71,7 +71,7 @@ def test_binary_variances_in_large_fields() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("name", EVERY)
 def test_draws(name: str) -> None:
-    """With the mean given or not, in place or not: the same draws of the same generator."""
+    """The same draws from the same generator, with or without the mean, in place or not."""
     unit = EVERY[name]().float()
     B = fields(unit) if name != "poisson" else fields(unit, 20.0)
 

@@ -23,7 +23,7 @@ def test_every_unit_is_tried() -> None:
 
 
 def candidates(unit: Unit, mode: Tensor) -> Tensor:
-    """States to compare with: all of a finite support; else a grid of the support, the mode's neighbors and its own."""
+    """States to compare with: all of a finite support, otherwise a grid, the neighbors of the mode and the mode."""
     states = unit.support.states()
     if states is not None:
         return states
@@ -40,8 +40,8 @@ def candidates(unit: Unit, mode: Tensor) -> Tensor:
 @pytest.mark.parametrize("dtype", [F64, torch.float32])
 @pytest.mark.parametrize("name", SCALAR)
 def test_scalar_units(name: str, dtype: torch.dtype) -> None:
-    """No state weighs more, to the rounding of the mode itself; the reference is in float64."""
-    fields = [B for B in FIELDS if name != "poisson" or B <= 10]  # e^B has to be a number
+    """No state has a larger weight, up to rounding of the mode; the reference is in float64."""
+    fields = [B for B in FIELDS if name != "poisson" or B <= 10]  # e^B must be finite
     unit, reference = EVERY[name]().to(dtype), EVERY[name]()
     for B in fields:
         field = torch.full((1, 2), B, dtype=dtype)
@@ -52,7 +52,7 @@ def test_scalar_units(name: str, dtype: torch.dtype) -> None:
         others = candidates(reference, mode64[0])[:, None].expand(-1, 2)
         best = (reference.log_weight(mode64) + B * mode64).detach()
         weights = (reference.log_weight(others) + B * others).detach()
-        # of a continuous unit the mode is rounded: the weight falls with its square
+        # the mode of a continuous unit is rounded; the weight decreases with the square of the error
         slack = 1e-12 * (1 + best.abs()) + (0.0 if dtype == F64 or reference.support.states() is not None else 1e-5)
         assert bool((weights.max(0).values <= best + slack).all()), (B, mode, best, weights.max(0))
 
@@ -90,7 +90,7 @@ MULTINOMIAL_FIELDS = [
 
 
 def log_weights(states: Tensor, field: Tensor) -> Tensor:
-    """ln of the weight of each state; 0·(-∞) does not occur, for fields are finite."""
+    """ln of the weight of each state; 0·(-∞) does not occur, because fields are finite."""
     return states @ field - torch.lgamma(states + 1).sum(-1)
 
 
@@ -110,7 +110,7 @@ def test_multinomial_against_all_counts(total: int, dtype: torch.dtype) -> None:
 
 
 def test_multinomial_of_documents_of_different_lengths() -> None:
-    """Each row keeps its own length, an empty document too."""
+    """Each row has its own length, including an empty document."""
     documents = torch.tensor([[0.0, 0, 0, 0], [1, 0, 0, 0], [2, 3, 0, 1], [5, 5, 1, 0], [0, 0, 7, 0]])
     bias = torch.tensor([0.5, -1.0, 0.0, -30.0])
     unit = units.Multinomial(4, bias=bias).conserving(documents)
@@ -124,7 +124,7 @@ def test_multinomial_of_documents_of_different_lengths() -> None:
 
 
 def test_multinomial_of_many_words() -> None:
-    """No count can move to another word and raise the weight: for a log-concave weight that is the mode."""
+    """Moving a count to another word does not increase the weight, which for log-concave weights implies the mode."""
     generator = torch.Generator().manual_seed(0)
     for total, size in ((1, 2000), (50, 2000), (5000, 300), (1000, 1000)):
         for field in (torch.zeros(1, size), torch.randn(3, size, generator=generator)):
@@ -139,7 +139,7 @@ def test_multinomial_of_many_words() -> None:
 
 @pytest.mark.parametrize("name", ["binomial-1000", "multinary-255"])
 def test_many_levels_in_float32(name: str) -> None:
-    """Between its ends the mode changes with the field, and neighboring weights differ by less than float32 holds."""
+    """Between its ends the mode changes with the field, where float32 does not resolve neighboring weights."""
     unit, reference = EVERY[name]().float(), EVERY[name]()
     field = torch.linspace(-24.0, 24.0, 2001)[:, None].expand(-1, 2)
     states = reference.support.states()

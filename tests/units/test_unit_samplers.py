@@ -1,7 +1,7 @@
-"""Every sampler against its law, 10⁶ draws at each of three fields: chi-square for counts, Kolmogorov-Smirnov else.
+"""10⁶ draws of every sampler at three fields: chi-square test for counts, otherwise Kolmogorov-Smirnov test.
 
 The references share nothing with the samplers: cell probabilities are normalized weights, distribution functions are
-cumulative Simpson sums of the weight on a fine grid. The seeds are fixed; the p-value has to exceed 1e-4.
+cumulative Simpson sums of the weight on a fine grid. The seeds are fixed; the p-value must exceed 1e-4.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ def draws(
     quadratic = None if A is None else torch.full_like(field, A)
     generator = torch.Generator().manual_seed(seed)
     unit.to(dtype)
-    x = torch.cat([unit.sample(field, generator=generator, A=quadratic) for _ in range(50)])  # in batches, as in use
+    x = torch.cat([unit.sample(field, generator=generator, A=quadratic) for _ in range(50)])  # in batches as in use
     assert x.shape == (DRAWS, *unit.shape) and x.dtype == dtype
     unit.check(x)
     return x.double()
 
 
 def chi_square(counts: np.ndarray, probabilities: np.ndarray) -> float:
-    """The p-value, rare cells pooled until every expected count is at least 5."""
+    """The p-value, with rare cells pooled until every expected count is at least 5."""
     order = np.argsort(-probabilities)
     counts, expected = counts[order], probabilities[order] * counts.sum()
     common = max(int((expected >= 5).sum()), 1)
     pooled_counts = np.append(counts[:common], counts[common:].sum())
     pooled = np.append(expected[:common], expected[common:].sum())
-    if pooled[-1] < 5:  # what is left joins the rarest common cell
+    if pooled[-1] < 5:  # the remainder joins the rarest common cell
         pooled_counts = np.append(pooled_counts[:-2], pooled_counts[-2:].sum())
         pooled = np.append(pooled[:-2], pooled[-2:].sum())
     if len(pooled) < 2:
@@ -145,7 +145,7 @@ def test_poisson_at_a_large_rate() -> None:
         unit.sample(torch.full((1, 1), 100.0))
 
 
-# the grid of the reference has to reach from where to where, for each field
+# the range of the reference grid for each field
 CONTINUOUS = {
     "gaussian": (lambda: units.Gaussian(1, bias=0.25, precision=2.0), [(-5.0, -9, 4), (0.0, -6, 6), (3.0, -4, 8)]),
     "relu": (
@@ -192,7 +192,7 @@ def test_continuous(name: str, A: float | None) -> None:
 
 
 def test_negative_quadratic_terms() -> None:
-    """In TAP A is negative."""
+    """TAP uses negative A."""
     unit = units.TruncatedGaussian(1, low=0.0, high=1.0, precision=1.0)
     for seed, (B, A) in enumerate([(-2.0, -6.0), (0.5, -1.0), (1.0, -1.0009765625)]):
         assert kolmogorov(draws(unit, [B], A, seed), unit, B, A, 0.0, 1.0) > LEAST

@@ -1,4 +1,4 @@
-"""Every unit of the package, for tests that hold for all of them; a new unit adds one entry here."""
+"""Every unit of the package, for tests that apply to all of them; add an entry for each new unit."""
 
 from __future__ import annotations
 

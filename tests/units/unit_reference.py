@@ -26,7 +26,7 @@ def golden(name: str) -> dict[str, Tensor]:
 
 
 def assert_close(found: Tensor, expected: Tensor, tolerance: float, size: Tensor | float = 0.0) -> None:
-    """|found - expected| ≤ tolerance · max(|expected|, size), everything finite; the worst entry is shown."""
+    """|found - expected| ≤ tolerance · max(|expected|, size), all finite; reports the worst entry."""
     found = found.detach().to(F64)
     assert bool(torch.isfinite(found).all()), "NaN or infinity"
     scale = torch.maximum(expected.abs(), torch.as_tensor(size, dtype=F64).expand(expected.shape))
