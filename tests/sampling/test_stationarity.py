@@ -3,8 +3,8 @@
 Chains start exactly at p, are moved by the kernel, and are counted in cells: the values of a number if these are few,
 otherwise bins between quantiles of its exact marginal. The numbers of a small machine are counted jointly, those of a
 larger one in overlapping groups across the layers. The masses of the cells are exact, because the reference quadrature
-has a boundary at every edge of a bin. The total variation TV = ½ Σ |p̂ - p| of n exact draws has, by the normal limit of
-each cell, the expectation
+has a boundary at every edge of a bin. The total variation TV = ½ Σ |p̂ - p| of n exact draws has, by the normal limit
+of each cell, the expectation
 
     floor = ½ Σ_cells √(2 p (1 - p) / (π n)),
 

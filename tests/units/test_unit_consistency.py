@@ -1,4 +1,4 @@
-"""What holds for every unit, more strictly or in more places than ``harmonium.testing.check_unit`` checks it."""
+"""Properties of every unit, tested more strictly or in more places than by ``harmonium.testing.check_unit``."""
 
 from __future__ import annotations
 
