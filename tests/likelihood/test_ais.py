@@ -109,7 +109,7 @@ def test_too_few_temperatures_are_flagged():
     machine = hm.RBM(hm.units.Bernoulli(60), hm.units.Bernoulli(40))
     machine.initialize(scale=1.5, seed=0)
     estimate = ais(machine, betas=3, base=free(machine), seed=0)
-    assert "runs carry the estimate" in estimate.problems[0]
+    assert "effective sample size" in estimate.problems[0]
 
 
 def test_outliers():

@@ -1,4 +1,4 @@
-"""The exact likelihood, for machines that can be enumerated."""
+"""Exact log-likelihood of machines that are small enough for enumeration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .data import mean_free_energy
 
 @dataclass(frozen=True)
 class ExactLikelihood:
-    """ln Z and what follows from it. ``value`` is ln Z; the interval has no width."""
+    """Exact ln Z (``value``) and the log-likelihood that follows from it."""
 
     machine: BoltzmannMachine
     value: float
@@ -20,16 +20,16 @@ class ExactLikelihood:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The value twice: there is no error."""
+        """(value, value), because ln Z is exact."""
         return self.value, self.value
 
     def log_likelihood(self, data: Tensor) -> float:
-        """The mean of ln p(v) over the rows of ``data``, in nats."""
+        """Mean of ln p(v) over the rows of ``data``, in nats."""
         return -mean_free_energy(self.machine, data) - self.value
 
 
 def exact(machine: BoltzmannMachine) -> ExactLikelihood:
-    """ln Z by enumeration of the smaller side.
+    """Compute ln Z by enumeration of the smaller side.
 
     >>> import harmonium as hm
     >>> round(hm.likelihood.exact(hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))).value, 6)
