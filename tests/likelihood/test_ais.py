@@ -11,7 +11,7 @@ import torch
 import harmonium as hm
 from harmonium.likelihood import Adaptive, Estimate, TwoSided, ais, estimate, reverse_ais
 from harmonium.likelihood.annealing import outlying
-from harmonium.sampling.path import betas, free
+from harmonium.sampling.path import beta_grid, free
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 from cases import MACHINES, PAIRS, generator, id_of, rbm
@@ -271,7 +271,7 @@ def test_bad_options():
     with pytest.raises(hm.errors.InvalidOption, match="increasing"):
         ais(machine, betas=[0.0, 0.7, 0.6, 1.0])
     with pytest.raises(hm.errors.InvalidOption, match="at least one"):
-        betas(0)
+        beta_grid(0)
 
 
 def scaled(machine: hm.RBM, factor: float) -> hm.RBM:

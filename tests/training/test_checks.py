@@ -31,7 +31,7 @@ def binary() -> hm.RBM:
         ({"transforms": hm.L2(0.1)}, "transforms: expected a sequence"),
         ({"epochs": 1.5}, "epochs: expected a whole number"),
         ({"seed": None}, "seed: expected a whole number"),
-        ({"optimizer": torch.optim.SGD(binary().parameters(), lr=0.1)}, "parameters of something else"),
+        ({"optimizer": torch.optim.SGD(binary().parameters(), lr=0.1)}, "expected only parameters of the trained machine"),
     ],
 )
 def test_wrong_objects(options, message) -> None:

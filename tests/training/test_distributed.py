@@ -195,7 +195,7 @@ def test_the_exact_gradient_of_all_rows(results: Path) -> None:
 
 
 def test_another_number_of_processes_is_refused(results: Path) -> None:
-    with pytest.raises(RunError, match="made by 2 processes; resume it with as many, not with 1"):
+    with pytest.raises(RunError, match="processes: expected 2, as in the run to resume, found 1"):
         train("pcd", seed=0, run=results / "runs" / "pcd", resume=True)
 
 

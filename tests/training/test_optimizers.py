@@ -150,6 +150,6 @@ def test_centered_momentum_resumes_bit_for_bit(optimizer: str, tmp_path: Path) -
 def test_centering_expects_the_biases_among_the_parameters_of_the_optimizer() -> None:
     machine = binary(5, 3, seed=2)
     optimizer = torch.optim.Adam([machine.coupling.weight], lr=0.01)
-    with pytest.raises(InvalidOption, match="every bias to be learned; that of layer 0 is not"):
+    with pytest.raises(InvalidOption, match="every bias to be learned, found a fixed bias in layer 0"):
         hm.fit(machine, draw(machine, 20), optimizer=optimizer, progress=False)
     hm.fit(machine, draw(machine, 20), optimizer=optimizer, transforms=(), epochs=1, progress=False)

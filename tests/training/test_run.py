@@ -109,7 +109,7 @@ def test_an_existing_run_is_refused(tmp_path: Path) -> None:
     run = tmp_path / "run"
     hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    with pytest.raises(RunError, match="holds a run already; resume it or choose another folder"):
+    with pytest.raises(RunError, match="already contains a run; resume it or choose another folder"):
         hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
@@ -362,7 +362,7 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     hm.fit(machine(), DATA, epochs=2, **options)
     with pytest.raises(CheckpointError, match="a checkpoint of another machine"):
         hm.fit(RBM(units.Bernoulli(5), units.Bernoulli(4)), DATA, epochs=3, resume=True, **options)
-    with pytest.raises(RunError, match="the run has 1 transforms; found 0"):
+    with pytest.raises(RunError, match="transforms: expected 1, as in the run, found 0"):
         hm.fit(machine(), DATA, epochs=3, resume=True, transforms=(), **options)
     whole = Run(run).last.read_bytes()
     Run(run).last.write_bytes(whole[: len(whole) // 2])

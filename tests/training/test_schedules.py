@@ -30,12 +30,12 @@ def test_values() -> None:
 
 @pytest.mark.parametrize("constant", [-0.1, 1.0, float("nan")])
 def test_impossible_decays_are_refused(constant: float) -> None:
-    with pytest.raises(InvalidOption, match="constant: expected a share"):
+    with pytest.raises(InvalidOption, match="constant: expected a fraction"):
         LinearDecay(constant)
 
 
 def test_impossible_growth_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="every: expected one epoch or more, found 0"):
+    with pytest.raises(InvalidOption, match="every: expected at least 1 epoch, found 0"):
         GrowingSteps(0)
 
 

@@ -222,14 +222,14 @@ def test_centered_learning_for_every_layer_and_coupling(kind: str) -> None:
 
 def test_centring_needs_the_biases() -> None:
     machine = rbm(units.Bernoulli(4), units.Bernoulli(2, learn=()), 1)
-    with pytest.raises(InvalidOption, match="bias to be learned; that of layer 1 is not"):
+    with pytest.raises(InvalidOption, match="bias to be learned, found a fixed bias in layer 1"):
         hm.fit(machine, draw(machine, 20), batch_size=10)
     hm.fit(machine, draw(machine, 20), batch_size=10, epochs=1, transforms=())
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
 def test_centring_rate(rate: float) -> None:
-    with pytest.raises(InvalidOption, match=r"rate: expected a number in \(0, 1\]"):
+    with pytest.raises(InvalidOption, match=r"smoothing: expected a number in \(0, 1\]"):
         hm.Centered(rate)
 
 
@@ -403,7 +403,7 @@ def test_an_average_over_nothing_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("last", "every"), [(0.0, 1), (1.5, 1), (0.5, 0)])
 def test_impossible_averages_are_refused(last: float, every: int) -> None:
-    with pytest.raises(InvalidOption, match="expected a share"):
+    with pytest.raises(InvalidOption, match="expected a fraction"):
         hm.Average(last, every)
 
 

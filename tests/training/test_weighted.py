@@ -75,7 +75,7 @@ def test_resumed_to_the_bit(tmp_path):
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        (torch.ones(5), r"one for each of the 6 rows, found \(5,\)"),
+        (torch.ones(5), r"expected shape \(6,\), one weight per row, found \(5,\)"),
         (torch.zeros(6), "one of them positive"),
         (-torch.ones(6), "at least 0"),
         ([1, 1, 1, 1, 1, float("nan")], "finite"),
