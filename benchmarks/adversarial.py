@@ -186,7 +186,7 @@ def _cases(options: Options, times: int = 1) -> list[tuple[str, int]]:
 
 def _one_sided(tally: Tally, found: Estimate, log_z: float) -> str:
     low, high = found.interval
-    error = found.value - log_z
+    error = found.log_partition - log_z
     mark = tally.add(error, not found.problems, low - log_z, high - log_z)
     return f"interval misses {error:+.2f}" if "misses" in mark else ""
 

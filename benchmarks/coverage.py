@@ -53,7 +53,7 @@ def split(estimate: Estimate) -> list[Estimate]:
 
 def summary(groups: list[Estimate], log_z: float) -> dict[str, Any]:
     """How often the intervals of the groups hold ln Z, and where their mean lies."""
-    errors = torch.tensor([group.value - log_z for group in groups], dtype=torch.float64)
+    errors = torch.tensor([group.log_partition - log_z for group in groups], dtype=torch.float64)
     ends = [group.conditional_interval for group in groups]
     return {
         "inside": sum(low <= log_z <= high for low, high in ends),

@@ -85,7 +85,7 @@ def _one(record: Record, name: str, settings: dict[str, Any], betas: int, scale:
         "minutes": minutes,
         "epochs": epochs,
         "threads": ready.config.training.threads,
-        "test": found.value,
+        "test": found.log_likelihood,
         "test_forward": found.from_forward,
         "test_reverse": found.from_reverse,
         "gap": found.gap,

@@ -345,7 +345,7 @@ class _Ends(Callback):
 def _row(name: str, value: TwoSided) -> dict[str, Any]:
     return {
         "machine": name,
-        "test": value.value,
+        "test": value.log_likelihood,
         "exact": value.exact is not None,
         "test_forward": value.from_forward,
         "test_reverse": value.from_reverse,

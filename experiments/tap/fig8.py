@@ -213,11 +213,11 @@ def _probe(rbm: RBM, signals: Tensor, estimator: Pointwise, p: float, seed: int)
     lower = truth.free_energy[both] < found.free_energy[both] - 1e-2
     score, of_samples = mcc(signals, found.rounded), mcc(signals, sampled.rounded)
     row = {
-        "mcc": score.value,
-        "mcc_25_iterations": mcc(signals, early.rounded).value,
-        "mcc_more_damping": mcc(signals, careful.rounded).value,
-        "mcc_from_the_signal": mcc(signals, truth.rounded).value,
-        "mcc_gibbs": of_samples.value,
+        "mcc": score.estimate,
+        "mcc_25_iterations": mcc(signals, early.rounded).estimate,
+        "mcc_more_damping": mcc(signals, careful.rounded).estimate,
+        "mcc_from_the_signal": mcc(signals, truth.rounded).estimate,
+        "mcc_gibbs": of_samples.estimate,
         "converged": found.converged.double().mean().item(),
         "converged_more_damping": careful.converged.double().mean().item(),
         "both_converged": int(both.sum()),
@@ -270,7 +270,7 @@ def _rows(curves: DenoisingCurves, *, baselines: bool) -> list[dict[str, float |
         {
             "denoiser": name.replace("$", ""),
             "p": p,
-            "mcc": score.value,
+            "mcc": score.estimate,
             "low": score.low,
             "high": score.high,
             **({"converged": curves.converged[k]} if name == names[0] else {}),

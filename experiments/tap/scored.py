@@ -52,7 +52,7 @@ def measure(epoch: int, machine: BoltzmannMachine, starts: Tensor, *rows: Tensor
     partition = estimate.average, *_partitions(found)
     points = []
     for images in rows:
-        weights = estimate.log_probability(images).cpu().numpy() + estimate.value  # -F of every image
+        weights = estimate.log_probability(images).cpu().numpy() + estimate.log_partition  # -F of every image
         group = np.arange(len(images)) % GROUPS
         means = [weights.mean(), *(weights[group != k].mean() for k in range(GROUPS))]
         value, *parts = ((a - b) / sites for a, b in zip(means, partition, strict=True))

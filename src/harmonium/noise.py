@@ -43,6 +43,16 @@ def generator(seed: int | None, device: torch.device | str = "cpu") -> Generator
     return None if seed is None else Generator(device=device).manual_seed(check_seed(seed))
 
 
+def resolve_seed(seed: int | None) -> int:
+    """The seed, or a new one from torch's default generator when ``seed`` is ``None``.
+
+    >>> _ = torch.manual_seed(0)
+    >>> resolve_seed(7), resolve_seed(None) == resolve_seed(None)
+    (7, False)
+    """
+    return int(torch.randint(2**62, (1,))) if seed is None else check_seed(seed)
+
+
 def check_seed(seed: int) -> int:
     """The seed as a plain int; anything but a whole number from 0 to 2⁶³ - 1 is refused.
 

@@ -451,5 +451,9 @@ def test_a_number_of_hidden_units_and_a_short_name_of_the_learning_rate(command,
     run = tmp_path / "run"
     options = ("--hidden", 3, "--lr", 0.125, "--epochs", 1, "--run", run, "--no-report")
     assert command("train", binary, *options).status == 0
+    (tmp_path / "own.toml").write_text("[machine]\nhidden = 3\n[training]\nepochs = 1\nlearning_rate = 0.125\n")
+    again = tmp_path / "again"
+    assert command("train", binary, "--config", tmp_path / "own.toml", "--run", again, "--no-report").status == 0
     config = Run(run).read_config()
+    assert config == Run(again).read_config()
     assert (config["machine"]["hidden"], config["training"]["learning_rate"]) == ("bernoulli:3", 0.125)

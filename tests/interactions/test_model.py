@@ -247,7 +247,7 @@ def test_refusals():
         model.energy(torch.full((2, 3), -1.0))
     with pytest.raises(hm.errors.InvalidOption, match="3 binary variables, found 3 spin"):
         model.compare(model.to_spin())
-    with pytest.raises(hm.errors.InvalidOption, match="count ≥ 1"):
+    with pytest.raises(hm.errors.InvalidOption, match="n ≥ 1"):
         model.sample(0)
     with pytest.raises(hm.errors.InvalidOption, match="two states"):
         InteractionModel.from_rbm(hm.RBM(units.Potts((3, 4)), units.Bernoulli(2)), 2)

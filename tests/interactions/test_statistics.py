@@ -164,7 +164,7 @@ def test_data_of_three_bodies_ask_for_order_three():
     gain, (low, high) = found.gain(3, 2)
     assert 0 < low < gain < high
     result = found.results[3]
-    assert result.exact and result.trustworthy and result.interval[0] < result.value < result.interval[1]
+    assert result.exact and result.trustworthy and result.interval[0] < result.log_likelihood < result.interval[1]
     assert interactions.maximal_order(found.results[2].machine) == 2
 
 
@@ -189,8 +189,8 @@ def test_large_machines_are_estimated():
     options = {"runs": 20, "betas": 100, "sampling_sweeps": 20}
     found = interactions.order_selection(data, (2,), units=30, epochs=1, estimation=options)
     result = found.results[2]
-    assert not result.exact and result.interval[0] < result.value < result.interval[1]
-    assert result.value == pytest.approx(-30 * math.log(2), abs=1.0)
+    assert not result.exact and result.interval[0] < result.log_likelihood < result.interval[1]
+    assert result.log_likelihood == pytest.approx(-30 * math.log(2), abs=1.0)
 
 
 def test_order_selection_refuses():

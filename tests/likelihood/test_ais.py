@@ -32,7 +32,7 @@ def assert_brackets(machine, log_z, start, source, temperatures=60):
         reverse_ais(machine, start, betas=temperatures, generator=source),
     ):
         error = max(found.standard_error, 1e-6)
-        assert abs(found.value - log_z) < 4.5 * error, found.direction
+        assert abs(found.log_partition - log_z) < 4.5 * error, found.direction
         assert found.effective_sample_size > 100
         assert not found.problems
 
@@ -54,7 +54,7 @@ def test_every_machine(name):
     source = generator("ais", name)
     exact = joint(machine, case.nodes(machine))
     forward = ais(machine, runs=400, betas=60, generator=source)
-    assert abs(forward.value - exact.log_partition) < 4.5 * max(forward.standard_error, 1e-6)
+    assert abs(forward.log_partition - exact.log_partition) < 4.5 * max(forward.standard_error, 1e-6)
 
 
 def strong():
@@ -77,8 +77,8 @@ def test_coverage_and_order_of_the_two_directions():
             reverse_ais(machine, start, betas=150, generator=source),
         )
         inside += sum(low <= log_z <= high for low, high in (estimate.conditional_interval for estimate in pair))
-        forward.append(pair[0].value)
-        reverse.append(pair[1].value)
+        forward.append(pair[0].log_partition)
+        reverse.append(pair[1].log_partition)
     assert inside >= 117  # of 120 three-sigma intervals
     error = np.std(forward) / 60**0.5, np.std(reverse) / 60**0.5
     assert np.mean(forward) < log_z + 3 * error[0]
@@ -102,7 +102,7 @@ def test_steps_so_large_that_the_fast_gain_overflows():
         machine.coupling.weight.fill_(-200.0)
         machine.hidden.bias.fill_(5.0)
     estimate = ais(machine, runs=500, betas=2, seed=0)
-    assert np.isfinite(estimate.value)
+    assert np.isfinite(estimate.log_partition)
 
 
 def test_too_few_temperatures_are_flagged():
@@ -116,7 +116,7 @@ def test_outliers():
     weights = torch.tensor([0.0, 0.1, -0.1, 0.05, -0.05, 9.0], dtype=torch.float64)
     assert outlying(weights).tolist() == [False] * 5 + [True]
     kept = Estimate(strong(), weights, 0.0, outliers=outlying(weights))
-    assert kept.value > 5  # one wild run carries it, and that is seen
+    assert kept.log_partition > 5  # one wild run carries it, and that is seen
     assert kept.problems
 
 
@@ -129,6 +129,17 @@ def test_estimate_agrees_with_enumeration_and_says_so():
     assert result.exact is not None
     assert result.from_reverse - 0.2 < result.exact < result.from_forward + 0.2
     assert result.trustworthy and not result.problems
+
+
+def test_the_likelihood_of_other_data_needs_no_other_annealing():
+    machine = strong()
+    here, there = (machine.sample(50, sweeps=20, seed=seed, check_mixing=False) for seed in (0, 1))
+    options = {"runs": 20, "betas": 50, "sampling_sweeps": 20, "seed": 3}
+    first, second = (hm.likelihood.estimate(machine, data, **options) for data in (here, there))
+    again = first.annealing.likelihood(there)
+    assert again.forward is first.forward and again.reverse is first.reverse
+    assert again.value == second.value and again.from_forward == second.from_forward
+    assert again.problems == second.problems and again.checks.keys() == second.checks.keys()
 
 
 def test_two_wells_are_not_trusted():
@@ -174,7 +185,7 @@ def test_annealed_is_not_the_exact_number():
     weights = torch.zeros(10, dtype=torch.float64)
     sides = Estimate(strong(), weights, 3.0), Estimate(strong(), weights, 5.0, "reverse")
     result = TwoSided(*sides, mean_free_energy=1.0, rows=1, exact=-2.0, problems=("apart",))
-    assert (result.value, result.annealed) == (-2.0, -5.0)
+    assert (result.log_likelihood, result.annealed) == (-2.0, -5.0)
     assert result.annealed_interval == (-6.0, -4.0) and result.interval == (-2.0, -2.0)
 
 
@@ -195,9 +206,9 @@ def test_one_run_has_no_error_bar(temperatures):
         ais(strong(), runs=1, betas=temperatures),
         reverse_ais(strong(), start, betas=temperatures),
     ):
-        assert math.isfinite(found.value)
+        assert math.isfinite(found.log_partition)
         assert found.interval == (-math.inf, math.inf)
-        assert found.problems == ("one run has no error bar: use more runs",)
+        assert found.problems == ("a single run gives no standard error: use more runs",)
 
 
 VECTORS = {

@@ -68,7 +68,10 @@ def inside(groups, log_z, sigmas=3.0):
     """How many intervals, taken to be those of this many standard errors, hold the truth."""
     ends = [group.conditional_interval for group in groups]
     scaled = [
-        (group.value + (low - group.value) * sigmas / 3, group.value + (high - group.value) * sigmas / 3)
+        (
+            group.log_partition + (low - group.log_partition) * sigmas / 3,
+            group.log_partition + (high - group.log_partition) * sigmas / 3,
+        )
         for group, (low, high) in zip(groups, ends, strict=True)
     ]
     return sum(low <= log_z <= high for low, high in scaled)
@@ -79,7 +82,7 @@ def test_coverage(name):
     *sides, log_z = annealed(name)
     for groups, sign in zip(sides, (1, -1), strict=True):
         assert inside(groups, log_z) >= 97, groups[0].direction
-        errors = sign * torch.tensor([group.value - log_z for group in groups], dtype=torch.float64)
+        errors = sign * torch.tensor([group.log_partition - log_z for group in groups], dtype=torch.float64)
         assert errors.mean() < 3.5 * errors.std() / math.sqrt(SEEDS)  # Jensen: forward below, reverse above
         assert min(group.effective_sample_size for group in groups) > 0.5 * RUNS
 

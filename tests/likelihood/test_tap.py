@@ -41,12 +41,12 @@ def test_one_solution():
     assert len(found.solutions) == 1
     assert (found.starts, found.converged) == (20, 20)
     assert found.trustworthy
-    assert found.value == pytest.approx(machine.log_partition(), abs=1e-3)
+    assert found.log_partition == pytest.approx(machine.log_partition(), abs=1e-3)
     exact = hm.likelihood.exact(machine).log_likelihood(data)
     assert found.log_likelihood(data) == pytest.approx(exact, abs=1e-3)
     assert found.normalized(data) == pytest.approx(found.log_likelihood(data) / 13, rel=1e-12)
     torch.testing.assert_close(
-        found.log_probability(data), machine.log_probability(data, found.value).detach(), rtol=0, atol=1e-12
+        found.log_probability(data), machine.log_probability(data, found.log_partition).detach(), rtol=0, atol=1e-12
     )
 
 
@@ -58,11 +58,11 @@ def test_two_solutions_are_two_states():
     average = hm.likelihood.tap(machine, data)
     together = hm.likelihood.tap(machine, data, combine="log-sum-exp")
     assert len(average.solutions) == 2
-    assert average.log_sum_exp == together.value
-    assert together.value - average.value == pytest.approx(math.log(2), abs=1e-6)
-    assert abs(together.value - exact) < 0.1
-    assert exact - average.value > 0.5
-    assert average.interval == (average.value, together.value)
+    assert average.log_sum_exp == together.log_partition
+    assert together.log_partition - average.log_partition == pytest.approx(math.log(2), abs=1e-6)
+    assert abs(together.log_partition - exact) < 0.1
+    assert exact - average.log_partition > 0.5
+    assert average.interval == (average.log_partition, together.log_partition)
 
 
 def test_solutions_that_are_far_apart_in_free_energy():
@@ -86,14 +86,14 @@ def test_unstable_fixed_points_do_not_count():
     alone = hm.likelihood.tap(machine, data)
     assert alone.converged == 3
     assert alone.unstable is not None and (len(alone.solutions), len(alone.unstable)) == (0, 1)
-    assert math.isnan(alone.value) and not alone.trustworthy
+    assert math.isnan(alone.log_partition) and not alone.trustworthy
     assert alone.problems[0].startswith("1 of 1 fixed points are unstable and not used")
     both = torch.cat([data, torch.ones(2, 8, dtype=F64), -torch.ones(1, 8, dtype=F64)])
     found = hm.likelihood.tap(machine, both, combine="log-sum-exp")
     assert found.unstable is not None and (len(found.solutions), len(found.unstable)) == (2, 1)
     assert found.problems[0].startswith("1 of 3 fixed points are unstable")
     expected = hm.likelihood.tap(machine, both[3:], combine="log-sum-exp")
-    assert found.value == pytest.approx(expected.value, abs=1e-9)
+    assert found.log_partition == pytest.approx(expected.log_partition, abs=1e-9)
     assert expected.trustworthy
 
 
@@ -102,7 +102,7 @@ def test_what_has_not_converged_does_not_count():
     data = rows(machine, 6)
     found = hm.likelihood.tap(machine, data, tolerance=1e-24, max_iterations=3)
     assert found.converged == 0
-    assert math.isnan(found.value)
+    assert math.isnan(found.log_partition)
     assert math.isnan(found.log_likelihood(data))
     assert not found.trustworthy
     assert found.problems == ("only 0 of 6 starts converged",)
@@ -117,7 +117,7 @@ def test_deep():
     everything = machine.visible.enumerate()
     assert found.log_probability(everything).exp().sum().item() == pytest.approx(1.0, abs=1e-2)
     clamped = meanfield.tap(machine, clamped=data)
-    expected = -clamped.free_energy.mean().item() - found.value
+    expected = -clamped.free_energy.mean().item() - found.log_partition
     assert found.log_likelihood(data) == pytest.approx(expected, abs=1e-12)
 
 

@@ -327,7 +327,7 @@ def test_callback_sees_every_sweep():
     ("options", "error", "message"),
     [
         ({"n": 0}, InvalidOption, "n ≥ 1"),
-        ({"n": 2, "steps": -1}, InvalidOption, "steps ≥ 0"),
+        ({"n": 2, "sweeps": -1}, InvalidOption, "sweeps ≥ 0"),
         ({"start": torch.zeros(2, 4)}, InvalidData, r"expected shape \(n, 5\)"),
         ({"start": torch.full((2, 5), 0.5)}, InvalidData, "start: expected binary"),
         ({"start": torch.full((2, 5), torch.nan)}, InvalidData, "start: expected finite"),

@@ -136,7 +136,7 @@ def test_variances_have_to_converge_too(method, damping):
 def test_every_machine_free_and_clamped(name, method):
     machine = MACHINES[name].build()
     rows = machine.independent(3, generator(name))
-    for options in ({"starts": rows}, {"clamped": rows}):
+    for options in ({"start": rows}, {"clamped": rows}):
         exact = METHODS[method](machine, damping=0.2, **options, **CAREFUL)
         early = METHODS[method](machine, damping=0.9999, max_iterations=3, tolerance=1e-10, **options)
         assert exact.converged.all()

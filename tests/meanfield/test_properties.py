@@ -324,7 +324,7 @@ def test_softmax_units_have_tap(name):
 
 def test_bad_arguments():
     machine = random_rbm()
-    bad = [{"damping": 1.0}, {"tolerance": -1.0}, {"max_iterations": 0}, {"steps": 0}, {"starts": 0}]
+    bad = [{"damping": 1.0}, {"tolerance": -1.0}, {"max_iterations": 0}, {"iterations": 0}, {"start": 0}]
     for options in bad:
         with pytest.raises(InvalidOption, match=next(iter(options))):
             meanfield.tap(machine, **options)
@@ -332,7 +332,7 @@ def test_bad_arguments():
         meanfield.bp(machine, messages="round")
     with pytest.raises(InvalidData, match="expected shape"):
         meanfield.tap(machine, torch.zeros(2, 3))
-    with pytest.raises(InvalidData, match="starts"):
+    with pytest.raises(InvalidData, match="start"):
         meanfield.tap(machine, torch.full((2, 8), torch.nan))
     with pytest.raises(InvalidData, match="clamped"):
         meanfield.tap(machine, clamped=torch.full((2, 8), 0.5))

@@ -53,7 +53,7 @@ def jacobian(solve: Any, machine: hm.BoltzmannMachine, found: Solutions, damping
     parts = [
         x.reshape(-1, *y.shape[1:]) for x, y in zip(points.split([x[0].numel() for x in state], 1), state, strict=True)
     ]
-    options: dict[str, Any] = {"steps": 1, "damping": damping}
+    options: dict[str, Any] = {"iterations": 1, "damping": damping}
     if found.clamped:
         options["clamped"] = found.magnetizations[0][:1].repeat_interleave(len(points), 0)
     after = moving(solve(machine, with_state(found, parts), **options))

@@ -30,7 +30,7 @@ def test_curves_and_their_bands(curves):
     assert [line.get_label() for line in ax.lines] == list(curves.scores)
     for line, band, scores in zip(ax.lines, ax.collections, curves.scores.values(), strict=True):
         assert np.allclose(line.get_xdata(), curves.levels)
-        assert np.allclose(line.get_ydata(), [score.value for score in scores])
+        assert np.allclose(line.get_ydata(), [score.estimate for score in scores])
         heights = band.get_paths()[0].vertices[:, 1]
         for score in scores:
             assert np.isclose(heights, score.low).any() and np.isclose(heights, score.high).any()

@@ -46,7 +46,7 @@ def test_noise_and_crowding_do_not_hide_in_an_accuracy_of_one_half():
     data, others = (torch.randn(800, 30, generator=generator(k)) for k in (0, 1))
     wide, narrow = (compare(scale * others, data) for scale in (1.4, 0.7))
     for found, words in ((wide, "they scatter wider than the data"), (narrow, "they crowd together")):
-        assert abs(found.neighbors.value - 0.5) < 0.1 < 0.5 < abs(found.neighbors.asymmetry.value)
+        assert abs(found.neighbors.estimate - 0.5) < 0.1 < 0.5 < abs(found.neighbors.asymmetry.estimate)
         assert words in found.verdict
 
 
@@ -64,13 +64,13 @@ def test_the_table_has_every_measure_in_words():
     found = compare(samples, data, train)
     rows = {row.name: row for row in found.table()}
     assert len(rows) == len(found.table())
-    assert rows["nearest-neighbor accuracy"].value == found.neighbors.value
+    assert rows["nearest-neighbor accuracy"].estimate == found.neighbors.estimate
     assert rows["nearest-neighbor accuracy"].ideal == 0.5 and rows["privacy loss"].ideal == 0
     pairs = rows["pair correlations, RMS difference"]
-    assert (pairs.value, pairs.error) == found.correlations[2].difference
-    assert pairs.ideal == found.correlations[2].floor.value
+    assert (pairs.estimate, pairs.standard_error) == found.correlations[2].difference
+    assert pairs.ideal == found.correlations[2].floor.estimate
     states = rows["entropy of the states, nats"]
-    assert (states.value, states.ideal) == tuple(side.value for side in found.state_entropy)
+    assert (states.estimate, states.ideal) == tuple(side.estimate for side in found.state_entropy)
     assert {"leading axes, overlap", "total variance, samples over data", "copies of training rows, share"} <= set(rows)
     assert all(math.isfinite(number) for row in rows.values() for number in row[1:])
     assert all(name in str(found) for name in rows) and found.verdict in str(found)

@@ -43,7 +43,7 @@ def strong(case):
 
 def first_unit(layer):
     """A mask of the first unit."""
-    leaf = next(units.base.leaves(layer))
+    leaf = layer.parts[0]
     mask = torch.zeros(layer.size, dtype=torch.bool)
     mask[: leaf.size // leaf.sites] = True
     return mask.view(layer.shape)

@@ -27,7 +27,6 @@ from torch import Generator, Tensor
 import harmonium as hm
 from harmonium.sampling import MachineLadder, Path, PathLadder, ladder, population
 from harmonium.sampling.path import free, uncoupled
-from harmonium.units.base import leaves
 
 CHAINS = 60_000
 CHAINS_OF_A_RUNG = 20_000
@@ -224,7 +223,7 @@ def first_unit(machine: hm.BoltzmannMachine) -> dict[int, Tensor]:
     """A mask of the first unit of the lowest layer that has two or more of them."""
     for k, layer in enumerate(machine.layers):
         if layer.sites > 1:
-            leaf = next(leaves(layer))
+            leaf = layer.parts[0]
             mask = torch.zeros(layer.size, dtype=torch.bool)
             mask[: leaf.size // leaf.sites] = True
             return {k: mask.view(layer.shape)}

@@ -75,10 +75,10 @@ def test_the_error_falls_with_the_order_of_the_method(method):
 def test_gibbs_is_exact_within_its_error(case):
     found = denoise(binary(), NOISY, BinarySymmetric(case["p"]), method="gibbs", chains=64, sweeps=200, seed=0)
     assert bool(found.converged.all())
-    assert ((found.means - tensor([case["posterior"]])).abs() < 4.5 * found.error).all()
+    assert ((found.means - tensor([case["posterior"]])).abs() < 4.5 * found.standard_error).all()
     spread = found.means * (1 - found.means)
     torch.testing.assert_close(found.variances, spread, rtol=1e-10, atol=1e-12)
-    assert (found.error < 0.02).all() and (found.error[spread > 1e-3] > 0).all()
+    assert (found.standard_error < 0.02).all() and (found.standard_error[spread > 1e-3] > 0).all()
 
 
 def test_spins_see_the_same_posterior():
@@ -93,7 +93,7 @@ def test_spins_see_the_same_posterior():
     two = summed(spins, evidence_of(spins, 2 * NOISY - 1, channel), UNITS["spin"].nodes(spins.hidden))
     torch.testing.assert_close((1 + two) / 2, one, rtol=0, atol=1e-12)
     sampled = denoise(spins, 2 * NOISY - 1, channel, method="gibbs", chains=64, sweeps=200, seed=1)
-    assert ((sampled.means - two).abs() < 4.5 * sampled.error).all()
+    assert ((sampled.means - two).abs() < 4.5 * sampled.standard_error).all()
 
 
 def test_it_is_the_machine_with_a_shifted_bias():
@@ -127,7 +127,7 @@ def test_with_all_information_lost_the_prior_is_left():
     prior = hm.meanfield.tap(machine, start=machine.visible.mean(torch.zeros_like(NOISY)).detach(), **STRICT)
     torch.testing.assert_close(found.means[:1], prior.magnetizations[0], rtol=0, atol=1e-12)
     sampled = denoise(machine, NOISY, channel, method="gibbs", chains=64, sweeps=200, seed=0)
-    assert ((sampled.means - prior_mean(machine)).abs() < 4.5 * sampled.error).all()
+    assert ((sampled.means - prior_mean(machine)).abs() < 4.5 * sampled.standard_error).all()
 
 
 # -- other channels, all units -------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_gaussian_noise_on_every_unit(name):
     evidence = evidence_of(machine, noisy, AdditiveGaussian(sigma))
     torch.testing.assert_close(summed(machine, evidence, nodes[1]), exact, rtol=1e-7, atol=1e-7)
     found = denoise(machine, noisy, AdditiveGaussian(sigma), method="gibbs", chains=64, sweeps=30, warm_up=10, seed=2)
-    assert ((found.means - exact).abs() < 4.5 * found.error + 1e-7).all()
+    assert ((found.means - exact).abs() < 4.5 * found.standard_error + 1e-7).all()
     machine.visible.check(found.draws.flatten(0, 1))
 
 
@@ -209,7 +209,7 @@ def test_deep_machines(method):
     pointwise = tasks.Pointwise(machine.visible).estimate(noisy, BinarySymmetric(0.2)).means
     error = (found.means - posterior).abs()
     if method == "gibbs":
-        assert (error < 4.5 * found.error).all()
+        assert (error < 4.5 * found.standard_error).all()
     assert error.max() < (pointwise - posterior).abs().max() / 4
 
 
@@ -236,7 +236,7 @@ def test_chains_of_many_rows_go_in_pieces(monkeypatch):
     found = denoise(machine, NOISY.expand(5, -1), BinarySymmetric(0.3), seed=0, **options)
     assert found.means.shape == (5, 7) and found.draws.shape == (5, 16, 7)
     exact = tensor(CASES["p=0.3"]["posterior"])
-    assert ((found.means - exact).abs() < 5 * found.error).all()
+    assert ((found.means - exact).abs() < 5 * found.standard_error).all()
     assert len(found.means.unique(dim=0)) == 5, "chains of different rows shared their noise"
 
 

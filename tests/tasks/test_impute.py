@@ -36,7 +36,7 @@ def test_every_unit_has_its_conditional_mean(name):
     found = summed(machine, evidence, UNITS["bernoulli"].nodes(machine.hidden))[0]
     torch.testing.assert_close(found, exact, rtol=1e-7, atol=1e-7)
     sampled = impute(machine, x, method="gibbs", chains=64, sweeps=60, warm_up=20, seed=1)
-    assert ((sampled.means[0] - exact).abs() < 4.5 * sampled.error[0] + 1e-7).all()
+    assert ((sampled.means[0] - exact).abs() < 4.5 * sampled.standard_error[0] + 1e-7).all()
     assert torch.equal(sampled.means[0][known], drawn[0][known])
     assert torch.equal(sampled.draws[0, :, known], drawn[0][known].expand(64, -1))
     machine.visible.check(sampled.draws[0])
@@ -92,7 +92,7 @@ def test_a_label_from_its_pixels():
     exact = torch.softmax(-machine.free_energy(labels), 0).detach()
     x = torch.cat([pixels, torch.full((1, 3), NAN, dtype=F64)], 1)
     sampled = impute(machine, x, method="gibbs", chains=64, sweeps=200, seed=0)
-    assert ((sampled.means[0, 4:] - exact).abs() < 4.5 * sampled.error[0, 4:]).all()
+    assert ((sampled.means[0, 4:] - exact).abs() < 4.5 * sampled.standard_error[0, 4:]).all()
     tap = impute(machine, x)
     assert (tap.means[0, 4:] - exact).abs().max() < 0.05
     assert torch.equal(tap.rounded[0, 4:], torch.eye(3, dtype=F64)[exact.argmax()])

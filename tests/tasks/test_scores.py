@@ -39,7 +39,7 @@ def test_mcc_of_one_value():
 def test_mse():
     x, y = SOURCE.normal(size=(2, 30, 4, 5))
     score = mse(x, y)
-    assert score.value == pytest.approx(np.mean((x - y) ** 2), rel=1e-12)
+    assert score.estimate == pytest.approx(np.mean((x - y) ** 2), rel=1e-12)
     np.testing.assert_allclose(score.images, ((x - y) ** 2).mean((1, 2)))
 
 
@@ -51,7 +51,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(level):
     held = 0
     for k in range(trials):
         score = mse(torch.zeros(60, 2), torch.randn(60, 2, generator=source), level=level, resamples=400, seed=k)
-        assert score.low <= score.value <= score.high
+        assert score.low <= score.estimate <= score.high
         held += score.low <= 1 <= score.high
     # 60 images: percentiles hold a little less than they say, by about 1/60
     assert abs(held / trials - level) < 4 * math.sqrt(level * (1 - level) / trials) + 0.02
@@ -71,15 +71,15 @@ def test_paired_differences():
     hard = SOURCE.exponential(size=(60, 1)) * np.ones((1, 5))
     one, two = mse(np.zeros_like(hard), hard + 0.1), mse(np.zeros_like(hard), hard)
     difference = one.minus(two)
-    assert difference.value == pytest.approx(one.value - two.value, rel=1e-12)
-    assert difference.low > 0 and one.low < two.value
+    assert difference.value == pytest.approx(one.estimate - two.estimate, rel=1e-12)
+    assert difference.low > 0 and one.low < two.estimate
     with pytest.raises(InvalidData, match="the same images"):
         one.minus(mse(hard[:3], hard[:3]))
 
 
 def test_seeds():
     one, two, other = (mcc(SIGNAL.astype(float), GUESS.astype(float), seed=seed) for seed in (1, 1, 2))
-    assert one == two and (one.low, one.high) != (other.low, other.high) and one.value == other.value
+    assert one == two and (one.low, one.high) != (other.low, other.high) and one.estimate == other.value
 
 
 def test_refused():

@@ -62,7 +62,7 @@ def test_files(tmp_path: Path) -> None:
     assert config == run.read_config()
     assert config["training"] == {"epochs": 20, "batch_size": 20, "seed": 7}
     assert config["negative"] == {"method": "pcd", "k": 1}
-    assert config["transforms"] == [{"transform": "Centered", "rate": 0.01}]
+    assert config["transforms"] == [{"transform": "Centered", "smoothing": 0.01}]
     assert files.build(config["machine"]).config() == trained.config()
 
     assert_same(parameters(hm.load(run.folder)), parameters(trained))

@@ -262,7 +262,7 @@ def test_a_penalty_adds_the_slope_of_its_value(penalty: Any, kind: str) -> None:
         step = 1e-6 * abs(kept)
         for change in (step, -step):
             flat[k] = kept + change
-            values.append(penalty.value(machine))
+            values.append(penalty.loss(machine))
         flat[k] = kept
         assert slope[k].item() == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-6, abs=1e-8)
     assert not any(bool(bias.grad.any()) for bias in machine.visible.biases())
@@ -271,9 +271,9 @@ def test_a_penalty_adds_the_slope_of_its_value(penalty: Any, kind: str) -> None:
 def test_values_of_the_penalties() -> None:
     machine = RBM(units.Bernoulli(2), units.Bernoulli(2))
     machine.coupling.weight.data.copy_(torch.tensor([[1.0, -2.0], [3.0, 0.0]]))
-    assert hm.L1(0.5).value(machine) == pytest.approx(3.0)
-    assert hm.L2(0.5).value(machine) == pytest.approx(3.5)
-    assert hm.L1Squared(0.5).value(machine) == pytest.approx(0.5 / 4 * (16 + 4))
+    assert hm.L1(0.5).loss(machine) == pytest.approx(3.0)
+    assert hm.L2(0.5).loss(machine) == pytest.approx(3.5)
+    assert hm.L1Squared(0.5).loss(machine) == pytest.approx(0.5 / 4 * (16 + 4))
 
 
 @pytest.mark.parametrize("penalty", [hm.L1(0.02), hm.L2(0.05), hm.L1Squared(0.02)], ids=["l1", "l2", "l1-squared"])
@@ -283,7 +283,7 @@ def test_penalties_shrink_the_weights(penalty: Any) -> None:
     for transforms in ([], [penalty]):
         machine = binary(5, 3, seed=4, weight=0.3)
         hm.fit(machine, data, negative=hm.Exact(), epochs=40, batch_size=200, optimizer=sgd(0.5), transforms=transforms)
-        norms.append(penalty.value(machine))
+        norms.append(penalty.loss(machine))
     assert norms[1] < norms[0]
 
 

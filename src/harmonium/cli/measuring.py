@@ -81,7 +81,10 @@ def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, sweeps: 
     show.table(
         f"{n:,} samples after {sweeps} sweeps from training rows",
         ["samples against data", "value", "error", "ideal"],
-        [[r.name, show.number(r.value, 4), show.number(r.error, 2), show.number(r.ideal, 4)] for r in found.table()],
+        [
+            [r.name, show.number(r.estimate, 4), show.number(r.standard_error, 2), show.number(r.ideal, 4)]
+            for r in found.table()
+        ],
         numbers=(1, 2, 3),
     )
     print(found.verdict)

@@ -31,7 +31,7 @@ class Masked(Dense):
         *,
         mask: Tensor | None = None,
         degree: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         super().__init__(lower, upper, weight)
         shape = self.weight.shape
@@ -65,7 +65,7 @@ class Masked(Dense):
         self.weight.data.mul_(self.mask)
 
 
-def _random_mask(lower: int, upper: int, degree: int, seed: int) -> Tensor:
+def _random_mask(lower: int, upper: int, degree: int, seed: int | None) -> Tensor:
     degree = whole("degree", degree)
     if not 1 <= degree <= lower:
         raise InvalidOption(f"degree: expected 1 to {lower} lower units for each upper unit, found {degree}")

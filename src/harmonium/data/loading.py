@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harmonium import noise
 from harmonium.data import locate
 from harmonium.data.dataset import DatasetInfo, Fetch, Samples
 from harmonium.data.registry import REGISTRY, Entry
@@ -25,7 +26,7 @@ def load(
     split: str = ...,
     binarize: Binarize | None = ...,
     labels: Literal[False] = ...,
-    seed: int = ...,
+    seed: int | None = ...,
     dtype: torch.dtype = ...,
     flatten: bool = ...,
 ) -> Tensor: ...
@@ -38,7 +39,7 @@ def load(
     split: str = ...,
     binarize: Binarize | None = ...,
     labels: Literal[True],
-    seed: int = ...,
+    seed: int | None = ...,
     dtype: torch.dtype = ...,
     flatten: bool = ...,
 ) -> tuple[Tensor, Tensor]: ...
@@ -51,7 +52,7 @@ def load(
     split: str = ...,
     binarize: Binarize | None = ...,
     labels: bool,
-    seed: int = ...,
+    seed: int | None = ...,
     dtype: torch.dtype = ...,
     flatten: bool = ...,
 ) -> Tensor | tuple[Tensor, Tensor]: ...
@@ -63,7 +64,7 @@ def load(
     split: str = "train",
     binarize: Binarize | None = None,
     labels: bool = False,
-    seed: int = 0,
+    seed: int | None = None,
     dtype: torch.dtype = torch.float32,
     flatten: bool = True,
 ) -> Tensor | tuple[Tensor, Tensor]:
@@ -157,7 +158,7 @@ def _read(entry: Entry, split: str) -> Samples:
 
 
 def _check_options(
-    info: DatasetInfo, split: str, binarize: str | None, labels: bool, seed: int, dtype: torch.dtype
+    info: DatasetInfo, split: str, binarize: str | None, labels: bool, seed: int | None, dtype: torch.dtype
 ) -> None:
     if split != "all" and split not in info.splits:
         raise unknown(f"split of data set '{info.name}'", str(split), [*info.splits, "all"])
@@ -176,14 +177,14 @@ def _check_options(
         raise InvalidOption(f"data set '{info.name}' has no labels: expected labels=False")
     if not isinstance(dtype, torch.dtype) or dtype.is_complex:
         raise InvalidOption(f"expected dtype to be a real torch.dtype, got {dtype!r}")
-    if not isinstance(seed, int):
+    if seed is not None and not isinstance(seed, int):
         raise InvalidOption(f"expected seed to be an int, got {seed!r}")
     real = info.kind == "real" or (info.kind == "image" and binarize is None)
     if real and not dtype.is_floating_point:
         raise InvalidOption(f"data set '{info.name}' has real values here: expected a floating dtype, got {dtype}")
 
 
-def _values(info: DatasetInfo, samples: Samples, how: str | None, seed: int, dtype: torch.dtype) -> Tensor:
+def _values(info: DatasetInfo, samples: Samples, how: str | None, seed: int | None, dtype: torch.dtype) -> Tensor:
     """The values as a tensor of any type: binarized if asked for, pictures else as levels in [0, 1]."""
     values = torch.from_numpy(np.require(samples.values, requirements=["C", "W"]))
     if info.kind == "counts" and how == "threshold":
@@ -194,7 +195,7 @@ def _values(info: DatasetInfo, samples: Samples, how: str | None, seed: int, dty
         return values > samples.maximum / 2
     levels = values.to(torch.promote_types(dtype, torch.float32)) / samples.maximum
     if how == "sample":
-        return torch.rand(levels.shape, generator=torch.Generator().manual_seed(seed)) < levels
+        return torch.rand(levels.shape, generator=noise.generator(seed)) < levels
     return levels
 
 

@@ -12,7 +12,7 @@ InteractionModel(6 binary variables: 6 of order 1, 15 of order 2, 20 of order 3,
 
 from .comparison import InteractionComparison
 from .model import InteractionModel
-from .n_body import n_body
+from .n_body_formula import n_body
 from .ranking import strongest
 from .reliability import Halves, SplitHalf, largest_order, relative_error, split_half
 from .selection import OrderResult, OrderSelection, degree_limited, maximal_order, order_selection

@@ -16,7 +16,7 @@ from ..machines import RBM
 from . import construction as construction
 from .comparison import InteractionComparison
 from .differences import chunks
-from .n_body import n_body
+from .n_body_formula import n_body
 from .sites import Sites
 from .terms import Terms, merged
 from .tuples import all_tuples, check_order, check_tuples
@@ -127,7 +127,7 @@ class InteractionModel:
         *,
         sweeps: int = 1000,
         start: Any = None,
-        seed: int | None = 0,
+        seed: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
         """States after ``sweeps`` Gibbs sweeps, variable after variable, of independent chains: (n, variables).

@@ -14,14 +14,14 @@ from ..errors import InvalidOption
 from ..machines import RBM
 from . import differences as differences
 from .differences import Bound
-from .n_body import n_body
+from .n_body_formula import n_body
 from .sites import Sites
 from .tuples import all_tuples, check_order
 
 
 @torch.no_grad()
-def strongest(rbm: RBM, order: int, count: int, **options: Any) -> tuple[Tensor, Tensor]:
-    """The ``count`` interactions of largest magnitude: their tuples (count, order) and values (count,).
+def strongest(rbm: RBM, order: int, n: int, **options: Any) -> tuple[Tensor, Tensor]:
+    """The ``n`` interactions of largest magnitude: their tuples (n, order) and values (n,).
 
     In the lattice-gas gauge tuples are grown unit by unit, and a start is given up as soon as nothing that it can grow
     into exceeds what has been found, by |I_{i₁…i_s}| ≤ Σ_μ C_μ |w_{i₁μ}| … |w_{i_sμ}|, where C_μ bounds the s-th
@@ -32,16 +32,16 @@ def strongest(rbm: RBM, order: int, count: int, **options: Any) -> tuple[Tensor,
     >>> import harmonium as hm
     >>> W = torch.tensor([[1.0], [-2.0], [3.0], [0.5]])
     >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Gaussian(1), hm.couplings.Dense(4, 1, W))
-    >>> strongest(rbm, order=2, count=1)
+    >>> strongest(rbm, order=2, n=1)
     (tensor([[1, 2]]), tensor([-6.], dtype=torch.float64))
     """
     sites = Sites.of(rbm)
-    order, count = check_order(order, sites.number), whole("count", count)
-    if count < 1:
-        raise InvalidOption(f"count: expected at least one interaction, found {count}")
+    order, n = check_order(order, sites.number), whole("n", n)
+    if n < 1:
+        raise InvalidOption(f"n: expected at least one interaction, found {n}")
     if sites.states != 2:
         raise InvalidOption(f"strongest: expected visible units of two states, found {sites.states}")
-    best = _Best(count)
+    best = _Best(n)
     bounded = order > 1 and sites.scalar and sites.gauge(options.get("gauge")) == "lattice-gas"
     if bounded and options.get("method", "exact") == "exact":
         _Search(sites, order, best).run()
@@ -55,21 +55,21 @@ def strongest(rbm: RBM, order: int, count: int, **options: Any) -> tuple[Tensor,
 class _Best:
     """The largest values seen so far, largest first."""
 
-    count: int
+    n: int
     tuples: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.int64))
     values: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.float64))
 
     @property
     def threshold(self) -> float:
         """What a further one has to exceed."""
-        return self.values[-1].abs().item() if len(self.values) == self.count else -1.0
+        return self.values[-1].abs().item() if len(self.values) == self.n else -1.0
 
     def offer(self, tuples: Tensor, values: Tensor) -> None:
         """Consider further tuples (n, s) with their values (n,)."""
         tuples, values = tuples.cpu(), values.cpu()
         if len(self.values):
             tuples, values = torch.cat([self.tuples, tuples]), torch.cat([self.values, values])
-        kept = values.abs().sort(descending=True, stable=True).indices[: self.count]
+        kept = values.abs().sort(descending=True, stable=True).indices[: self.n]
         self.tuples, self.values = tuples[kept], values[kept]
 
 

@@ -78,7 +78,7 @@ def split_half(
     orders: Sequence[int] = (1, 2, 3),
     *,
     n_tuples: int | None = 20_000,
-    seed: int = 0,
+    seed: int | None = None,
     method: str = "exact",
     **training: Any,
 ) -> SplitHalf:
@@ -97,6 +97,7 @@ def split_half(
     data = torch.as_tensor(data)
     if len(data) < 2:
         raise InvalidData(f"split halves: expected two or more rows, found {len(data)}")
+    seed = noise.resolve_seed(seed)
     shuffled = torch.randperm(len(data), generator=noise.generator(seed))
     machines = (build(), build())
     for k, (machine, rows) in enumerate(zip(machines, shuffled.tensor_split(2), strict=True)):

@@ -23,7 +23,7 @@ _EXACT_STATES = 2**20
 _MOST_UNITS = 2000
 
 
-def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: int = 0) -> RBM:
+def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: int | None = None) -> RBM:
     """A machine in which every hidden unit sees ``order`` visible ones, so that no more than these interact.
 
     The hidden units see different sets of visible units, drawn at random, as long as there are different ones.
@@ -66,7 +66,7 @@ class OrderResult:
     problems: tuple[str, ...] = ()
 
     @property
-    def value(self) -> float:
+    def log_likelihood(self) -> float:
         """The mean over the rows."""
         return self.rows.mean().item()
 
@@ -75,7 +75,7 @@ class OrderResult:
         """Where the value would lie for other rows."""
         low, high = self.log_partition_interval
         spread = 2 * _standard_error(self.rows)
-        return self.value - spread - high, self.value + spread - low
+        return self.log_likelihood - spread - high, self.log_likelihood + spread - low
 
     @property
     def trustworthy(self) -> bool:
@@ -92,7 +92,7 @@ class OrderSelection:
     @property
     def best(self) -> int:
         """The order of the largest held-out likelihood."""
-        return max(self.results, key=lambda order: self.results[order].value)
+        return max(self.results, key=lambda order: self.results[order].log_likelihood)
 
     @property
     def selected(self) -> int:
@@ -119,7 +119,7 @@ def order_selection(
     hidden: Callable[[int], Unit] = Bernoulli,
     units: int | None = None,
     validation: float = 0.25,
-    seed: int = 0,
+    seed: int | None = None,
     estimation: dict[str, Any] | None = None,
     **training: Any,
 ) -> OrderSelection:
@@ -149,6 +149,7 @@ def order_selection(
     test_rows = round(validation * len(data))
     if min(test_rows, len(data) - test_rows) < 2:
         raise InvalidData(f"order selection: expected two or more rows on either side, found {len(data)} in all")
+    seed = noise.resolve_seed(seed)
     shuffled = torch.randperm(len(data), generator=noise.generator(seed))
     test, train = data[shuffled[:test_rows]], data[shuffled[test_rows:]]
     results = {}
@@ -172,7 +173,7 @@ def _held_out(order: int, machine: RBM, test: Tensor, options: dict[str, Any]) -
         return OrderResult(order, machine, -free_energy - machine.log_partition(), (0.0, 0.0), True)
     estimate = likelihood.estimate(machine, machine.as_states(test), **options)
     low, high = estimate.interval
-    error = (estimate.value - high, estimate.value - low)  # of ln Z, about the value in use
+    error = (estimate.log_partition - high, estimate.log_partition - low)  # of ln Z, about the value in use
     return OrderResult(order, machine, -free_energy - estimate.log_partition, error, False, estimate.problems)
 
 

@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
+from .. import noise
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
 from .comparison import InteractionComparison, rms
-from .n_body import n_body
+from .n_body_formula import n_body
 from .sites import Sites
 from .tuples import all_tuples, check_order, random_tuples
 
@@ -63,7 +64,12 @@ class Strength:
 
 
 def strength(
-    rbm: RBM, orders: Sequence[int] = (1, 2, 3), *, n_tuples: int | None = 20_000, seed: int | None = 0, **options: Any
+    rbm: RBM,
+    orders: Sequence[int] = (1, 2, 3),
+    *,
+    n_tuples: int | None = 20_000,
+    seed: int | None = None,
+    **options: Any,
 ) -> Strength:
     """The typical strength of interactions by order, from ``n_tuples`` random tuples of each (``None``: all).
 
@@ -99,7 +105,7 @@ def compare(
     order: int = 2,
     *,
     n_tuples: int | None = 20_000,
-    seed: int | None = 0,
+    seed: int | None = None,
     **options: Any,
 ) -> InteractionComparison:
     """How the interactions of a machine follow those of another one on the same visible units.
@@ -115,6 +121,7 @@ def compare(
             f"compare: expected equal visible layers, found {tuple(rbm.visible.shape)} "
             f"and {tuple(reference.visible.shape)}"
         )
+    seed = noise.resolve_seed(seed)  # the same tuples of both
     return InteractionComparison.of(
         *(sampled(machine, order, n_tuples, seed, **options) for machine in (rbm, reference))
     )
@@ -131,14 +138,15 @@ def agreement(
     machines: Mapping[Key, RBM], order: int = 2, **options: Any
 ) -> dict[tuple[Key, Key], InteractionComparison]:
     """Every machine against every other as the reference, for example by activation function (paper, Figure 7)."""
-    n_tuples, seed = options.pop("n_tuples", 20_000), options.pop("seed", 0)
+    n_tuples, seed = options.pop("n_tuples", 20_000), noise.resolve_seed(options.pop("seed", None))
     values = {key: sampled(rbm, order, n_tuples, seed, **options) for key, rbm in machines.items()}
     return {(a, b): InteractionComparison.of(values[a], values[b]) for a in machines for b in machines if a != b}
 
 
 def exact_versus_small(
-    rbm: RBM, order: int = 2, *, n_tuples: int | None = None, seed: int | None = 0
+    rbm: RBM, order: int = 2, *, n_tuples: int | None = None, seed: int | None = None
 ) -> InteractionComparison:
     """How eqs. (19), (21) follow the exact interactions; ``relative_error`` is that of the paper's Figure 9."""
+    seed = noise.resolve_seed(seed)
     small, exact = (sampled(rbm, order, n_tuples, seed, method=method, bias=False) for method in ("small", "exact"))
     return InteractionComparison.of(small, exact)

@@ -75,7 +75,7 @@ class Estimate:
         return (torch.logsumexp(self.log_weights, 0) - math.log(len(self.log_weights))).item()
 
     @property
-    def value(self) -> float:
+    def log_partition(self) -> float:
         """ln Z."""
         return self.base_log_partition + self._sign * self._log_ratio
 
@@ -127,8 +127,8 @@ class Estimate:
             return -math.inf, math.inf
         up, down = self._unseen, self._excess
         if self.direction == "forward":
-            return self.value - down, self.value + up
-        return self.value - up, self.value + down
+            return self.log_partition - down, self.log_partition + up
+        return self.log_partition - up, self.log_partition + down
 
     @property
     def _excess(self) -> float:
@@ -174,7 +174,7 @@ class Estimate:
 
     def log_likelihood(self, data: Tensor) -> float:
         """Mean of ln p(v) over the rows of ``data``, in nats, with this estimate of ln Z."""
-        return -mean_free_energy(self.machine, data) - self.value
+        return -mean_free_energy(self.machine, data) - self.log_partition
 
 
 @torch.no_grad()
@@ -187,7 +187,7 @@ def ais(
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
     remove_outliers: bool = False,
-    seed: int | None = 0,
+    seed: int | None = None,
     generator: Generator | None = None,
 ) -> Estimate:
     """Estimate ln Z by annealed importance sampling from a base machine to ``machine`` (Neal 2001).
@@ -242,7 +242,7 @@ def reverse_ais(
     base: BoltzmannMachine | Tensor | None = None,
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
-    seed: int | None = 0,
+    seed: int | None = None,
     generator: Generator | None = None,
 ) -> Estimate:
     """Estimate ln Z by annealing samples of the model, ``start`` (runs, *visible), back to the base.

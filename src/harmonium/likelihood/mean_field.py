@@ -25,7 +25,7 @@ class TapLikelihood:
     Unstable fixed points are reached only because of a symmetry or a large tolerance. They are kept in ``unstable`` and
     reported in ``problems``, and do not enter any value.
 
-    ``combine`` defines ``value``: "average" is ln Z ≈ -⟨F⟩ over the solutions, as in Tramel et al. (2018);
+    ``combine`` defines ``log_partition``: "average" is ln Z ≈ -⟨F⟩ over the solutions, as in Tramel et al. (2018);
     "log-sum-exp" is ln Σ e^{-F}, which treats every solution as a separate state and is more accurate if there are
     several. Both can be too small or too large, by terms of third order in the weights.
     """
@@ -49,7 +49,7 @@ class TapLikelihood:
         return torch.logsumexp(-self.solutions.free_energy.double(), 0).item() if len(self.solutions) else math.nan
 
     @property
-    def value(self) -> float:
+    def log_partition(self) -> float:
         """ln Z; NaN if there is no stable solution."""
         return self.average if self.combine == "average" else self.log_sum_exp
 
@@ -97,7 +97,10 @@ class TapLikelihood:
     def log_probability(self, data: Any) -> Tensor:
         """ln p(v) of every row (n,) in float64. The hidden layers of a deep machine are summed out by clamped TAP."""
         rows = self.machine.checked_states(data)
-        return torch.cat([-_free_energy(self.machine, chunk).double() for chunk in rows.split(_CHUNK)]) - self.value
+        return (
+            torch.cat([-_free_energy(self.machine, chunk).double() for chunk in rows.split(_CHUNK)])
+            - self.log_partition
+        )
 
 
 def tap(
@@ -122,7 +125,7 @@ def tap(
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
     >>> estimate = tap(rbm, torch.eye(3))
-    >>> round(estimate.value, 6), estimate.trustworthy
+    >>> round(estimate.log_partition, 6), estimate.trustworthy
     (3.465736, True)
     >>> round(estimate.log_likelihood(torch.eye(3)) / 3, 4) == round(-float(torch.tensor(2.0).log()), 4)
     True

@@ -64,7 +64,7 @@ class TwoSided:
     annealing: Annealing | None = field(default=None, repr=False, compare=False)
 
     @property
-    def value(self) -> float:
+    def log_likelihood(self) -> float:
         """The exact log-likelihood if known, else the mean of the two directions."""
         return self.annealed if self.exact is None else self.exact
 
@@ -75,18 +75,18 @@ class TwoSided:
 
     @property
     def log_partition(self) -> float:
-        """ln Z that corresponds to ``value``."""
-        return -self.mean_free_energy - self.value
+        """ln Z that corresponds to ``log_likelihood``."""
+        return -self.mean_free_energy - self.log_likelihood
 
     @property
     def from_forward(self) -> float:
         """Log-likelihood with the forward estimate of ln Z; overestimated on average."""
-        return -self.mean_free_energy - self.forward.value
+        return -self.mean_free_energy - self.forward.log_partition
 
     @property
     def from_reverse(self) -> float:
         """Log-likelihood with the reverse estimate of ln Z; underestimated on average."""
-        return -self.mean_free_energy - self.reverse.value
+        return -self.mean_free_energy - self.reverse.log_partition
 
     @property
     def gap(self) -> float:
@@ -140,7 +140,7 @@ def estimate(
     waypoints: Sequence[BoltzmannMachine] = (),
     samples: Tensor | None = None,
     sampling_sweeps: int = 1000,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> TwoSided:
     """Estimate the mean log-likelihood of ``data`` by annealing in both directions, and check the result.
 
@@ -245,7 +245,7 @@ def annealing_problems(forward: Estimate, reverse: Estimate) -> list[str]:
     """Return reasons to distrust the value that follow from the weights of the two directions."""
     problems = [f"forward: {problem}" for problem in forward.problems_at(_LEAST_CARRIED)]
     problems += [f"reverse: {problem}" for problem in reverse.problems_at(_LEAST_CARRIED)]
-    gap = reverse.value - forward.value
+    gap = reverse.log_partition - forward.log_partition
     if abs(gap) > _LARGEST_GAP:
         problems.append(f"forward and reverse estimates of ln Z differ by {gap:.2f} nats")
     return problems
@@ -258,12 +258,12 @@ def samples_doubted(
     doubts, runs = [], len(forward.log_weights)
     if round_trips is not None and round_trips < runs:
         doubts.append(f"the samples of the reverse estimate did not mix: {round_trips} round trips for {runs} chains")
-    gap = reverse.value - forward.value
+    gap = reverse.log_partition - forward.log_partition
     if gap < -3 * (forward.standard_error + reverse.standard_error):
         doubts.append(f"the reverse ln Z is {-gap:.2f} nats below the forward one: its samples do not follow the model")
     larger = set()
     for name, check in checks.items():
-        excess = check.value - forward.value
+        excess = check.log_partition - forward.log_partition
         if excess > 3 * math.hypot(forward.standard_error, check.standard_error) + _LARGEST_EXCESS:
             larger.add(name)
             doubts.append(f"ln Z annealed from {name} is {excess:.2f} nats larger: the estimate misses states")
@@ -274,10 +274,10 @@ def samples_doubted(
             "the cross-check from free units has no power: its effective sample size is "
             f"{free_units.effective_sample_size:.1f} of {runs} runs; use more betas"
         )
-    elif free_units is not None and abs(free_units.value - forward.value) > _CONFIRMED:
+    elif free_units is not None and abs(free_units.log_partition - forward.log_partition) > _CONFIRMED:
         doubts.append(
             f"the cross-check from free units does not confirm the estimate: its ln Z differs by "
-            f"{free_units.value - forward.value:+.2f} nats"
+            f"{free_units.log_partition - forward.log_partition:+.2f} nats"
         )
     # annealing from the data may stay in their mode; its value is then too small, which says nothing about the samples
     for name, found in {"the base": forward, **{k: v for k, v in checks.items() if k != DATA}}.items():

@@ -15,14 +15,30 @@ from torch import Generator, Tensor, nn
 from .. import noise
 from ..couplings import Coupling, Dense
 from ..errors import InvalidData, InvalidOption, NotMixed
-from ..units import Unit
+from ..units import Bernoulli, Unit
 from ..units.base import per_row
-from . import enumeration, kernel, mixing
-from . import normalizable as normalizable
+from . import enumeration, kernel, mixing, normalizable
 from .given import Given
+from .hints import CALLS
 from .kernel import Held, State
 
 ArrayLike = Any
+
+
+def as_layer(layer: Unit | int | tuple[int, ...]) -> Unit:
+    """The layer itself, or a layer of Bernoulli units where a number or a shape is given.
+
+    >>> as_layer(784)
+    Bernoulli((784,))
+    """
+    if isinstance(layer, Unit):
+        return layer
+    sizes = layer if isinstance(layer, tuple) else (layer,)
+    if not sizes or not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise InvalidOption(
+            f"layer: expected units such as harmonium.units.Bernoulli(784), or their number, found {layer!r}"
+        )
+    return Bernoulli(sizes)
 
 
 class BoltzmannMachine(nn.Module):
@@ -42,27 +58,27 @@ class BoltzmannMachine(nn.Module):
     layers: Sequence[Unit]
     couplings: Sequence[Coupling]
 
-    def __init__(self, layers: Sequence[Unit], couplings: Sequence[Coupling] | None = None) -> None:
+    def __init__(
+        self, layers: Sequence[Unit | int | tuple[int, ...]], couplings: Sequence[Coupling] | None = None
+    ) -> None:
         super().__init__()
-        if len(layers) < 2:
-            raise InvalidOption(f"a machine needs two or more layers, found {len(layers)}")
-        for layer in layers:
-            if not isinstance(layer, Unit):
-                raise InvalidOption(f"expected units such as harmonium.units.Bernoulli(784), found {layer!r}")
-        parts = [*layers, *(couplings or ())]
+        units = [as_layer(layer) for layer in layers]
+        if len(units) < 2:
+            raise InvalidOption(f"a machine needs two or more layers, found {len(units)}")
+        parts = [*units, *(couplings or ())]
         if len({id(part) for part in parts}) < len(parts):
             raise InvalidOption("each layer and coupling needs an object of its own, found one in two places")
         if couplings is None:
-            couplings = [Dense(tuple(a.shape), tuple(b.shape)) for a, b in pairwise(layers)]
-        if len(couplings) != len(layers) - 1:
-            raise InvalidOption(f"{len(layers)} layers need {len(layers) - 1} couplings, found {len(couplings)}")
+            couplings = [Dense(tuple(a.shape), tuple(b.shape)) for a, b in pairwise(units)]
+        if len(couplings) != len(units) - 1:
+            raise InvalidOption(f"{len(units)} layers need {len(units) - 1} couplings, found {len(couplings)}")
         for k, coupling in enumerate(couplings):
-            found, expected = (coupling.lower, coupling.upper), (layers[k].shape, layers[k + 1].shape)
+            found, expected = (coupling.lower, coupling.upper), (units[k].shape, units[k + 1].shape)
             if found != expected:
                 raise InvalidOption(
                     f"coupling {k}: expected shapes {tuple(map(tuple, expected))}, found {tuple(map(tuple, found))}"
                 )
-        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
+        self.layers = nn.ModuleList(units)  # type: ignore[assignment]
         self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]
         types = {parameter.dtype for parameter in self.parameters()}
         if len(types) > 1:  # one machine, one type: the widest of its parts
@@ -110,8 +126,10 @@ class BoltzmannMachine(nn.Module):
             raise InvalidData(f"layer {layer}: expected an array of numbers ({error})") from None
         unit = self.layers[layer]
         if tensor.shape[1:] != unit.shape:
+            single = ". For a single row, use x[None]" if tensor.shape == unit.shape else ""
             raise InvalidData(
-                f"layer {layer}: expected shape (n, {', '.join(map(str, unit.shape))}), found {tuple(tensor.shape)}"
+                f"layer {layer}: expected shape (n, {', '.join(map(str, unit.shape))}), "
+                f"found {tuple(tensor.shape)}{single}"
             )
         return tensor.to(device=self.device, dtype=self.dtype)
 
@@ -130,6 +148,14 @@ class BoltzmannMachine(nn.Module):
 
     def _with_visible(self, visible: Unit) -> tuple[Any, ...]:
         return [visible, *self.layers[1:]], self.couplings
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name in CALLS:
+                raise AttributeError(f"{type(self).__name__} has no attribute '{name}'; use {CALLS[name]}") from None
+            raise
 
     # -- energy ---------------------------------------------------------------------------------------------
 

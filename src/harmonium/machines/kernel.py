@@ -56,8 +56,8 @@ def sweep(
     >>> from harmonium.units import Bernoulli
     >>> rbm, state = RBM(Bernoulli(4), Bernoulli(2)), [torch.ones(1, 4), torch.ones(1, 2)]
     >>> mask = torch.tensor([True, True, False, False])
-    >>> sweep(rbm, state, torch.Generator().manual_seed(0), held={0: mask})[0]
-    tensor([[1., 1., 0., 1.]])
+    >>> sweep(rbm, state, torch.Generator().manual_seed(0), held={0: mask})[0][:, mask]
+    tensor([[1., 1.]])
     """
     state = list(state)
     for parity in (1, 0):

@@ -21,9 +21,16 @@ class RBM(BoltzmannMachine):
     >>> rbm = RBM(Bernoulli(6), Bernoulli(3))
     >>> rbm.free_energy(torch.zeros(2, 6)).shape
     torch.Size([2])
+    >>> RBM(6, 3).hidden  # a number stands for Bernoulli units
+    Bernoulli((3,))
     """
 
-    def __init__(self, visible: Unit, hidden: Unit, coupling: Coupling | None = None) -> None:
+    def __init__(
+        self,
+        visible: Unit | int | tuple[int, ...],
+        hidden: Unit | int | tuple[int, ...],
+        coupling: Coupling | None = None,
+    ) -> None:
         super().__init__([visible, hidden], None if coupling is None else [coupling])
 
     def _with_visible(self, visible: Unit) -> tuple[Any, ...]:
@@ -38,6 +45,11 @@ class RBM(BoltzmannMachine):
     def coupling(self) -> Coupling:
         """The coupling of the two layers."""
         return self.couplings[0]
+
+    @property
+    def weight(self) -> Tensor:
+        """The weights of the coupling, a parameter."""
+        return self.coupling.weight
 
     def free_energy(self, v: ArrayLike) -> Tensor:
         """F(v) = U(v) - Σ_j ln Z_j((Wᵀv)_j), so that p(v) = e^{-F(v)}/Z: (batch, *visible) -> (batch,)."""

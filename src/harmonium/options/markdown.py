@@ -39,7 +39,8 @@ def _row(option: Option) -> str:
     names = [option.flag, *option.about.flags]
     if option.kinds == (bool,):
         names.append(option.flag.replace("--", "--no-", 1))
-    value = "" if option.kinds == (bool,) else f" {option.about.metavar or 'N'}"
+    number = "N" if option.kinds == (int,) else "X"
+    value = "" if option.kinds == (bool,) else f" {option.about.metavar or number}"
     meaning = " ".join(part for part in (option.about.help, option.about.details) if part)
     shown = ", ".join(f"`{name}{value if k == 0 else ''}`" for k, name in enumerate(names))
     return "| " + " | ".join(part.replace("|", "\\|") for part in (shown, meaning, option.default_words)) + " |"

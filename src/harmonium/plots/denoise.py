@@ -80,7 +80,7 @@ def _band(ax: Axes, curves: DenoisingCurves, name: str, color: str, dashes: str,
     ax.fill_between(curves.levels, low, high, color=color, alpha=0.18, linewidth=0)
     ax.plot(
         curves.levels,
-        [score.value for score in scores],
+        [score.estimate for score in scores],
         color=color,
         linestyle=dashes,
         linewidth=width,

@@ -21,8 +21,8 @@ class QualityRow(NamedTuple):
     """One line of the table: what was measured, its standard error, and what good samples would give."""
 
     name: str
-    value: float
-    error: float
+    estimate: float
+    standard_error: float
     ideal: float
 
 
@@ -54,26 +54,26 @@ class SampleComparison:
             ]
         for found in self.correlations.values():
             lines += [
-                QualityRow(f"{found.name}, RMS difference", *found.difference, found.floor.value),
+                QualityRow(f"{found.name}, RMS difference", *found.difference, found.floor.estimate),
                 QualityRow(f"{found.name}, Pearson's r", *found.pearson, found.ideal_pearson),
                 QualityRow(f"{found.name}, slope", *found.slope, found.ideal_slope),
             ]
         lines += [
-            QualityRow("leading axes, overlap", *axes.overlap, axes.overlap_floor.value),
-            QualityRow("leading axes, distance in standard deviations", *axes.distance, axes.distance_floor.value),
+            QualityRow("leading axes, overlap", *axes.overlap, axes.overlap_floor.estimate),
+            QualityRow("leading axes, distance in standard deviations", *axes.distance, axes.distance_floor.estimate),
             QualityRow("total variance, samples over data", *axes.variance, 1.0),
         ]
         if self.site_entropy is not None:
             ours, theirs = self.site_entropy
-            lines.append(QualityRow("entropy of independent sites, nats", *ours, theirs.value))
+            lines.append(QualityRow("entropy of independent sites, nats", *ours, theirs.estimate))
         if self.state_entropy is not None:
             mine, its = self.state_entropy
-            lines.append(QualityRow("entropy of the states, nats", mine.value, mine.error, its.value))
+            lines.append(QualityRow("entropy of the states, nats", mine.estimate, mine.standard_error, its.estimate))
         return [
             *lines,
-            QualityRow("distinct rows, share", *new.distinct, new.distinct_data.value),
+            QualityRow("distinct rows, share", *new.distinct, new.distinct_data.estimate),
             QualityRow(
-                f"copies of {'training' if near.train else 'data'} rows, share", *new.copied, new.copied_data.value
+                f"copies of {'training' if near.train else 'data'} rows, share", *new.copied, new.copied_data.estimate
             ),
         ]
 
@@ -91,27 +91,30 @@ class SampleComparison:
                 f"they lie closer to the data than data to each other, as copies do (accuracy {near.accuracy})"
             )
         if new.copying:
-            found.append(f"{new.copied.value:.1%} are exact copies, of new data {new.copied_data.value:.1%} would be")
+            found.append(
+                f"{new.copied.estimate:.1%} are exact copies, of new data {new.copied_data.estimate:.1%} would be"
+            )
         if new.repetitive:
-            found.append(f"only {new.distinct.value:.1%} are distinct, of the data {new.distinct_data.value:.1%}")
+            found.append(f"only {new.distinct.estimate:.1%} are distinct, of the data {new.distinct_data.estimate:.1%}")
         if near.accuracy.above(near.chance):
             found.append(f"nearest neighbors tell them apart (accuracy {near.accuracy}, ideal 0.5)")
         if near.asymmetry.above(0.0) or near.asymmetry.below(0.0):
-            manner = "scatter wider than the data" if near.asymmetry.value > 0 else "crowd together"
-            found.append(
-                f"they {manner} (accuracy {near.truth.value:.2f} of data and {near.synthetic.value:.2f} of samples)"
-            )
+            manner = "scatter wider than the data" if near.asymmetry.estimate > 0 else "crowd together"
+            real, drawn = near.truth.estimate, near.synthetic.estimate
+            found.append(f"they {manner} (accuracy {real:.2f} of data and {drawn:.2f} of samples)")
         found += [
             f"{part.name} differ by {part.ratio:.1f} times what two data sets of these sizes would"
             for part in self.correlations.values()
             if part.meaningful
         ]
         if axes.turned:
-            found.append(f"the leading axes overlap by {axes.overlap.value:.2f}, ideal {axes.overlap_floor.value:.2f}")
+            found.append(
+                f"the leading axes overlap by {axes.overlap.estimate:.2f}, ideal {axes.overlap_floor.estimate:.2f}"
+            )
         if axes.displaced:
             found.append(
-                f"along the leading axes they are {axes.distance.value:.2f} standard deviations away, "
-                f"ideal {axes.distance_floor.value:.2f}"
+                f"along the leading axes they are {axes.distance.estimate:.2f} standard deviations away, "
+                f"ideal {axes.distance_floor.estimate:.2f}"
             )
         if axes.variance.above(1.0) or axes.variance.below(1.0):
             found.append(f"their total variance is {axes.variance} of that of the data")
@@ -129,7 +132,9 @@ class SampleComparison:
         rows = self.table()
         width = max(len(row.name) for row in rows)
         head = f"{'':{width}}  {'value':>10}  {'error':>9}  {'ideal':>10}"
-        lines = [f"{row.name:{width}}  {row.value:10.4g}  {row.error:9.1g}  {row.ideal:10.4g}" for row in rows]
+        lines = [
+            f"{row.name:{width}}  {row.estimate:10.4g}  {row.standard_error:9.1g}  {row.ideal:10.4g}" for row in rows
+        ]
         return "\n".join([head, *lines, self.verdict])
 
 
@@ -140,7 +145,7 @@ def compare(
     train: ArrayLike | None = None,
     *,
     most_rows: int = 10_000,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> SampleComparison:
     """Everything that this package measures of ``samples`` against ``data``, both (n, *shape) and at least 40 rows.
 
@@ -154,7 +159,7 @@ def compare(
     >>> result.verdict
     'Nothing measured here tells the samples from the data (721 samples, 721 rows of data).'
     >>> noise = torch.rand(900, 64, generator=torch.Generator().manual_seed(0)).round()
-    >>> compare(noise, digits).neighbors.value > 0.9
+    >>> compare(noise, digits).neighbors.estimate > 0.9
     True
     """
     samples, data = alike(samples, data)

@@ -39,14 +39,14 @@ class Novelty:
 
 
 @torch.no_grad()
-def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: int | None = 0) -> Novelty:
+def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: int | None = None) -> Novelty:
     """How many samples repeat each other or are copies of ``train`` (without it: of ``data``), all (n, *shape).
 
     Errors are binomial, which for the distinct ones errs to the large side.
 
     >>> data = torch.rand(400, 5, generator=torch.Generator().manual_seed(0))
     >>> found = novelty(data[:200], data)
-    >>> found.distinct.value, found.copied.value > 0.3, found.copied_data.value, found.copying
+    >>> found.distinct.estimate, found.copied.estimate > 0.3, found.copied_data.estimate, found.copying
     (1.0, True, 0.0, True)
     """
     samples, data = alike(samples, data)
@@ -84,4 +84,4 @@ def _share(k: int, n: int) -> Measured:
 
 def _gap(a: Measured, b: Measured) -> Measured:
     """The difference a - b."""
-    return Measured(a.value - b.value, math.hypot(a.error, b.error))
+    return Measured(a.estimate - b.estimate, math.hypot(a.standard_error, b.standard_error))

@@ -26,8 +26,8 @@ class Entropy:
     state was met once); what was not met is missing from the entropy.
     """
 
-    value: float
-    error: float
+    estimate: float
+    standard_error: float
     states: int
     coverage: float
 
@@ -52,7 +52,7 @@ def entropy(
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
-    >>> round(entropy(rbm).value / math.log(2), 9)
+    >>> round(entropy(rbm).estimate / math.log(2), 9)
     3.0
     >>> entropy(rbm, rbm.log_partition(), torch.zeros(10, 3))
     Measured(value=2.07944..., error=0.0)
@@ -80,7 +80,7 @@ def site_entropy(x: ArrayLike) -> Measured:
     ``x`` is (n, *shape) of discrete values, or (n, ..., sites, states) where every site is one-hot. With the
     correction of Miller and Madow for the number of rows.
 
-    >>> round(site_entropy(torch.tensor([[0.0, 1], [1, 1]] * 500)).value, 3)
+    >>> round(site_entropy(torch.tensor([[0.0, 1], [1, 1]] * 500)).estimate, 3)
     0.694
     """
     x = rows(x, "rows", fewest=2)
@@ -109,7 +109,7 @@ def state_entropy(x: ArrayLike) -> Entropy:
     For few units or few states only: it never exceeds ln n by much, and says by ``trustworthy`` whether that matters.
 
     >>> found = state_entropy(torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]] * 50))
-    >>> round(found.value - math.log(4), 4), found.states, found.trustworthy
+    >>> round(found.estimate - math.log(4), 4), found.states, found.trustworthy
     (0.0075, 4, True)
     """
     x = rows(x, "rows", fewest=2)

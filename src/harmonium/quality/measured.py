@@ -19,19 +19,19 @@ class Measured(NamedTuple):
     0.512 ± 0.004
     """
 
-    value: float
-    error: float
+    estimate: float
+    standard_error: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} ± {self.error:.3f}"
+        return f"{self.estimate:.3f} ± {self.standard_error:.3f}"
 
     def above(self, ideal: float) -> bool:
         """Whether the value exceeds ``ideal`` by more than chance explains."""
-        return self.value > ideal + SIGMAS * self.error + _ROUNDING
+        return self.estimate > ideal + SIGMAS * self.standard_error + _ROUNDING
 
     def below(self, ideal: float) -> bool:
         """Whether the value falls short of ``ideal`` by more than chance explains."""
-        return self.value < ideal - SIGMAS * self.error - _ROUNDING
+        return self.estimate < ideal - SIGMAS * self.standard_error - _ROUNDING
 
 
 def jackknife(replicates: Tensor) -> float:

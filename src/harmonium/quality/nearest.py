@@ -19,7 +19,7 @@ _EXACT = 2.0**21  # squared norms of whole numbers up to which all terms of a di
 class NeighborAccuracy:
     """How often the nearest neighbor of a row is of its own kind, on ``rows`` rows of each kind.
 
-    ``value`` (AA_TS) is the mean of ``truth`` (of rows of the data) and ``synthetic`` (of samples). 0.5 is ideal: above
+    ``estimate`` (AA_TS) is the mean of ``truth`` (of the data) and ``synthetic`` (of samples). 0.5 is ideal: above
     it samples and data can be told apart, below it samples lie closer to data than data to each other.
     ``tied`` is the share of rows with several nearest neighbors at the same distance.
     """
@@ -33,25 +33,25 @@ class NeighborAccuracy:
     privacy_loss: Measured | None = None
 
     @property
-    def value(self) -> float:
+    def estimate(self) -> float:
         """AA_TS."""
-        return self.accuracy.value
+        return self.accuracy.estimate
 
     @property
-    def error(self) -> float:
+    def standard_error(self) -> float:
         """Its standard error."""
-        return self.accuracy.error
+        return self.accuracy.standard_error
 
     @property
     def asymmetry(self) -> Measured:
         """AA_truth - AA_syn: positive where samples scatter wider than data, negative where they crowd together.
 
-        Either can hide in ``value``: noisy samples have data as neighbors, and so have data, which makes 0.5. In many
+        Either can hide in ``estimate``: noisy samples have data as neighbors, and data too, which gives 0.5. In many
         dimensions a few rows are the neighbors of many, and a set that happens to hold them looks crowded: the error
         here is twice that of the groups, which are too small to have such hubs.
         """
-        value = self.truth.value - self.synthetic.value
-        return Measured(value, 2 * math.hypot(self.truth.error, self.synthetic.error))
+        value = self.truth.estimate - self.synthetic.estimate
+        return Measured(value, 2 * math.hypot(self.truth.standard_error, self.synthetic.standard_error))
 
     @property
     def chance(self) -> float:
@@ -66,7 +66,7 @@ def nearest_neighbor_accuracy(
     *,
     train: ArrayLike | None = None,
     most_rows: int = 10_000,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> NeighborAccuracy:
     """The adversarial accuracy of ``samples`` against ``data``, both (n, *shape), from as many rows of each.
 
@@ -85,9 +85,9 @@ def nearest_neighbor_accuracy(
 
     >>> data = torch.rand(400, 5, generator=torch.Generator().manual_seed(0))
     >>> result = nearest_neighbor_accuracy(data[:200], data[200:])
-    >>> abs(result.value - 0.5) < 3 * result.error
+    >>> abs(result.estimate - 0.5) < 3 * result.standard_error
     True
-    >>> nearest_neighbor_accuracy(data[:200], data[200:], train=data[:200]).train.value
+    >>> nearest_neighbor_accuracy(data[:200], data[200:], train=data[:200]).train.estimate
     0.0
     """
     samples, data = alike(samples, data)

@@ -48,17 +48,17 @@ class Correlations:
     @property
     def ratio(self) -> float:
         """The difference in units of the floor: 1 is ideal."""
-        return self.difference.value / self.floor.value if self.floor.value else math.inf
+        return self.difference.estimate / self.floor.estimate if self.floor.estimate else math.inf
 
     @property
     def excess(self) -> float:
         """The difference less the floor, in quadrature: what would be left of it with sets without end."""
-        return math.sqrt(max(0.0, self.difference.value**2 - self.floor.value**2))
+        return math.sqrt(max(0.0, self.difference.estimate**2 - self.floor.estimate**2))
 
     @property
     def meaningful(self) -> bool:
         """Whether the difference is more than the sizes of the sets explain."""
-        return self.difference.value > self.floor.value + SIGMAS * self.floor.error
+        return self.difference.estimate > self.floor.estimate + SIGMAS * self.floor.standard_error
 
 
 @torch.no_grad()
@@ -69,7 +69,7 @@ def correlations(
     *,
     tuples: ArrayLike | None = None,
     most: int | None = None,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> Correlations:
     """Means ⟨x_i⟩ (order 1) or the connected ⟨x_i x_j⟩, ⟨x_i x_j x_k⟩ (2, 3) of samples and data, both (n, *shape).
 
@@ -243,7 +243,7 @@ def _noise(means: Tensor, n: int, m: int, generator: Generator | None) -> tuple[
     return variance, spread(between * scale)
 
 
-def all_orders(samples: Tensor, data: Tensor, *, seed: int | None = 0) -> dict[int, Correlations]:
+def all_orders(samples: Tensor, data: Tensor, *, seed: int | None = None) -> dict[int, Correlations]:
     """Every order that rows of this many sites have."""
     sites = data.shape[1:].numel() // one_hot_size(data)
     return {order: correlations(samples, data, order, seed=seed) for order in NAMES if order <= sites}

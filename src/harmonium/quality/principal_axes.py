@@ -48,14 +48,14 @@ class Principal:
     @property
     def turned(self) -> bool:
         """Whether the leading subspaces differ by more than those of two halves of the data."""
-        gap = self.overlap_floor.value - self.overlap.value
-        return gap > SIGMAS * float(np.hypot(self.overlap.error, self.overlap_floor.error))
+        gap = self.overlap_floor.estimate - self.overlap.estimate
+        return gap > SIGMAS * float(np.hypot(self.overlap.standard_error, self.overlap_floor.standard_error))
 
     @property
     def displaced(self) -> bool:
         """Whether the distributions along the axes differ by more than those of two halves of the data."""
-        gap = self.distance.value - self.distance_floor.value
-        return gap > SIGMAS * float(np.hypot(self.distance.error, self.distance_floor.error))
+        gap = self.distance.estimate - self.distance_floor.estimate
+        return gap > SIGMAS * float(np.hypot(self.distance.standard_error, self.distance_floor.standard_error))
 
     def histogram(self, axis: int = 0, bins: int = 50) -> tuple[Tensor, Tensor, Tensor]:
         """Along one axis: the edges (bins + 1,), and the densities of data and samples (bins,)."""
@@ -86,7 +86,7 @@ class Principal:
 
 
 @torch.no_grad()
-def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, seed: int | None = 0) -> Principal:
+def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, seed: int | None = None) -> Principal:
     """Samples and data, both (n, *shape), on the ``axes`` leading principal axes of the data.
 
     By default ten axes, or half as many as a row has entries where these are few, but two if there are two.

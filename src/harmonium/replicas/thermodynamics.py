@@ -30,6 +30,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .. import noise
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from .ensemble import Ensemble, numbers
@@ -121,7 +122,7 @@ def saddle_points(
     ensemble: Ensemble,
     starts: int = 64,
     *,
-    seed: int = 0,
+    seed: int | None = None,
     damping: float = 0.0,
     tolerance: float = 1e-12,
     max_iterations: int = 10_000,
@@ -218,10 +219,10 @@ def _strongest(ensemble: Ensemble) -> tuple[float, ...]:
     return (*m, 0.5)
 
 
-def _many_starts(ensemble: Ensemble, starts: int, seed: int) -> Tensor:
+def _many_starts(ensemble: Ensemble, starts: int, seed: int | None) -> Tensor:
     """(starts, K + 1): the combinations of modes, of few before those of many, then random overlaps."""
     rows = _rows(list(itertools.islice(_combinations(ensemble), starts)))
-    generator = torch.Generator().manual_seed(seed)
+    generator = noise.generator(seed)
     random = torch.rand(starts - len(rows), ensemble.modes + 1, generator=generator, dtype=torch.float64)
     both_signs = torch.tensor([*ensemble.biased, False])
     return torch.cat([rows, torch.where(both_signs, 2 * random - 1, random)])

@@ -72,7 +72,7 @@ def exact(subject: Subject) -> list[LikelihoodRow]:
             unit,
             estimate.log_likelihood(subject.train),
             None if subject.test is None else estimate.log_likelihood(subject.test),
-            f"ln Z = {estimate.value:.4f} by enumeration of {states} states",
+            f"ln Z = {estimate.log_partition:.4f} by enumeration of {states} states",
         )
     ]
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from .. import files, plots
 from ..errors import HarmoniumError, NotMixed, RunError
 from ..machines import RBM
-from ..noise import Purpose
+from ..noise import Purpose, resolve_seed
 from ..options import options
 from ..options.markdown import TABLES
 from ..plots import style
@@ -81,9 +81,9 @@ def write(
     return target
 
 
-def some_rows(rows: Source, machine: RBM, most: int = _ROWS, *, seed: int = 0) -> Tensor:
+def some_rows(rows: Source, machine: RBM, most: int = _ROWS, *, seed: int | None = None) -> Tensor:
     """Up to ``most`` rows as visible states, drawn without return."""
-    index = torch.randperm(len(rows), generator=stream(seed, Purpose.SHOW))[:most]
+    index = torch.randperm(len(rows), generator=stream(resolve_seed(seed), Purpose.SHOW))[:most]
     return rows.rows(index, machine)
 
 

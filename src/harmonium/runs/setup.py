@@ -39,7 +39,7 @@ def prepare(config: schema.Config) -> Setup:
     noise.check_seed(chosen.seed)
     if config.machine.scale is not None:
         check_scale(config.machine.scale)
-    hidden = specs.parse_hidden(config.machine.hidden)
+    hidden = specs.parse_hidden(str(config.machine.hidden))
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
     upper = specs.layer(hidden)
     loaded = rows.load(config)

@@ -35,8 +35,8 @@ def base_machine(
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
-    >>> base_machine(rbm, [[0.0, 1.0, 1.0]]).visible.bias.sign()
-    tensor([-1.,  1.,  1.])
+    >>> base_machine(rbm, [[0.0, 1.0, 1.0]]).visible.bias.sign().tolist()
+    [-1.0, 1.0, 1.0]
     """
     if isinstance(base, BoltzmannMachine):
         if not coupled and has_couplings(base):

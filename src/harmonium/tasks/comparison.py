@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
+from ..noise import resolve_seed
 from .baselines import Pointwise, nearest_neighbors
 from .channels import Channel
 from .denoising import denoise
@@ -50,7 +51,7 @@ def compare_denoisers(
     neighbors: int = 1,
     shown: int = 8,
     name: str = "machine",
-    seed: int = 0,
+    seed: int | None = None,
     score: Callable[..., Score] | None = None,
     **options: Any,
 ) -> DenoisingCurves:
@@ -65,11 +66,12 @@ def compare_denoisers(
     >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(2))
     >>> x = torch.rand(30, 6, generator=torch.Generator().manual_seed(0)).round()
     >>> curves = compare_denoisers(rbm, x[:10], x, [BinarySymmetric(p) for p in (0.0, 0.3)])
-    >>> [score.value for score in curves.scores["machine"]][0]
+    >>> [score.estimate for score in curves.scores["machine"]][0]
     1.0
     """
     if not channels:
         raise InvalidOption("channels: expected at least one, found none")
+    seed = resolve_seed(seed)
     unit, clean = machine.visible, machine.as_states(signals)
     unit.check(clean, "signals")
     estimator = Pointwise.from_data(unit, train)

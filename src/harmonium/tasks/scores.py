@@ -26,7 +26,7 @@ class Score:
     """
 
     name: str
-    value: float
+    estimate: float
     low: float
     high: float
     level: float = 0.95
@@ -34,9 +34,9 @@ class Score:
     images: Tensor = field(default_factory=lambda: torch.empty(0), repr=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
-    def minus(self, other: Score, *, resamples: int = 1000, seed: int | None = 0) -> Score:
+    def minus(self, other: Score, *, resamples: int = 1000, seed: int | None = None) -> Score:
         """The mean difference over the images, which both have to have scored in the same order.
 
         Some images are harder than others for every denoiser, so that this interval is narrower than those of the two.
@@ -58,7 +58,7 @@ def mcc(
     average: str = "images",
     level: float = 0.95,
     resamples: int = 1000,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> Score:
     """The Matthews correlation coefficient of binary signals (n, ...) with their estimates, {0, 1} or {-1, 1}.
 
@@ -80,7 +80,7 @@ def mcc(
     return _score("MCC", table, _matthews, images, level, resamples, seed)
 
 
-def mse(signal: Any, estimate: Any, *, level: float = 0.95, resamples: int = 1000, seed: int | None = 0) -> Score:
+def mse(signal: Any, estimate: Any, *, level: float = 0.95, resamples: int = 1000, seed: int | None = None) -> Score:
     """The mean squared error of estimates (n, ...), over pixels and images."""
     (truth, _), (guess, _) = _alike(signal, estimate)
     images = (truth.double() - guess.double()).square().mean(1)

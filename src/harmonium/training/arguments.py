@@ -97,7 +97,7 @@ class Arguments:
         None, "folder for configuration, metrics and checkpoints.", unset="nothing is saved"
     )
     resume: bool = option(False, "continue the run in the folder ``run`` from its last checkpoint, bit-for-bit.")
-    seed: int = again(TrainingOptions, "seed")
+    seed: int | None = option(None, "seed of all randomness.", unset="drawn from torch's default generator")
     progress: bool = option(True, "show a progress bar on a terminal.")
     validation: Any = option(None, "validation rows, for the free-energy gap.", unset="none")
     initialize: bool | Mapping[str, Any] | None = option(
@@ -135,7 +135,9 @@ class Arguments:
 
     def __post_init__(self) -> None:
         declared = options(TrainingOptions)
-        for name in ("epochs", "batch_size", "learning_rate", "seed", "metrics_every", "precision"):
+        if self.seed is not None:
+            self.seed = declared["seed"].check(self.seed)
+        for name in ("epochs", "batch_size", "learning_rate", "metrics_every", "precision"):
             setattr(self, name, declared[name].check(getattr(self, name)))
         if self.transforms is not None and (
             isinstance(self.transforms, Transform) or not all(isinstance(part, Transform) for part in self.transforms)

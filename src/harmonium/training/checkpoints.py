@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import noise
 from ..errors import RunError
 from . import distributed
 from .run import Run
@@ -29,6 +30,14 @@ def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | Non
         run.clean()
         resume = resume and run.last.exists()  # a run that stopped before its first checkpoint starts over
     return run, distributed.of_first(resume)
+
+
+def seed(run: Run | None, resume: bool, given: int | None) -> int:
+    """The seed of all processes: the given one, else that of the run to resume, else a new one."""
+    if given is None and resume and run is not None:
+        given = run.read_checkpoint_seed()
+    chosen: int = distributed.of_first(noise.resolve_seed(given))
+    return chosen
 
 
 def save(training: Training, *, snapshot: bool) -> None:

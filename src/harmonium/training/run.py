@@ -101,6 +101,14 @@ class Run:
             raise CheckpointError(f"{self.last}: the training state is damaged ({error})") from None
         return state
 
+    def read_checkpoint_seed(self) -> int | None:
+        """The seed of the run, from the newest checkpoint."""
+        _, metadata = files.read_tensors(self.last)
+        try:
+            return int(json.loads(metadata[_TRAINING])["of"]["seed"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise CheckpointError(f"{self.last}: the training state is damaged ({error})") from None
+
     def write_snapshot(self, machine: BoltzmannMachine, epoch: int) -> None:
         """Save the machine of this epoch."""
         files.write_tensors(

@@ -187,7 +187,7 @@ class Penalty(Transform):
             raise InvalidOption(f"strength: expected a non-negative number, found {strength}")
         self.strength = strength
 
-    def value(self, machine: BoltzmannMachine) -> float:
+    def loss(self, machine: BoltzmannMachine) -> float:
         """Return the penalty that is added to the loss."""
         return sum(self._value(coupling).item() for coupling in machine.couplings)
 

@@ -20,7 +20,8 @@ class Sampled(NegativePhase):
     """Base class of phases that sample with Markov chains; a subclass defines :meth:`move` or :meth:`advance`.
 
     The batch and the chains are the first and last rows of one buffer, so a step computes all fields in one product.
-    The gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B for the data and +1/C for the chains.
+    The gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B for the data and +1/C for the chains. For
+    this, the subclasses repeat the Gibbs sweep of :mod:`harmonium.machines.kernel` in place; a test compares the two.
     """
 
     supports_bfloat16 = True

@@ -45,7 +45,7 @@ def n_body(
     gauge: str | None = None,
     bias: bool = True,
     n_samples: int | None = None,
-    seed: int | None = 0,
+    seed: int | None = None,
     chunk: int | None = None,
 ) -> Tensor:
     """The interactions of a given order between the visible units that the hidden units bring about, in float64.
