@@ -82,7 +82,7 @@ def test_single_precision(name):
 
 @every_unit
 def test_uncoupled(name):
-    """Without weights each site is on its own, and the sum is the likelihood."""
+    """With zero weights the sites are independent, and the sum is the likelihood."""
     model = machine(name)
     torch.nn.init.zeros_(model.coupling.weight)
     v = rows(name, 5)

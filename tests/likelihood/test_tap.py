@@ -1,4 +1,4 @@
-"""The likelihood from TAP solutions: what the paper averages, what is nearer to the truth, and what is flagged."""
+"""The likelihood from TAP solutions: average, log-sum-exp and reported problems."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_one_solution():
 
 
 def test_two_solutions_are_two_states():
-    """The average over the two misses ln 2, their log-sum-exp does not."""
+    """The average over the two solutions lacks ln 2, their log-sum-exp does not."""
     machine = ferromagnet()
     exact = machine.log_partition()
     data = torch.cat([torch.ones(5, 8, dtype=F64), -torch.ones(3, 8, dtype=F64)])
@@ -66,7 +66,7 @@ def test_two_solutions_are_two_states():
 
 
 def test_solutions_that_are_far_apart_in_free_energy():
-    """The average of eq. (38) gives every solution the same weight, however rare: not to be trusted."""
+    """The average of eq. (38) gives every solution the same weight, even rare ones, so it is not trustworthy."""
     machine = ferromagnet(0.5)
     with torch.no_grad():
         machine.visible.bias.fill_(0.15)
@@ -79,7 +79,7 @@ def test_solutions_that_are_far_apart_in_free_energy():
 
 
 def test_unstable_fixed_points_do_not_count():
-    """Of Gaussian units with data at zero, from which nothing but rounding leads away."""
+    """Gaussian units with data at zero, an unstable point that only rounding errors leave."""
     hidden = units.Spin(7).double()
     machine = hm.RBM(units.Gaussian(8).double(), hidden, Dense(8, 7, torch.full((8, 7), 0.2, dtype=F64)))
     data = torch.zeros(3, 8, dtype=F64)

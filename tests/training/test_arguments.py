@@ -1,4 +1,4 @@
-"""What ``fit`` accepts: short strings, presets, data of many kinds; and what it says of names it does not know."""
+"""Arguments of ``fit``: strings, presets, types of data, and errors for unknown names."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_options_change_what_is_learned():
 def test_unknown_names(options, message):
     with pytest.raises(UnknownArgument, match=message):
         trained(**options)
-    with pytest.raises(TypeError):  # as of every function
+    with pytest.raises(TypeError):  # as for every function
         trained(**options)
 
 

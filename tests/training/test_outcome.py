@@ -58,9 +58,9 @@ def test_growth_that_does_not_slow_down_is_reported() -> None:
         rbm.coupling.weight.fill_(40.0)
     assert "keep growing" in (outcome._growth(rbm, rows, history(steady)) or "")
     assert outcome._growth(rbm, rows, history(slowing)) is None
-    assert outcome._growth(rbm, rows, history(steady[:6])) is None  # too short to tell
+    assert outcome._growth(rbm, rows, history(steady[:6])) is None  # too short to judge
     with torch.no_grad():
-        rbm.coupling.weight.fill_(2.0)  # early training: growth of small weights is what learning is
+        rbm.coupling.weight.fill_(2.0)  # early training: small weights may grow
     assert outcome._growth(rbm, rows, history(steady)) is None
 
 

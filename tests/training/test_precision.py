@@ -1,4 +1,4 @@
-"""Rounded products: the same learning within what rounding does, and nothing stale."""
+"""Rounded matrix products: the same learning within rounding errors, and no stale values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules: their values, and that the loop obeys them."""
+"""Schedules: their values, and their use in the loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_impossible_growth_is_refused() -> None:
 
 
 class Watch(Transform):
-    """Sees the learning rate, k and the batch of every step."""
+    """Record the learning rate, k and the batch of every step."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer, self.phase, self.seen = optimizer, None, []
@@ -54,7 +54,7 @@ class Watch(Transform):
 
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
         self.seen.append((clock.epoch, clock.fraction, self.rates, self.phase.k, len(self.phase.batch)))
-        assert [group["lr"] for group in self.optimizer.param_groups] == [0.1, 0.02]  # its own, between the steps
+        assert [group["lr"] for group in self.optimizer.param_groups] == [0.1, 0.02]  # unchanged between the steps
 
 
 def watch(schedule: hm.training.Schedule, negative: Any, epochs: int) -> list[Any]:
