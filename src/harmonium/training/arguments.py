@@ -97,7 +97,7 @@ class Arguments:
         None, "folder for configuration, metrics and checkpoints.", unset="nothing is saved"
     )
     resume: bool = option(False, "continue the run in the folder ``run`` from its last checkpoint, bit-for-bit.")
-    seed: int | None = option(None, "seed of all randomness.", unset="drawn from torch's default generator")
+    seed: int | None = option(None, "seed of the random generator.", unset="drawn from PyTorch's default generator")
     progress: bool = option(True, "show a progress bar on a terminal.")
     validation: Any = option(None, "validation rows, for the free-energy gap.", unset="none")
     initialize: bool | Mapping[str, Any] | None = option(

@@ -33,7 +33,7 @@ def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | Non
 
 
 def seed(run: Run | None, resume: bool, given: int | None) -> int:
-    """The seed of all processes: the given one, else that of the run to resume, else a new one."""
+    """Return the seed of all processes: the given one, else that of the run to resume, else a new one."""
     if given is None and resume and run is not None:
         given = run.read_checkpoint_seed()
     chosen: int = distributed.of_first(noise.resolve_seed(given))

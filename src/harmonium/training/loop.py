@@ -331,7 +331,7 @@ class Training:
 
 
 def plain_groups(optimizer: Optimizer) -> dict[int, dict[str, Any]]:
-    """The groups of parameters (by their ``id``) for which a step is W ← W - lr·g and nothing else."""
+    """Return the parameter groups, by the ``id`` of each parameter, for which a step is exactly W ← W - lr·g."""
     if type(optimizer) is not torch.optim.SGD:
         return {}
     groups = [g for g in optimizer.param_groups if not (g["momentum"] or g["weight_decay"] or g["maximize"])]

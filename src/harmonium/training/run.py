@@ -102,7 +102,7 @@ class Run:
         return state
 
     def read_checkpoint_seed(self) -> int | None:
-        """The seed of the run, from the newest checkpoint."""
+        """Read the seed of the run from the newest checkpoint."""
         _, metadata = files.read_tensors(self.last)
         try:
             return int(json.loads(metadata[_TRAINING])["of"]["seed"])
