@@ -75,11 +75,11 @@ def test_absurd_parameters_are_divergence() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seed": 1}, "seed 0; found 1"),
-        ({"negative": hm.CD(1)}, "negative phase PCD; found CD"),
-        ({"optimizer": lambda p: torch.optim.Adam(p)}, "optimizer SGD; found Adam"),
+        ({"seed": 1}, "seed: expected 0, as in the run, found 1"),
+        ({"negative": hm.CD(1)}, "negative phase: expected PCD, as in the run, found CD"),
+        ({"optimizer": lambda p: torch.optim.Adam(p)}, "optimizer: expected SGD, as in the run, found Adam"),
         ({"transforms": [hm.L2(0.1)]}, "transforms"),
-        ({"data": DATA[:40]}, "rows 60; found 40"),
+        ({"data": DATA[:40]}, "rows: expected 60, as in the run, found 40"),
     ],
 )
 def test_a_run_is_resumed_with_what_it_was_made_with(tmp_path, change, message) -> None:

@@ -76,8 +76,8 @@ def test_resumed_to_the_bit(tmp_path):
     ("weights", "words"),
     [
         (torch.ones(5), r"expected shape \(6,\), one weight per row, found \(5,\)"),
-        (torch.zeros(6), "one of them positive"),
-        (-torch.ones(6), "at least 0"),
+        (torch.zeros(6), "with a positive sum"),
+        (-torch.ones(6), "non-negative"),
         ([1, 1, 1, 1, 1, float("nan")], "finite"),
         ([1, 1, 1, 1, 1, float("inf")], "finite"),
     ],
