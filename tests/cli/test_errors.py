@@ -156,7 +156,7 @@ def test_a_batch_larger_than_the_data_is_all_of_the_data(command, tmp_path):
         (("--hidden", "bernoulli:3,bias=abc"), ("bias: expected a number, found 'abc'",)),
         (("--hidden", "bernoulli:3,bias=1e999"), ("bias: expected a number, found inf",)),
         (("--hidden", "multinary:3,levels=2,activation=3"), ("activation: expected a word, found 3",)),
-        (("--hidden", "multinary:3,levels=2,offsets=3"), ("offsets is no option",)),
+        (("--hidden", "multinary:3,levels=2,offsets=3"), ("offsets cannot be set in a string",)),
         (("--hidden", "bernoulli:3,learn=b"), ("parameter of bernoulli to learn 'b'", "did you mean 'bias'")),
         (("--hidden", "bernoulli:3,learn=3"), ("parameter of bernoulli to learn '3'", "bias")),
         (("--hidden", "bernoulli:99999999999"), ("too large", "2,147,483,648")),

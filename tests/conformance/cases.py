@@ -1,7 +1,7 @@
-"""What the conformance suite runs over. A new unit, coupling, machine, sampler or negative phase adds one entry here.
+"""The cases of the conformance suite. A new unit, coupling, machine, sampler or negative phase adds one entry here.
 
-Every unit case says, independently of the unit's own code, where its states are (``sites``: quadrature or enumeration
-of one site) and how its weight falls at infinity; from the latter follows which pairs have a finite partition function.
+Every unit case defines, independently of the code of the unit, its states (``sites``: quadrature or enumeration of one
+site) and how its weight decays at infinity, which determines the pairs with a finite partition function.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from harmonium.training.negative import (
 
 
 def generator(*names: object) -> Generator:
-    """A stream of its own for every combination of names."""
+    """A separate random stream for every combination of names."""
     return Generator().manual_seed(zlib.crc32("/".join(map(str, names)).encode()))
 
 
@@ -87,7 +87,7 @@ def mixed(*parts: Callable[[tuple[int, ...], Generator], units.Unit]) -> Any:
     return build
 
 
-BIAS = {"bias": (0.3, 0.8)}  # away from zero: a sampler that forgets it has to be found
+BIAS = {"bias": (0.3, 0.8)}  # not zero, to detect a sampler that ignores it
 PRECISE = {**BIAS, "precision": (1.0, 1.6)}
 THRESHOLDS = (-1.0, 0.2, 1.5)
 
@@ -253,10 +253,10 @@ def _phase(phase: CD | PCD, machine: hm.BoltzmannMachine, state: State, source: 
 
 @dataclass(frozen=True)
 class SamplerCase:
-    """``run(machine, state, steps, generator)`` moves every chain of ``state`` and leaves the distribution alone."""
+    """``run(machine, state, steps, generator)`` updates every chain of ``state``; the distribution is invariant."""
 
     run: Callable[[hm.BoltzmannMachine, State, int, Generator], State]
-    deep: bool = True  # whether it takes machines of more than two layers
+    deep: bool = True  # whether it supports machines with more than two layers
 
 
 SAMPLERS: dict[str, SamplerCase] = {
@@ -290,22 +290,22 @@ def _mean_field_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Ten
 
 @dataclass(frozen=True)
 class PhaseCase:
-    """A negative phase and the loss ⟨F⟩_data - F_model, as torch differentiates it, that its gradient belongs to."""
+    """A negative phase, and its loss ⟨F⟩_data - F_model for comparison with autograd."""
 
     build: Callable[[], NegativePhase]
     loss: Callable[[hm.RBM, NegativePhase, Tensor], Tensor]
-    enumerates: bool = False  # whether one of the two layers has to be finite
-    slow: bool = False  # each unit above and below one other kind instead of every pair
+    enumerates: bool = False  # whether one of the two layers must have finitely many states
+    slow: bool = False  # test each unit with one other type instead of every pair
     without: tuple[str, ...] = ()  # units for which the phase is not defined
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The pairs of units on which the phase is tried."""
+        """The pairs of units on which the phase is tested."""
         chosen = [pair for pair in PAIRS if not self.enumerates or set(pair) & set(FINITE)]
         chosen = [pair for pair in chosen if not set(pair) & set(self.without)]
         return [pair for pair in chosen if pair[0] == "spin" or pair[1] == "binomial"] if self.slow else chosen
 
 
-SOFTMAX = ("potts", "multinomial", "mixed")  # units with components that vary together
+SOFTMAX = ("potts", "multinomial", "mixed")  # units with correlated components
 
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),

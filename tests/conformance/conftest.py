@@ -1,4 +1,4 @@
-"""Makes ``cases`` and ``oracle`` importable under pytest's importlib mode."""
+"""Make ``cases`` and ``oracle`` importable under pytest's importlib mode."""
 
 import sys
 from pathlib import Path

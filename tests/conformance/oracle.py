@@ -1,4 +1,4 @@
-"""The oracle of the package's own checks, under the name that these tests use."""
+"""The oracle of ``harmonium.testing``, under the name that these tests use."""
 
 from __future__ import annotations
 

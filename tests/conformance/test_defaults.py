@@ -1,5 +1,4 @@
-"""Every pair of units, trained with nothing but defaults on data of such a machine, describes them better than
-independent units do."""
+"""Every pair of units, trained with default settings on data of such a machine, is better than independent units."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ TRIED = [pair for pair in LEARNABLE if "bernoulli" in pair or (pair[0] == pair[1
 
 
 def epochs(visible: str, hidden: str) -> int | None:
-    """A fifth of the default is enough where both units are bounded."""
+    """A fifth of the default is enough if both units are bounded."""
     return 40 if {cases.UNITS[name].tail for name in (visible, hidden)} == {"bounded"} else None
 
 
@@ -63,7 +62,7 @@ def normalizable(weight: Tensor, machine: hm.RBM) -> bool:
 
 
 def untrained(machine: hm.RBM) -> hm.RBM:
-    """The same kinds of units with all parameters, and what is learned, as they are by default."""
+    """The same unit types with default parameters and default learned parameters."""
     configs = [{name: value for name, value in unit.config().items() if name != "learn"} for unit in machine.layers]
     return hm.RBM(*map(hm.units.Unit.from_config, configs)).double()
 

@@ -33,7 +33,7 @@ class Likelihoods(Callback):
 
 @pytest.fixture(autouse=True)
 def without_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So few steps learn little, which ``fit`` would take the time to find out."""
+    """Skip the check for learning after ``fit``, because so few steps learn little."""
     monkeypatch.setattr(outcome, "problems", lambda machine, rows, history: [])
 
 

@@ -1,4 +1,4 @@
-"""Every unit as visible layer with every unit as hidden layer, where the pair has a partition function."""
+"""Every unit as visible layer with every unit as hidden layer, if the pair has a finite partition function."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def some_states(pair: tuple[str, str], machine: hm.RBM, layer: int, n: int) -> T
 
 
 class FreeEnergy(nn.Module):
-    """The free energy as a module, so that torch can vary its parameters."""
+    """The free energy as a module, so that torch can differentiate it."""
 
     def __init__(self, machine: hm.RBM) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ def test_convergence_from_afar(visible):
     )
     assert len(kept) == 30
     before = [start.expand(CHAINS, *start.shape), kept[0]]
-    assert worst_deviation(before, exact) > 10 * SIGMAS  # it does start far away
+    assert worst_deviation(before, exact) > 10 * SIGMAS  # the start is far away
     assert worst_deviation([v, kept[-1]], exact) < SIGMAS
 
 
@@ -219,7 +219,7 @@ def test_refused(pair):
     states = [torch.zeros(1, *unit.shape, dtype=torch.float64) for unit in machine.layers]
     states[counts] += 4000.0
     states[1 - counts] = machine.layers[1 - counts].mode(machine.field(1 - counts, states)).clamp_max(1e6)
-    assert machine.energy(*states) < -1e5  # the weight does grow without end
+    assert machine.energy(*states) < -1e5  # the weight is unbounded
     for question in (
         machine.check_normalizable,
         machine.log_partition,

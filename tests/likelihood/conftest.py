@@ -1,4 +1,4 @@
-"""The likelihood tests read the golden machines of the tests of machines, and the deep ones of those of training."""
+"""Make the golden machines of tests/machines and the deep machines of tests/training importable."""
 
 import sys
 from pathlib import Path

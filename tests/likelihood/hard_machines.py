@@ -1,7 +1,7 @@
 """Machines that can be enumerated but are hard to sample: strong couplings, many modes, modes of unequal mass.
 
 ``KINDS`` maps a name to a constructor of a random machine. :func:`exact_draws` and :func:`one_mode` give data: draws of
-the model, and states of one mode only, which is what a likelihood estimate that starts at the data cannot see past.
+the model, and states of a single mode, with which a likelihood estimate that starts at the data misses the other modes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import harmonium as hm
 from harmonium.machines import enumeration
 
 ROWS = 200
-_SWEEPS = 5  # that spread one state over its mode
+_SWEEPS = 5  # sweeps that spread one state over its mode
 
 Draw = Callable[..., Tensor]
 Parts = tuple[hm.units.Unit, hm.units.Unit, Tensor, Tensor, Tensor]
@@ -24,7 +24,7 @@ U = hm.units
 
 
 def _spread(R: Draw, visible: int, hidden: int, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Gaussian weights about which 0 and 1 are alike, and biases of order one."""
+    """Gaussian weights that are symmetric in 0 and 1, and biases of order one."""
     W = R(visible, hidden) * scale
     return W, R(visible) - W.sum(1) / 2, R(hidden) - W.sum(0) / 2
 
@@ -90,7 +90,7 @@ def blocks(R: Draw, g: Generator) -> Parts:
 
 
 def biased(R: Draw, g: Generator) -> Parts:
-    """Biases much larger than the couplings, as of images with black borders."""
+    """Biases much larger than the couplings, as for images with black borders."""
     W, b, c = _spread(R, 60, 10, 1.0)
     return U.Bernoulli(60), U.Bernoulli(10), W, b + 4 * R(60), c
 
@@ -102,7 +102,7 @@ def mixture(R: Draw, g: Generator) -> Parts:
 
 
 def correlated(R: Draw, g: Generator) -> Parts:
-    """Hidden units that share one direction, so that they turn together."""
+    """Hidden units that share one direction, so they change together."""
     shared = R(24, 1) * 0.5
     return U.Spin(24), U.Spin(10), shared + 0.15 * R(24, 10), R(24) * 0.1, R(10) * 0.1
 
@@ -160,7 +160,7 @@ def exact_draws(machine: hm.RBM, n: int, generator: Generator) -> Tensor:
 
 @torch.no_grad()
 def one_mode(machine: hm.RBM, n: int, generator: Generator) -> Tensor:
-    """States (n, *visible) around one state that is drawn from the model: a few sweeps from it."""
+    """States (n, *visible) a few sweeps away from one exact sample of the model."""
     side, states, p = _states(machine)
     state = states[torch.multinomial(p, 1, generator=generator)]
     state = state.expand(n, *state.shape[1:])
@@ -181,7 +181,7 @@ def _states(machine: hm.RBM) -> tuple[int, Tensor, Tensor]:
 
 
 def one_mode_of_38_percent() -> tuple[hm.RBM, Tensor]:
-    """A Gaussian machine of 20 x 10 units, and data of one of its modes, which holds 38 % of the mass."""
+    """A Gaussian machine of 20 x 10 units, and data from one of its modes, which has 38 % of the mass."""
     g = Generator().manual_seed(10)
     W, b = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((20, 10), (20,)))
     W *= 1.2

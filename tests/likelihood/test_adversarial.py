@@ -1,4 +1,4 @@
-"""Estimates of machines that are hard to sample, with data of one mode: what is trusted is right.
+"""Estimates of machines that are hard to sample, with data from one mode: trusted estimates are right.
 
 ``benchmarks/adversarial.py`` does the same with 300 machines.
 """
@@ -29,7 +29,7 @@ def draws(kind, seed):
 
 @cache
 def judged():
-    """(kind, error, the interval about the truth, trusted) of a machine of every kind, with data of one mode."""
+    """(kind, error, interval minus the true value, trusted) for a machine of every kind, with data from one mode."""
     rows = []
     for kind, seed in (*((kind, 2001) for kind in KINDS), ("two_wells", 2000), ("two_wells", 2002)):
         machine, data, _ = draws(kind, seed)
@@ -55,11 +55,11 @@ def test_no_interval_misses_the_truth():
 
 @pytest.mark.slow
 def test_data_of_a_mode_of_38_percent():
-    """Annealed from these data both directions agree on a number that is 0.8 to 0.95 nats too good."""
+    """With these data as base, both directions agree on a likelihood that is 0.8 to 0.95 nats too large."""
     machine, data = one_mode_of_38_percent()
     log_z = machine.log_partition()
     stuck = ais(machine, base=data, betas=500, seed=0)
-    assert stuck.log_partition < log_z - 0.8 and stuck.effective_sample_size > 90  # nothing in the weights shows it
+    assert stuck.log_partition < log_z - 0.8 and stuck.effective_sample_size > 90  # the weights do not show it
     for base in (None, data):
         found = estimate(machine, data, base=base, betas=500, sampling_sweeps=100, seed=0)
         low, high = found.annealed_interval
@@ -95,7 +95,7 @@ def test_a_cross_check_without_power_is_a_doubt():
     forward, reverse = made(even), made(even, direction="reverse")
     assert made(few).effective_sample_size < 5
     assert samples_doubted(forward, reverse, {FREE: made(even)}, None) == []
-    for value in (-1.0, 0.0, 1.0):  # as large an error would hide any difference
+    for value in (-1.0, 0.0, 1.0):  # an error this large would hide any difference
         (doubt,) = samples_doubted(forward, reverse, {FREE: made(few, value)}, None)
         assert "no power" in doubt
     (doubt,) = samples_doubted(forward, reverse, {FREE: made(even, -0.7)}, None)
@@ -128,7 +128,7 @@ def test_masses_of_modes_agree_between_draws_of_the_same_model():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_mode_that_the_samples_miss_is_found(seed):
-    """Half of the states of one well are taken from the samples, without any change of the weights."""
+    """Half of the states of one mode are removed from the samples; the weights do not change."""
     source = torch.Generator().manual_seed(seed)
     machine = make("ferromagnet", seed)
     wells = exact_draws(machine, 4000, source)
@@ -154,7 +154,7 @@ def test_short_chains_are_a_better_base_than_free_units(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("base", ["chains", "data"])
 def test_a_fitted_base_leaves_z_unbiased(base):
-    """A few steps from the base to the machine: ln Z has a bias that the test can see, Z has none."""
+    """With few steps, ln Z has a bias that the test can measure, but Z has none."""
     machine = hm.RBM(hm.units.Bernoulli(8), hm.units.Bernoulli(5)).double()
     machine.initialize(scale=3.0, seed=3)
     log_z = machine.log_partition()

@@ -1,4 +1,4 @@
-"""Annealed importance sampling against exact partition functions, from both sides."""
+"""Forward and reverse annealed importance sampling against exact partition functions."""
 
 import math
 import sys
@@ -26,7 +26,7 @@ def exact_draws(case, machine, n, source):
 
 
 def assert_brackets(machine, log_z, start, source, temperatures=60):
-    """Both intervals hold the truth at ±3σ, give or take what is left between a quadrature and its machine."""
+    """Both intervals contain the exact value at ±3σ, up to the quadrature error."""
     for found in (
         ais(machine, runs=400, betas=temperatures, generator=source),
         reverse_ais(machine, start, betas=temperatures, generator=source),
@@ -109,14 +109,14 @@ def test_too_few_temperatures_are_flagged():
     machine = hm.RBM(hm.units.Bernoulli(60), hm.units.Bernoulli(40))
     machine.initialize(scale=1.5, seed=0)
     estimate = ais(machine, betas=3, base=free(machine), seed=0)
-    assert "runs carry the estimate" in estimate.problems[0]
+    assert "effective sample size" in estimate.problems[0]
 
 
 def test_outliers():
     weights = torch.tensor([0.0, 0.1, -0.1, 0.05, -0.05, 9.0], dtype=torch.float64)
     assert outlying(weights).tolist() == [False] * 5 + [True]
     kept = Estimate(strong(), weights, 0.0, outliers=outlying(weights))
-    assert kept.log_partition > 5  # one wild run carries it, and that is seen
+    assert kept.log_partition > 5  # one outlier dominates the estimate, and problems reports it
     assert kept.problems
 
 
@@ -151,7 +151,7 @@ def test_two_wells_are_not_trusted():
 
 
 def two_wells(hidden_bias):
-    """All off, of weight about 1, or all on, of weight e^{30(40 + hidden_bias)}: nothing crosses between them."""
+    """All off, of weight about 1, or all on, of weight e^{30(40 + hidden_bias)}: no chain crosses between them."""
     machine = hm.RBM(hm.units.Bernoulli(40), hm.units.Bernoulli(30))
     with torch.no_grad():
         machine.coupling.weight.fill_(2.0)
@@ -165,12 +165,12 @@ def two_wells(hidden_bias):
 def test_a_well_that_data_and_samples_miss_is_found(temperatures):
     off = torch.zeros(100, 40)
     missed = estimate(two_wells(-39.8), off, betas=temperatures, samples=off, seed=0)
-    assert abs(missed.gap) < 0.1  # the two directions agree on a number that is wrong by six nats
+    assert abs(missed.gap) < 0.1  # the two directions agree on a value that is wrong by six nats
     found = {name for name in ("misses states", "masses of modes") for problem in missed.problems if name in problem}
     assert found == {"misses states", "masses of modes"} and len(missed.problems) == 2
     assert not missed.trustworthy and not missed.bounded
     seen = estimate(two_wells(-40.2), off, betas=temperatures, samples=off, seed=0)
-    assert seen.problems == ()  # here the other well weighs nothing
+    assert seen.problems == ()  # here the other mode has no mass
     few = estimate(two_wells(-40.2), off, betas=300, samples=off, seed=0)
     assert "no power" in few.problems[0] and few.annealed_interval[0] == -math.inf
 
@@ -208,7 +208,7 @@ def test_one_run_has_no_error_bar(temperatures):
     ):
         assert math.isfinite(found.log_partition)
         assert found.interval == (-math.inf, math.inf)
-        assert found.problems == ("one run has no error bar: use more runs",)
+        assert found.problems == ("a single run gives no standard error: use more runs",)
 
 
 VECTORS = {
@@ -286,7 +286,7 @@ def test_bad_options():
 
 
 def scaled(machine: hm.RBM, factor: float) -> hm.RBM:
-    """The machine with weaker couplings: what an earlier checkpoint looks like."""
+    """The machine with weaker couplings, like an earlier checkpoint."""
     earlier = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
     earlier.load_state_dict(machine.state_dict())
     with torch.no_grad():
@@ -317,7 +317,7 @@ def test_waypoints_bracket_the_exact_value(stages):
 
 
 def test_waypoints_may_lead_anywhere(stages):
-    """The way is free: through a machine that has nothing to do with the end, the mean weight is still Z."""
+    """The path is arbitrary: with an unrelated waypoint, the mean weight is still Z."""
     wild = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
     wild.initialize(scale=0.5, seed=9)
     found = ais(stages[-1], runs=1000, betas=600, waypoints=[wild], seed=1)

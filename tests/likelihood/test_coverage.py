@@ -1,9 +1,9 @@
-"""The conditional intervals hold ln Z in 99 of 100 seeds, from both sides, wherever most of the runs count.
+"""The conditional intervals contain ln Z for 99 of 100 seeds, forward and reverse, if most runs have weight.
 
-The weights of 100 x 60 independent chains are split into 100 groups, each an estimate of its own: chains do not see
-each other, so that this is as good as 100 seeds. Three standard errors leave out 0.27 of 100 by chance alone, so that
-one machine in forty has two misses: 97 of 100 are asked of each machine (less happens once in 5000), and
-99 of 100 of all together.
+The weights of 100 x 60 independent chains are split into 100 groups, each a separate estimate. The chains are
+independent, so this is equivalent to 100 seeds. By chance alone, 0.27 of 100 values lie outside three standard errors,
+so one machine in forty has two misses. The test requires 97 of 100 for each machine (less happens once in 5000), and 99
+of 100 for all machines together.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def split(estimate):
 
 
 def build(name):
-    """The machine, its ln Z, exact draws of it and the number of temperatures."""
+    """The machine, its ln Z, exact samples of it and the number of betas."""
     source = generator("start", name)
     if name in CASES:
         machine = CASES[name].build()
@@ -56,7 +56,7 @@ def build(name):
 
 @cache
 def annealed(name):
-    """Estimates of all groups, forward and reverse, and ln Z; from free units, where weights spread most."""
+    """Forward and reverse estimates of all groups, and ln Z; from free units, where the weights spread most."""
     machine, log_z, start, temperatures = build(name)
     options = {"betas": temperatures, "base": free(machine), "generator": generator("coverage", name)}
     forward = ais(machine, runs=SEEDS * RUNS, **options)
@@ -65,7 +65,7 @@ def annealed(name):
 
 
 def inside(groups, log_z, sigmas=3.0):
-    """How many intervals, taken to be those of this many standard errors, hold the truth."""
+    """Number of intervals, rescaled to this many standard errors, that contain the exact value."""
     ends = [group.conditional_interval for group in groups]
     scaled = [
         (
@@ -94,4 +94,4 @@ def test_all_together():
         total = SEEDS * len(groups)
         whole, part = (sum(map(inside, groups, truth, [sigmas] * len(truth))) for sigmas in (3.0, 2.0))
         assert whole >= 0.99 * total
-        assert 0.93 * total < part < 0.97 * total  # two standard errors hold 95 of 100: the intervals are no wider
+        assert 0.93 * total < part < 0.97 * total  # 95 of 100 within two standard errors: not too wide

@@ -1,4 +1,4 @@
-"""The likelihood of deep machines: a bound by mean field, with ln Z from both sides."""
+"""The likelihood of deep machines: a mean-field bound, with ln Z from forward and reverse annealing."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_single_precision(name):
 
 @every_unit
 def test_uncoupled(name):
-    """Without weights each site is on its own, and the sum is the likelihood."""
+    """With zero weights the sites are independent, and the sum is the likelihood."""
     model = machine(name)
     torch.nn.init.zeros_(model.coupling.weight)
     v = rows(name, 5)
@@ -130,7 +130,7 @@ def test_too_many_states_are_refused_without_listing_them():
     model = hm.RBM(units.Multinomial(40, total=20), units.Bernoulli(2))
     v = torch.zeros(1, 40)
     v[0, 0] = 20
-    with pytest.raises(NotEnumerable, match=r"at most 4096 states a unit, found about 10\^15"):
+    with pytest.raises(NotEnumerable, match=r"at most 4096 states per unit, found about 10\^15"):
         pseudo_log_likelihood(model, v)
 
 
@@ -143,7 +143,7 @@ def test_a_unit_with_as_many_states_as_are_visited():
 
 def test_mixed_layers_are_refused_with_the_reason():
     finite = units.Mixed(units.Bernoulli(2), units.Spin(1))
-    with pytest.raises(NotEnumerable, match=r"one kind of unit, not mixed \(binary values 0 or 1 and spins"):
+    with pytest.raises(NotEnumerable, match=r"a single unit type, not mixed \(binary values 0 or 1 and spins"):
         pseudo_log_likelihood(hm.RBM(finite, units.Bernoulli(2)), torch.ones(1, 3))
     infinite = units.Mixed(units.Bernoulli(2), units.Gaussian(1))
     with pytest.raises(NotEnumerable, match=r"finitely many states, not mixed \(.*real numbers"):

@@ -1,4 +1,4 @@
-"""The likelihood from TAP solutions: what the paper averages, what is nearer to the truth, and what is flagged."""
+"""The likelihood from TAP solutions: average, log-sum-exp and reported problems."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_one_solution():
 
 
 def test_two_solutions_are_two_states():
-    """The average over the two misses ln 2, their log-sum-exp does not."""
+    """The average over the two solutions lacks ln 2, their log-sum-exp does not."""
     machine = ferromagnet()
     exact = machine.log_partition()
     data = torch.cat([torch.ones(5, 8, dtype=F64), -torch.ones(3, 8, dtype=F64)])
@@ -66,7 +66,7 @@ def test_two_solutions_are_two_states():
 
 
 def test_solutions_that_are_far_apart_in_free_energy():
-    """The average of eq. (38) gives every solution the same weight, however rare: not to be trusted."""
+    """The average of eq. (38) gives every solution the same weight, even rare ones, so it is not trustworthy."""
     machine = ferromagnet(0.5)
     with torch.no_grad():
         machine.visible.bias.fill_(0.15)
@@ -74,12 +74,12 @@ def test_solutions_that_are_far_apart_in_free_energy():
     found = hm.likelihood.tap(machine, data)
     assert len(found.solutions) == 2
     assert not found.trustworthy
-    assert "nats apart" in found.problems[0]
+    assert "differ by" in found.problems[0]
     assert abs(found.log_sum_exp - machine.log_partition()) < 0.1
 
 
 def test_unstable_fixed_points_do_not_count():
-    """Of Gaussian units with data at zero, from which nothing but rounding leads away."""
+    """Gaussian units with data at zero, an unstable point that only rounding errors leave."""
     hidden = units.Spin(7).double()
     machine = hm.RBM(units.Gaussian(8).double(), hidden, Dense(8, 7, torch.full((8, 7), 0.2, dtype=F64)))
     data = torch.zeros(3, 8, dtype=F64)
@@ -87,7 +87,7 @@ def test_unstable_fixed_points_do_not_count():
     assert alone.converged == 3
     assert alone.unstable is not None and (len(alone.solutions), len(alone.unstable)) == (0, 1)
     assert math.isnan(alone.log_partition) and not alone.trustworthy
-    assert alone.problems[0].startswith("1 of 1 fixed points are unstable and left out")
+    assert alone.problems[0].startswith("1 of 1 fixed points are unstable and not used")
     both = torch.cat([data, torch.ones(2, 8, dtype=F64), -torch.ones(1, 8, dtype=F64)])
     found = hm.likelihood.tap(machine, both, combine="log-sum-exp")
     assert found.unstable is not None and (len(found.solutions), len(found.unstable)) == (2, 1)

@@ -1,4 +1,4 @@
-"""Makes the helpers beside these tests, and the cases of the conformance suite, importable under importlib mode."""
+"""Make the helpers in this folder and the conformance cases importable under importlib mode."""
 
 import sys
 from pathlib import Path

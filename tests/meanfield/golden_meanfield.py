@@ -1,4 +1,4 @@
-"""Machines whose mean-field fixed points are known, from iterations in 40-digit arithmetic elsewhere."""
+"""Machines with mean-field fixed points from an independent computation in 40-digit arithmetic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden_meanfield.j
 BINARY: list[dict[str, Any]] = GOLDEN["rbm_binary"]
 BINARY_IDS = [f"{case['kind']}-{len(case['b'])}x{len(case['c'])}-{k}" for k, case in enumerate(BINARY)]
 REAL: list[dict[str, Any]] = GOLDEN["rbm_real_visible"]
-#: so strict that what is left is rounding
+#: strict enough that only rounding errors remain
 CONVERGED: dict[str, Any] = {"tolerance": 1e-29, "max_iterations": 5000}
 
 

@@ -1,4 +1,4 @@
-"""What counts as converged: the residual of the undamped update, for every method and every damping."""
+"""The convergence criterion: the residual of the undamped update, for every method and damping."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def random_rbm(scale: float = 1.0) -> hm.RBM:
 
 
 def ferromagnet(coupling: float = 0.15, n: int = 12) -> hm.RBM:
-    """Spins without fields and equal weights: m = 0 is a fixed point, unstable where n · coupling is large enough."""
+    """Spins without fields and equal weights: m = 0 is a fixed point, unstable if n · coupling is large enough."""
     return hm.RBM(units.Spin(n).double(), units.Spin(n).double(), Dense(n, n, torch.full((n, n), coupling, dtype=F64)))
 
 
@@ -76,7 +76,7 @@ def test_heavy_damping_does_not_converge_at_once(method):
 @every_method
 @pytest.mark.parametrize("damping", [0.0, 0.3, 0.9, 0.9999])
 def test_the_residual_does_not_depend_on_the_damping(method, damping):
-    """One iteration from the same point meets a large tolerance and misses a small one, whatever the damping."""
+    """One iteration from the same point meets a large tolerance and misses a small one, for every damping."""
     machine, start = random_rbm(), torch.full((1, 6), 0.5, dtype=F64)
 
     def converges(tolerance: float) -> bool:
@@ -121,7 +121,7 @@ def test_what_has_converged_is_a_fixed_point(method, damping):
 @pytest.mark.parametrize("method", ["tap", "bp"])
 @pytest.mark.parametrize("damping", [0.0, 0.5, 0.9])
 def test_variances_have_to_converge_too(method, damping):
-    """At a symmetric start the magnetizations stay at zero while the variances are still on their way from zero."""
+    """At a symmetric start the magnetizations stay at zero while the variances still increase from zero."""
     machine = ferromagnet(0.05)
     found = METHODS[method](machine, torch.zeros(1, 12, dtype=F64), damping=damping, tolerance=1e-20)
     assert found.converged.all()
@@ -147,7 +147,7 @@ def test_every_machine_free_and_clamped(name, method):
 
 
 def test_rows_end_at_their_own_time_with_heavy_damping():
-    """A row that starts at a solution is done at once and leaves the others to go on."""
+    """A row that starts at a solution converges at once; the others continue."""
     machine = random_rbm(1.5)
     solved = meanfield.tap(machine, **CAREFUL)
     both = replace(
@@ -161,7 +161,7 @@ def test_rows_end_at_their_own_time_with_heavy_damping():
 
 @pytest.mark.parametrize("method", ["tap", "naive"])
 def test_training_stops_at_the_undamped_residual(method):
-    """With a tolerance, ``k`` is the most iterations: heavily damped, all of them are needed."""
+    """With a tolerance, ``k`` is the largest number of iterations; with strong damping, all of them are needed."""
     machine, data = random_rbm(), random_rbm().independent(4, generator("data"))
     phase = MeanField(200, method=method, damping=0.98, tolerance=1e-6)
     with torch.no_grad():
@@ -215,7 +215,7 @@ def test_a_ferromagnet_leaves_the_unstable_point_or_is_called_unstable(method, d
 
 
 def test_adaptive_tap_of_a_ferromagnet_has_no_solution_at_zero():
-    """The iteration comes to rest there, but the Gaussian of that point has no finite integral."""
+    """The iteration converges there, but the Gaussian at that point has no finite integral."""
     found = meanfield.adatap(ferromagnet(), torch.full((1, 12), 1e-6, dtype=F64), tolerance=1e-20)
     assert found.magnetizations[0].abs().max() < 1e-8
     assert not found.converged.any() and found.free_energy.isnan().all()

@@ -1,4 +1,4 @@
-"""Fixed points, free energies and gradients against values known from elsewhere."""
+"""Fixed points, free energies and gradients against independently computed values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_binary(case, method):
 
 @every_binary
 def test_adaptive_fields(case):
-    """The field on a unit is here without its bias."""
+    """Here the field of a unit does not include its bias."""
     found = meanfield.adatap(binary(case), **CONVERGED)
     A, B = (torch.cat([x[0] for x in part]) for part in (found.A, found.B))
     torch.testing.assert_close(A, tensor(case["adatap"]["A1"]), rtol=0, atol=1e-9)
@@ -68,7 +68,7 @@ def test_deep():
 
 
 def test_deep_clamped():
-    """The free energy of given visible states has their own weight in it, which the golden value leaves out."""
+    """The free energy of given visible states includes their base weight, which the golden value does not."""
     case, machine = GOLDEN["dbm"], deep()
     x = tensor([case["x"]])
     own = machine.visible.log_weight(x).sum().item()

@@ -1,4 +1,4 @@
-"""The gradient at a fixed point held still is that of the free energy of the fixed point that moves along."""
+"""The gradient at a fixed solution equals the total derivative of the free energy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def exact_messages(machine: hm.BoltzmannMachine, **options: object) -> Solutions
 
 
 def check(case: MachineCase, solve: Callable[..., Solutions]) -> None:
-    """Along a random direction of all parameters, against differences of fourth order."""
+    """Compare with fourth-order finite differences along a random direction in parameter space."""
     machine = case.build()
 
     def free_energy() -> Solutions:

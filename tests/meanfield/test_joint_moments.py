@@ -1,4 +1,4 @@
-"""``mean_and_variance_``, which units override for speed, is the mean and the variance."""
+"""``mean_and_variance_``, which units override for speed, agrees with ``mean`` and ``variance``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""To which order in the weights ln Z is right: naive mean field errs at the second, the others at the third."""
+"""The order of the error of ln Z in the weights: second for naive mean field, third for the others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def naive_error(case: MachineCase) -> float:
 
 def check_third_order(case: MachineCase, solve: Callable[..., Solutions]) -> None:
     naive, better = naive_error(case), quadratic_error(case, solve)
-    assert naive < -1e-3  # a lower bound, and not a good one
+    assert naive < -1e-3  # a lower bound, not tight
     assert abs(better) < 5e-3 * abs(naive)
 
 
@@ -67,6 +67,6 @@ def test_others(pair, method):
     check_third_order(rbm(*pair, (2, 2)), getattr(meanfield, method))
 
 
-@pytest.mark.parametrize("name", [name for name in FINITE if name != "mixed"])  # that has no one table of values
+@pytest.mark.parametrize("name", [name for name in FINITE if name != "mixed"])  # has no common table of values
 def test_exact_messages(name):
     check_third_order(rbm(name, "spin", (2, 2)), lambda *a, **k: meanfield.bp(*a, messages="exact", **k))

@@ -1,4 +1,4 @@
-"""What a fixed point does not depend on, where it is exact, and what is said where there is none."""
+"""Invariances of fixed points, exact special cases, and errors if there is no fixed point."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_batch_is_one_at_a_time(method):
     together = solve(machine, starts)
     apart = [solve(machine, start[None]) for start in starts]
     assert together.iterations.tolist() == [found.iterations.item() for found in apart]
-    assert len(set(together.iterations.tolist())) > 1  # they do end at different times
+    assert len(set(together.iterations.tolist())) > 1  # they converge after different numbers of iterations
     assert_same(together, Solutions.join(apart), 1e-12)
 
 
@@ -173,7 +173,7 @@ def test_gauge_of_softmax_units():
 
 
 def test_documents_of_any_length():
-    """Without a total, each start brings its own number of counts."""
+    """Without ``total``, each start has its own number of counts."""
     source = generator("documents")
     weight = 0.3 * torch.randn(4, 3, generator=source, dtype=F64)
     free = hm.RBM(units.Multinomial(4), units.Bernoulli(3), Dense(4, 3, weight))
@@ -186,7 +186,7 @@ def test_documents_of_any_length():
 
 @pytest.mark.parametrize("name", ["bernoulli", "spin", "binomial", "potts", "multinary", "multinomial"])
 def test_exact_messages_are_exact_on_trees(name):
-    """A star (all visible units see the one hidden unit) and a chain of single units."""
+    """A star (all visible units are coupled to a single hidden unit) and a chain of single units."""
     star = rbm(name, "spin", (3, 1))
     chain = MachineCase(hm.DeepBoltzmannMachine, ((name, (1,)), ("bernoulli", (1,)), ("spin", (1,)), (name, (1,))))
     for case in (star, chain):
@@ -241,7 +241,7 @@ def test_adaptive_tap_is_exact_for_gaussians():
     assert -found.free_energy.item() == pytest.approx(log_z.item(), abs=1e-10)
 
 
-# -- what is refused, and what is flagged -------------------------------------------------------------------------
+# -- errors and failed starts ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["tap", "adatap", "bp"])
@@ -276,7 +276,7 @@ def test_unbounded_messages_are_flagged(method):
 
 
 def test_one_bad_start_leaves_the_others_alone():
-    """Two solutions: at one end the binary units are frozen and the Gaussian is well, in the middle it is not."""
+    """Two solutions: at one the binary units are frozen and the Gaussian is normalizable, at the other it is not."""
     weight, n = 0.9, 12
     machine = hm.RBM(
         units.Gaussian(1, precision=1.5, bias=torch.tensor(0.0, dtype=F64)),
@@ -306,7 +306,7 @@ def test_what_has_not_converged_is_flagged(method):
 
 
 def test_oscillation_is_flagged():
-    """Undamped TAP of strongly coupled spins does not settle; damping mends it."""
+    """Undamped TAP of strongly coupled spins does not converge; with damping it does."""
     machine = random_rbm(units.Spin, 12, 10, scale=0.5)
     wild = meanfield.tap(machine, damping=0.0, max_iterations=300)
     assert not bool(wild.converged.any())

@@ -21,7 +21,7 @@ STEP = 1e-5
 
 
 def with_state(found: Solutions, state: list[Tensor]) -> Solutions:
-    """Rows at another state."""
+    """Return the rows at another state."""
     depth = len(found.magnetizations)
     n = len(state[0])
     found = found.select(torch.zeros(n, dtype=torch.int64))
@@ -45,7 +45,7 @@ def moving(found: Solutions) -> list[Tensor]:
 
 
 def jacobian(solve: Any, machine: hm.BoltzmannMachine, found: Solutions, damping: float) -> Tensor:
-    """Of one iteration as it is run, by central differences: (width, width)."""
+    """Jacobian of one iteration by central differences: (width, width)."""
     state = moving(found)
     flat = torch.cat([x[0].flatten() for x in state])
     shifts = STEP * torch.eye(len(flat), dtype=F64)
@@ -64,8 +64,8 @@ def jacobian(solve: Any, machine: hm.BoltzmannMachine, found: Solutions, damping
 def parallel(solve: Any, machine: hm.BoltzmannMachine, found: Solutions) -> Tensor:
     """The Jacobian of the update of all layers at once, from iterations layer by layer.
 
-    With two groups that follow in turn, that of an iteration is I + s (J - I) + s² K with s = 1 - damping, so that two
-    dampings give J.
+    With two groups updated in turn, the Jacobian of an iteration is I + s (J - I) + s² K with s = 1 - damping, so two
+    values of the damping determine J.
     """
     eye = torch.eye(sum(x[0].numel() for x in moving(found)), dtype=F64)
     if found.method == "adatap":
@@ -101,7 +101,7 @@ def pairs(method: str) -> list[tuple[str, str]]:
     ("method", "pair"), [(m, p) for m in METHODS for p in pairs(m)], ids=lambda x: x if isinstance(x, str) else x[0]
 )
 def test_dense_jacobian(method, pair):
-    """The largest eigenvalues of every method and unit, of two units of each kind."""
+    """The largest eigenvalues for every method and unit type, with two units each."""
     machine = rbm(*pair, (2, 2)).build()
     with torch.no_grad():
         machine.coupling.weight.mul_(1.5)
@@ -111,7 +111,7 @@ def test_dense_jacobian(method, pair):
 
 @every_method
 def test_dense_jacobian_of_a_larger_machine(method):
-    """Of several solutions at once, with complex and negative eigenvalues."""
+    """Several solutions in parallel, with complex and negative eigenvalues."""
     machine, solve = random_rbm(2.5), METHODS[method]
     found = solve(machine, machine.independent(6, generator("larger")), damping=0.6, **CAREFUL)
     assert_agrees(solve, machine, found.select(found.converged), 0.6)
@@ -120,7 +120,7 @@ def test_dense_jacobian_of_a_larger_machine(method):
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("method", ["naive", "tap"])
 def test_dense_jacobian_of_every_machine(name, method):
-    """Deep, masked and convolutional, free and clamped."""
+    """Deep, masked and convolutional machines, free and clamped."""
     machine, solve = MACHINES[name].build(), METHODS[method]
     assert_agrees(solve, machine, solve(machine, damping=0.4, **CAREFUL), 0.4)
     rows = machine.independent(2, generator(name))
@@ -150,7 +150,7 @@ def test_the_rate_is_that_of_the_iteration():
 
 
 def test_a_naive_solution_is_stable_where_the_free_energy_is_minimal():
-    """C⁻¹ - W is positive definite, or not."""
+    """``stable`` means that C⁻¹ - W is positive definite."""
     signs = set()
     for coupling in (0.1, 0.3, 0.35, 0.5):
         machine = ferromagnet(coupling, n=3)

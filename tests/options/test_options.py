@@ -1,4 +1,4 @@
-"""One declaration of each option, and everything that is generated from it."""
+"""The declared options and everything that is generated from them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ BRITISH = {"binari" + "se": "binari" + "ze", "initiali" + "se": "initiali" + "ze
 
 def test_the_tables_of_the_documentation_are_those_of_the_declarations():
     if not DOCS.exists():
-        pytest.skip("the documentation is not beside the tests")
+        pytest.skip("docs/cli.md not found")
     text = DOCS.read_text(encoding="utf-8")
     assert text.count("<!-- options: ") == 4
-    assert markdown.rewritten(text) == text, "python -m harmonium.options docs/cli.md brings it up to date"
+    assert markdown.rewritten(text) == text, "run python -m harmonium.options docs/cli.md"
 
 
 def test_the_tables_are_printed_by_python_m(capsys, tmp_path):

@@ -30,7 +30,7 @@ ROWS = torch.tensor([[0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0], [0,
 
 @torch.no_grad()
 def exact(machine: hm.BoltzmannMachine, rows: torch.Tensor) -> float:
-    """⟨ln p(v)⟩ by enumeration of everything."""
+    """⟨ln p(v)⟩ by enumeration of all states."""
     states = all_states(machine)
     weights = -machine.energy(*states)
     values = [torch.logsumexp(weights[(states[0] == row).all(1)], 0) for row in rows]

@@ -1,4 +1,4 @@
-"""What ``fit`` accepts: short strings, presets, data of many kinds; and what it says of names it does not know."""
+"""Arguments of ``fit``: strings, presets, types of data, and errors for unknown names."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_options_change_what_is_learned():
 def test_unknown_names(options, message):
     with pytest.raises(UnknownArgument, match=message):
         trained(**options)
-    with pytest.raises(TypeError):  # as of every function
+    with pytest.raises(TypeError):  # as for every function
         trained(**options)
 
 
@@ -110,7 +110,7 @@ def test_missing_data_and_too_many_arguments():
 
 
 def test_an_optimizer_has_its_own_learning_rate():
-    with pytest.raises(InvalidOption, match="learning_rate: expected none beside an optimizer"):
+    with pytest.raises(InvalidOption, match="learning_rate: expected None with an optimizer object"):
         trained(learning_rate=0.1, optimizer=lambda p: torch.optim.SGD(p, lr=0.2))
 
 
@@ -163,7 +163,7 @@ class Tripled(torch.utils.data.Sampler):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (DataLoader(Stream(), batch_size=5), "found one of an iterable-only data set"),
+        (DataLoader(Stream(), batch_size=5), "random access by index, found an iterable-only data set"),
         (Stream(), "found an iterable-only data set"),
         (DataLoader(TensorDataset(DATA), sampler=SubsetRandomSampler(range(10))), "SubsetRandomSampler"),
         (DataLoader(TensorDataset(DATA), sampler=WeightedRandomSampler(torch.ones(60), 60)), "harmonium.Weighted"),

@@ -1,4 +1,4 @@
-"""The same rows give the same machine, whatever holds them; what is no data is refused with a sentence."""
+"""The same rows give the same machine for every container; invalid data raise a clear error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = torch.randint(0, 2, (60, 6), generator=generator(0))
 
 
 class Rows(Dataset):
-    """A data set of one's own, of numpy rows."""
+    """A user-defined data set of NumPy rows."""
 
     def __len__(self) -> int:
         return len(ROWS)
@@ -99,7 +99,7 @@ def test_the_data_are_left_alone() -> None:
 
 
 class Counting(np.memmap):
-    """A memmap that keeps how many rows were asked of it at a time."""
+    """A memmap that records how many rows are read at a time."""
 
     sizes: list[int] = []  # noqa: RUF012
 
@@ -238,7 +238,7 @@ def test_machines_without_a_partition_function_are_refused() -> None:
         hm.fit(machine, ROWS.float(), batch_size=10)
 
 
-# -- gray values drawn anew ---------------------------------------------------------------------------------------
+# -- redrawn gray values ------------------------------------------------------------------------------------------
 
 
 def test_gray_rows_are_drawn_anew_each_time(tmp_path) -> None:

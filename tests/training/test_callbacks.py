@@ -99,7 +99,7 @@ def test_stop_before_the_first_step() -> None:
 
 
 def test_metrics_of_any_number_type_survive_the_table(tmp_path: Path) -> None:
-    """numpy's and torch's numbers become plain ones, so that the table can be read back."""
+    """NumPy and torch numbers become Python numbers, so that the table can be read back."""
 
     class Add(Callback):
         def on_epoch(self, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""What ``fit`` refuses, and what it watches while it runs."""
+"""Invalid arguments of ``fit``, and checks during training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def binary() -> hm.RBM:
         ({"transforms": hm.L2(0.1)}, "transforms: expected a sequence"),
         ({"epochs": 1.5}, "epochs: expected a whole number"),
         ({"seed": None}, "seed: expected a whole number"),
-        ({"optimizer": torch.optim.SGD(binary().parameters(), lr=0.1)}, "parameters of something else"),
+        (
+            {"optimizer": torch.optim.SGD(binary().parameters(), lr=0.1)},
+            "expected only parameters of the trained machine",
+        ),
     ],
 )
 def test_wrong_objects(options, message) -> None:
@@ -72,11 +75,11 @@ def test_absurd_parameters_are_divergence() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seed": 1}, "seed 0; found 1"),
-        ({"negative": hm.CD(1)}, "negative phase PCD; found CD"),
-        ({"optimizer": lambda p: torch.optim.Adam(p)}, "optimizer SGD; found Adam"),
+        ({"seed": 1}, "seed: expected 0, as in the run, found 1"),
+        ({"negative": hm.CD(1)}, "negative phase: expected PCD, as in the run, found CD"),
+        ({"optimizer": lambda p: torch.optim.Adam(p)}, "optimizer: expected SGD, as in the run, found Adam"),
         ({"transforms": [hm.L2(0.1)]}, "transforms"),
-        ({"data": DATA[:40]}, "rows 60; found 40"),
+        ({"data": DATA[:40]}, "rows: expected 60, as in the run, found 40"),
     ],
 )
 def test_a_run_is_resumed_with_what_it_was_made_with(tmp_path, change, message) -> None:
@@ -135,7 +138,7 @@ def test_an_average_is_applied_when_training_is_stopped() -> None:
 
 
 class Ternary(units.Unit):
-    """A unit of one's own, with three methods and a support."""
+    """A user-defined unit with three methods and a support."""
 
     support = units.support.Values("-1, 0 or 1", (-1.0, 0.0, 1.0))
 

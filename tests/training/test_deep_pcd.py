@@ -1,4 +1,4 @@
-"""Deep machines by persistent chains: the gradient, learning, and what is kept."""
+"""DeepPCD: gradient, learning and saved state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import harmonium as hm
 
 
 def test_the_gradient_is_that_of_the_bound():
-    """Data: moments of the clamped mean field. Model: moments by enumeration, which many chains come near."""
+    """Data: moments of the clamped mean field. Model: moments by enumeration, approximated by many chains."""
     machine = small()
     chains = 10_000
     phase = hm.DeepPCD(20, iterations=50, chains=chains)
@@ -33,7 +33,7 @@ def test_the_gradient_is_that_of_the_bound():
         model = torch.einsum("s,si,sj->ij", p, states[k], states[k + 1])
         expected = model - data[k].T @ data[k + 1] / len(ROWS)
         assert torch.allclose(coupling.weight.grad, expected, atol=tolerance)
-        assert expected.abs().max() > 5 * tolerance  # or the chains could not be told from nothing
+        assert expected.abs().max() > 5 * tolerance  # otherwise zero would pass the test too
 
 
 def test_training_with_chains_improves_the_exact_likelihood():

@@ -1,4 +1,4 @@
-"""The same seed, the same bits; nothing that only looks may change what is learned."""
+"""The same seed gives identical results; metrics and callbacks do not change training."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def trained(phase: str = "pcd", seed: int = 0, **options: Any) -> tuple[dict[str
 @pytest.mark.parametrize("phase", PHASES)
 def test_the_same_seed_gives_the_same_bits(phase: str) -> None:
     first, chains = trained(phase)
-    torch.manual_seed(123)  # torch's own generator plays no part
+    torch.manual_seed(123)  # torch's global generator is not used
     second, others = trained(phase)
     assert_same(first, second)
     assert_same(chains, others)
@@ -91,7 +91,7 @@ def test_metrics_on_a_schedule() -> None:
 
 
 def test_metrics_of_layers_with_too_many_states_to_visit() -> None:
-    """A document of 100 words of 50 has about 10^40 states: there is no pseudo-likelihood, but training goes on."""
+    """A document of 100 words of 50 has about 10^40 states: there is no pseudo-likelihood, but training continues."""
     rows = torch.distributions.Multinomial(100, torch.ones(50)).sample((20,))
     for unit in (units.Multinomial(50, total=100), units.Multinomial(50)):
         history = hm.fit(RBM(unit, units.Bernoulli(3)), rows, epochs=1, batch_size=10).history

@@ -1,4 +1,4 @@
-"""Two processes on one machine: the same parameters to the bit, chains of their own, one writer, exact resume."""
+"""Two processes on one computer: identical parameters, separate chains, one writer, exact resume."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Start two processes once; each leaves what it has in files of its rank."""
+    """Start two processes once; each writes its results to files named by its rank."""
     folder = tmp_path_factory.mktemp("distributed")
     port = free_port()
     processes = []
@@ -103,11 +103,11 @@ def train(name: str, seed: int, **options: Any) -> tuple[Any, Any, Any]:
 
 
 def main(folder: Path) -> None:
-    rank = int(os.environ["RANK"])  # fit itself joins the group that the environment describes
+    rank = int(os.environ["RANK"])  # fit joins the process group that the environment defines
     kept: dict[str, Any] = {}
     for name in CASES:
         run = folder / "runs" / name
-        # the processes begin with different parameters: those of the first count
+        # the processes start with different parameters; those of the first are used
         machine, negative, result = train(name, seed=rank, run=run)
         kept[name] = {
             "parameters": parameters(machine),
@@ -129,7 +129,7 @@ def main(folder: Path) -> None:
     torch.distributed.destroy_process_group()
 
 
-# -- what they left ---------------------------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------------------
 
 
 def of_ranks(results: Path, name: str) -> list[dict[str, Any]]:
@@ -195,7 +195,7 @@ def test_the_exact_gradient_of_all_rows(results: Path) -> None:
 
 
 def test_another_number_of_processes_is_refused(results: Path) -> None:
-    with pytest.raises(RunError, match="made by 2 processes; resume it with as many, not with 1"):
+    with pytest.raises(RunError, match="processes: expected 2, as in the run to resume, found 1"):
         train("pcd", seed=0, run=results / "runs" / "pcd", resume=True)
 
 

@@ -1,4 +1,4 @@
-"""The gradient that training uses, a difference of moments, is the derivative of the loss: of losses.contrastive."""
+"""The gradient used in training, a difference of moments, is the derivative of ``losses.contrastive``."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_the_exact_phase_is_the_slope_of_the_likelihood(kind: str) -> None:
 
 
 class Given(Sampled):
-    """A phase whose chains stand where a test put them."""
+    """A phase with chains that stay at given states."""
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         rbm.coupling.up_(self._v, self._field)
@@ -177,7 +177,7 @@ def golden_case(hidden: Unit) -> tuple[RBM, Tensor, Tensor]:
 
 @pytest.mark.parametrize("equation", ["4", "6"])
 def test_golden_loss_and_gradient(equation: str) -> None:
-    """The paper's L = Σ F(v') - F(v) grows with the likelihood: minus three times the mean loss of three rows."""
+    """The published L = Σ F(v') - F(v) increases with the likelihood: minus three times the mean loss of three rows."""
     bias = torch.tensor(GOLDEN["b"], dtype=F64)
     if equation == "4":
         machine, v, model = golden_case(units.Bernoulli(4, bias=bias))
@@ -230,7 +230,7 @@ def test_impossible_phases_are_refused(options: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("centered", [False, True])
 def test_a_plain_step_is_the_step_of_the_written_gradient(centered: bool) -> None:
-    """W ← W - lr·g straight from the factors equals torch's own step on the dense gradient."""
+    """The step W ← W - lr·g from the factors equals torch's step with the dense gradient."""
     data = (torch.rand(40, 12, generator=torch.Generator().manual_seed(0)) < 0.4).double()
     ends = []
     for momentum in (0.0, 1e-300):  # a momentum that changes nothing, but needs the gradient in .grad

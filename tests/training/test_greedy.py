@@ -1,4 +1,4 @@
-"""Layer-wise starting values of deep machines, and joint training from them."""
+"""Layer-by-layer pretraining of deep machines, and joint training afterwards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_first_layer_is_that_of_an_rbm(data):
 
 
 def test_the_second_learns_the_hidden_states_of_the_first(data):
-    """Its weights reproduce the correlations of the layer below better than none would."""
+    """Its weights reproduce the correlations of the layer below better than zero weights."""
     machine = deep()
     hm.pretrain(machine, data, epochs=60, progress=False, batch_size=50, optimizer=rate(0.3))
     top = hm.RBM(hm.units.Bernoulli(12), hm.units.Bernoulli(6))
@@ -61,7 +61,7 @@ def test_joint_training_goes_on_from_there_and_improves_the_exact_likelihood(dat
 
 @torch.no_grad()
 def exact(machine: hm.DeepBoltzmannMachine, data: torch.Tensor) -> float:
-    """⟨ln p(v)⟩, the sum over the 2⁶ states of the top layer done by hand."""
+    """⟨ln p(v)⟩, with an explicit sum over the 2⁶ states of the top layer."""
     top = machine.layers[2].enumerate(torch.arange(2**6)).to(data.dtype)
     above = machine.couplings[1].down(top)  # (64, 12)
     fields = machine.couplings[0].up(data)  # (n, 12)

@@ -1,4 +1,4 @@
-"""Starting values: from the data where they can be, small and random where they cannot."""
+"""Initial parameters: biases from the data, small random weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harmonium.machines import RBM
 
 def data(n: int = 50, sites: int = 6) -> torch.Tensor:
     rows = (torch.rand(n, sites, generator=generator(0)) < torch.linspace(0.1, 0.9, sites)).to(F64)
-    rows[:, 0] = 0.0  # a pixel that never fires
+    rows[:, 0] = 0.0  # a pixel that is always 0
     return rows
 
 
@@ -30,7 +30,7 @@ def test_visible_biases_are_log_odds(pseudocount: float | None) -> None:
         ones = rows[:, i].sum().item()
         expected = math.log((ones + extra) / (50 - ones + extra))
         assert machine.visible.bias[i].item() == pytest.approx(expected, abs=1e-12)
-    inputs = machine.coupling.up(rows) + machine.hidden.bias  # centered, whatever the weights
+    inputs = machine.coupling.up(rows) + machine.hidden.bias  # centered for all weights
     torch.testing.assert_close(inputs.mean(0).detach(), torch.zeros(3, dtype=torch.float64), rtol=0, atol=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""Learned precisions are bounded by what the data resolve: units that are constant in the data do no harm."""
+"""Learned precisions are bounded by the resolution of the data; units that are constant in the data do no harm."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def trained(visible: Unit, data: Tensor, rate: float, epochs: int) -> RBM:
 
 @torch.no_grad()
 def log_likelihood(machine: RBM, data: Tensor, constant: int) -> float:
-    """The mean of ln p over all columns but the first ``constant`` ones, which are summed out; in float64."""
+    """The mean of ln p over all columns but the first ``constant`` ones, which are summed out, in float64."""
     machine = machine.double()
     hidden = machine.hidden.enumerate()
     field = machine.coupling.down(hidden)
@@ -69,10 +69,10 @@ def test_constant_columns_are_bounded_and_do_no_harm() -> None:
     precision, bound = machine.visible.precision.detach(), machine.visible.max_precision
     typical = data.double().var(0, correction=0).median().item()
     assert bound is not None and torch.allclose(bound, torch.full((6,), 1e6 / typical), rtol=1e-4)
-    assert bool((precision <= bound).all()) and bool((precision[:2] == bound[:2]).all())  # it was reached
+    assert bool((precision <= bound).all()) and bool((precision[:2] == bound[:2]).all())  # the bound was reached
     assert bool((precision[2:] < 1e-3 * bound[2:]).all())
     assert all(bool(torch.isfinite(p).all()) for p in machine.parameters())
-    assert machine.visible.log_precision.abs().max() < 20  # what is stored stays at the bound too
+    assert machine.visible.log_precision.abs().max() < 20  # the stored parameter stays at the bound too
     found, expected = log_likelihood(machine, data, 2), log_likelihood(alone, data, 0)
     independent = (-0.5 * (2 * math.pi * math.e * data.double().var(0, correction=0)).log()).sum().item()
     assert expected > independent + 0.5  # the machine has learned
@@ -121,7 +121,7 @@ def units_with_bound() -> list[Unit]:
 
 @pytest.mark.parametrize("unit", units_with_bound(), ids=lambda unit: unit.name())
 def test_the_gradient_at_the_bound(unit: Unit) -> None:
-    """Below it the gradient is that of the unbounded unit; at it only what leads back inside."""
+    """Below it the gradient is that of the unbounded unit; at the bound it only points back inside."""
     name = next(name for name in unit.naturals if name.startswith("precision"))
     stored = getattr(unit, f"log_{name}")
     assert getattr(unit, name).tolist() == pytest.approx([1.0, 4.0, 4.0])
@@ -131,13 +131,13 @@ def test_the_gradient_at_the_bound(unit: Unit) -> None:
         outside = 4.0 if sign > 0 else 0.0
         assert stored.grad.tolist() == pytest.approx([sign, outside, outside])
     fixed = type(unit)(3, **{name: 9.0}, max_precision=4.0)
-    assert getattr(fixed, name).max().item() == pytest.approx(9.0)  # only what is learned is bounded
+    assert getattr(fixed, name).max().item() == pytest.approx(9.0)  # only learned parameters are bounded
     given = unit.with_natural({key: torch.full((3,), 25.0, dtype=torch.float64) for key in unit.naturals})
-    assert getattr(given, name).tolist() == pytest.approx([25.0] * 3)  # a path may lead beyond it
+    assert getattr(given, name).tolist() == pytest.approx([25.0] * 3)  # an annealing path may exceed it
 
 
 def test_initial_variances() -> None:
-    """A small scale beside large ones keeps its variance; constants get a share of the typical one."""
+    """A small scale next to large ones keeps its variance; constants get a fraction of the typical variance."""
     n = 1000
     scales = torch.tensor([1e4, 1e3, 1e3, 1e-3, 0.0, 0.0], dtype=torch.float64)
     noise = torch.randn(n, 6, generator=generator(2), dtype=torch.float64)
@@ -155,7 +155,7 @@ def test_initial_variances() -> None:
     assert math.isclose(bound[3].item(), 100 / variance[3].item())
     unit.initialize_from(data, pseudocount=0.0)
     assert torch.allclose(unit.variance(torch.zeros(6, dtype=torch.float64)).detach()[:4], variance[:4])
-    unit.initialize_from(torch.full((10, 6), 2.0, dtype=torch.float64))  # nothing but constants
+    unit.initialize_from(torch.full((10, 6), 2.0, dtype=torch.float64))  # only constants
     assert bool(torch.isfinite(unit.precision).all()) and bool(torch.isfinite(unit.bias).all())
 
 
@@ -168,7 +168,7 @@ def test_the_bound_is_part_of_the_state(tmp_path: Any) -> None:
     given = RBM(units.Gaussian(4, learn=LEARN, max_precision=50.0), units.Bernoulli(2))
     hm.save(given, tmp_path / "given.safetensors")
     assert hm.load(tmp_path / "given.safetensors").visible.max_precision.tolist() == pytest.approx([50.0] * 4)
-    # a file from before there was a bound
+    # a file written before the bound existed
     old = {f"machine/{k}": v for k, v in machine.state_dict().items() if not k.endswith("log_max_precision")}
     fresh = RBM(units.Gaussian(4, learn=LEARN), units.Bernoulli(2))
     load_parameters(fresh, tmp_path / "old.safetensors", old)

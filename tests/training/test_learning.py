@@ -1,4 +1,4 @@
-"""Every negative phase climbs to the same maximum of the exact likelihood."""
+"""Every negative phase reaches the same maximum of the exact likelihood."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def exact_gradient(machine: RBM, data: Tensor) -> dict[str, Tensor]:
 
 
 def optimum(machine: RBM, data: Tensor, starts: int = 3) -> float:
-    """The largest mean log-likelihood that a quasi-Newton method finds: the measure of the other methods."""
+    """The largest mean log-likelihood found by a quasi-Newton method, as a reference for the other methods."""
     free = [p for p in machine.parameters() if p.requires_grad]
 
     def function(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -123,7 +123,7 @@ class Likelihoods(Callback):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_exact_training_climbs_for_every_unit(kind: str) -> None:
-    """With all rows in one batch, Exact() is gradient ascent of the likelihood: it never falls at a small rate."""
+    """With all rows in one batch, Exact() is gradient ascent of the likelihood: it never decreases at a small rate."""
     teacher = KINDS[kind]().double()
     randomize(teacher, 1, weight=1.0, bias=0.2, others=0.0)
     data = draw(teacher, 300, seed=2)
@@ -156,7 +156,7 @@ def test_exact_training_climbs_for_every_unit(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bernoulli", "spin", "potts", "gaussian-hidden", "relu-hidden", "binomial"])
 def test_exact_training_ends_where_the_gradient_vanishes(kind: str) -> None:
-    """Data with the very probabilities of a machine: training from nearby ends with no gradient and no divergence."""
+    """Data with the exact probabilities of a machine: training from nearby ends at zero gradient and divergence."""
     teacher = KINDS[kind]().double()
     randomize(teacher, 2, weight=0.8, bias=0.3, others=0.0)
     states, log_p = teacher.distribution()
@@ -183,7 +183,7 @@ def test_exact_training_ends_where_the_gradient_vanishes(kind: str) -> None:
     assert start > 1e-2
     assert end < 1e-4
     entropy = -(counts / counts.sum() * (counts / counts.sum()).log()).sum().item()
-    assert -entropy - log_likelihood(machine, data) < 1e-4  # only the rounding of the counts is left
+    assert -entropy - log_likelihood(machine, data) < 1e-4  # only the rounding of the counts remains
 
 
 def test_a_gradient_of_zero_stays() -> None:
@@ -221,7 +221,7 @@ def test_documents_keep_their_lengths(negative: NegativePhase) -> None:
             assert torch.equal(chains, chains.floor())
             assert bool((chains >= 0).all())
             now = chains.sum(-1)
-            batch = progress.negative.data_slot.sum(-1)  # the chains take the lengths of the batch they are compared to
+            batch = progress.negative.data_slot.sum(-1)  # the chains have the document lengths of the batch
             assert torch.equal(now, batch[torch.arange(len(now)) % len(batch)])
             type(self).seen += 1
 

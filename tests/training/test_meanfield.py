@@ -1,4 +1,4 @@
-"""Training by mean field: its gradient, that it learns, goes on where it stopped, and says when it fails."""
+"""Training by mean field: gradient, learning, resume and errors."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_couplings(method, coupling):
 
 
 def test_few_starts_are_enough_where_there_is_one_solution():
-    """K need not be the size of the batch."""
+    """The number of starts may differ from the batch size."""
     machine = binary(weight=0.3)
     data = draw(machine, 12)
     found = []
@@ -148,7 +148,7 @@ def test_noisy_starts():
 
 @pytest.mark.parametrize("most", [0.0, 0.3, 1.0])
 def test_how_noisy_starts_are(most):
-    """A unit takes any value: on average half of the share ``most``, and of that all values alike."""
+    """On average half of the fraction ``most`` of the units is replaced, by all values with equal probability."""
     layer = units.Mixed(units.Spin(40), units.Potts((20, 3)))
     rows = torch.cat([torch.ones(2000, 40), torch.tensor([1.0, 0.0, 0.0]).repeat(2000, 20)], 1)
     noisy = scattered(layer, rows, most, generator(0))
@@ -158,7 +158,7 @@ def test_how_noisy_starts_are(most):
     assert (spins < 0).double().mean().item() == pytest.approx(most / 4, abs=error)
     for state in (1, 2):
         assert states[..., state].double().mean().item() == pytest.approx(most / 6, abs=error)
-    if most:  # every row has a share of its own
+    if most:  # every row has its own fraction
         assert (spins < 0).double().mean(1).std() > 1.2 * (most / 4 * (1 - most / 4) / 40) ** 0.5
 
 
@@ -189,7 +189,7 @@ def two_patterns(n: int) -> Tensor:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["tap", "adatap", "bp", "bp-exact"])
 def test_it_learns(method):
-    """Naive mean field is a lower bound of ln Z, which makes of the likelihood an upper one: it need not improve."""
+    """Naive mean field is a lower bound of ln Z, so it gives an upper bound of the likelihood, which may decrease."""
     data = two_patterns(400)
     machine = hm.RBM(units.Bernoulli(6), units.Bernoulli(3)).double()
     machine.initialize(data, seed=2)
@@ -236,7 +236,7 @@ def test_real_units_learn_all_their_parameters():
 
 
 def test_no_random_numbers():
-    """Two runs that differ in the seed of the chains alone are the same."""
+    """Two runs that differ only in the seed of the chains are identical."""
     machine = binary(weight=0.5)
     data = draw(machine, 10)
     found = []
@@ -254,7 +254,7 @@ def test_no_random_numbers():
 
 
 class Stop(hm.Callback):
-    """Ends training after some epochs, as if it had been killed then."""
+    """Stop training after some epochs, as if the process had been killed."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -305,7 +305,7 @@ def test_batches_that_grow():
         assert len(phase.solutions(machine)) == 20
 
 
-# -- what is refused, and what is said ------------------------------------------------------------------------------
+# -- errors and messages -------------------------------------------------------------------------------------------
 
 
 def test_config():

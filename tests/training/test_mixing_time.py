@@ -1,4 +1,4 @@
-"""The callback that says whether training is in equilibrium."""
+"""The callback that measures whether training is in equilibrium."""
 
 from __future__ import annotations
 

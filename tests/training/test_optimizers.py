@@ -1,4 +1,4 @@
-"""Any optimizer in centered coordinates: with exact gradients and a small learning rate the likelihood rises."""
+"""Any optimizer in centered coordinates: with exact gradients and a small learning rate the likelihood increases."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Likelihoods(Callback):
 
 
 def likelihoods(machine: hm.RBM, data: Tensor, epochs: int, make: Make, transforms: list[Transform]) -> list[float]:
-    """Of every step of full-batch training with the exact gradient."""
+    """The likelihood after every step of full-batch training with the exact gradient."""
     seen = Likelihoods(data)
     hm.fit(machine, data, negative=hm.Exact(), epochs=epochs, batch_size=len(data), optimizer=make, callbacks=[seen],
            transforms=transforms, initialize=False, metrics_every=epochs, progress=False)  # fmt: skip
@@ -53,7 +53,7 @@ def likelihoods(machine: hm.RBM, data: Tensor, epochs: int, make: Make, transfor
 
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop", "momentum"])
 def test_long_training_does_not_fall_from_its_maximum(optimizer: str) -> None:
-    """With centering as a map of the gradient in front of the optimizer, Adam fell by 0.02 nats here."""
+    """With centering applied to the gradient only, Adam lost 0.02 nats here."""
     make = {
         "adam": lambda p: torch.optim.Adam(p, lr=0.02),
         "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.002),
@@ -97,7 +97,7 @@ def test_centered_steps_are_those_of_the_optimizer_on_centered_parameters(optimi
         stepped.zero_grad()
         (free_energy(data).mean() + torch.logsumexp(-free_energy(states), 0)).backward()
         stepped.step()
-    still = hm.Centered(smoothing=1e-300)  # offsets that do not move
+    still = hm.Centered(smoothing=1e-300)  # offsets that do not change
     likelihoods(machine, data, 20, OPTIMIZERS[optimizer], [still])
     found = parameters(machine)
     for name, value in zip(("couplings.0.weight", "layers.0.bias", "layers.1.bias"), plain(), strict=True):
@@ -150,6 +150,6 @@ def test_centered_momentum_resumes_bit_for_bit(optimizer: str, tmp_path: Path) -
 def test_centering_expects_the_biases_among_the_parameters_of_the_optimizer() -> None:
     machine = binary(5, 3, seed=2)
     optimizer = torch.optim.Adam([machine.coupling.weight], lr=0.01)
-    with pytest.raises(InvalidOption, match="every bias to be learned; that of layer 0 is not"):
+    with pytest.raises(InvalidOption, match="every bias to be learned, found a fixed bias in layer 0"):
         hm.fit(machine, draw(machine, 20), optimizer=optimizer, progress=False)
     hm.fit(machine, draw(machine, 20), optimizer=optimizer, transforms=(), epochs=1, progress=False)

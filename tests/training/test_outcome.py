@@ -19,7 +19,7 @@ def digits() -> torch.Tensor:
 
 def test_too_few_steps_are_reported() -> None:
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
-    with pytest.warns(NotLearned, match="no better than independent units do: log-likelihood -2.*train for more"):
+    with pytest.warns(NotLearned, match="no better than independent units: log-likelihood -2.*train for more"):
         hm.fit(rbm, digits(), epochs=1, progress=False)
 
 
@@ -56,11 +56,11 @@ def test_growth_that_does_not_slow_down_is_reported() -> None:
     steady, slowing = [float(k) for k in range(1, 21)], [20 * (1 - 0.5**k) for k in range(20)]
     with torch.no_grad():
         rbm.coupling.weight.fill_(40.0)
-    assert "still growing" in (outcome._growth(rbm, rows, history(steady)) or "")
+    assert "keep growing" in (outcome._growth(rbm, rows, history(steady)) or "")
     assert outcome._growth(rbm, rows, history(slowing)) is None
-    assert outcome._growth(rbm, rows, history(steady[:6])) is None  # too short to tell
+    assert outcome._growth(rbm, rows, history(steady[:6])) is None  # too short to judge
     with torch.no_grad():
-        rbm.coupling.weight.fill_(2.0)  # early training: growth of small weights is what learning is
+        rbm.coupling.weight.fill_(2.0)  # early training: small weights may grow
     assert outcome._growth(rbm, rows, history(steady)) is None
 
 

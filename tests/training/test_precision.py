@@ -1,4 +1,4 @@
-"""Rounded products: the same learning within what rounding does, and nothing stale."""
+"""Rounded matrix products: the same learning within rounding errors, and no stale values."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_resumed_to_the_bit(tmp_path) -> None:
 def test_refusals() -> None:
     with pytest.raises(hm.errors.InvalidOption, match="unknown precision 'float16'"):
         hm.fit(_machine(), _data(), precision="float16")
-    with pytest.raises(hm.errors.InvalidOption, match=r"expects parameters of float32, found torch\.float64"):
+    with pytest.raises(hm.errors.InvalidOption, match=r"expects float32 parameters, found torch\.float64"):
         hm.fit(_machine(torch.float64), _data(), precision="bfloat16")
     with pytest.raises(hm.errors.InvalidOption, match="expects a sampled negative phase, found Exact"):
         hm.fit(_machine(), _data(), precision="bfloat16", negative=hm.Exact())

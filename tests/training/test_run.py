@@ -1,4 +1,4 @@
-"""The run folder, exact resume after any stop, and what a failed write or a diverging machine leave behind."""
+"""The run folder, exact resume after any interruption, and the files after a failed write or divergence."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_an_existing_run_is_refused(tmp_path: Path) -> None:
     run = tmp_path / "run"
     hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    with pytest.raises(RunError, match="holds a run already; resume it or choose another folder"):
+    with pytest.raises(RunError, match="already contains a run; resume it or choose another folder"):
         hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
@@ -169,7 +169,7 @@ def test_empty_cells_of_metrics_are_left_out(tmp_path: Path) -> None:
 
 
 class Stop(Callback):
-    """Ends training after an epoch; or breaks it off before the epoch is kept."""
+    """Stop training after an epoch, or interrupt it before the epoch is saved."""
 
     def __init__(self, epoch: int, how: str) -> None:
         self.epoch, self.how = epoch, how
@@ -183,7 +183,7 @@ class Stop(Callback):
 
 
 class Broken(torch.utils.data.Dataset):
-    """Rows that cannot be read any more in the middle of an epoch."""
+    """Rows that raise in the middle of an epoch."""
 
     def __init__(self, rows: Tensor, reads: int | None) -> None:
         self.rows, self.left = rows, reads
@@ -224,7 +224,7 @@ CASES = [
 
 
 class Trained:
-    """Everything that a run leaves behind."""
+    """All files of a run."""
 
     def __init__(self, case: tuple[str, str, str, bool], run: Path, data: Any = DATA, **options: Any) -> None:
         optimizer, phase, transforms, growing = case
@@ -362,7 +362,7 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     hm.fit(machine(), DATA, epochs=2, **options)
     with pytest.raises(CheckpointError, match="a checkpoint of another machine"):
         hm.fit(RBM(units.Bernoulli(5), units.Bernoulli(4)), DATA, epochs=3, resume=True, **options)
-    with pytest.raises(RunError, match="the run has 1 transforms; found 0"):
+    with pytest.raises(RunError, match="transforms: expected 1, as in the run, found 0"):
         hm.fit(machine(), DATA, epochs=3, resume=True, transforms=(), **options)
     whole = Run(run).last.read_bytes()
     Run(run).last.write_bytes(whole[: len(whole) // 2])
@@ -455,7 +455,7 @@ def diverging() -> dict[str, tuple[RBM, Tensor]]:
 
 
 class Explode(Callback):
-    """A sane rate for two epochs, then a mad one."""
+    """A normal learning rate for two epochs, then a huge one."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
@@ -494,7 +494,7 @@ def test_diverging_training_stops_with_the_last_good_checkpoint(kind: str, tmp_p
 
 
 def test_divergence_within_a_long_epoch_is_seen_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 1000 steps an epoch nobody should wait for its end."""
+    """With 1000 steps per epoch, divergence must be reported before the end of the epoch."""
     trained = RBM(units.Bernoulli(4), units.Gaussian(3))
     steps = []
 

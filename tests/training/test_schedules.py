@@ -1,4 +1,4 @@
-"""Schedules: their values, and that the loop obeys them."""
+"""Schedules: their values, and their use in the loop."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def test_values() -> None:
 
 @pytest.mark.parametrize("constant", [-0.1, 1.0, float("nan")])
 def test_impossible_decays_are_refused(constant: float) -> None:
-    with pytest.raises(InvalidOption, match="constant: expected a share"):
+    with pytest.raises(InvalidOption, match="constant: expected a fraction"):
         LinearDecay(constant)
 
 
 def test_impossible_growth_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="every: expected one epoch or more, found 0"):
+    with pytest.raises(InvalidOption, match="every: expected at least 1 epoch, found 0"):
         GrowingSteps(0)
 
 
 class Watch(Transform):
-    """Sees the learning rate, k and the batch of every step."""
+    """Record the learning rate, k and the batch of every step."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer, self.phase, self.seen = optimizer, None, []
@@ -54,7 +54,7 @@ class Watch(Transform):
 
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
         self.seen.append((clock.epoch, clock.fraction, self.rates, self.phase.k, len(self.phase.batch)))
-        assert [group["lr"] for group in self.optimizer.param_groups] == [0.1, 0.02]  # its own, between the steps
+        assert [group["lr"] for group in self.optimizer.param_groups] == [0.1, 0.02]  # unchanged between the steps
 
 
 def watch(schedule: hm.training.Schedule, negative: Any, epochs: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What is written as TOML is read back by Python's own reader."""
+"""Written TOML is read back by the reader of the standard library."""
 
 from __future__ import annotations
 

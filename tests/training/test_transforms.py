@@ -1,4 +1,4 @@
-"""Transforms change the path of learning, never the model or where learning ends."""
+"""Transforms change the path of learning, but not the model or the optimum."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from harmonium.training.schedules import Clock
 from harmonium.training.transforms import Transform
 from harmonium.units import Unit
 
-# -- centring -------------------------------------------------------------------------------------------------
+# -- centering ------------------------------------------------------------------------------------------------
 
 
 def conv_machine() -> RBM:
@@ -138,7 +138,7 @@ def test_hidden_offsets_follow_the_batches() -> None:
     torch.testing.assert_close(transform.state_dict()["offsets"][1], 0.75 * start + 0.25 * mean)
 
 
-def test_centring_does_not_move_the_end_of_learning() -> None:
+def test_centering_does_not_move_the_end_of_learning() -> None:
     """The change of coordinates is invertible, so both kinds of training end at the same machine."""
     teacher = binary(4, 2, seed=2, weight=0.8)
     states, log_p = teacher.distribution()
@@ -203,7 +203,7 @@ def test_centered_learning_does_not_see_a_flip_of_the_data(centered: bool) -> No
     if centered:
         assert difference < 1e-12
     else:
-        assert difference > 1e-2  # plain learning depends on what is called 0 and what 1
+        assert difference > 1e-2  # without centering, learning depends on the labels 0 and 1
 
 
 @pytest.mark.parametrize("kind", CENTERED)
@@ -220,16 +220,16 @@ def test_centered_learning_for_every_layer_and_coupling(kind: str) -> None:
         assert not bool(after["couplings.0.weight"][mask == 0].any())
 
 
-def test_centring_needs_the_biases() -> None:
+def test_centering_needs_the_biases() -> None:
     machine = rbm(units.Bernoulli(4), units.Bernoulli(2, learn=()), 1)
-    with pytest.raises(InvalidOption, match="bias to be learned; that of layer 1 is not"):
+    with pytest.raises(InvalidOption, match="bias to be learned, found a fixed bias in layer 1"):
         hm.fit(machine, draw(machine, 20), batch_size=10)
     hm.fit(machine, draw(machine, 20), batch_size=10, epochs=1, transforms=())
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
-def test_centring_rate(rate: float) -> None:
-    with pytest.raises(InvalidOption, match=r"rate: expected a number in \(0, 1\]"):
+def test_centering_rate(rate: float) -> None:
+    with pytest.raises(InvalidOption, match=r"smoothing: expected a number in \(0, 1\]"):
         hm.Centered(rate)
 
 
@@ -237,7 +237,7 @@ def test_centring_rate(rate: float) -> None:
 
 
 def with_links(machine: hm.RBM) -> hm.Exact:
-    """A phase that holds the gradients of the couplings, as they stand in ``.grad``."""
+    """A phase with the gradients of the couplings in ``.grad``."""
     phase = hm.Exact()
     phase.coupling_gradients = learned_couplings(machine)
     return phase
@@ -380,7 +380,7 @@ class Recorder(Transform):
 def test_average_is_the_plain_mean(last: float, every: int) -> None:
     machine = binary(5, 3, seed=4)
     recorder, average = Recorder(), hm.Average(last, every)
-    for _ in range(2):  # the second run begins afresh
+    for _ in range(2):  # the second run starts over
         recorder.seen.clear()
         hm.fit(machine, draw(binary(5, 3, 1), 100), epochs=10, batch_size=20, transforms=[recorder, average], seed=1)
         window = [values for fraction, values in recorder.seen if fraction >= 1 - last][::every]
@@ -403,7 +403,7 @@ def test_an_average_over_nothing_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("last", "every"), [(0.0, 1), (1.5, 1), (0.5, 0)])
 def test_impossible_averages_are_refused(last: float, every: int) -> None:
-    with pytest.raises(InvalidOption, match="expected a share"):
+    with pytest.raises(InvalidOption, match="expected a fraction"):
         hm.Average(last, every)
 
 
@@ -428,11 +428,11 @@ def test_a_decay_kept_as_a_number_is_the_gradient_of_the_penalty(read_between):
         else:
             assert link.descend(0.1)
             assert torch.allclose(coupling.weight, weight - 0.1 * gradient)
-        link.set_factors(x, y, 5)  # the decay is that of one step
+        link.set_factors(x, y, 5)  # the decay applies to one step
         assert torch.allclose(link.dense(), x.T @ y)
 
 
-# -- penalties and centring ------------------------------------------------------------------------------------------
+# -- penalties and centering -----------------------------------------------------------------------------------------
 
 
 PENALTIES = {"l1": hm.L1(0.01), "l2": hm.L2(0.02), "l1-squared": hm.L1Squared(0.05)}
@@ -468,8 +468,8 @@ def test_the_place_of_a_penalty_does_not_matter(name):
         assert torch.equal(x, y)
 
 
-def test_a_decay_with_centring_keeps_its_factors():
-    """The same numbers whether the gradient is written down or not."""
+def test_a_decay_with_centering_keeps_its_factors():
+    """The same result with the gradient as factors and as a dense matrix."""
     rows = torch.bernoulli(torch.full((50, 6), 0.3), generator=torch.Generator().manual_seed(0)).double()
     weights = []
     for momentum in (0.0, 1e-12):  # an optimizer with momentum needs the gradient itself
@@ -481,7 +481,7 @@ def test_a_decay_with_centring_keeps_its_factors():
 
 
 def test_a_decay_by_the_optimizer_with_centering_ends_at_the_same_optimum():
-    """``weight_decay`` of W is then the penalty L2: the optimizer acts on W with the centered biases held."""
+    """``weight_decay`` of W is then the penalty L2: the optimizer acts on W with the centered biases fixed."""
     ends = []
     for decay, transforms in ((0.05, [hm.Centered()]), (0.0, [hm.Centered(), hm.L2(0.05)])):
         rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2)).double()

@@ -1,4 +1,4 @@
-"""Rows in proportion to weights: the frequencies, learning, resuming, and what is refused."""
+"""Rows in proportion to weights: frequencies, learning, resume and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = torch.eye(6)
 
 
 def _taken(source: hm.Weighted, epochs: int) -> torch.Tensor:
-    """How often each row comes up in an epoch: (epochs, rows)."""
+    """The number of times each row is used in an epoch: (epochs, rows)."""
     stream = generator(1)
     out = torch.empty(6, 6)
     return torch.stack([source.take(torch.randperm(6, generator=stream), out, stream).sum(0) for _ in range(epochs)])
@@ -26,9 +26,9 @@ def test_rows_come_up_as_often_as_their_weights_say():
     taken = _taken(hm.Weighted(ROWS, WEIGHTS), 20_000)
     expected = 6 * WEIGHTS / WEIGHTS.sum()
     error = taken.std(0) / 20_000**0.5
-    assert ((taken.mean(0) - expected).abs() <= 4 * error).all()  # a row without weight never comes up
+    assert ((taken.mean(0) - expected).abs() <= 4 * error).all()  # a row with weight 0 is never used
     assert (taken.sum(1) == 6).all()
-    # strata, not independent draws: a row with a share of 3.98 of 6 comes up 3 to 5 times, never 0 or 6
+    # strata, not independent draws: a row with weight 3.98 of 6 is used 3 to 5 times, never 0 or 6
     assert taken[:, 2].min() >= 3 and taken[:, 2].max() <= 5
 
 
@@ -75,9 +75,9 @@ def test_resumed_to_the_bit(tmp_path):
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        (torch.ones(5), r"one for each of the 6 rows, found \(5,\)"),
-        (torch.zeros(6), "one of them positive"),
-        (-torch.ones(6), "at least 0"),
+        (torch.ones(5), r"expected shape \(6,\), one weight per row, found \(5,\)"),
+        (torch.zeros(6), "with a positive sum"),
+        (-torch.ones(6), "non-negative"),
         ([1, 1, 1, 1, 1, float("nan")], "finite"),
         ([1, 1, 1, 1, 1, float("inf")], "finite"),
     ],

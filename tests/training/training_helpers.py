@@ -1,4 +1,4 @@
-"""Small machines, data drawn from them exactly, and what the tests compare."""
+"""Small machines, data drawn from them exactly, and comparisons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def generator(seed: int) -> torch.Generator:
 def randomize(
     machine: BoltzmannMachine, seed: int, weight: float = 1.0, bias: float = 0.5, others: float = 0.1
 ) -> None:
-    """Normal weights and biases; other natural parameters are moved a little from where they were."""
+    """Normal weights and biases; other natural parameters are changed slightly."""
     noise = generator(seed)
     with torch.no_grad():
         for name, parameter in machine.named_parameters():
@@ -75,7 +75,7 @@ def gradients(machine: BoltzmannMachine) -> dict[str, Tensor]:
 
 
 def assert_same(a: dict[str, Tensor], b: dict[str, Tensor]) -> None:
-    """Bit for bit."""
+    """Assert bit-for-bit equality."""
     assert a.keys() == b.keys()
     for name in a:
         assert torch.equal(a[name], b[name]), name

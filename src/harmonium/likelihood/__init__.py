@@ -1,4 +1,4 @@
-"""Likelihoods: every estimate is an object with a value, an interval, and whether to trust it."""
+"""Log-likelihood and ln Z: exact, annealed (AIS), TAP and pseudo-likelihood estimates with error estimates."""
 
 from .annealing import Adaptive, Estimate, ais, reverse_ais
 from .enumerated import ExactLikelihood, exact

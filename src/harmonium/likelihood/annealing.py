@@ -1,4 +1,4 @@
-"""Annealed importance sampling, forwards and backwards: ln Z with the end of an interval that each can know."""
+"""Forward and reverse annealed importance sampling (Neal 2001; Burda et al. 2015) with one-sided intervals of ln Z."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ..sampling.population import effective
 from ..units import Unit
 from .data import mean_free_energy
 
-_CARRIED = 0.2  # the share of the runs that has to carry an estimate; with fewer, intervals miss too often
-_MARKOV = math.log(370)
+_CARRIED = 0.2  # smallest effective sample size per run; below it, intervals miss the true value too often
+_MARKOV = math.log(370)  # 1/370 is the two-sided tail probability of three standard errors
 
 
 @dataclass(frozen=True)
 class Adaptive:
-    """``betas`` steps of β with equal spread of the weights, as estimated by a pilot run of ``pilot`` equal steps.
+    """Grid of ``betas`` steps with equal spread of the log-weights, estimated by a pilot run of ``pilot`` equal steps.
 
-    The pilot has random numbers of its own, and forwards also starting states of its own, so that the estimate stays
-    unbiased. Backwards, where draws of the model are dear, the pilot leaves from the same states.
+    The pilot run uses separate random numbers and, in the forward direction, separate initial states, so the estimate
+    stays unbiased. In the reverse direction, where samples of the model are expensive, it uses the same initial states.
     """
 
     betas: int = 10_000
@@ -40,7 +40,7 @@ class Adaptive:
 
     def __post_init__(self) -> None:
         if self.betas < 1 or self.pilot < 1:
-            raise InvalidOption(f"betas: expected at least one step and one of the pilot, found {self}")
+            raise InvalidOption(f"betas: expected at least one step and one pilot step, found {self}")
 
 
 Betas = int | Sequence[float] | Tensor | Adaptive
@@ -48,15 +48,15 @@ Betas = int | Sequence[float] | Tensor | Adaptive
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate of ln Z from weights of independent runs, in one direction.
+    """Estimate of ln Z from the weights of independent annealing runs in one direction.
 
-    ``direction`` "forward" errs toward small values (in the mean, by Jensen's inequality), "reverse" toward large
-    ones, so that a likelihood is bracketed: forward is too good, reverse too bad. ``states`` (runs, *visible) are the
-    states of the model's end of the path: those reached, which represent the model with their weights, or those that
-    the reverse direction started at.
+    By Jensen's inequality, a "forward" estimate of ln Z is too small on average and a "reverse" estimate too large.
+    Together they bracket the likelihood: from above with forward, from below with reverse. ``states`` (runs, *visible)
+    are the states at the model's end of the path: for "forward" the final states, which represent the model if
+    weighted, for "reverse" the initial states.
 
-    One direction cannot certify itself. Its runs can miss most of the mass and agree with each other; then nothing
-    here shows it. ``problems`` are what can be seen. :func:`harmonium.likelihood.estimate` looks from both sides.
+    One direction alone cannot detect missing modes: runs that all miss most of the mass agree with each other.
+    ``problems`` lists only what the weights show. Use :func:`harmonium.likelihood.estimate` to compare both directions.
     """
 
     machine: BoltzmannMachine
@@ -81,14 +81,14 @@ class Estimate:
 
     @property
     def effective_sample_size(self) -> float:
-        """(Σw)²/Σw²: how many of the runs carry the estimate."""
+        """Effective number of runs, (Σw)²/Σw²."""
         return effective(self.log_weights)
 
     @property
     def standard_error(self) -> float:
-        """The standard error of the mean weight relative to it, which is that of ln Z to first order.
+        """Relative standard error of the mean weight, which is the standard error of ln Z to first order.
 
-        Infinite where the runs cannot tell: one of them alone, or weights that are not finite.
+        Infinite for a single run or if a weight is not finite.
         """
         if len(self.log_weights) < 2 or self._not_finite:
             return math.inf
@@ -97,30 +97,31 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval of ln Z at the level of three standard errors, open at the end that one direction cannot know.
+        """One-sided interval of ln Z at the level of three standard errors.
 
-        Forward, the mean weight ŵ is an unbiased estimate of Z, whatever the runs have missed, so that
-        P(Ẑ > cZ) ≤ 1/c (Markov): the lower end is controlled. The mass of states that no run has reached is not, and
-        the upper end is ∞. Reverse, from exact draws of the model, the mean weight is an unbiased estimate of 1/Z: the
-        upper end is controlled, and the lower one is -∞. Draws that miss a mode control neither.
+        Forward: the mean weight is an unbiased estimate of Z, even if the runs miss states, so P(Ẑ > cZ) ≤ 1/c by
+        Markov's inequality. This gives a lower end. The upper end is ∞, because the mass of states that no run reached
+        is unknown. Reverse: with exact samples of the model, the mean weight is an unbiased estimate of 1/Z. This
+        gives an upper end; the lower end is -∞. If the samples miss a mode, the upper end is not valid either.
 
-        The controlled end is that of :attr:`conditional_interval`, at most ln 370 away (Markov at that level).
+        The finite end is that of :attr:`conditional_interval`; by Markov's inequality it is at most ln 370 from the
+        value.
         """
         low, high = self.conditional_interval
         return (low, math.inf) if self.direction == "forward" else (-math.inf, high)
 
     @property
     def conditional_interval(self) -> tuple[float, float]:
-        """The interval of ln Z at the level of three standard errors, *if* the runs have seen all that matters.
+        """Two-sided interval of ln Z at the level of three standard errors, *if* the runs represent all modes.
 
-        That is: if the weights are a fair sample of their distribution, and for the reverse direction if the draws are
-        exact. Infinite where the runs cannot tell.
+        The conditions are that the weights are a representative sample of their distribution and, for the reverse
+        direction, that the samples are exact. Infinite if the standard error is.
 
-        A mean of weights errs because large ones are rare. Toward these the interval reaches as far as three standard
-        errors corrected for the skewness of the weights (Johnson), or as a law with the first three cumulants of their
-        logarithms would ask for, ln⟨w⟩ = κ₁ + κ₂/2 + κ₃/6 with its error, whichever is further; where fewer than one
-        run in five carries the mean it has no end. The other way, where P(ŵ > c⟨w⟩) ≤ 1/c (Markov), it is at most
-        ln 370, which has the level of three standard errors.
+        The mean weight can be too small because large weights are rare. On that side the width is the larger of two:
+        three standard errors with a correction for the skewness of the weights (Johnson 1978), or the cumulant
+        expansion ln⟨w⟩ = κ₁ + κ₂/2 + κ₃/6 of the log-weights plus its error. It is infinite if the effective number of
+        runs is below one fifth of the runs. On the other side, P(ŵ > c⟨w⟩) ≤ 1/c (Markov) limits the width to ln 370
+        at the level of three standard errors.
         """
         if not math.isfinite(self.standard_error):
             return -math.inf, math.inf
@@ -131,13 +132,13 @@ class Estimate:
 
     @property
     def _excess(self) -> float:
-        """By how much the logarithm of the mean weight may be too large."""
+        """The amount by which the logarithm of the mean weight may be too large."""
         spread = 3 * self.standard_error
         return min(_MARKOV, -math.log1p(-spread) if spread < 1 else math.inf)
 
     @property
     def _unseen(self) -> float:
-        """By how much it may be too small, for want of large weights."""
+        """The amount by which the logarithm of the mean weight may be too small because large weights are missing."""
         w, n, error = self.log_weights, len(self.log_weights), self.standard_error
         if self.effective_sample_size < _CARRIED * n:
             return math.inf
@@ -152,18 +153,19 @@ class Estimate:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Reasons not to believe the number. That there are none is no reason to believe it."""
+        """Reasons to distrust the estimate. An empty tuple does not mean that the estimate is accurate."""
         return self.problems_at(_CARRIED)
 
     def problems_at(self, share: float) -> tuple[str, ...]:
-        """Reasons not to believe the number, where ``share`` of the runs have to carry it."""
+        """Reasons to distrust the estimate, with ``share`` as the smallest effective sample size per run."""
         runs, ess = len(self.log_weights), self.effective_sample_size
         if self._not_finite:
-            return (f"the weights of {self._not_finite} of {runs} runs are not finite numbers",)
+            return (f"the weights of {self._not_finite} of {runs} runs are not finite",)
         if runs == 1:
-            return ("one run has no error bar: use more runs",)
+            return ("a single run gives no standard error: use more runs",)
         if not ess >= max(5.0, share * runs):
-            return (f"only {ess:.1f} of {runs} runs carry the estimate: use more {'runs' if runs < 5 else 'betas'}",)
+            more = "runs" if runs < 5 else "betas"
+            return (f"the effective sample size is only {ess:.1f} of {runs} runs: use more {more}",)
         return ()
 
     @property
@@ -171,7 +173,7 @@ class Estimate:
         return int((~torch.isfinite(self.log_weights)).sum())
 
     def log_likelihood(self, data: Tensor) -> float:
-        """The mean of ln p(v) over the rows of ``data``, in nats, with this ln Z."""
+        """Mean of ln p(v) over the rows of ``data``, in nats, with this estimate of ln Z."""
         return -mean_free_energy(self.machine, data) - self.log_partition
 
 
@@ -188,22 +190,25 @@ def ais(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Estimate:
-    """ln Z by annealing ``runs`` independent states from a base machine to this one.
+    """Estimate ln Z by annealed importance sampling from a base machine to ``machine`` (Neal 2001).
 
     Args:
-        betas: the number of equal steps of β from 0 to 1, the values themselves, or :class:`Adaptive`,
-            which takes small steps where the distribution changes quickly.
-        base: where to start: data (n, *visible), whose single-site statistics the base takes, together with those of
-            hidden states given the data; another machine on the
-            same units, such as an earlier checkpoint, with its ``base_log_partition``; by default the single-site
-            statistics of 500 short Gibbs chains of the machine (20 sweeps), with random numbers of their own. The
-            first states are exact draws of a base without couplings or with at most 2²⁰ states on its smaller side.
-            Those of a larger base with couplings are not exact: they are the ends of 1000 Gibbs sweeps, and the
-            estimate is unbiased only if these suffice.
-        waypoints: machines on the way, such as the checkpoints of the run from early to late: the states then follow
-            learning itself, where valleys open one after the other. Checkpoints from a time of large steps are noisy,
-            and the way through them is longer than the straight one.
-        remove_outliers: leave out runs further than 3 scaled median absolute deviations from the median log-weight.
+        machine: machine with a finite partition function.
+        runs: number of independent annealing runs.
+        betas: number of equal steps of β from 0 to 1, the increasing values of β, or :class:`Adaptive`, which takes
+            small steps where the distribution changes quickly.
+        base: start of the annealing path. Data (n, *visible): an uncoupled machine with the single-site statistics of
+            the data and of the hidden states given the data. A machine with the same units, such as an earlier
+            checkpoint: used as it is. None: an uncoupled machine with the single-site statistics of 500 short Gibbs
+            chains of ``machine`` (20 sweeps, separate random numbers). The initial states are exact samples if the
+            base has no couplings or at most 2²⁰ states on its smaller side. For a larger base with couplings they are
+            the result of 1000 Gibbs sweeps, and the estimate is unbiased only if that suffices.
+        base_log_partition: ln Z of a machine given as ``base``; computed if None.
+        waypoints: intermediate machines of the path, such as checkpoints of the training run from early to late.
+            Checkpoints of a phase with large learning steps are noisy and make the path longer than the direct one.
+        remove_outliers: remove runs further than 3 scaled median absolute deviations from the median log-weight.
+        seed: seed of the random generator, if no ``generator`` is given.
+        generator: random generator.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
@@ -240,12 +245,12 @@ def reverse_ais(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Estimate:
-    """ln Z from the other side: states of the model (runs, *visible) are annealed back to the base.
+    """Estimate ln Z by annealing samples of the model, ``start`` (runs, *visible), back to the base.
 
-    The arguments are those of :func:`ais`.
+    The other arguments are those of :func:`ais`.
 
-    With exact draws of the model the mean estimate lies above ln Z, so that likelihoods come out too small. Nothing
-    here can tell whether ``start`` are such draws.
+    If ``start`` are exact samples of the model, the estimate lies above ln Z on average and likelihoods are
+    underestimated. This function cannot check whether they are.
     """
     machine.check_normalizable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
@@ -258,7 +263,7 @@ def reverse_ais(
 
 
 def _legs(machines: Sequence[BoltzmannMachine]) -> list[Path]:
-    """The paths from each machine to the next."""
+    """Return the paths between consecutive machines."""
     for machine in machines[1:-1]:
         machine.check_normalizable()
     return [Path(end, start) for start, end in pairwise(machines)]
@@ -271,12 +276,14 @@ def _along(
     betas: Betas,
     generator: Generator | None,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The log-weights (runs,) of states carried along one path after the other, and the last states."""
+    """Anneal along all paths in order; return the log-weights (runs,) and the final states."""
     if len(legs) == 1:
         return anneal(legs[0], state, _schedule(legs[0], start, betas, generator), generator)
     if not isinstance(betas, int) or betas < len(legs):
-        raise InvalidOption(f"betas: on a way of {len(legs)} legs expected at least as many steps, found {betas}")
-    # as many steps for a leg as it is long, in the norm of the change of the weights
+        raise InvalidOption(
+            f"betas: expected at least {len(legs)} steps for a path with {len(legs)} legs, found {betas}"
+        )
+    # the number of steps of a leg is proportional to its length, the norm of the change of the weights
     lengths = torch.tensor([leg.length() for leg in legs], dtype=torch.float64)
     steps = (lengths / lengths.sum().clamp_min(1e-300) * (betas - len(legs))).floor().long() + 1
     total = torch.zeros(len(state[0]), dtype=torch.float64, device=state[0].device)
@@ -287,7 +294,7 @@ def _along(
 
 
 def _schedule(path: Path, start: Callable[[], list[Tensor]], betas: Betas, generator: Generator | None) -> list[float]:
-    """The values of β; ``start`` gives the states at which a pilot run begins, where one is needed."""
+    """Return the values of β; ``start`` returns the initial states of a pilot run, if one is needed."""
     if not isinstance(betas, Adaptive):
         return beta_grid(betas)
     pilot = beta_grid(betas.pilot)
@@ -297,12 +304,12 @@ def _schedule(path: Path, start: Callable[[], list[Tensor]], betas: Betas, gener
 
 
 def equal_spread(schedule: Sequence[float], spreads: Tensor, steps: int) -> list[float]:
-    """β at which the accumulated spread of the log-weights has grown by equal parts; ``spreads`` (len(schedule) - 1,).
+    """Return ``steps`` + 1 values of β that divide the sum of ``spreads`` (len(schedule) - 1,) into equal parts.
 
     >>> [round(beta, 2) for beta in equal_spread([0.0, 0.5, 1.0], torch.tensor([3.0, 1.0]), 4)]
     [0.0, 0.17, 0.33, 0.5, 1.0]
     """
-    floor = 1e-3 * spreads.double().mean() + 1e-12  # where nothing seems to happen the steps stay finite
+    floor = 1e-3 * spreads.double().mean() + 1e-12  # keeps steps finite where the spread is zero
     length = torch.cat([torch.zeros(1, dtype=torch.float64), (spreads.double().cpu() + floor.cpu()).cumsum(0)])
     at = torch.linspace(0, 1, steps + 1, dtype=torch.float64) * length[-1]
     values = np.interp(at.numpy(), length.numpy(), np.asarray(schedule))
@@ -313,12 +320,12 @@ def equal_spread(schedule: Sequence[float], spreads: Tensor, steps: int) -> list
 def anneal(
     path: Path, state: list[Tensor], schedule: Sequence[float], generator: Generator | None
 ) -> tuple[Tensor, list[Tensor]]:
-    """Carry states along the path; returns the log-weights (runs,) in float64 and the last states.
+    """Anneal states along a path; return the log-weights (runs,) in float64 and the final states.
 
-    Memory does not depend on the number of betas; each of them costs one product up and one down.
+    Memory does not depend on the number of betas; each beta costs one matrix product up and one down.
     """
     weights, final = _anneal(path, state, schedule, generator, fast=True)
-    if not bool(torch.isfinite(weights).all()):  # steps so large that the fast form of the gain overflowed
+    if not bool(torch.isfinite(weights).all()):  # the fast form of the gain overflows for large steps
         weights, final = _anneal(path, state, schedule, generator, fast=False)
     return weights, final
 
@@ -338,7 +345,7 @@ def _anneal(
     for beta in schedule[1:]:
         now, seen, fields = path.at(beta), path.seen(state), {}
         gain = path.tilt(state) * (beta - before.beta)
-        for layer in path.odd:  # what log_weight gains, with fields and means that the sweep uses too
+        for layer in path.odd:  # the change of log_weight, from fields and means that the sweep uses too
             unit, field_before = now.layer(layer), path.mixed(layer, seen[layer], before.beta)
             fields[layer] = path.mixed(layer, seen[layer], beta, last=True)
             unit.mean_(fields[layer], means[layer])
@@ -355,7 +362,7 @@ def _anneal(
 
 
 def outlying(values: Tensor) -> Tensor:
-    """Which values lie further than 3 scaled median absolute deviations from the median."""
+    """Return a mask of the values further than 3 scaled median absolute deviations from the median."""
     center = values.median()
     deviation = (values - center).abs()
     return deviation > 3 * 1.4826 * deviation.median()
@@ -367,14 +374,14 @@ def _base(
     log_partition: float | None,
     generator: Generator | None,
 ) -> tuple[BoltzmannMachine, float]:
-    """The machine at which annealing begins, and its ln Z: the given one counts only for a machine that was given."""
+    """Return the base machine and its ln Z; ``log_partition`` is used only if ``base`` is a machine."""
     start = base_machine(machine, base, near=True, generator=generator)
     known = log_partition if start is base else None
     return start, log_partition_of(start) if known is None else known
 
 
 def _settle_hidden(machine: BoltzmannMachine, state: list[Tensor], generator: Generator | None) -> list[Tensor]:
-    """Let the hidden layers of a deep machine settle with the visible layer held; an RBM needs nothing."""
+    """Equilibrate the hidden layers of a deep machine with the visible layer fixed; not needed for an RBM."""
     for _ in range(100 if machine.depth > 2 else 0):
         state = machine.sweep(state, generator, held={0: True})
     return state

@@ -1,4 +1,4 @@
-"""The data whose likelihood is asked for: checked in one place, and their mean free energy or a bound of it."""
+"""Check the data of a likelihood; compute their mean free energy or a bound of it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ..machines import RBM, BoltzmannMachine
 from ..machines.chain import ArrayLike
 
 _CHUNK = 4096
-_STEPS = 30  # of undamped mean field, each of which can only lower the bound
+_STEPS = 30  # iterations of undamped mean field; none of them raises the bound
 
 
 def checked(machine: BoltzmannMachine, data: ArrayLike) -> tuple[RBM, torch.Tensor]:
-    """The machine, known to be an RBM, and the data (n, *visible) as its states: at least one, all in the support."""
+    """Check that the machine is an RBM and that ``data`` (n, *visible) has rows in its support; return both."""
     if not isinstance(machine, RBM):
-        raise InvalidOption(f"a log-likelihood expects an RBM (two layers), found {type(machine).__name__}")
+        raise InvalidOption(f"machine: a log-likelihood expects an RBM (two layers), found {type(machine).__name__}")
     return machine, machine.checked_states(data)
 
 
 @torch.no_grad()
 def mean_free_energy(machine: BoltzmannMachine, data: ArrayLike) -> float:
-    """⟨F(v)⟩ over the rows of ``data`` (n, *visible), so that the mean log-likelihood is -⟨F⟩ - ln Z.
+    """Return the mean free energy ⟨F(v)⟩ of ``data`` (n, *visible); the mean log-likelihood is -⟨F⟩ - ln Z.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
@@ -35,14 +35,14 @@ def mean_free_energy(machine: BoltzmannMachine, data: ArrayLike) -> float:
 
 @torch.no_grad()
 def mean_free_energy_bound(machine: BoltzmannMachine, data: ArrayLike) -> float:
-    """⟨F(v)⟩ over the rows of ``data`` (n, *visible) for an RBM; for a deep machine a number that lies above it.
+    """Return the mean free energy ⟨F(v)⟩ of ``data`` (n, *visible) for an RBM, an upper bound of it for a deep machine.
 
-    That is the free energy of naive mean field of the hidden layers, a bound whatever the mean field has reached. With
-    ln Z it gives a lower bound of the log-likelihood.
+    The bound is the free energy of naive mean field of the hidden layers, which is valid even without convergence.
+    With ln Z it gives a lower bound of the log-likelihood.
 
     >>> import harmonium as hm
     >>> deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(3), hm.units.Bernoulli(2), hm.units.Bernoulli(1)])
-    >>> round(mean_free_energy_bound(deep, torch.zeros(5, 3)), 6)  # nothing is coupled: -3 ln 2
+    >>> round(mean_free_energy_bound(deep, torch.zeros(5, 3)), 6)  # zero weights: -3 ln 2
     -2.079442
     """
     if isinstance(machine, RBM):

@@ -1,4 +1,4 @@
-"""The exact likelihood, for machines that can be enumerated."""
+"""Exact log-likelihood of machines that are small enough for enumeration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .data import mean_free_energy
 
 @dataclass(frozen=True)
 class ExactLikelihood:
-    """ln Z and what follows from it. ``log_partition`` is ln Z; the interval has no width."""
+    """Exact ln Z (``log_partition``) and the log-likelihood that follows from it."""
 
     machine: BoltzmannMachine
     log_partition: float
@@ -20,16 +20,16 @@ class ExactLikelihood:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The value twice: there is no error."""
+        """(ln Z, ln Z), because ln Z is exact."""
         return self.log_partition, self.log_partition
 
     def log_likelihood(self, data: Tensor) -> float:
-        """The mean of ln p(v) over the rows of ``data``, in nats."""
+        """Mean of ln p(v) over the rows of ``data``, in nats."""
         return -mean_free_energy(self.machine, data) - self.log_partition
 
 
 def exact(machine: BoltzmannMachine) -> ExactLikelihood:
-    """ln Z by enumeration of the smaller side.
+    """Compute ln Z by enumeration of the smaller side.
 
     >>> import harmonium as hm
     >>> round(hm.likelihood.exact(hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))).log_partition, 6)

@@ -1,4 +1,4 @@
-"""The likelihood that TAP mean field gives, eq. (38) of the TAP paper: no sampling, but no bound either."""
+"""TAP estimate of the log-likelihood, Tramel et al. (2018), eq. (38). It needs no sampling and is not a bound."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _COMBINATIONS = ("average", "log-sum-exp")
 
 @dataclass(frozen=True)
 class TapLikelihood:
-    """ln Z from the distinct stable TAP solutions that were found.
+    """Estimate of ln Z from the distinct stable TAP solutions.
 
-    Unstable fixed points, to which a start comes only by symmetry or because of a large tolerance, are no states of the
-    machine: they are kept in ``unstable``, named in ``problems``, and do not enter any value.
+    Unstable fixed points are reached only because of a symmetry or a large tolerance. They are kept in ``unstable`` and
+    reported in ``problems``, and do not enter any value.
 
-    ``log_partition`` follows ``combine``: "average" is the paper's, ln Z ≈ -⟨F⟩ over the solutions; "log-sum-exp",
-    ln Σ e^{-F}, takes every solution as a state of its own, which is nearer to the truth where there are several. Both
-    err on either side, by the third order in the weights.
+    ``combine`` defines ``log_partition``: "average" is ln Z ≈ -⟨F⟩ over the solutions, as in Tramel et al. (2018);
+    "log-sum-exp" is ln Σ e^{-F}, which treats every solution as a separate state and is more accurate if there are
+    several. Both can be too small or too large, by terms of third order in the weights.
     """
 
     machine: BoltzmannMachine
@@ -50,49 +50,52 @@ class TapLikelihood:
 
     @property
     def log_partition(self) -> float:
-        """ln Z; NaN where no stable solution was found."""
+        """ln Z; NaN if there is no stable solution."""
         return self.average if self.combine == "average" else self.log_sum_exp
 
     @property
     def interval(self) -> tuple[float, float]:
-        """From the average to the log-sum-exp: how far the two readings are apart, not a bound of the error."""
+        """The average and the log-sum-exp. Their difference is not a bound of the error."""
         return self.average, self.log_sum_exp
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Reasons not to believe the number."""
+        """Reasons to distrust the estimate."""
         found = []
         if self.converged < self.starts:
             found.append(f"only {self.converged} of {self.starts} starts converged")
         if self.unstable is not None and len(self.unstable):
             both = len(self.unstable) + len(self.solutions)
             found.append(
-                f"{len(self.unstable)} of {both} fixed points are unstable and left out; "
-                "expected a smaller tolerance, or other starts"
+                f"{len(self.unstable)} of {both} fixed points are unstable and not used; "
+                "try a smaller tolerance or other starts"
             )
         if len(self.solutions) and not self.log_sum_exp - self.average < 1:
             found.append(
-                f"{len(self.solutions)} solutions: their average and their log-sum-exp are "
-                f"{self.log_sum_exp - self.average:.1f} nats apart"
+                f"the average and the log-sum-exp of {len(self.solutions)} solutions differ by "
+                f"{self.log_sum_exp - self.average:.1f} nats"
             )
         return tuple(found)
 
     @property
     def trustworthy(self) -> bool:
-        """Whether every start converged to a stable solution and the readings agree. Convergence is not accuracy."""
+        """Whether all starts converged to stable solutions, and average and log-sum-exp agree within one nat.
+
+        This does not mean that the TAP approximation is accurate.
+        """
         return not self.problems
 
     def log_likelihood(self, data: Any) -> float:
-        """The mean of ln p(v) over the rows of ``data``, in nats; eq. (38)."""
+        """Mean of ln p(v) over the rows of ``data``, in nats; eq. (38)."""
         return self.log_probability(data).mean().item()
 
     def normalized(self, data: Any) -> float:
-        """The mean log-likelihood for each unit of the machine, visible and hidden, as in Fig. 3."""
+        """Mean log-likelihood per unit, visible and hidden units counted, as in Tramel et al. (2018), Fig. 3."""
         return self.log_likelihood(data) / sum(unit.sites for unit in self.machine.layers)
 
     @torch.no_grad()
     def log_probability(self, data: Any) -> Tensor:
-        """ln p(v) of every row, in float64: (n,). The hidden layers of a deep machine are summed out by clamped TAP."""
+        """ln p(v) of every row (n,) in float64. The hidden layers of a deep machine are summed out by clamped TAP."""
         rows = self.machine.checked_states(data)
         return (
             torch.cat([-_free_energy(self.machine, chunk).double() for chunk in rows.split(_CHUNK)])
@@ -110,14 +113,14 @@ def tap(
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
 ) -> TapLikelihood:
-    """ln Z from the stable TAP solutions that are reached from the rows of ``data`` (n, *visible).
+    """Estimate ln Z from the stable TAP solutions that start at the rows of ``data`` (n, *visible).
 
     The stability of each distinct solution is checked (:func:`harmonium.meanfield.stability`).
 
     Args:
         combine: "average" over the distinct solutions as in eq. (38), or "log-sum-exp".
-        same: solutions are the same where no visible magnetization differs by more.
-        damping, tolerance, max_iterations: of :func:`harmonium.meanfield.tap`.
+        same: two solutions are identical if no visible magnetization differs by more than this.
+        damping, tolerance, max_iterations: arguments of :func:`harmonium.meanfield.tap`.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
@@ -132,7 +135,7 @@ def tap(
     rows = machine.checked_states(data)
     if machine.visible.conserving(rows) is not machine.visible:
         raise InvalidOption(
-            "a TAP likelihood expects one machine, not one for each document length: give total=… to the "
+            "machine: a TAP likelihood expects a fixed document length: pass total=… to the "
             f"{machine.visible.name()} units"
         )
     parts = [

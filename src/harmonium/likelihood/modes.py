@@ -1,4 +1,4 @@
-"""Do two sets of states put the same mass on the same modes?"""
+"""Compare the masses of modes between two sets of states."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ITERATIONS = 20
 
 @torch.no_grad()
 def disagreement(machine: BoltzmannMachine, states: Tensor, log_weights: Tensor, samples: Tensor) -> float:
-    """The largest difference of the masses of modes, in standard errors, between weighted states and plain samples.
+    """Return the largest difference of cluster masses between weighted states and samples, in standard errors.
 
-    ``states`` (n, *visible) have ``log_weights`` (n,); ``samples`` (m, *visible) count alike. Both are mapped to the
-    mean activities of the first hidden layer, and all of them together are divided into 2, 4 and 8 clusters by
-    k-means. For every cluster the two masses are compared as two proportions, of n_eff = (Σw)²/Σw² and of m draws.
+    ``states`` (n, *visible) have ``log_weights`` (n,); ``samples`` (m, *visible) have equal weights. All rows are
+    mapped to the mean activities of the first hidden layer and divided into 2, 4 and 8 clusters by k-means. For every
+    cluster, the two masses are compared as two proportions, with n_eff = (Σw)²/Σw² and m draws.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Spin(1))
@@ -44,20 +44,20 @@ def disagreement(machine: BoltzmannMachine, states: Tensor, log_weights: Tensor,
         there = torch.bincount(label[len(p) :], minlength=number).double() / m
         pooled = (n * here + m * there) / (n + m)
         error = (pooled * (1 - pooled) * (1 / n + 1 / m)).sqrt().clamp_min(1e-9)
-        # half a draw of continuity: small counts are further from normal than their standard error says
+        # continuity correction of half a draw, because small counts are not normally distributed
         beyond = ((here - there).abs() - 0.5 / min(n, m)).clamp_min(0)
         largest = max(largest, (beyond / error).max().item())
     return largest
 
 
 def _activities(machine: BoltzmannMachine, visible: Tensor) -> Tensor:
-    """The mean activities of the first hidden layer given the visible one: (n, hidden) in float64."""
+    """Return the mean activities of the first hidden layer given the visible layer, (n, hidden) in float64."""
     unit, coupling = machine.layers[1], machine.couplings[0]
     return unit.mean(coupling.up(visible)).flatten(1).double()
 
 
 def _clusters(points: Tensor, number: int) -> Tensor:
-    """The cluster of every point (n,) by k-means, which starts at points far from each other."""
+    """Return the k-means cluster of every point (n,); the initial centers are points far from each other."""
     centers = points.mean(0, keepdim=True)
     distance = torch.full((len(points),), math.inf, dtype=points.dtype, device=points.device)
     for _ in range(number):

@@ -1,4 +1,4 @@
-"""Pseudo-likelihood: the probability of each unit given all the others."""
+"""Pseudo-log-likelihood: the log-probability of each visible unit given all others (Besag 1975)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..machines import RBM
 from ..units import Unit
 from .data import checked
 
-MOST_STATES = 4096  # of a site, each of which costs a free energy
+MOST_STATES = 4096  # states per site; each one costs the evaluation of a free energy
 
 
 @torch.no_grad()
 def pseudo_log_likelihood(rbm: RBM, v: Tensor, *, exact: bool = True, generator: Generator | None = None) -> Tensor:
-    """Σ_i ln p(v_i | v_-i) for each row: (batch, *visible) -> (batch,).
+    """Compute Σ_i ln p(v_i | v_-i) for each row: (batch, *visible) -> (batch,).
 
-    It is a *sum* over the visible units (sites), in nats: divide by ``rbm.visible.sites`` to compare layers of
-    different size. ``exact=True`` visits every site; ``exact=False`` visits one random site for each row and
-    multiplies by the number of sites, an unbiased estimate at the price of one site.
+    The result is a *sum* over the visible units (sites), in nats: divide by ``rbm.visible.sites`` to compare layers of
+    different size. ``exact=True`` evaluates every site. ``exact=False`` evaluates one random site per row and
+    multiplies by the number of sites, which is an unbiased estimate.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
@@ -39,8 +39,8 @@ def pseudo_log_likelihood(rbm: RBM, v: Tensor, *, exact: bool = True, generator:
 
 
 def _states(unit: Unit) -> Tensor:
-    """Every state of a site, (states,) or (states, size), unless they are too many to visit."""
-    number = unit.cardinality  # of the layer, and known without a list of the states
+    """Return the states of a site, (states,) or (states, size); raise if there are too many."""
+    number = unit.cardinality  # of the whole layer; available without listing the states
     if number is None:
         raise NotEnumerable(
             "pseudo-likelihood expects visible units with finitely many states, "
@@ -49,20 +49,20 @@ def _states(unit: Unit) -> Tensor:
     digits = math.log10(number) / unit.sites
     if digits > math.log10(MOST_STATES) + 1e-9:
         raise NotEnumerable(
-            f"pseudo-likelihood expects at most {MOST_STATES} states a unit, "
+            f"pseudo-likelihood expects at most {MOST_STATES} states per unit, "
             f"found about 10^{digits:.1f} ({unit.name()})"
         )
     states = unit.support.states()
     if states is None:
         raise NotEnumerable(
-            "pseudo-likelihood expects a visible layer of one kind of unit, "
+            "pseudo-likelihood expects a visible layer with a single unit type, "
             f"not {unit.name()} ({unit.support.description})"
         )
     return states
 
 
 def _conditional(rbm: RBM, v: Tensor, states: Tensor, site: Tensor) -> Tensor:
-    """ln p(v_i | v_-i) for one site i of each row."""
+    """Return ln p(v_i | v_-i) for one site i of each row."""
     event = states.shape[1:]
     rows = torch.arange(len(v), device=v.device)
     flat = v.reshape(len(v), rbm.visible.sites, *event)

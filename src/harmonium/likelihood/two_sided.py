@@ -1,4 +1,4 @@
-"""The likelihood from both sides, with a verdict."""
+"""Log-likelihood by forward and reverse annealing, with cross-checks of the result."""
 
 from __future__ import annotations
 
@@ -22,26 +22,33 @@ from .modes import disagreement
 FREE, CHAINS, DATA = "free units", "short chains", "the data"  # bases
 
 _EXACT_STATES = 2**20
-_FREE_SHARE = 2  # the cross-check from free units takes one in so many of the betas
-_CHECK_SHARE = 5  # and other ones
-_LARGEST_EXCESS = 0.5  # nats, beside three standard errors, by which a cross-check may lie above
-_CONFIRMED = 0.5  # nats within which the one from free units has to agree, whatever the standard errors
-_LEAST_CARRIED = 0.1  # of the runs for each direction; less than for one alone, as the other one stands against it
-_LEAST_POWER = 0.2  # of the runs that have to carry a cross-check, for it to say anything
-_LARGEST_GAP = 1.0  # nats between the two directions that still count as agreement
-_LARGEST_MODE_ERROR = 4.0  # standard errors between the masses of modes
+_FREE_SHARE = 2  # the cross-check from free units uses 1/2 of the betas
+_CHECK_SHARE = 5  # the other cross-checks use 1/5 of the betas
+_LARGEST_EXCESS = 0.5  # nats by which a cross-check may exceed the estimate, in addition to three standard errors
+_CONFIRMED = 0.5  # largest difference to the cross-check from free units in nats, independent of standard errors
+_LEAST_CARRIED = 0.1  # smallest effective sample size per run of each direction; the other direction is a check
+_LEAST_POWER = 0.2  # smallest effective sample size per run of a cross-check
+_LARGEST_GAP = 1.0  # largest accepted difference of the two directions, in nats
+_LARGEST_MODE_ERROR = 4.0  # largest accepted difference of the masses of modes, in standard errors
 
 
 @dataclass(frozen=True)
 class TwoSided:
-    """The mean log-likelihood of some data, bracketed: ``forward`` errs to the good side, ``reverse`` to the bad one.
+    """Mean log-likelihood of data from forward and reverse annealing, in nats per row.
 
-    All numbers are nats per row of the data. ``exact`` is there where the machine can be enumerated. With ``bound`` the
-    free energy of the data is only known from above, and every number is a lower bound of the likelihood: with ln Z
-    from below, from above, or exact. ``round_trips`` are those of the tempering behind the reverse direction.
-    ``checks`` are forward annealings from other bases, by the name of the base. ``bounded`` says whether nothing speaks
-    against the samples behind the reverse direction; without them the likelihood has no lower end. ``annealing`` is
-    the part of the work that does not depend on the data: its ``likelihood`` of other data does not repeat it.
+    On average, ``forward`` overestimates the likelihood and ``reverse`` underestimates it.
+
+    Attributes:
+        forward, reverse: estimates of ln Z.
+        mean_free_energy: mean free energy of the data, or an upper bound of it.
+        rows: number of rows of the data.
+        exact: exact log-likelihood if the machine can be enumerated, else None.
+        problems: reasons to distrust the result.
+        bound: whether ``mean_free_energy`` is only an upper bound, so that the likelihood is a lower bound.
+        round_trips: number of round trips of the tempering that made the samples of the reverse direction.
+        checks: forward estimates from other bases, by the name of the base.
+        bounded: whether the samples of the reverse direction passed all checks; if not, the lower end is -∞.
+        annealing: results that do not depend on the data; ``annealing.likelihood(other)`` reuses them.
     """
 
     forward: Estimate
@@ -58,51 +65,51 @@ class TwoSided:
 
     @property
     def log_likelihood(self) -> float:
-        """The log-likelihood: exact where that is known, else half way between the two directions."""
+        """The exact log-likelihood if known, else the mean of the two directions."""
         return self.annealed if self.exact is None else self.exact
 
     @property
     def annealed(self) -> float:
-        """Half way between the two directions."""
+        """Mean of the two directions."""
         return (self.from_forward + self.from_reverse) / 2
 
     @property
     def log_partition(self) -> float:
-        """ln Z, for the likelihood of other data."""
+        """ln Z that corresponds to ``log_likelihood``."""
         return -self.mean_free_energy - self.log_likelihood
 
     @property
     def from_forward(self) -> float:
-        """With the forward estimate of ln Z: in the mean too good."""
+        """Log-likelihood with the forward estimate of ln Z; overestimated on average."""
         return -self.mean_free_energy - self.forward.log_partition
 
     @property
     def from_reverse(self) -> float:
-        """With the reverse estimate of ln Z: in the mean too bad."""
+        """Log-likelihood with the reverse estimate of ln Z; underestimated on average."""
         return -self.mean_free_energy - self.reverse.log_partition
 
     @property
     def gap(self) -> float:
-        """How far the two directions are apart, in nats."""
+        """Forward minus reverse estimate of the log-likelihood, in nats."""
         return self.from_forward - self.from_reverse
 
     @property
     def effective(self) -> tuple[float, float]:
-        """How many of the runs carry each direction, forward and reverse."""
+        """Effective sample sizes of the forward and the reverse direction."""
         return self.forward.effective_sample_size, self.reverse.effective_sample_size
 
     @property
     def interval(self) -> tuple[float, float]:
-        """That of the annealing, of no width where the number is exact."""
+        """The interval of the annealing, or (exact, exact) if the exact value is known."""
         return self.annealed_interval if self.exact is None else (self.exact, self.exact)
 
     @property
     def annealed_interval(self) -> tuple[float, float]:
-        """The interval of the annealing, also where the exact number is known.
+        """The interval of the annealing, even if the exact value is known.
 
-        Its upper end is that of the forward direction, which holds whatever states the annealing has missed. Its lower
-        end is that of the reverse direction, which needs samples of the model, or of a cross-check with power where
-        that is further; it is -∞ where something speaks against the samples.
+        The upper end comes from the forward direction and holds even if the annealing missed states. The lower end is
+        the smallest of the reverse direction, which needs samples of the model, and of the cross-checks with a
+        sufficient effective sample size. It is -∞ if a check rejected the samples.
         """
         low, high = self.forward.interval[0], self.reverse.interval[1]
         for check in self.checks.values():
@@ -114,7 +121,7 @@ class TwoSided:
 
     @property
     def trustworthy(self) -> bool:
-        """Whether the number is exact, or nothing speaks against it."""
+        """Whether the value is exact or ``problems`` is empty."""
         return self.exact is not None or not self.problems
 
     def __str__(self) -> str:
@@ -135,26 +142,33 @@ def estimate(
     sampling_sweeps: int = 1000,
     seed: int | None = None,
 ) -> TwoSided:
-    """The mean log-likelihood of ``data`` (n, *visible) by annealing in both directions, and whether to trust it.
+    """Estimate the mean log-likelihood of ``data`` by annealing in both directions, and check the result.
 
-    For a deep machine it is a lower bound, by mean field of the hidden layers.
+    For a deep machine the result is a lower bound, by mean field of the hidden layers.
 
-    The annealing starts from the single-site statistics of ``base`` (m, *visible), by default of short chains of the
-    machine. The reverse direction starts at ``samples`` of the model, by default from parallel tempering, whose ladder
-    has to carry states from end to end.
+    Both directions can miss the same modes and agree on a wrong value. Therefore shorter forward annealing runs start
+    from other bases: from free units (zero weights), and from the data (or from short chains, if ``base`` is given).
+    They exceed ln Z only by chance, so a larger ln Z means that the estimate is wrong. The cross-check from free units,
+    which favor no mode, must also confirm the estimate: its effective sample size must be at least a fifth of the runs,
+    and it must agree within half a nat. The masses of modes must agree between the samples and the weighted states at
+    the end of the annealing from the base and from free units.
 
-    Both directions can miss the same modes and then agree on a wrong number. Shorter forward annealings from other
-    bases look elsewhere: from free units, and from the data (or from short chains, if a ``base`` was given). None of
-    them exceeds ln Z but by chance, so a higher value there proves the first one wrong. The one from free units, which
-    prefer no mode, also has to confirm the estimate: a fifth of its runs have to carry it, and it has to agree within
-    half a nat. The masses of modes have to agree between the samples and the weighted states at the end of the
-    annealing from the base and from free units.
+    To compute the likelihood of other data, ``result.annealing.likelihood(data)`` reuses most of the work.
 
-    With ``waypoints``, earlier machines of the same run from early to late, the annealing follows the run, and the
-    samples come from trajectory tempering along it. That pays where learning was slow and smooth; checkpoints from a
-    time of large steps make the way longer.
-
-    The likelihood of other data follows from ``result.annealing.likelihood(data)`` without most of the work.
+    Args:
+        machine: machine with a finite partition function.
+        data: rows (n, *visible).
+        base: data (m, *visible) whose single-site statistics define the base of the annealing; by default those of
+            short chains of the machine.
+        runs: number of annealing runs in each direction.
+        betas: as in :func:`ais`.
+        waypoints: earlier machines of the same training run, from early to late. The annealing path goes through them,
+            and the samples come from trajectory tempering along them. This helps if learning was slow and smooth;
+            checkpoints of a phase with large learning steps make the path longer.
+        samples: samples of the model for the reverse direction, (m, *visible); by default from parallel tempering,
+            which must make at least as many round trips as there are chains.
+        sampling_sweeps: sweeps of that tempering.
+        seed: seed of the random generator.
 
     >>> import harmonium as hm
     >>> data = hm.data.load("digits", binarize="threshold")
@@ -164,7 +178,7 @@ def estimate(
     >>> result.trustworthy, abs(result.gap) < 0.5
     (True, True)
     """
-    data = machine.checked_states(data)  # before the work begins
+    data = machine.checked_states(data)  # fail before the expensive part
     base = None if base is None else machine.checked_states(base, "base")
     seeds = [None if seed is None else seed + k for k in range(6)]
     machine.check_normalizable()
@@ -190,18 +204,18 @@ def estimate(
 
 @dataclass(frozen=True)
 class Annealing:
-    """The part of :func:`estimate` that does not depend on the data, for the likelihood of several sets of data."""
+    """The results of :func:`estimate` that do not depend on the data, for the likelihood of several data sets."""
 
     forward: Estimate
     reverse: Estimate
     checks: Mapping[str, Estimate]
     round_trips: int | None
-    given: bool  # whether a base was given
-    betas: Betas  # of the cross-checks
+    given: bool  # whether estimate was called with a base
+    betas: Betas  # schedule of the cross-checks
     seed: int | None
 
     def likelihood(self, data: Tensor) -> TwoSided:
-        """Of ``data`` (n, *visible)."""
+        """Estimate the log-likelihood of ``data`` (n, *visible)."""
         machine, checks = self.forward.machine, dict(self.checks)
         data = machine.checked_states(data)
         if not self.given:
@@ -228,46 +242,44 @@ class Annealing:
 
 
 def annealing_problems(forward: Estimate, reverse: Estimate) -> list[str]:
-    """What the weights of the two directions say against their value."""
+    """Return reasons to distrust the value that follow from the weights of the two directions."""
     problems = [f"forward: {problem}" for problem in forward.problems_at(_LEAST_CARRIED)]
     problems += [f"reverse: {problem}" for problem in reverse.problems_at(_LEAST_CARRIED)]
     gap = reverse.log_partition - forward.log_partition
     if abs(gap) > _LARGEST_GAP:
-        problems.append(f"the two directions are {gap:.2f} nats apart: the truth is somewhere between")
+        problems.append(f"forward and reverse estimates of ln Z differ by {gap:.2f} nats")
     return problems
 
 
 def samples_doubted(
     forward: Estimate, reverse: Estimate, checks: Mapping[str, Estimate], round_trips: int | None
 ) -> list[str]:
-    """What says that the samples behind the reverse direction are not the model's, or leaves it open."""
+    """Return reasons to doubt that the samples of the reverse direction follow the model distribution."""
     doubts, runs = [], len(forward.log_weights)
     if round_trips is not None and round_trips < runs:
-        doubts.append(
-            f"the samples behind the reverse estimate have hardly mixed: {round_trips} round trips of {runs} chains"
-        )
+        doubts.append(f"the samples of the reverse estimate did not mix: {round_trips} round trips for {runs} chains")
     gap = reverse.log_partition - forward.log_partition
     if gap < -3 * (forward.standard_error + reverse.standard_error):
-        doubts.append(f"reverse lies {-gap:.2f} nats below forward: its samples are not the model's")
+        doubts.append(f"the reverse ln Z is {-gap:.2f} nats below the forward one: its samples do not follow the model")
     larger = set()
     for name, check in checks.items():
         excess = check.log_partition - forward.log_partition
         if excess > 3 * math.hypot(forward.standard_error, check.standard_error) + _LARGEST_EXCESS:
             larger.add(name)
             doubts.append(f"ln Z annealed from {name} is {excess:.2f} nats larger: the estimate misses states")
-    # Only free units prefer no mode. Large errors do not make an agreement: they are a lack of power.
+    # Only free units favor no mode. A check with a large standard error agrees with everything and confirms nothing.
     free_units = None if FREE in larger else checks.get(FREE)
     if free_units is not None and not _has_power(free_units):
         doubts.append(
-            f"the cross-check from free units has no power: {free_units.effective_sample_size:.1f} of {runs} runs "
-            "carry it; use more betas"
+            "the cross-check from free units has no power: its effective sample size is "
+            f"{free_units.effective_sample_size:.1f} of {runs} runs; use more betas"
         )
     elif free_units is not None and abs(free_units.log_partition - forward.log_partition) > _CONFIRMED:
         doubts.append(
             f"the cross-check from free units does not confirm the estimate: its ln Z differs by "
             f"{free_units.log_partition - forward.log_partition:+.2f} nats"
         )
-    # annealing from the data may stay in their mode; that makes its value small and says nothing about the samples
+    # annealing from the data may stay in their mode; its value is then too small, which says nothing about the samples
     for name, found in {"the base": forward, **{k: v for k, v in checks.items() if k != DATA}}.items():
         if found.states is None or reverse.states is None or not _has_power(found):
             continue
@@ -275,18 +287,18 @@ def samples_doubted(
         if error > _LARGEST_MODE_ERROR:
             doubts.append(
                 f"the masses of modes differ by {error:.1f} standard errors between states annealed from {name} "
-                "and the samples behind the reverse estimate"
+                "and the samples of the reverse estimate"
             )
     return doubts
 
 
 def _has_power(check: Estimate) -> bool:
-    """Whether enough runs carry a cross-check."""
+    """Return whether the effective sample size of a cross-check is large enough."""
     return not check.problems_at(_LEAST_POWER)
 
 
 def _fewer(betas: Betas, share: int) -> Betas:
-    """The schedule of a cross-check: one in ``share`` of the betas."""
+    """Return the schedule of a cross-check: 1/``share`` of the betas."""
     if isinstance(betas, Adaptive):
         return replace(betas, betas=max(1, betas.betas // share))
     if isinstance(betas, int):

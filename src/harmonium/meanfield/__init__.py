@@ -1,4 +1,4 @@
-"""Mean field: fixed points of approximate free energies, each from many starts at once."""
+"""Mean-field methods: fixed points of approximate free energies, computed from many starts in parallel."""
 
 from .adaptive import adatap
 from .chain import naive, tap

@@ -1,14 +1,14 @@
-"""Adaptive TAP by vector approximate message passing: Alg. 3 of the TAP paper, for every scalar unit.
+"""Adaptive TAP by vector approximate message passing, Tramel et al. (2018), Alg. 3, for all scalar units.
 
-Two descriptions of the machine are made to agree on the mean a and the variance c of each unit: independent units in
-the fields (B1, A1), and a Gaussian with the true couplings, precision diag(A2) - J and field B2. At the fixed point
-A1 + A2 = 1/c and B1 + B2 = a/c, and the estimate of ln Z is the value of
+Two approximations of the machine must have the same mean a and variance c of each unit: independent units in the fields
+(B1, A1), and a Gaussian with the couplings of the machine, precision diag(A2) - J and field B2. At the fixed point
+A1 + A2 = 1/c and B1 + B2 = a/c, and the estimate of ln Z is
 
     Σ [ln Z(B1, A1) - B1 a + A1 a²/2] + Σ a W a' - ½ [ln det(diag(1/c - A1) - J) + Σ ln c],
 
-which is stationary in a, c, A1 and B1: the three terms of expectation consistency with all that cancels left out. The
-couplings join even layers to odd ones, so that J has two blocks, and the Gaussian costs an inverse of the size of
-the smaller one for each start. All of it is computed in float64: 1/c is large where a unit hardly fluctuates.
+which is stationary in a, c, A1 and B1. These are the three terms of expectation consistency after cancellation. The
+couplings connect even layers with odd layers, so J has two blocks, and each start needs the inverse of a matrix of the
+size of the smaller block. Everything is computed in float64, because 1/c is large if a unit hardly fluctuates.
 """
 
 from __future__ import annotations
@@ -45,21 +45,22 @@ def adatap(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Solutions:
-    """Adaptive TAP: the reaction of each unit from the whole Gaussian response of the machine, not from W² alone.
+    """Solve adaptive TAP (Opper & Winther 2001) with the iteration of Rangan et al. (2019).
 
-    The arguments are those of :func:`tap`; ``A`` and ``B`` of the result are A1 and B1. An iteration inverts a
-    matrix for each start, so that it costs far more than one of :func:`tap`.
+    The reaction term of each unit comes from the linear response of the whole machine instead of W² only. The arguments
+    are those of :func:`tap`; ``A`` and ``B`` of the result are A1 and B1. An iteration inverts a matrix for each start,
+    so it is much slower than an iteration of :func:`tap`.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
-    >>> round(adatap(rbm).free_energy.item(), 6)  # nothing is coupled: -5 ln 2
+    >>> round(adatap(rbm).free_energy.item(), 6)  # zero weights: -5 ln 2
     -3.465736
     """
     rule = Rule(damping, tolerance, max_iterations, iterations)
     double = copy.deepcopy(machine).double()
     check(double, True, False)
     if not all(MeanFieldLayer(unit).diagonal for unit in double.layers):
-        raise InvalidOption("adatap expects scalar units, found softmax units: use tap, which takes their covariance")
+        raise InvalidOption("adatap expects scalar units, found softmax units: use tap")
     begin = start if isinstance(start, Solutions) else _first_fields(double, start, seed, generator)
     sides = Sides(double)
     rows = max(1, _CHUNK_ELEMENTS // sides.weight.numel())
@@ -69,7 +70,7 @@ def adatap(
         outcome = iterate(_Scheme(double, sides, some, rule.damping), rule)
         depth = len(double.layers)
         a, c, B, A = (outcome.state[k * depth : (k + 1) * depth] for k in range(4))
-        for unit, field, quadratic in zip(double.layers, B, A, strict=True):  # the last step has renewed them
+        for unit, field, quadratic in zip(double.layers, B, A, strict=True):  # B and A changed in the last step
             lost = undefined_rows(unit, quadratic)
             if lost is not None:
                 field[lost], quadratic[lost] = 0.0, 0.0
@@ -85,7 +86,7 @@ def adatap(
 
 
 def _first_fields(machine: BoltzmannMachine, start: Any, seed: int | None, generator: Generator | None) -> Solutions:
-    """A and B after one undamped iteration of TAP."""
+    """Return A and B after one undamped iteration of TAP."""
     rule = Rule(damping=0.0, iterations=1)
     return solve(machine, start, rule, clamped=None, second_order=True, seed=seed, generator=generator)
 
@@ -97,7 +98,7 @@ def free_energy(
     B: Sequence[Tensor],
     A: Sequence[Tensor],
 ) -> Tensor:
-    """-ln Z at a state: (rows,), differentiable in the parameters; NaN where the Gaussian is not normalizable."""
+    """Return the estimate of -ln Z at a state: (rows,), differentiable; NaN if the Gaussian is not normalizable."""
     value = torch.zeros(len(a[0]), dtype=a[0].dtype, device=a[0].device)
     for k, unit in enumerate(machine.layers):
         value = value + per_row(unit.log_partition(B[k], A[k]))
@@ -114,9 +115,9 @@ def _variance(c: Tensor) -> Tensor:
 
 
 class Sides:
-    """The machine as two groups of units, those of one parity and those of the other; the second is the smaller one.
+    """The even and the odd layers of the machine as two groups of units; the second group is the smaller one.
 
-    ``weight`` (large side, small side) holds all couplings, in float64 and differentiable.
+    ``weight`` (large side, small side) contains all couplings, in float64 and differentiable.
     """
 
     def __init__(self, machine: BoltzmannMachine) -> None:
@@ -139,11 +140,11 @@ class Sides:
         self.weight = torch.cat(blocks, 0)
 
     def gather(self, layers: Sequence[Tensor], side: int) -> Tensor:
-        """The layers of one side next to each other: (rows, size of the side)."""
+        """Concatenate the layers of one side: (rows, size of the side)."""
         return torch.cat([layers[k].flatten(1) for k in self.members[side]], 1)
 
     def scatter(self, large: Tensor, small: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-        """The inverse of :meth:`gather`, for both sides."""
+        """Undo :meth:`gather`, for both sides."""
         pieces: dict[int, Tensor] = {}
         for x, members in ((large, self.members[0]), (small, self.members[1])):
             for k, piece in zip(members, x.split([self.sizes[k] for k in members], 1), strict=True):
@@ -151,18 +152,18 @@ class Sides:
         return [pieces[k] for k in range(len(like))]
 
     def schur(self, large: Tensor, small: Tensor) -> Tensor:
-        """diag(small) - Wᵀ diag(1/large) W: (rows, small side, small side)."""
+        """Return diag(small) - Wᵀ diag(1/large) W: (rows, small side, small side)."""
         return torch.diag_embed(small) - self.weight.T @ (self.weight / large.unsqueeze(-1))
 
     def log_determinant(self, large: Tensor, small: Tensor) -> Tensor:
-        """ln det of the precision with this diagonal: (rows,), NaN where it is not positive definite."""
+        """Return ln det of the precision matrix with this diagonal: (rows,), NaN if it is not positive definite."""
         root, info = torch.linalg.cholesky_ex(self.schur(large, small))
         positive = (info == 0) & (large > 0).all(1)
         value = large.abs().log().sum(1) + 2 * root.diagonal(dim1=1, dim2=2).abs().log().sum(1)
         return torch.where(positive, value, torch.nan)
 
     def response(self, large: Tensor, small: Tensor, fields: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
-        """Mean and variance of every variable of the Gaussian: of the large side, then of the small one."""
+        """Return mean and variance of the Gaussian on the large side, then mean and variance on the small side."""
         inverse = torch.linalg.inv_ex(self.schur(large, small)).inverse
         b, d = fields
         mean = (inverse @ (d + (b / large) @ self.weight).unsqueeze(-1)).squeeze(-1)
@@ -172,7 +173,7 @@ class Sides:
 
 
 class _Scheme:
-    """One iteration: the units in (B1, A1), the Gaussian in (B2, A2), and back, damped."""
+    """One damped iteration: the units in (B1, A1), the Gaussian in (B2, A2), then new (B1, A1)."""
 
     def __init__(self, machine: BoltzmannMachine, sides: Sides, start: Solutions, damping: float) -> None:
         self.units, self.sides, self.damping = machine.layers, sides, damping
@@ -188,7 +189,7 @@ class _Scheme:
         self.lost = self.lost[rows]
 
     def step(self, measure: bool = True) -> Tensor:
-        """The residual is the distance between the two descriptions: A1 and B1 stay where a and c of both agree."""
+        """Do one iteration; return the distance between the two approximations, which is 0 at a fixed point."""
         like = self.a
         self.a, self.c = [], []
         for k, unit in enumerate(self.units):
@@ -216,12 +217,12 @@ class _Scheme:
         return (residual / size).masked_fill_(self.lost, torch.nan)
 
     def spread(self) -> Tensor:
-        """The mean squared distance of the standard deviations of the two descriptions: (rows,)."""
+        """Return the mean squared distance of the standard deviations of the two approximations: (rows,)."""
         return self._spread
 
 
 def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
-    """The iteration at solutions, differentiable: its state is B1 and A1 of every layer, which are updated at once."""
+    """Return the iteration at solutions as a differentiable map of B1 and A1 of all layers, updated in parallel."""
     depth, sides = len(machine.layers), Sides(machine)
 
     def new(x: list[Tensor]) -> dict[int, Tensor]:

@@ -1,4 +1,4 @@
-"""Naive and TAP mean field: eqs. (32)-(35) and Alg. 1 of the TAP paper, on a chain of any number of layers."""
+"""Naive and TAP mean field for any number of layers: Tramel et al. (2018), eqs. (32)-(35) and Alg. 1."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def naive(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Solutions:
-    """Naive mean field: every unit in the mean field of its neighbors. -F is a lower bound of ln Z.
+    """Solve naive mean field: every unit in the mean field of its neighbors. -F is a lower bound of ln Z.
 
     The arguments are those of :func:`tap`. The error of ln Z is of second order in the weights.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
-    >>> naive(rbm).free_energy  # nothing is coupled: -5 ln 2
+    >>> naive(rbm).free_energy  # zero weights: -5 ln 2
     tensor([-3.4657])
     """
     rule = Rule(damping, tolerance, max_iterations, iterations)
@@ -54,22 +54,24 @@ def tap(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Solutions:
-    """TAP mean field, the second-order expansion: Alg. 1 from each of many starts, all at once.
+    """Solve the TAP equations (second-order mean field), Tramel et al. (2018), Alg. 1, from many starts in parallel.
+
+    The error of ln Z is of third order in the weights and can have either sign.
 
     Args:
-        start: visible states (n, *visible) from which to start, eqs. (36)-(37), in or between the values of the
-            units; a number of draws of the uncoupled visible layer; solutions to go on from; or nothing, for one start
-            at the uncoupled units.
-        clamped: visible states (n, *visible) that are held fixed; ``free_energy`` is then F(v), of which the hidden
-            layers are summed out (exactly in an RBM).
-        damping: the share of the old value that each update keeps.
-        tolerance: a start has converged when an undamped update would change its magnetizations by no more, as a mean
-            square over all units, and its standard deviations likewise. It has the same meaning for every damping.
-        max_iterations: after as many, a start has not converged and its free energy is NaN.
-        iterations: do exactly as many iterations instead, and give free energies whether converged or not.
-        seed: of the draws, if any; or give a ``generator``.
-
-    The error of ln Z is of third order in the weights, of either sign.
+        machine: any machine for which TAP is defined (no Poisson units).
+        start: visible states (n, *visible) to start from, eqs. (36)-(37), not necessarily in the support of the units;
+            the number of samples of the uncoupled visible layer to start from; ``Solutions`` to continue from; or None
+            for one start at the uncoupled units.
+        clamped: visible states (n, *visible) that stay fixed; ``free_energy`` is then F(v), with the hidden layers
+            summed out (exactly in an RBM).
+        damping: weight of the old value in each update, in [0, 1).
+        tolerance: a start has converged if the undamped update changes its magnetizations by at most this, as a mean
+            square over all units, and its standard deviations as well. It does not depend on the damping.
+        max_iterations: largest number of iterations; a start that has not converged by then has free energy NaN.
+        iterations: if given, do exactly this many iterations and compute all free energies, converged or not.
+        seed: seed of the random generator, if no ``generator`` is given.
+        generator: random generator.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
@@ -94,7 +96,7 @@ def solve(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Solutions:
-    """Naive or TAP mean field by one rule of iteration."""
+    """Solve naive or TAP mean field with the given rule of iteration."""
     machine, layers, (a, c) = prepare(machine, start, clamped, quadratic=second_order, seed=seed, generator=generator)
     scheme = Chain(machine, layers, a, c, second_order=second_order, damping=rule.damping, clamped=clamped is not None)
     outcome = iterate(scheme, rule)
@@ -131,8 +133,11 @@ def free_energy(
     second_order: bool,
     clamped: bool,
 ) -> Tensor:
-    """-ln Z of eq. (35) at a state: (rows,). It is stationary in all of a, c, B and A at a fixed point, so that its
-    derivative with respect to the parameters, at the state held fixed, is the whole one: eqs. (39)-(41)."""
+    """Return -ln Z of eq. (35) at a state: (rows,).
+
+    At a fixed point it is stationary in a, c, B and A, so the derivative with respect to the parameters at the fixed
+    state is the total derivative, eqs. (39)-(41).
+    """
     value = torch.zeros(len(a[0]), dtype=a[0].dtype, device=a[0].device)
     layers = [MeanFieldLayer(unit) for unit in machine.layers]
     for k, layer in enumerate(layers):
@@ -153,7 +158,7 @@ def free_energy(
 
 
 class Chain:
-    """Alg. 1 on a batch of rows: even layers given the odd ones, then odd layers given the even ones, in place."""
+    """Alg. 1 on a batch of rows, in place: even layers given the odd ones, then odd layers given the even ones."""
 
     def __init__(
         self,
@@ -177,19 +182,19 @@ class Chain:
         self.lost = torch.zeros(len(a[0]), dtype=torch.bool, device=a[0].device)
         self._size = sum(x[0].numel() for x in a[clamped:])
         self._scratch = [(torch.empty_like(x), torch.empty_like(x)) for x in a]
-        self._before: list[Tensor] = []  # the variances before an iteration that was measured
+        self._before: list[Tensor] = []  # the variances before the last measured iteration
 
     def refresh(self) -> None:
-        """Take up a change of the weights."""
+        """Update the links after a change of the weights."""
         for part in self.links:
             part.refresh()
 
     def state(self) -> list[Tensor]:
-        """a, c, B and A of every layer."""
+        """Return a, c, B and A of all layers."""
         return [*self.a, *self.c, *self.B, *self.A]
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with some of the rows alone."""
+        """Continue with the given rows only."""
         self.a, self.c, self.B, self.A = ([x[rows] for x in part] for part in (self.a, self.c, self.B, self.A))
         self.lost = self.lost[rows]
         self._scratch = [(x[: len(rows)], y[: len(rows)]) for x, y in self._scratch]
@@ -197,7 +202,7 @@ class Chain:
         self.units[0] = self.units[0].conserving(self.a[0])
 
     def restore(self, state: list[Tensor], lost: Tensor) -> None:
-        """Take up all rows again, where an iteration has left them."""
+        """Set the state to the result of an iteration, with all rows."""
         depth = len(self.layers)
         self.a, self.c, self.B, self.A = (state[k * depth : (k + 1) * depth] for k in range(4))
         self.lost = lost
@@ -206,9 +211,9 @@ class Chain:
         self.units[0] = self.units[0].conserving(self.a[0])
 
     def step(self, measure: bool = True) -> Tensor | None:
-        """One sweep over the layers; the mean squared residual of the magnetizations of each row: (rows,).
+        """Do one sweep over the layers; return the mean squared residual of each row's magnetizations: (rows,).
 
-        That of a layer is f(x) - x in the fields it gets in the sweep, before damping.
+        The residual of a layer is f(x) - x, before damping, with the fields of this sweep.
         """
         if measure and self.second_order and not self._before:
             self._before = [torch.empty_like(x) for x in self.c]
@@ -231,14 +236,14 @@ class Chain:
         a.add_(mean, alpha=share)
         if not self.second_order:
             return residual
-        if measure:  # the old and the undamped new variances are left in buffers, for spread
+        if measure:  # keep the old and the undamped new variances for spread
             self.c[k], self._before[k] = torch.lerp(c, variance, share, out=self._before[k]), c
         else:
             c.lerp_(variance, share)
         return residual
 
     def spread(self) -> Tensor:
-        """The mean squared residual of the standard deviations of each row, of the last sweep, which was measured."""
+        """Return the mean squared residual of each row's standard deviations in the last (measured) sweep."""
         total = torch.zeros(len(self.lost), dtype=self.a[0].dtype, device=self.lost.device)
         if not self.second_order:
             return total
@@ -247,7 +252,7 @@ class Chain:
         return total / self._size
 
     def _fields(self, k: int) -> None:
-        """B and A of a layer from its neighbors: eqs. (33)-(34)."""
+        """Compute B and A of a layer from its neighbors, eqs. (33)-(34)."""
         B, A, own = self.B[k], self.A[k], self.a[k]
         extra_B, extra_A = self._scratch[k]
         reactions: list[Tensor | None] = []
@@ -275,7 +280,7 @@ class Chain:
                 B += reaction
 
     def _respond(self, k: int) -> tuple[Tensor, Tensor]:
-        """f_a and f_c in the layer's fields, in buffers; a row in which they do not exist is lost."""
+        """Return f_a and f_c in the layer's fields, in buffers; mark rows as lost if they do not exist."""
         unit, (mean, variance) = self.units[k], self._scratch[k]
         if not self.second_order:
             return unit.mean_(self.B[k], mean), variance
@@ -287,14 +292,14 @@ class Chain:
 
 
 def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
-    """The iteration at solutions, differentiable: its state is a of the free layers, and with TAP their c."""
+    """Return the iteration at solutions as a differentiable map of a (and for TAP c) of the free layers."""
     s, second_order, free = solutions, solutions.method == "tap", int(solutions.clamped)
     depth = len(s.magnetizations)
     layers = [MeanFieldLayer(unit) for unit in machine.layers]
     links = [link(coupling, layers[k], layers[k + 1], second_order) for k, coupling in enumerate(machine.couplings)]
 
     def image(k: int, a: list[Tensor], c: list[Tensor]) -> tuple[Tensor, Tensor | None]:
-        """f_a and f_c of layer k in the fields of its neighbors."""
+        """Return f_a and f_c of layer k in the fields of its neighbors."""
         near = [(m, m < k, links[min(k, m)]) for m in (k - 1, k + 1) if 0 <= m < depth]
         B = torch.stack([part.field(upward, a[m]) for m, upward, part in near]).sum(0)
         if not second_order:
@@ -325,9 +330,9 @@ def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
 
 
 def respond_(unit: Unit, B: Tensor, A: Tensor | None, mean: Tensor, variance: Tensor) -> Tensor | None:
-    """Write f_a and f_c into ``mean`` and ``variance``; a mask of the rows that have none, ``None`` if all have.
+    """Write f_a and f_c to ``mean`` and ``variance``; return a mask of the rows where they do not exist, or None.
 
-    In these rows B and A are set to zero.
+    B and A are set to zero in these rows.
     """
     lost = undefined_rows(unit, A)
     if lost is not None and A is not None:
@@ -337,7 +342,7 @@ def respond_(unit: Unit, B: Tensor, A: Tensor | None, mean: Tensor, variance: Te
 
 
 def undefined_rows(unit: Unit, A: Tensor | None) -> Tensor | None:
-    """The rows in which a unit's weight has no finite integral: a mask (rows,), ``None`` if there are none."""
+    """Return a mask (rows,) of the rows where the weight of a unit has no finite integral; None if there are none."""
     if A is None or unit.support.bounded:
         return None
     lost = ~unit.normalizable(A).flatten(1).all(1)

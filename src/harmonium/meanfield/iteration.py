@@ -1,4 +1,4 @@
-"""Many fixed points at once: every start runs until its own residual is small enough, then costs nothing more."""
+"""Fixed-point iteration of many starts in parallel. A start that has converged is removed from the batch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from ..errors import InvalidOption
 
 @dataclass(frozen=True)
 class Rule:
-    """How to iterate: x ← damping · x_old + (1 - damping) · f(x_old), until the residual is at most ``tolerance``, or
-    ``max_iterations`` are done; with ``iterations``, exactly that many.
+    """Settings of the iteration x ← damping · x_old + (1 - damping) · f(x_old).
 
-    The residual is that of the undamped update, f(x_old) - x_old, as a mean square over all units: of the
-    magnetizations and of the standard deviations, each of which must meet the tolerance. The change of x is
-    1 - damping times as large: with a damping close to 1 it is small at any point.
+    It stops when the residual is at most ``tolerance`` or after ``max_iterations``. If ``iterations`` is given, it runs
+    exactly that many.
+
+    The residual is the mean square over all units of the undamped change, f(x_old) - x_old. It is computed for the
+    magnetizations and for the standard deviations, and both must be at most ``tolerance``. The damped change would not
+    be a criterion: with a damping close to 1 it is small everywhere.
     """
 
     damping: float = 0.5
@@ -40,33 +42,33 @@ class Rule:
 
     @property
     def limit(self) -> int:
-        """The most iterations that will be done."""
+        """The largest number of iterations."""
         return self.max_iterations if self.iterations is None else self.iterations
 
 
 class Scheme(Protocol):
-    """An iteration on a batch of rows, each of which goes its own way."""
+    """An iteration on a batch of independent rows."""
 
     def state(self) -> list[Tensor]:
-        """Every tensor that belongs to the result, with a row for each active start."""
+        """Return all tensors of the result, with one row per active start."""
         ...
 
     def step(self, measure: bool = True) -> Tensor | None:
-        """One iteration; the mean squared residual of each row's magnetizations, not finite where the row is lost."""
+        """Do one iteration; return the mean squared residual of each row's magnetizations, not finite if it failed."""
         ...
 
     def spread(self) -> Tensor:
-        """The mean squared residual of each row's standard deviations, of the last iteration, which was measured."""
+        """Return the mean squared residual of each row's standard deviations in the last (measured) iteration."""
         ...
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with some of the rows alone."""
+        """Continue with the given rows only."""
         ...
 
 
 @dataclass
 class Outcome:
-    """The state of every start when it was done, after how many iterations, and how it ended."""
+    """The final state of every start, its number of iterations, and whether it converged or failed."""
 
     state: list[Tensor]
     iterations: Tensor
@@ -74,7 +76,7 @@ class Outcome:
     failed: Tensor
 
     def blank(self, tensors: list[Tensor]) -> list[Tensor]:
-        """The same with NaN in the rows that failed."""
+        """Return the tensors with NaN in the rows that failed."""
         if not bool(self.failed.any()):
             return tensors
         return [x.masked_fill(self.failed.view(-1, *(1 for _ in x.shape[1:])), torch.nan) for x in tensors]
@@ -82,13 +84,13 @@ class Outcome:
 
 @torch.no_grad()
 def iterate(scheme: Scheme, rule: Rule) -> Outcome:
-    """Run every row until it has converged or failed, or the rule's limit is reached."""
+    """Run every row until it converges or fails, or the limit of the rule is reached."""
     first = scheme.state()[0]
     n, device = len(first), first.device
     iterations = torch.zeros(n, dtype=torch.int64, device=device)
     converged, failed = (torch.zeros(n, dtype=torch.bool, device=device) for _ in range(2))
-    number = torch.arange(n, device=device)  # of the start that each active row belongs to
-    alive = torch.ones(n, dtype=torch.bool, device=device)  # a row that is done stays a while: fewer copies
+    number = torch.arange(n, device=device)  # index of the start of each active row
+    alive = torch.ones(n, dtype=torch.bool, device=device)  # finished rows are removed later, in groups, to save copies
     result: list[Tensor] | None = None
     for step in range(1, rule.limit + 1):
         last = step == rule.limit
@@ -99,7 +101,7 @@ def iterate(scheme: Scheme, rule: Rule) -> Outcome:
         done = alive if last else alive & (lost | met)
         if not bool(done.any()):
             continue
-        met &= scheme.spread() <= rule.tolerance  # only now: most iterations need not look at the variances
+        met &= scheme.spread() <= rule.tolerance  # checked last: most iterations do not need the variances
         rows = torch.nonzero(alive if last else alive & (lost | met)).flatten()
         if len(rows) == 0:
             continue
@@ -125,26 +127,26 @@ def iterate(scheme: Scheme, rule: Rule) -> Outcome:
     return Outcome(result, iterations, converged, failed)
 
 
-#: the undamped new values, by their number in the state, of the tensors that are updated together
+#: a function from the state to the undamped new values of a group of tensors, by their index in the state
 Update = Callable[[list[Tensor]], dict[int, Tensor]]
 
 
 @dataclass(frozen=True)
 class Map:
-    """One iteration as a differentiable function: tensors (rows, ...), and the groups of them that follow in turn."""
+    """One iteration as a differentiable function: state tensors (rows, ...) and updates of groups of them, in order."""
 
     state: list[Tensor]
     updates: Sequence[Update]
 
     def parallel(self, x: Sequence[Tensor]) -> list[Tensor]:
-        """f(x): every tensor from the same x, undamped."""
+        """Return f(x): the undamped update of all tensors from the same x."""
         new: dict[int, Tensor] = {}
         for update in self.updates:
             new |= update(list(x))
         return [new[k] for k in range(len(x))]
 
     def sweep(self, x: Sequence[Tensor], damping: float) -> list[Tensor]:
-        """One iteration as it is run: each group from what the groups before it have become, damped."""
+        """Return the result of one damped iteration, in which each group uses the new values of earlier groups."""
         x = list(x)
         for update in self.updates:
             for k, value in update(x).items():

@@ -1,10 +1,10 @@
-"""What mean field has to know of a layer and of a coupling: how the components of a unit vary together.
+"""Layers and couplings in mean field, for scalar and softmax units.
 
-A scalar unit i in the field of its neighbors has the quadratic term A_i = -Σ_j W_ij² c_j, eq. (33), and the reaction
-A_i a_i in its field, eq. (34). The components of a softmax unit are correlated: there c becomes the covariance matrix
-C_j of site j, A_i the matrix -Σ_j W_ij C_j W_ijᵀ and the reaction A_i a_i a product with it. Since xᵀAx = Σ_k A_kk x_k
-for a one-hot x, the unit itself still sees nothing but the diagonal. A multinomial unit is D such vectors, each with
-the mean p = a/D and the same field.
+A scalar unit i has the quadratic term A_i = -Σ_j W_ij² c_j from its neighbors, Tramel et al. (2018), eq. (33), and the
+reaction term A_i a_i in its field, eq. (34). The components of a softmax unit are correlated: c becomes the covariance
+matrix C_j of site j, A_i the matrix -Σ_j W_ij C_j W_ijᵀ, and the reaction term a matrix-vector product. Since
+xᵀAx = Σ_k A_kk x_k for a one-hot x, the unit itself depends only on the diagonal of A. A multinomial unit is a sum of D
+such vectors, each with mean p = a/D and the same field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..units import Unit
 
 @dataclass(frozen=True)
 class LayerPart:
-    """A run of entries of the flat layer: ``sites`` units of ``size`` entries each."""
+    """A contiguous part of the flat layer: ``sites`` units with ``size`` entries each."""
 
     start: int
     sites: int
@@ -30,16 +30,16 @@ class LayerPart:
 
     @property
     def entries(self) -> slice:
-        """Where the part is in the flat layer."""
+        """The entries of the part in the flat layer."""
         return slice(self.start, self.start + self.sites * self.size)
 
     def of(self, x: Tensor) -> Tensor:
-        """The part's entries of a flat batch: (rows, size of the layer) -> (rows, sites, size)."""
+        """Select the part from a flat batch: (rows, size of the layer) -> (rows, sites, size)."""
         return x[:, self.entries].unflatten(1, (self.sites, self.size))
 
 
 class MeanFieldLayer:
-    """A layer's units and how they are grouped; ``diagonal`` where every unit is a scalar."""
+    """The units of a layer in parts; ``diagonal`` is True if all units are scalar."""
 
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
@@ -58,7 +58,7 @@ class MeanFieldLayer:
         self._pure = bool(self._softmax.all())
 
     def seen(self, B: Tensor, A: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The field and the quadratic term to give to the unit: one-hot vectors take A as a shift of their field."""
+        """Return the field and quadratic term to pass to the unit; for one-hot vectors A is a shift of the field."""
         if self.diagonal:
             return B, A
         if self._pure:
@@ -67,13 +67,13 @@ class MeanFieldLayer:
         return torch.where(softmax, B - A / 2, B), torch.where(softmax, 0.0, A)
 
     def second_moment(self, a: Tensor, c: Tensor) -> Tensor:
-        """What A/2 multiplies in the Legendre transform: ⟨x²⟩, which for one-hot vectors is ⟨x⟩."""
+        """Return ⟨x²⟩, which A/2 multiplies in the Legendre transform; for one-hot vectors it equals ⟨x⟩."""
         square = torch.addcmul(c, a, a)
         return square if self.diagonal else torch.where(self._softmax.to(a.device), a, square)
 
 
 class Link:
-    """The coupling of two layers of scalar units: fields W a and quadratic terms -W² c."""
+    """The coupling between two layers of scalar units: fields W a and quadratic terms -W² c."""
 
     def __init__(self, coupling: Coupling, second_order: bool) -> None:
         self.coupling = coupling
@@ -81,39 +81,42 @@ class Link:
         self.curvature = None if self._minus_square is None else coupling.with_weight(self._minus_square)
 
     def refresh(self) -> None:
-        """Take up a change of the weights."""
+        """Recompute the squared weights after a change of the weights."""
         if self._minus_square is not None:
             torch.mul(self.coupling.weight.detach(), self.coupling.weight.detach(), out=self._minus_square).neg_()
 
     def field_(self, upward: bool, a: Tensor, out: Tensor) -> None:
-        """Write W a of the other layer into ``out``."""
+        """Write the field W a, with a of the other layer, to ``out``."""
         (self.coupling.up_ if upward else self.coupling.down_)(a, out)
 
     def react_(self, upward: bool, own: Tensor, a: Tensor, c: Tensor, A: Tensor) -> Tensor | None:
-        """Write the quadratic term from the other layer's (a, c) into ``A``; the reaction where it is not A·own."""
+        """Write the quadratic term from (a, c) of the other layer to ``A``.
+
+        Returns the reaction term, or None if it is A·own.
+        """
         assert self.curvature is not None
         (self.curvature.up_ if upward else self.curvature.down_)(c, A)
         return None
 
     def field(self, upward: bool, a: Tensor) -> Tensor:
-        """W a of the other layer, differentiable in it."""
+        """Return the field W a, with a of the other layer, differentiable in a."""
         return (self.coupling.up if upward else self.coupling.down)(a)
 
     def react(self, upward: bool, own: Tensor, a: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """The quadratic term from the other layer's (a, c) and the reaction, differentiable in all three."""
+        """Return the quadratic term from (a, c) of the other layer and the reaction term, both differentiable."""
         assert self.curvature is not None
         A = (self.curvature.up if upward else self.curvature.down)(c)
         return A, A * own
 
     def energy(self, a: list[Tensor], c: list[Tensor] | None) -> Tensor:
-        """a·W·a' + ½ c·W²·c' for each row, differentiable in the weights; without ``c`` the first term alone."""
+        """Return a·W·a' + ½ c·W²·c' for each row, differentiable in the weights; only the first term without ``c``."""
         value = (self.coupling.up(a[0]) * a[1]).flatten(1).sum(1)
         if c is not None:
             value = value + (self.coupling.squared().up(c[0]) * c[1]).flatten(1).sum(1) / 2
         return value
 
     def gradient_(self, a: list[Tensor], c: list[Tensor] | None, out: Tensor) -> Tensor:
-        """Write the mean over the rows of the derivative of :meth:`energy`, a a' + W c c' of eq. (39), into ``out``."""
+        """Write the row mean of the derivative of :meth:`energy`, a a' + W c c' in eq. (39), to ``out``."""
         scale = 1 / len(a[0])
         if c is None:
             return self.coupling.correlate(a[0], a[1], out=out, scale=scale)
@@ -122,7 +125,7 @@ class Link:
 
 
 class SoftmaxLink(Link):
-    """The coupling of two layers of which one at least has softmax units: blocks of a dense matrix, site by site."""
+    """The coupling between two layers, at least one with softmax units: blocks of a dense matrix, one per site pair."""
 
     def __init__(self, coupling: Coupling, second_order: bool, lower: MeanFieldLayer, upper: MeanFieldLayer) -> None:
         super().__init__(coupling, second_order=False)
@@ -162,7 +165,7 @@ class SoftmaxLink(Link):
         return out.copy_(slope)
 
     def _reaction(self, W: Tensor, upward: bool, own: Tensor, a: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """The diagonal of A = -Σ_j W_ij C_j W_ijᵀ and the product A p, p the mean of one vector: flat batches."""
+        """Return the diagonal of A = -Σ_j W_ij C_j W_ijᵀ and A p, with the mean p of one vector, as flat batches."""
         target, source = (self._upper, self._lower) if upward else (self._lower, self._upper)
         W = W.T if upward else W
         A, reaction = torch.zeros_like(own), torch.zeros_like(own)
@@ -193,12 +196,12 @@ class SoftmaxLink(Link):
 
 
 def _share(x: Tensor) -> Tensor:
-    """p = a/D, the mean of one of the D vectors that a softmax unit is a sum of: (..., size)."""
+    """Return p = a/D, (..., size), the mean of one of the D one-hot vectors of a softmax unit."""
     return x / x.sum(-1, keepdim=True)
 
 
 def link(coupling: Coupling, lower: MeanFieldLayer, upper: MeanFieldLayer, second_order: bool = True) -> Link:
-    """The coupling as mean field sees it."""
+    """Return the mean-field form of a coupling."""
     if second_order and not (lower.diagonal and upper.diagonal):
         return SoftmaxLink(coupling, second_order, lower, upper)
     return Link(coupling, second_order)

@@ -1,8 +1,8 @@
-"""Belief propagation: relaxed, with two moments for a message (Appendix B of the TAP paper), or with exact messages.
+"""Belief propagation with relaxed messages, Tramel et al. (2018), Appendix B, or exact messages, Appendix A.
 
-A link of the chain is its matrix W of shape (lower units, upper units); a message between each of the pairs goes either
-way. Relaxed BP is for scalar units of any kind. Exact messages are tables over the values of a unit, and need finitely
-many; the result is then exact on trees.
+Link k of the chain has a matrix W of shape (lower units, upper units); every pair of units has one message in each
+direction. Relaxed BP describes a message by two moments and works for all scalar units. Exact messages are tables over
+the values of a unit and need finitely many values; the result is then exact on trees.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ def bp(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Solutions:
-    """Belief propagation and its Bethe free energy.
+    """Solve belief propagation and compute its Bethe free energy (Yedidia et al. 2005).
 
-    ``messages="relaxed"``: each message by its mean and variance, eqs. (B4)-(B8) and (B13), for scalar units;
-    ``"exact"``: tables over the values of the units, eqs. (A3)-(A5), for units with finitely many. The other arguments
-    are those of :func:`tap`. A start costs memory for a message in each direction of every pair of coupled units.
+    ``messages="relaxed"`` uses the mean and variance of each message, Tramel et al. (2018), eqs. (B4)-(B8) and (B13),
+    for scalar units. ``"exact"`` uses tables over the values of the units, eqs. (A3)-(A5), for units with finitely many
+    values. The other arguments are those of :func:`tap`. Each start needs memory for two messages per pair of coupled
+    units.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(1), hm.units.Spin(1), hm.couplings.Dense(1, 1, torch.ones(1, 1)))
@@ -52,7 +53,7 @@ def bp(
     True
     """
     if messages not in _KINDS:
-        raise unknown("kind of messages", messages, _KINDS)
+        raise unknown("type of messages", messages, _KINDS)
     rule = Rule(damping, tolerance, max_iterations, iterations)
     relaxed = messages == "relaxed"
     bound, layers, (a, c) = prepare(machine, start, quadratic=relaxed, seed=seed, generator=generator)
@@ -69,7 +70,7 @@ def bp(
         outcome = iterate(scheme, rule)
         kept = _without(outcome.state, outcome.failed)
         a_, c_, B, A = graph.beliefs(kept)
-        for mean in a_:  # the messages may exist where a belief does not
+        for mean in a_:  # a belief may be undefined even if the messages are defined
             outcome.failed |= torch.isnan(mean).flatten(1).any(1)
         outcome.converged &= ~outcome.failed
         value = torch.where(outcome.failed, torch.nan, graph.free_energy(kept))
@@ -91,14 +92,14 @@ def bp(
 
 
 def free_energy(machine: BoltzmannMachine, solutions: Solutions) -> Tensor:
-    """-ln Z at given messages: (rows,), differentiable in the parameters."""
+    """Return the estimate of -ln Z at given messages: (rows,), differentiable in the parameters."""
     graph: _Graph = _Relaxed(machine) if solutions.method == _Relaxed.method else _Exact(machine)
     lost = torch.isnan(solutions.magnetizations[0]).flatten(1).any(1)
     return torch.where(lost, torch.nan, graph.free_energy(solutions.messages))
 
 
 def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
-    """The iteration at solutions, differentiable: its state is all messages."""
+    """Return the iteration at solutions as a differentiable map of all messages."""
     graph: _Graph = _Relaxed(machine) if solutions.method == _Relaxed.method else _Exact(machine)
 
     def update(parity: int) -> Update:
@@ -114,34 +115,34 @@ def as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
 
 
 def _without(state: list[Tensor], lost: Tensor) -> list[Tensor]:
-    """The messages, with zeros in the rows that are lost, whose values are not used."""
+    """Return the messages with zeros in the lost rows, whose values are not used."""
     if not bool(lost.any()):
         return state
     return [torch.where(lost.view(-1, *(1 for _ in x.shape[1:])), 0.0, x) for x in state]
 
 
 class _Graph(Protocol):
-    """A kind of messages: tensors with a row for each start."""
+    """A representation of messages: tensors with one row per start."""
 
     method: str
-    width: int  # entries of all messages of one start
+    width: int  # number of entries of all messages of one start
 
     def begin(self, a: list[Tensor], c: list[Tensor]) -> list[Tensor]: ...
 
     def outgoing(self, layer: int, messages: list[Tensor]) -> tuple[dict[int, Tensor], Tensor]:
-        """What the messages (by their number) that leave a layer should be, and the rows where that is undefined."""
+        """Return the new messages of a layer to its neighbors, by index, and a mask of undefined rows."""
         ...
 
     def beliefs(self, messages: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
-        """Means and variances of every layer, and B and A where there are such."""
+        """Return the means and variances of all layers, and B and A (empty for exact messages)."""
         ...
 
     def renewed(self, layer: int, messages: list[Tensor]) -> dict[int, Tensor]:
-        """The same as :meth:`outgoing`, differentiable, where it exists."""
+        """Return the messages of :meth:`outgoing` as differentiable functions, without a check for undefined rows."""
         ...
 
     def residual(self, number: int, new: Tensor, old: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """The differences of the means and of the standard deviations of a message, where it has them."""
+        """Return the differences of the means and of the standard deviations; None where a tensor has none."""
         ...
 
     def free_energy(self, messages: list[Tensor]) -> Tensor: ...
@@ -151,7 +152,7 @@ class _Graph(Protocol):
 
 
 class _Scheme:
-    """Messages out of the even layers, then out of the odd ones."""
+    """One iteration: update the messages of the even layers, then those of the odd layers."""
 
     def __init__(self, graph: _Graph, messages: list[Tensor], damping: float) -> None:
         self.graph, self.messages, self.damping = graph, messages, damping
@@ -166,7 +167,7 @@ class _Scheme:
         self.lost = self.lost[rows]
 
     def step(self, measure: bool = True) -> Tensor | None:
-        """One sweep; the mean squared residual of the means of all messages, which are magnetizations of cavities."""
+        """Do one sweep; return the mean squared residual of the means of all messages (cavity magnetizations)."""
         totals = torch.zeros(2, len(self.lost), dtype=self.messages[0].dtype, device=self.lost.device)
         counts = [0, 0]
         for parity in (0, 1):
@@ -186,13 +187,16 @@ class _Scheme:
         return residual.masked_fill_(self.lost, torch.nan)
 
     def spread(self) -> Tensor:
-        """The mean squared residual of the standard deviations of all messages: (rows,)."""
+        """Return the mean squared residual of the standard deviations of all messages: (rows,)."""
         return self._spread
 
 
 class _Relaxed:
-    """Messages by mean and variance. Of link k, number 4k and 4k + 1 are a and c upwards, (rows, upper, *lower), and
-    4k + 2 and 4k + 3 those downwards, (rows, lower, *upper)."""
+    """Messages as means and variances.
+
+    For link k, messages 4k and 4k + 1 are a and c in the upward direction, (rows, upper, *lower), and 4k + 2 and 4k + 3
+    are a and c in the downward direction, (rows, lower, *upper).
+    """
 
     method = "bp"
 
@@ -211,17 +215,19 @@ class _Relaxed:
         return found
 
     def _incoming(self, layer: int, messages: list[Tensor]) -> list[tuple[int, Tensor, Tensor]]:
-        """For each neighbor: the number of our messages to it, and W a and -W² c of its messages to us:
-        (rows, neighbor's units, *our shape)."""
+        """Return for each neighbor layer the index of the messages to it, and W a and -W² c of the messages from it.
+
+        Both have shape (rows, units of the neighbor, *shape of the layer).
+        """
         found = []
         shape = self.units[layer].shape
         if layer > 0:
             k, weight = layer - 1, self.weights[layer - 1]
-            a, c = (x.flatten(2) for x in messages[4 * k : 4 * k + 2])  # (rows, us, lower)
+            a, c = (x.flatten(2) for x in messages[4 * k : 4 * k + 2])  # (rows, this layer, lower)
             found.append((4 * k + 2, (a * weight.T).transpose(1, 2), -(c * weight.T.square()).transpose(1, 2)))
         if layer < self.depth - 1:
             k, weight = layer, self.weights[layer]
-            a, c = (x.flatten(2) for x in messages[4 * k + 2 : 4 * k + 4])  # (rows, us, upper)
+            a, c = (x.flatten(2) for x in messages[4 * k + 2 : 4 * k + 4])  # (rows, this layer, upper)
             found.append((4 * k, (a * weight).transpose(1, 2), -(c * weight.square()).transpose(1, 2)))
         return [(number, b.unflatten(2, shape), q.unflatten(2, shape)) for number, b, q in found]
 
@@ -266,10 +272,10 @@ class _Relaxed:
         return means, variances, [B for B, _ in fields], [A for _, A in fields]
 
     def free_energy(self, messages: list[Tensor]) -> Tensor:
-        """Eq. (B13), with the sign of -ln Z.
+        """Return eq. (B13), with the sign of -ln Z.
 
-        It is not stationary in the messages, so that a derivative has to follow them: λ·(f(m) - m) is added, which is
-        zero at a fixed point m = f(m), with the λ for which its derivative is what the messages contribute.
+        It is not stationary in the messages m. To get the total derivative, λ·(f(m) - m) is added. This is zero at a
+        fixed point m = f(m), and λ is chosen so that its derivative is the contribution of the messages.
         """
         value = self._bethe(messages)
         if not value.requires_grad:
@@ -291,14 +297,14 @@ class _Relaxed:
         return value
 
     def _renewed(self, messages: list[Tensor]) -> list[Tensor]:
-        """f(m): all messages from all the others at once, differentiable."""
+        """Return f(m): the parallel update of all messages, differentiable."""
         found: dict[int, Tensor] = {}
         for layer in range(self.depth):
             found |= self.renewed(layer, messages)
         return [found[number] for number in range(len(messages))]
 
     def _adjoint(self, messages: list[Tensor]) -> list[Tensor]:
-        """λ = ∂G/∂m + (∂f/∂m)ᵀ λ, by damped iteration."""
+        """Solve λ = ∂G/∂m + (∂f/∂m)ᵀ λ by damped iteration."""
         leaves = [x.detach().requires_grad_() for x in messages]
         with torch.enable_grad():
             slope = torch.autograd.grad(self._bethe(leaves).sum(), leaves, materialize_grads=True)
@@ -317,7 +323,7 @@ class _Relaxed:
 
 
 def _or_nan(unit: Unit, B: Tensor, A: Tensor) -> Tensor:
-    """The mean, NaN in the rows where it does not exist."""
+    """Return the mean, with NaN in the rows where it does not exist."""
     lost = undefined_rows(unit, A)
     if lost is None:
         return unit.mean(B, A)
@@ -326,8 +332,11 @@ def _or_nan(unit: Unit, B: Tensor, A: Tensor) -> Tensor:
 
 
 class _Exact:
-    """Messages as log-probabilities. Of link k, number 2k is upwards, (rows, lower, upper, values of the lower), and
-    2k + 1 downwards, (rows, lower, upper, values of the upper), where lower and upper count units."""
+    """Messages as log-probabilities.
+
+    For link k, message 2k goes upward, (rows, lower units, upper units, values of the lower unit), and message 2k + 1
+    goes downward, (rows, lower units, upper units, values of the upper unit).
+    """
 
     method = "bp-exact"
 
@@ -345,7 +354,7 @@ class _Exact:
         self.width = sum(bond.shape[0] * bond.shape[1] * (bond.shape[2] + bond.shape[3]) for bond in self.bonds)
 
     def begin(self, a: list[Tensor], c: list[Tensor]) -> list[Tensor]:
-        """Every unit in the mean field of its neighbors."""
+        """Return the log-probabilities of every unit in the mean field of its neighbors."""
         found = []
         for k, bond in enumerate(self.bonds):
             for layer, along in ((k, 2), (k + 1, 1)):
@@ -356,8 +365,10 @@ class _Exact:
         return found
 
     def _incoming(self, layer: int, messages: list[Tensor]) -> list[tuple[int, int, Tensor]]:
-        """For each neighbor: the number of our message to it, the dimension that counts its units, and the logarithm
-        of what its messages say to each of our values, (rows, lower, upper, our values)."""
+        """Return for each neighbor layer the index of the message to it, its dimension, and the log-factors.
+
+        The log-factors of its messages for the values of this layer have shape (rows, lower, upper, values).
+        """
         found = []
         if layer > 0:
             k = layer - 1
@@ -370,7 +381,7 @@ class _Exact:
         return found
 
     def _totals(self, layer: int, messages: list[Tensor]) -> tuple[Tensor, list[tuple[int, int, Tensor]]]:
-        """The unnormalized log-belief of every value, (rows, units, values), and what it is a sum of."""
+        """Return the unnormalized log-belief of every value, (rows, units, values), and the incoming messages."""
         incoming = self._incoming(layer, messages)
         return self.own[layer] + sum(heard.sum(along) for _, along, heard in incoming), incoming
 
@@ -403,34 +414,34 @@ class _Exact:
         return means, variances
 
     def free_energy(self, messages: list[Tensor]) -> Tensor:
-        """Eq. (A5), with the sign of -ln Z."""
+        """Return eq. (A5), with the sign of -ln Z."""
         value = torch.zeros(len(messages[0]), dtype=messages[0].dtype, device=messages[0].device)
         for layer in range(self.depth):
             total, incoming = self._totals(layer, messages)
             value = value + per_row(torch.logsumexp(total, -1))
             for number, along, heard in incoming:
-                if along == 2:  # each pair once, where its message upwards leaves
+                if along == 2:  # count each pair once, at its lower unit
                     value = value - per_row(torch.logsumexp(heard + messages[number], -1))
         return -value
 
 
 def _mean_and_deviation(p: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Of values x (values, size) with probabilities p (..., values): (..., size) each."""
+    """Return the mean and standard deviation, (..., size), of values x (values, size) with p (..., values)."""
     mean = p @ x
     return mean, (p.unsqueeze(-1) * (x - mean.unsqueeze(-2)).square()).sum(-2).sqrt()
 
 
 def _values(unit: Unit) -> Tensor:
-    """The values of one unit: (values,) or (values, size)."""
+    """Return the values of one unit: (values,) or (values, size)."""
     values = unit.support.states()
     if values is None or unit.cardinality is None:
         raise NotEnumerable(
-            f"exact messages expect units with finitely many values of one kind, not {unit.name()} "
+            f"exact messages expect layers of a single unit type with finitely many values, found {unit.name()} "
             f"({unit.support.description})"
         )
     return values.to(unit.bias)
 
 
 def _log_weights(unit: Unit, values: Tensor) -> Tensor:
-    """ln of the base weight of every value of every unit, differentiable: (units, values)."""
+    """Return the logarithm of the base weight of every value of every unit, (units, values), differentiable."""
     return torch.stack([unit.log_weight(value.expand(unit.shape)).reshape(-1) for value in values], -1)

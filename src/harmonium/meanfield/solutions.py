@@ -1,4 +1,4 @@
-"""Fixed points of a mean-field approximation: what was found, and whether it was."""
+"""Fixed points of a mean-field approximation."""
 
 from __future__ import annotations
 
@@ -12,52 +12,51 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Solutions:
-    """One solution for each start. Lists have an entry for each layer, tensors a row for each start.
+    """One solution per start. Lists have one entry per layer, tensors one row per start.
 
-    ``converged`` says that a solution is a fixed point to within the tolerance, whatever the damping; whether the
-    fixed point is stable is a question for :func:`harmonium.meanfield.stability`.
+    ``converged`` means that a solution is a fixed point within the tolerance, independent of the damping. It does not
+    mean that the fixed point is stable; see :func:`harmonium.meanfield.stability`.
 
-    ``free_energy`` is -ln Z as the method estimates it. It is NaN where no fixed point was found: where the iteration
-    was not over after its last step, or where a unit got a quadratic term with which its weight has no finite integral.
+    ``free_energy`` is the method's estimate of -ln Z. It is NaN if the iteration did not converge, or if a unit got a
+    quadratic term for which its weight has no finite integral.
     """
 
     method: str
     magnetizations: list[Tensor]
     variances: list[Tensor]
-    #: the field on every unit from its neighbors, its own bias apart
+    #: the field of every unit from its neighbors, without its bias
     B: list[Tensor]
     #: the quadratic term of every unit
     A: list[Tensor]
     free_energy: Tensor
     iterations: Tensor
     converged: Tensor
-    #: whether the visible layer was held at given states
+    #: whether the visible layer was fixed to given states
     clamped: bool = False
-    #: of belief propagation: the moments or the logarithms of every message
+    #: for belief propagation: the moments or the logarithms of all messages
     messages: list[Tensor] = field(default_factory=list)
-    #: with which the solutions were found
+    #: the damping that was used
     damping: float = 0.5
 
     def __len__(self) -> int:
         return len(self.free_energy)
 
     def select(self, rows: Tensor | slice) -> Solutions:
-        """Some of the solutions, by number or by mask."""
+        """Return the solutions with the given indices or mask."""
         chosen: dict[str, Any] = {name: getattr(self, name)[rows] for name in _TENSORS}
         for name in _LISTS:
             chosen[name] = [x[rows] for x in getattr(self, name)]
         return replace(self, **chosen)
 
     def double(self) -> Solutions:
-        """The same in float64."""
+        """Return the solutions in float64."""
         chosen: dict[str, Any] = {name: [x.double() for x in getattr(self, name)] for name in _LISTS}
         return replace(self, free_energy=self.free_energy.double(), **chosen)
 
     def unique(self, tolerance: float = 5e-2) -> Solutions:
-        """The distinct ones among the converged solutions.
+        """Return the distinct converged solutions.
 
-        Two are the same where no visible magnetization differs by more than ``tolerance``. Of each group the one that
-        comes first is kept.
+        Two solutions are identical if no visible magnetization differs by more than ``tolerance``; the first is kept.
         """
         rows = torch.nonzero(self.converged).flatten()
         points = self.magnetizations[0][rows].flatten(1)
@@ -71,7 +70,7 @@ class Solutions:
 
     @staticmethod
     def join(parts: Sequence[Solutions]) -> Solutions:
-        """The solutions of several calls, one after the other."""
+        """Concatenate the solutions of several calls."""
         first = parts[0]
         if len(parts) == 1:
             return first

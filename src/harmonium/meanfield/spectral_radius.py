@@ -1,22 +1,22 @@
-"""The stability of fixed points: leading eigenvalues of the linearized iteration.
+"""Stability of fixed points: leading eigenvalues of the linearized iteration.
 
 Let f be the undamped update of all tensors of the state from the same state x (magnetizations and variances for TAP,
 messages for BP), and J = ∂f/∂x at a fixed point, with eigenvalues λ. The parallel iteration x ← d x + (1 - d) f(x) has
 the eigenvalues d + (1 - d) λ. All of them are inside the unit circle for some damping d < 1 if and only if
 
-    Re λ < 1 for every λ:
+    Re λ < 1 for every λ.
 
-then the flow dx/dt = f(x) - x returns to the fixed point; otherwise no damping makes it attractive. The iterations of
-this library go layer by layer. That is another map for d < 1, with the same flow as d → 1, and so with the same
-condition for a damping close to 1. For naive mean field J = C W, with the variances C and the symmetric couplings W, so
-that the condition says that C⁻¹ - W, the Hessian of the free energy, is positive definite: a stable fixed point is a
-local minimum.
+In this case the flow dx/dt = f(x) - x returns to the fixed point; otherwise no damping makes it attractive. The
+iterations of this library update layer by layer. This is a different map for d < 1, but it has the same flow for d → 1
+and therefore the same condition for a damping close to 1. For naive mean field J = C W, with the variances C and the
+symmetric couplings W. The condition then means that C⁻¹ - W, the Hessian of the free energy, is positive definite: a
+stable fixed point is a local minimum.
 
-How fast the iteration itself converges depends on its order. Layer by layer, with the reaction from the previous
-magnetizations, undamped TAP is the iteration of Bolthausen (2014), which converges up to the line of de Almeida and
-Thouless (1978): for a spin machine with random weights of variance σ²/√(N_v N_h), the squared distance shrinks in each
-iteration by the factor σ⁴ E[sech⁴ h] E[sech⁴ h̄], the squared spectral radius (Kabashima, 2003, for the same result for
-message passing). Plefka (1982) derives the condition for the validity of the TAP expansion.
+The speed of convergence depends on the order of the updates. Layer by layer, with the reaction term from the previous
+magnetizations, undamped TAP is the iteration of Bolthausen (2014), which converges up to the line of de Almeida &
+Thouless (1978). For a spin machine with random weights of variance σ²/√(N_v N_h), each iteration multiplies the squared
+distance by σ⁴ E[sech⁴ h] E[sech⁴ h̄], the squared spectral radius; Kabashima (2003) has the same result for message
+passing. Plefka (1982) derives the condition for the validity of the TAP expansion.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from . import adaptive, chain, messages
 from .iteration import Map
 from .solutions import Solutions
 
-_TOLERANCE = 1e-8  # of the residual of an eigenpair, relative to max(1, |λ|)
-_MOST_VECTORS = 300  # of a Krylov space
-_BETWEEN = 5  # vectors between two looks at the eigenvalues
+_TOLERANCE = 1e-8  # largest residual of an eigenpair, relative to max(1, |λ|)
+_MOST_VECTORS = 300  # largest dimension of the Krylov space
+_BETWEEN = 5  # number of new vectors between checks of the eigenvalues
 _CHUNK_ELEMENTS = 2**25
 _BREAKDOWN = 1e-13
 
 
 @dataclass(frozen=True)
 class Stability:
-    """Leading eigenvalues of the iteration at each of n solutions, each computed when it is first asked for.
+    """Leading eigenvalues of the iteration at each of n solutions, computed on first access.
 
-    Solutions that have not converged have NaN, and are neither stable nor attractive.
+    For solutions that have not converged they are NaN, and the masks are False.
     """
 
     machine: BoltzmannMachine
@@ -53,14 +53,14 @@ class Stability:
 
     @cached_property
     def radius(self) -> Tensor:
-        """max |λ| of one undamped iteration, in the order in which it is run (layer by layer): (n,), in float64."""
+        """max |λ| of one undamped iteration, layer by layer: (n,), in float64."""
         return self._leading(0.0, torch.abs)
 
     @cached_property
     def rate(self) -> Tensor:
-        """max |λ| of one iteration with the damping that found the solution: (n,), in float64.
+        """max |λ| of one iteration with the damping of the solution: (n,), in float64.
 
-        Close to the solution, each iteration multiplies the distance by this factor.
+        Near the solution, each iteration multiplies the distance to it by this factor.
         """
         return self.radius if self.solutions.damping == 0 else self._leading(self.solutions.damping, torch.abs)
 
@@ -71,16 +71,16 @@ class Stability:
 
     @property
     def stable(self) -> Tensor:
-        """Whether every damping close enough to 1 makes the point attractive, ``abscissa`` < 1: a mask (n,)."""
+        """Mask (n,): ``abscissa`` < 1, so the point is attractive for every damping close enough to 1."""
         return self.abscissa < 1
 
     @property
     def attractive(self) -> Tensor:
-        """Whether the iteration with the damping that was used returns to the point, ``rate`` < 1: a mask (n,)."""
+        """Mask (n,): ``rate`` < 1, so the iteration with the damping of the solution returns to the point."""
         return self.rate < 1
 
     def _leading(self, damping: float | None, size: Callable[[Tensor], Tensor]) -> Tensor:
-        """The largest ``size`` of an eigenvalue: of a sweep, or (``damping=None``) of the parallel map."""
+        """Return the largest ``size`` of an eigenvalue of a sweep, or of the parallel map if ``damping`` is None."""
         s = self.solutions
         found = torch.full((len(s),), torch.nan, dtype=torch.float64, device=s.free_energy.device)
         rows = torch.nonzero(s.converged).flatten()
@@ -95,17 +95,17 @@ class Stability:
 
 
 def stability(machine: BoltzmannMachine, solutions: Solutions) -> Stability:
-    """The stability of fixed points, from the eigenvalues of the linearized iteration, by Arnoldi's method.
+    """Compute the stability of fixed points from the eigenvalues of the linearized iteration, by Arnoldi's method.
 
     Args:
-        machine: the machine whose solutions they are, with the same parameters.
-        solutions: of any method. An eigenvalue costs as much as some tens of iterations of each solution. It is
-            computed in float64 to 1e-8, or as far as a Krylov space of 300 dimensions determines it.
+        machine: the machine for which the solutions were computed, with the same parameters.
+        solutions: solutions of any method. An eigenvalue costs as much as some tens of iterations of each solution. It
+            is computed in float64 to 1e-8, or to the accuracy of a Krylov space of 300 dimensions.
 
     Returns:
         ``Stability`` with ``radius``, ``rate``, ``abscissa`` (n,) and the masks ``stable`` and ``attractive``.
 
-    A ferromagnet without magnetization is a fixed point, but an unstable one:
+    The zero magnetization of a ferromagnet is an unstable fixed point:
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(20))
@@ -129,7 +129,7 @@ def _as_map(machine: BoltzmannMachine, solutions: Solutions) -> Map:
 
 
 class _Transposed:
-    """Products of row vectors with the Jacobian, all rows at once: Jᵀ has the eigenvalues of J."""
+    """Products of row vectors with the Jacobian, for all rows in parallel; Jᵀ has the same eigenvalues as J."""
 
     def __init__(self, iteration: Map, damping: float | None) -> None:
         self._leaves = [x.detach().requires_grad_() for x in iteration.state]
@@ -150,28 +150,28 @@ class _Transposed:
 
 @torch.no_grad()
 def _arnoldi(apply: _Transposed, rows: int, width: int, size: Callable[[Tensor], Tensor]) -> Tensor:
-    """The largest ``size`` of an eigenvalue of a linear map on each of the rows: (rows,).
+    """Return the largest ``size`` of an eigenvalue of a linear map for each row: (rows,).
 
-    The sizes that are asked for, |λ| and Re λ, are largest at a corner of the spectrum's convex hull, to which the
-    eigenvalues on Krylov spaces converge first. An eigenpair has converged when its residual is small enough.
+    The sizes used here, |λ| and Re λ, have their maximum at an extreme point of the convex hull of the spectrum, where
+    Krylov methods converge first. An eigenpair has converged when its residual is small enough.
     """
     device = apply._leaves[0].device
     most = min(width, _MOST_VECTORS)
     start = torch.randn(width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(device)
     basis = torch.zeros(rows, most + 1, width, dtype=torch.float64, device=device)
-    basis[:, 0] = start / start.norm()  # the same for every row, so that none depends on the others
+    basis[:, 0] = start / start.norm()  # the same for all rows, so a result does not depend on other rows
     hessenberg = torch.zeros(rows, most, most, dtype=torch.float64, device=device)
     found = torch.full((rows,), torch.nan, dtype=torch.float64)
     left = torch.arange(rows)
     for m in range(1, most + 1):
         image = apply(basis[:, m - 1])
-        for _ in range(2):  # once is not enough for an orthogonal basis
+        for _ in range(2):  # orthogonalize twice for numerical stability
             along = torch.einsum("bmn,bn->bm", basis[:, :m], image)
             image -= torch.einsum("bmn,bm->bn", basis[:, :m], along)
             hessenberg[:, :m, m - 1] += along
         rest = torch.linalg.vector_norm(image, dim=1)
         scale = torch.linalg.matrix_norm(hessenberg[:, :m, :m])
-        closed = (rest <= _BREAKDOWN * scale.clamp_min(1.0)).cpu()  # the space is invariant: its eigenvalues are exact
+        closed = (rest <= _BREAKDOWN * scale.clamp_min(1.0)).cpu()  # invariant subspace: its eigenvalues are exact
         if m % _BETWEEN == 0 or m == most or bool(closed[left].any()):
             values, vectors = torch.linalg.eig(hessenberg[left.to(device), :m, :m].cpu())
             best = size(values).argmax(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Where the iterations begin."""
+"""Initial states of the mean-field iterations."""
 
 from __future__ import annotations
 
@@ -28,11 +28,19 @@ def prepare(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> tuple[BoltzmannMachine, list[MeanFieldLayer], State]:
-    """The machine (bound to its starts), its layers, and the magnetizations and variances to begin with.
+    """Return the machine, its layers, and the initial magnetizations and variances.
 
-    ``start``: nothing, for the units as if uncoupled; a number of draws of the uncoupled visible layer; visible states
-    (n, *visible), which begin with no variance, eqs. (36)-(37); or solutions, which go on. ``clamped``: visible states
-    that stay. Hidden layers begin at their mean given the layer below.
+    In the returned machine, conserved quantities (such as the document length) are fixed to those of the start.
+
+    Args:
+        machine: any machine.
+        start: None for one start at the uncoupled units; the number of samples of the uncoupled visible layer; visible
+            states (n, *visible), which start with zero variance, Tramel et al. (2018), eqs. (36)-(37); or
+            ``Solutions`` to continue from. Hidden layers start at their mean given the layer below.
+        clamped: visible states (n, *visible) that stay fixed.
+        quadratic: whether the method uses the quadratic term A.
+        seed: seed of the random generator, if no ``generator`` is given.
+        generator: random generator.
     """
     visible = _visible(machine, start, clamped, seed, generator)
     if visible is not None:
@@ -55,10 +63,10 @@ def prepare(
 def _visible(
     machine: BoltzmannMachine, start: Start, clamped: Any, seed: int | None, generator: Generator | None
 ) -> Tensor | None:
-    """The visible magnetizations to begin with, where they are given."""
+    """Return the initial visible magnetizations, or None for the uncoupled units."""
     if clamped is not None:
         if start is not None and not isinstance(start, Solutions):
-            raise InvalidOption("clamped: the visible layer is given, so that there is nothing to start from")
+            raise InvalidOption("clamped: expected start=None or Solutions, because the visible layer is fixed")
         visible = machine.as_states(clamped)
         machine.visible.check(visible, "clamped")
     elif start is None:
@@ -73,12 +81,12 @@ def _visible(
     else:
         visible = machine.as_states(start)
     if len(visible) == 0 or not bool(torch.isfinite(visible).all()):
-        raise InvalidData(f"start: expected finite states, at least one; found {len(visible)} rows")
+        raise InvalidData(f"start: expected at least one row of finite states, found {len(visible)} rows")
     return visible
 
 
 def upward(machine: BoltzmannMachine, a: Tensor, c: Tensor) -> State:
-    """Each hidden layer at its mean given the layer below."""
+    """Return the means and variances of all layers, each hidden layer given the mean of the layer below."""
     means, variances = [a.clone()], [c.expand(a.shape).clone()]
     for unit, coupling in zip(machine.layers[1:], machine.couplings, strict=True):
         field = coupling.up(means[-1])
@@ -88,10 +96,10 @@ def upward(machine: BoltzmannMachine, a: Tensor, c: Tensor) -> State:
 
 
 def scattered(unit: Unit, x: Tensor, most: float, generator: Generator | None) -> Tensor:
-    """Noisy rows ``x`` (n, *shape): of each, a share of the units takes any of its values, all as likely.
+    """Return rows ``x`` (n, *shape) in which a random fraction of the units is replaced by uniform random values.
 
-    The share is that of the row, uniform from 0 to ``most``. A binary unit that takes any value is flipped half of the
-    time: ``most`` = 1 gives rows as a binary symmetric channel leaves them, for all probabilities of a flip up to ½.
+    The fraction of each row is uniform in [0, ``most``]. A replaced binary unit is flipped with probability ½, so
+    ``most`` = 1 corresponds to binary symmetric channels with flip probabilities from 0 to ½.
 
     >>> from harmonium.units import Spin
     >>> scattered(Spin(8), torch.ones(2, 8), 1.0, torch.Generator().manual_seed(1))
@@ -112,7 +120,7 @@ def scattered(unit: Unit, x: Tensor, most: float, generator: Generator | None) -
 
 
 def check(machine: BoltzmannMachine, quadratic: bool, clamped: bool) -> None:
-    """Refuse a machine without a finite partition function, and units for which the method is not defined."""
+    """Raise if the partition function of the machine diverges or the method is not defined for a unit."""
     free = machine.layers[1:] if clamped else machine.layers
     if not clamped:
         machine.check_normalizable()
@@ -121,6 +129,6 @@ def check(machine: BoltzmannMachine, quadratic: bool, clamped: bool) -> None:
     for unit in free:
         if bool(unit.tail().factorial.any()):
             raise NotNormalizable(
-                f"{unit.name()}: this mean field gives a unit the weight e^(Bx - Ax²/2) with A < 0, which outgrows the "
-                "tail 1/x!, so that it is not defined for such units; expected naive mean field"
+                f"{unit.name()}: this mean field multiplies the weight of a unit by e^(Bx - Ax²/2) with A < 0, which "
+                "grows faster than the tail 1/x! decays, so it is not defined for these units; use naive mean field"
             )

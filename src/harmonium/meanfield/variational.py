@@ -1,4 +1,4 @@
-"""The free energy of solutions as a differentiable function of the machine's parameters."""
+"""The free energy of solutions as a differentiable function of the parameters."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .solutions import Solutions
 
 
 def free_energy(machine: BoltzmannMachine, solutions: Solutions) -> Tensor:
-    """-ln Z of each solution, the solution held fixed: (n,), differentiable in the parameters.
+    """Return the estimate of -ln Z of each fixed solution, (n,), differentiable in the parameters.
 
     The free energies of naive mean field, TAP, adaptive TAP and BP with exact messages are stationary at their fixed
-    points, so that this derivative is the whole one: for TAP, eqs. (39)-(41). That of relaxed BP is not, and its
-    derivative takes account of how the messages move.
+    points, so the derivative at fixed solutions is the total derivative; for TAP see Tramel et al. (2018), eqs.
+    (39)-(41). The free energy of relaxed BP is not stationary; its derivative includes the change of the messages.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))

@@ -1,8 +1,8 @@
-"""The options of a run, declared once: type, default, meaning and bounds of each.
+"""Declarations of all options of a run: type, default, help text and bounds.
 
-The tables here are those of ``config.toml``. The command line, the checks, the printed plan, the documentation of
-:func:`harmonium.fit` and the tables in ``docs/cli.md`` are generated from them. Nothing here imports torch, so that
-``harmonium train --help`` answers at once.
+Each dataclass here is a table of ``config.toml``. The command line, the checks, the printed plan, the documentation of
+:func:`harmonium.fit` and the tables in ``docs/cli.md`` are generated from these declarations. This package does not
+import torch, so ``harmonium train --help`` starts quickly.
 
 >>> options(TrainingOptions)["batch_size"].default
 100

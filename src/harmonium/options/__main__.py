@@ -1,4 +1,4 @@
-"""``python -m harmonium.options [FILE]``: print the tables of options, or bring those of FILE up to date."""
+"""``python -m harmonium.options [FILE]``: print the option tables, or update those in FILE."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from .markdown import TABLES, rewritten, table
 
 
 def main(arguments: list[str]) -> None:
-    """Print every table, or rewrite those in the file that is named."""
+    """Print all tables, or rewrite the tables in the file ``arguments[0]``."""
     if not arguments:
         print("\n\n".join(f"[{name}]\n\n{table(name)}" for name in (*TABLES, "presets")))
         return

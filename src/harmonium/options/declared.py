@@ -1,4 +1,4 @@
-"""An option as the field of a dataclass, with all that is generated from it."""
+"""Declaration of an option as a dataclass field, and its checks, default text and plan text."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from typing import Any
 from ..checks import whole
 from ..errors import InvalidOption, unknown
 
-#: plan of an option that the command prints in words of its own
+#: plan of an option that another part of the printed plan covers
 ELSEWHERE = ("", "")
 
 
 @dataclass(frozen=True)
 class About:
-    """What the declaration of an option says beside its name, type and default.
+    """Metadata of an option, in addition to its name, type and default.
 
     Attributes:
-        help: one sentence, for the command line.
-        details: further sentences, for the documentation.
-        metavar: how its value is written, such as ``HxW``.
-        unset: what leaving it out means, where the default alone does not say it.
-        at_least, above, below, choices: the values that are allowed.
-        plan: line of the printed plan, and the words for a value; by default the line "other", unless at its default.
-        plan_unset: words of the plan for an empty value.
-        flags: further names on the command line.
-        recorded: written by a run and not an option of the command line.
+        help: one sentence for the command line.
+        details: further sentences for the documentation.
+        metavar: placeholder of the value in the help text, such as ``HxW``.
+        unset: description of the default, if the default value alone does not explain it.
+        at_least, above, below, choices: allowed values.
+        plan: title of a line of the printed plan, and the text for a value. If None, a value other than the default is
+            printed on the line "other".
+        plan_unset: text in the plan if the option has no value.
+        flags: additional names on the command line.
+        recorded: whether the run writes this value itself; such a value is not a command-line option.
     """
 
     help: str
@@ -48,19 +49,19 @@ class About:
 
 
 def option(default: Any, help: str, **about: Any) -> Any:
-    """A field of a dataclass that is an option of a run; ``about`` are fields of :class:`About`."""
+    """Declare a dataclass field as an option of a run; ``about`` are fields of :class:`About`."""
     return dataclasses.field(default=default, metadata={"about": About(help, **about)})
 
 
 def again(table: type, name: str, **changes: Any) -> Any:
-    """A field with the default and the meaning of an option of another table, but for ``changes`` of the meaning."""
+    """Declare a field with the default and metadata of option ``name`` of ``table``, except for ``changes``."""
     found = options(table)[name]
     return dataclasses.field(default=found.default, metadata={"about": dataclasses.replace(found.about, **changes)})
 
 
 @dataclass(frozen=True)
 class Option:
-    """A declared option: ``kinds`` are the plain types of its values, ``optional`` whether it may be left empty."""
+    """A declared option. ``kinds`` are the types of its values; ``optional`` is True if None is allowed."""
 
     name: str
     kinds: tuple[type, ...]
@@ -80,13 +81,13 @@ class Option:
 
     @property
     def default_words(self) -> str:
-        """The default as a reader sees it; empty where there is none."""
+        """The default as text for documentation; empty if there is none."""
         if self.about.unset or self.default in (None, ""):
             return self.about.unset
         return {True: "on", False: "off"}[self.default] if self.kinds == (bool,) else str(self.default)
 
     def check(self, value: Any) -> Any:
-        """The value, which has to be within the bounds; whole numbers may be numpy's.
+        """Return the value if it is within the bounds, else raise ``InvalidOption``. NumPy integers are accepted.
 
         >>> from harmonium.options import TrainingOptions
         >>> options(TrainingOptions)["epochs"].check(0)
@@ -126,7 +127,7 @@ class Option:
         return "" if about.at_least is None else f"at least {about.at_least:g}"
 
     def planned(self, value: Any) -> tuple[str, str]:
-        """The line of the printed plan and the words there; empty words where nothing is to be said."""
+        """Return the title of a line of the printed plan and the text to add to it (may be empty)."""
         if self.about.recorded or self.about.plan == ELSEWHERE:
             return ELSEWHERE
         if self.about.plan is None:
@@ -138,7 +139,7 @@ class Option:
 
 
 def options(table: type) -> Mapping[str, Option]:
-    """The options that a dataclass declares, by name."""
+    """Return the options that a dataclass declares, by name."""
     return _options(table)
 
 
@@ -156,13 +157,13 @@ def _declared(field: dataclasses.Field[Any], hint: Any) -> Option:
 
 
 def check(table: Any) -> None:
-    """Check every value of a table of options."""
+    """Check every value of an option table."""
     for name, found in options(type(table)).items():
         found.check(getattr(table, name))
 
 
 def plan(*tables: Any) -> dict[str, str]:
-    """The lines of the printed plan: what the tables say, in the order of their options.
+    """Return the lines of the printed plan by title, in the order of the options.
 
     >>> from harmonium.options import TrainingOptions
     >>> plan(TrainingOptions(momentum=0.9, l2=0.001))["optimizer"]

@@ -1,4 +1,4 @@
-"""The tables of options in ``docs/cli.md``, generated from the declarations."""
+"""Generate the option tables in ``docs/cli.md`` from the declarations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ TABLES = {"data": DataOptions, "machine": MachineOptions, "training": TrainingOp
 
 
 def table(name: str) -> str:
-    """The options of a table (or the presets) in Markdown.
+    """Return a table of options (or of the presets) in Markdown.
 
     >>> print(table("machine").splitlines()[2])
-    | `--visible UNIT` | Visible units: bernoulli, potts:21, …; the shape comes from the data. | suggested by the ... |
+    | `--visible UNIT` | Type of the visible units: bernoulli, potts:21, …; the shape comes from the data. | sugg...
     """
     if name == "presets":
         rows = [f"| `{preset.name}` | {preset.help} | {_settings(preset.settings)} |" for preset in PRESETS.values()]
@@ -26,7 +26,7 @@ def table(name: str) -> str:
 
 
 def rewritten(text: str) -> str:
-    """The text with the tables between ``<!-- options: NAME -->`` and ``<!-- end -->`` as they are declared now."""
+    """Return the text with the tables between ``<!-- options: NAME -->`` and ``<!-- end -->`` regenerated."""
     return re.sub(
         r"(<!-- options: (\w+) -->\n).*?(<!-- end -->)",
         lambda match: f"{match[1]}{table(match[2])}\n{match[3]}",

@@ -1,4 +1,4 @@
-"""Named settings of training, found by measuring (see the experiment mnist/500)."""
+"""Named training settings, chosen from measurements (see the experiment mnist/500)."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from .tables import TrainingOptions
 
 @dataclass(frozen=True)
 class Preset:
-    """Some options of training under one name; options that are given beside it win."""
+    """Named values for some training options. Options given explicitly override them."""
 
     name: str
     help: str
     settings: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        TrainingOptions(**self.settings)  # names are checked where a preset is declared
+        TrainingOptions(**self.settings)  # raises on an unknown option name when a preset is declared
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
 
     @property
     def options(self) -> TrainingOptions:
-        """All options of training, those that the preset leaves open at their defaults."""
+        """All training options: those of the preset, and defaults for the others."""
         return TrainingOptions(**self.settings)
 
 
 PLAIN = Preset(
     "plain",
-    "persistent chains, a learning rate that falls to zero and an average over the end of the run",
+    "persistent chains, a learning rate that decreases to zero, and parameters averaged over the end of the run",
     {"negative": "pcd:1", "batch_size": 100, "learning_rate": 0.05, "schedule": "linear:0.3", "average": 0.3},
 )
 BEST = Preset(
     "best",
-    "twice the learning rate, with an L2 penalty against overfitting and slow mixing",
+    "plain with twice the learning rate, and an L2 penalty against overfitting and slow mixing",
     {**PLAIN.settings, "learning_rate": 0.1, "l2": 1.5e-4},
 )
 BEST_FIXED = Preset(
     "best-fixed",
-    "best for rows that are the same in every epoch, which overfit sooner: a stronger L2 penalty",
+    "best with a stronger L2 penalty, for data that are not redrawn in every epoch and therefore overfit sooner",
     {**BEST.settings, "l2": 1e-3},
 )
 PRESETS = {preset.name: preset for preset in (PLAIN, BEST, BEST_FIXED)}
 
 
 def preset_names() -> str:
-    """The names of the presets in words, for help texts.
+    """Return the names of the presets as text for help messages.
 
     >>> preset_names()
     'plain, best or best-fixed'
@@ -58,7 +58,7 @@ def preset_names() -> str:
 
 
 def find_preset(name: str) -> Preset:
-    """The preset of a name.
+    """Return a preset by name.
 
     >>> find_preset("plain").settings["negative"]
     'pcd:1'

@@ -1,8 +1,8 @@
-"""Names that other libraries use for the options of training, for errors that name the right one."""
+"""Names of training options in other libraries, so that error messages can suggest the right one."""
 
 from __future__ import annotations
 
-#: another library's name: the option here
+#: name in another library -> option of this library
 SYNONYMS = {
     **dict.fromkeys(("lr", "rate", "eta", "step_size"), "learning_rate"),
     **dict.fromkeys(("n_epochs", "num_epochs", "n_iter", "max_iter", "max_epochs", "iterations"), "epochs"),

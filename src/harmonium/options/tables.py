@@ -1,4 +1,4 @@
-"""The tables of a run's configuration: ``[data]``, ``[machine]`` and ``[training]``."""
+"""The tables ``[data]``, ``[machine]`` and ``[training]`` of a run's configuration."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from dataclasses import dataclass
 
 from .declared import ELSEWHERE, option
 
-_DATA_FILE = "Filled in by a run, to recognize a data file whose content has changed."
+_DATA_FILE = "Written by the run, to detect later changes of the data file."
 
 
 @dataclass
 class DataOptions:
-    """The rows: a data set's name or a file, and how they are binarized and split."""
+    """The data: name of a data set or a file, binarization and split."""
 
     source: str = option(
-        "", "A data set's name, or a .npy, .npz, .csv or .parquet file.", metavar="DATA", plan=ELSEWHERE
+        "", "Name of a data set, or a .npy, .npz, .csv or .parquet file.", metavar="DATA", plan=ELSEWHERE
     )
     binarize: str | None = option(
         None,
-        "Make gray values binary: threshold, sample, redraw (each epoch) or none.",
-        details="`threshold`: 1 above half of the range (of a file: above half of its largest value). `sample`: 1 with "
-        "the value, as a share of the largest, as probability, drawn once. `redraw`: the same, drawn anew in every "
-        "epoch (held-out rows: once), as for the published MNIST likelihoods.",
-        metavar="HOW",
-        unset="threshold for named images with Bernoulli units, else none",
+        "Binarization of gray values: threshold, sample, redraw or none.",
+        details="`threshold`: 1 if above half of the range (for a file: half of its largest value). `sample`: 1 with "
+        "probability value / largest value, sampled once. `redraw`: the same, sampled again in every epoch (validation "
+        "rows: once), as in the published MNIST likelihoods.",
+        metavar="METHOD",
+        unset="threshold for image data sets with Bernoulli units, else none",
         plan=ELSEWHERE,
     )
     split: str | None = option(
-        None, "Split of a named data set to train on.", metavar="NAME", unset="train", plan=("rows", "split {}")
+        None, "Training split of a named data set.", metavar="NAME", unset="train", plan=("rows", "split {}")
     )
     validation: str | float | None = option(
         None,
-        "Held-out rows for the free-energy gap: a split, a share such as 0.1, or none.",
-        metavar="SPLIT|SHARE",
-        unset="the validation or test split of a named data set; of a file, none",
+        "Validation rows for the free-energy gap: name of a split, a fraction of the rows such as 0.1, or none.",
+        metavar="SPLIT|FRACTION",
+        unset="the validation or test split of a named data set; none for a file",
         plan=("rows", "validation {}"),
     )
     image: str | None = option(
         None,
-        "Rows of a file are pictures of this size (or CxHxW).",
-        details="Known without it for named data sets and for `.npy` files of pictures.",
+        "Image size of the rows of a file: HxW or CxHxW.",
+        details="Not needed for named data sets and for `.npy` files of images.",
         metavar="HxW",
     )
     rows: int | None = option(None, "Number of rows.", details=_DATA_FILE, recorded=True)
@@ -53,21 +53,21 @@ class MachineOptions:
 
     visible: str | None = option(
         None,
-        "Visible units: bernoulli, potts:21, …; the shape comes from the data.",
+        "Type of the visible units: bernoulli, potts:21, …; the shape comes from the data.",
         metavar="UNIT",
-        unset="suggested by the data set; bernoulli for a file of 0 and 1",
+        unset="suggested by the data set; bernoulli for a file with values 0 and 1",
         plan=ELSEWHERE,
     )
     hidden: str | int = option(
         "bernoulli:100",
-        "Hidden units, such as bernoulli:500; a number alone means Bernoulli units.",
+        "Type and number of hidden units, such as bernoulli:500; a number alone means Bernoulli units.",
         metavar="UNIT:N",
         plan=ELSEWHERE,
     )
     initialize: str = option(
         "normal",
-        "Initial weights: normal or sign.",
-        metavar="KIND",
+        "Distribution of the initial weights: normal or sign.",
+        metavar="NAME",
         choices=("normal", "sign"),
         plan=("initial weights", "{}"),
     )
@@ -77,37 +77,43 @@ class MachineOptions:
         unset="normal: 0.01, sign: √(0.1/N)",
         plan=("initial weights", "scale {}"),
     )
-    dtype: str = option("float32", "Type of the parameters: float32 or float64.", metavar="TYPE", plan=("device", "{}"))
+    dtype: str = option(
+        "float32", "Data type of the parameters: float32 or float64.", metavar="TYPE", plan=("device", "{}")
+    )
 
 
 @dataclass
 class TrainingOptions:
-    """How the machine learns. An empty value is chosen from the data and the machine, and then recorded."""
+    """The training settings. A value of None is chosen from the data and the machine, and then recorded."""
 
     epochs: int | None = option(
-        None, "Passes over the data.", at_least=1, unset="10, or as many as make 2000 updates", plan=("epochs", "{}")
+        None,
+        "Number of passes over the data.",
+        at_least=1,
+        unset="10, or more if 2000 updates need more",
+        plan=("epochs", "{}"),
     )
     batch_size: int = option(
         100,
-        "Rows per update.",
-        details="The last batch of an epoch has the remaining rows, with its share of the learning rate, so that every "
-        "row has the same weight. (With several processes, rows that would give one process more than another are "
-        "left out of the epoch; each epoch is shuffled anew.)",
+        "Number of rows per update.",
+        details="The last batch of an epoch contains the remaining rows; its learning rate is scaled by its size, so "
+        "every row has the same weight. (With several processes, each gets the same number of rows and the remainder "
+        "is skipped in that epoch; rows are shuffled in every epoch.)",
         at_least=1,
         plan=("epochs", "batches of {}"),
     )
-    seed: int = option(0, "Seed of all randomness.", plan=("seed", "{}"))
+    seed: int = option(0, "Seed of the random generator.", plan=("seed", "{}"))
     negative: str = option(
         "pcd:1",
-        "Negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, mean-field:K,method=tap or "
-        "exact (small machines).",
+        "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
+        "mean-field:K,method=tap or exact (small machines).",
         metavar="METHOD:K",
         plan=("negative phase", "{}"),
     )
     chains: int | None = option(
         None, "Number of persistent chains.", unset="the batch size", plan=("negative phase", "{} chains")
     )
-    optimizer: str = option("sgd", "sgd, adam, adamw or rmsprop.", metavar="NAME", plan=("optimizer", "{}"))
+    optimizer: str = option("sgd", "Optimizer: sgd, adam, adamw or rmsprop.", metavar="NAME", plan=("optimizer", "{}"))
     learning_rate: float | None = option(
         None,
         "Learning rate.",
@@ -122,35 +128,37 @@ class TrainingOptions:
     )
     schedule: str = option(
         "constant",
-        "constant, linear:0.3 or growing:10.",
+        "Learning-rate schedule: constant, linear:0.3 or growing:10.",
         details="`linear:0.3`: constant for 30 % of the run, then linear to zero. `growing:10`: k = ⌈epoch/10⌉ sweeps "
-        "and the learning rate divided by k.",
+        "per update, and the learning rate divided by k.",
         metavar="NAME",
         plan=("schedule", "{}"),
     )
-    centered: bool = option(True, "Let the optimizer act in centered coordinates.", plan=("transforms", "centered"))
+    centered: bool = option(True, "Use centered gradients.", plan=("transforms", "centered"))
     average: float | None = option(
         None,
-        "At the end, average the parameters over this last share of the run.",
-        metavar="SHARE",
+        "Average the parameters over this last fraction of the run.",
+        metavar="FRACTION",
         plan=("transforms", "average {}"),
     )
-    l1: float | None = option(None, "Penalty on |W|.", plan=("transforms", "l1 {}"))
-    l2: float | None = option(None, "Penalty on W².", plan=("transforms", "l2 {}"))
-    l1_squared: float | None = option(None, "Penalty on (Σ|W|)² of hidden units.", plan=("transforms", "l1-squared {}"))
-    clip: float | None = option(None, "Largest norm of the gradient.", plan=("transforms", "clip {}"))
-    zero_sum: bool = option(False, "Zero-sum gauge of Potts units.", plan=("transforms", "zero-sum"))
-    metrics_every: int = option(1, "Epochs between measurements.", at_least=1)
+    l1: float | None = option(None, "Strength of the L1 penalty Σ|W|.", plan=("transforms", "l1 {}"))
+    l2: float | None = option(None, "Strength of the L2 penalty ½ΣW².", plan=("transforms", "l2 {}"))
+    l1_squared: float | None = option(
+        None, "Strength of the L1² penalty, (Σ|W|)² per hidden unit.", plan=("transforms", "l1-squared {}")
+    )
+    clip: float | None = option(None, "Largest allowed norm of the gradient.", plan=("transforms", "clip {}"))
+    zero_sum: bool = option(False, "Use the zero-sum gauge for Potts units.", plan=("transforms", "zero-sum"))
+    metrics_every: int = option(1, "Number of epochs between measurements.", at_least=1)
     precision: str = option(
         "float32",
-        "Precision of matrix products: float32 or bfloat16, faster on some processors.",
-        details='"bfloat16" rounds the factors and results of the matrix products of an update; parameters, means and '
-        "noise keep their type. About 1.6 times as many updates a second on processors with such products.",
+        "Precision of matrix products: float32, or bfloat16 (faster on some CPUs).",
+        details="`bfloat16` rounds the inputs and outputs of the matrix products of an update; parameters, means and "
+        "noise keep their data type. About 1.6 times as many updates per second on CPUs that support such products.",
         metavar="TYPE",
         choices=("float32", "bfloat16"),
         plan=("device", "matrix products in {}"),
     )
     threads: int | None = option(
-        None, "Number of CPU threads.", at_least=1, unset="torch's choice", plan=("device", "threads: {}")
+        None, "Number of CPU threads.", at_least=1, unset="the PyTorch default", plan=("device", "threads: {}")
     )
-    device: str = option("cpu", "cpu, cuda, …", metavar="NAME", plan=("device", "{}"))
+    device: str = option("cpu", "PyTorch device: cpu, cuda, …", metavar="NAME", plan=("device", "{}"))

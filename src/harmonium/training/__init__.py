@@ -1,4 +1,4 @@
-"""Training: one loop, one principle; methods differ in the negative phase."""
+"""Training: the loop, negative phases, transforms, schedules, callbacks and run folders."""
 
 from .batches import Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress

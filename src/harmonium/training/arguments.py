@@ -1,6 +1,6 @@
-"""The arguments of ``fit``: one list of names, types, defaults and meanings; checked here, objects made from strings.
+"""The arguments of ``fit``: declaration, checks, and conversion of strings to objects.
 
-Arguments that are also options of a run take default, bounds and meaning from ``harmonium.options.TrainingOptions``.
+Arguments that are also options of a run get their default, bounds and help from ``harmonium.options.TrainingOptions``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Optimizer = torch.optim.Optimizer
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: what ``fit`` has for an option of the command line that is none of its arguments
+#: equivalents in ``fit`` of command-line options that are not arguments of ``fit``
 _INSTEAD = {
     "negative": 'negative="pcd:{}"',
     "chains": "negative=harmonium.PCD(1, chains={})",
@@ -63,7 +63,7 @@ class Arguments:
     negative: NegativePhase | str | None = again(
         TrainingOptions,
         "negative",
-        help="negative phase, which provides the moments of the model: an object such as ``PCD(1)``, or a string "
+        help="negative phase, which computes the moments of the model: an object such as ``PCD(1)``, or a string "
         'such as "cd:10", "pcd:1", "parallel-tempering:1,rungs=10", "mean-field:3,method=tap" or "exact".',
     )
     epochs: int | None = again(TrainingOptions, "epochs")
@@ -73,14 +73,13 @@ class Arguments:
         TrainingOptions,
         "optimizer",
         help='"sgd", "adam", "adamw" or "rmsprop", a ``torch.optim`` optimizer of the machine\'s parameters, or a '
-        "function that makes one from them, such as ``lambda p: torch.optim.Adam(p, lr=1e-3)``.",
-        details="Its learning rates at the time of a step count, so that a ``torch.optim.lr_scheduler`` may change "
-        "them. The learning rates of sgd are chosen from the data (:func:`harmonium.training.default_groups`) unless "
-        "given.",
+        "function that returns one, such as ``lambda p: torch.optim.Adam(p, lr=1e-3)``.",
+        details="A ``torch.optim.lr_scheduler`` may change its learning rates between steps. The learning rates of "
+        "sgd are chosen from the data (:func:`harmonium.training.default_groups`) if ``learning_rate`` is None.",
     )
     transforms: Sequence[Transform] | None = option(
         None,
-        "transforms of gradients and parameters, in this order, but terms of the loss (penalties) first.",
+        "transforms of gradients and parameters, applied in this order; penalties always come first.",
         unset="(Centered(),)",
     )
     schedule: Schedule | str | None = again(
@@ -91,29 +90,34 @@ class Arguments:
         details="",
     )
     preset: str | Preset | None = option(
-        None, f"settings found by measuring: {preset_names()}; arguments that are given win.", unset="none"
+        None, f"named settings: {preset_names()}; explicit arguments override them.", unset="none"
     )
-    callbacks: Sequence[Callback] = option((), "code to run at the start, after each epoch and at the end.")
-    run: str | Path | None = option(None, "folder for configuration, metrics and checkpoints.", unset="nothing is kept")
+    callbacks: Sequence[Callback] = option((), "callbacks, called at the start, after each epoch and at the end.")
+    run: str | Path | None = option(
+        None, "folder for configuration, metrics and checkpoints.", unset="nothing is saved"
+    )
     resume: bool = option(False, "continue the run in the folder ``run`` from its last checkpoint, bit-for-bit.")
-    seed: int | None = option(None, "seed of all randomness.", unset="drawn from torch's default generator")
+    seed: int | None = option(None, "seed of the random generator.", unset="drawn from PyTorch's default generator")
     progress: bool = option(True, "show a progress bar on a terminal.")
-    validation: Any = option(None, "further rows, for the free-energy gap.", unset="none")
+    validation: Any = option(None, "validation rows, for the free-energy gap.", unset="none")
     initialize: bool | Mapping[str, Any] | None = option(
         None,
-        "set initial values from the data; options of ``machine.initialize`` instead of True, as in "
+        "whether to initialize the parameters from the data, or a dict of options of ``machine.initialize`` such as "
         '{"weights": "sign"}.',
-        unset="only where all weights are zero, as in a new machine",
+        unset="only if all weights are zero, as in a new machine",
     )
     metrics_every: int = again(TrainingOptions, "metrics_every")
     precision: str = again(TrainingOptions, "precision")
     config: dict[str, Any] | None = option(
-        None, "configuration to record in the folder ``run``.", unset="that of the machine and of these arguments"
+        None, "configuration to write to the folder ``run``.", unset="that of the machine and of these arguments"
     )
 
     @classmethod
     def of(cls, *positional: Any, **keywords: Any) -> Arguments:
-        """The arguments of a call: unknown names are explained; a preset and a DataLoader fill in what is not given."""
+        """Collect the arguments of a call; a preset and a DataLoader provide values that are not given.
+
+        Raises ``UnknownArgument`` with a suggestion for unknown names.
+        """
         signature = inspect.signature(cls)
         for name, value in keywords.items():
             if name not in signature.parameters:
@@ -124,7 +128,7 @@ class Arguments:
         if preset is not None:
             found |= keywords_of((preset if isinstance(preset, Preset) else find_preset(preset)).options)
             if not isinstance(given.get("optimizer") or "", str):
-                found.pop("learning_rate")  # an optimizer has its own
+                found.pop("learning_rate")  # an optimizer object has its own learning rate
         if isinstance(given["data"], DataLoader):
             found |= loader_batch_size(given["data"])
         return cls(**{**found, **given})
@@ -143,10 +147,10 @@ class Arguments:
             )
         self._optimizer_maker()
         if self.resume and self.run is None:
-            raise InvalidOption("resume=True expects run=…, the folder of the run to resume")
+            raise InvalidOption("run: resume=True expects run=…, the folder of the run to resume, found None")
 
     def phase(self) -> NegativePhase:
-        """The negative phase."""
+        """Return the negative phase."""
         given = TrainingOptions.negative if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
@@ -156,7 +160,7 @@ class Arguments:
         return phase
 
     def scheduled(self) -> Schedule:
-        """The schedule."""
+        """Return the schedule."""
         given = TrainingOptions.schedule if self.schedule is None else self.schedule
         schedule = specs.schedule(given) if isinstance(given, str) else given
         if not callable(schedule):
@@ -166,7 +170,7 @@ class Arguments:
         return schedule
 
     def made_optimizer(self, parameters: Iterable[Tensor]) -> Optimizer | None:
-        """The optimizer of the parameters; ``None`` for plain SGD with learning rates from the data."""
+        """Return the optimizer of the parameters; None for plain SGD with learning rates chosen from the data."""
         maker = self._optimizer_maker()
         return maker if maker is None or isinstance(maker, Optimizer) else maker(parameters)
 
@@ -177,7 +181,8 @@ class Arguments:
         elif self.learning_rate is not None:
             if not (isinstance(given, type) and issubclass(given, Optimizer)):
                 raise InvalidOption(
-                    f"learning_rate: expected none beside an optimizer, which has its own, found {self.learning_rate:g}"
+                    f"learning_rate: expected None with an optimizer object, found {self.learning_rate:g}. "
+                    "Set the learning rate in the optimizer."
                 )
             given = partial(cast("Any", given), lr=self.learning_rate)
         if not (given is None or isinstance(given, Optimizer) or callable(given)):
@@ -187,20 +192,20 @@ class Arguments:
         return cast("Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None", given)
 
     def rounded(self, phase: NegativePhase) -> bool:
-        """Whether the matrix products of a step are rounded; an error where they cannot be, or must not."""
+        """Return whether matrix products are rounded to bfloat16; raise if machine or phase do not support it."""
         if self.precision == "float32":
             return False
         if self.machine.dtype != torch.float32:
-            raise InvalidOption(f"precision {self.precision} expects parameters of float32, found {self.machine.dtype}")
+            raise InvalidOption(f"precision: {self.precision} expects float32 parameters, found {self.machine.dtype}")
         if not phase.supports_bfloat16:
             raise InvalidOption(
-                f"precision {self.precision} expects a sampled negative phase, found {type(phase).__name__}"
+                f"precision: {self.precision} expects a sampled negative phase, found {type(phase).__name__}"
             )
         return True
 
 
 def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
-    """The arguments of ``fit`` that the options of a run stand for (threads and device are the caller's).
+    """Convert options of a run to arguments of ``fit``, except threads and device, which the caller sets.
 
     >>> found = keywords_of(TrainingOptions(l2=0.001, chains=10))
     >>> found["negative"].config(), [type(part).__name__ for part in found["transforms"]]
@@ -213,12 +218,12 @@ def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
     found["negative"] = specs.negative_phase(chosen.negative, chosen.chains)
     found["schedule"] = specs.schedule(chosen.schedule)
     found["transforms"] = transforms_of(chosen)
-    made = specs.optimizer(chosen.optimizer, chosen.learning_rate, chosen.momentum)  # which checks all three
+    made = specs.optimizer(chosen.optimizer, chosen.learning_rate, chosen.momentum)  # also checks the three values
     return found | ({"learning_rate": chosen.learning_rate} if chosen.momentum is None else {"optimizer": made})
 
 
 def transforms_of(chosen: TrainingOptions) -> list[Transform]:
-    """The transforms in the order in which they act: on the gradient first, the average last."""
+    """Return the transforms in the order in which they are applied."""
     made: list[Transform] = []
     if chosen.l1 is not None:
         made.append(L1(chosen.l1))
@@ -238,9 +243,10 @@ def transforms_of(chosen: TrainingOptions) -> list[Transform]:
 
 
 def takes(arguments: Callable[P, Arguments]) -> Callable[[Callable[..., R]], Callable[P, R]]:
-    """Give a function of ``*args, **kwargs`` the signature of the arguments, for type checkers, editors and ``help``.
+    """Decorator: give a function of ``*args, **kwargs`` the signature of ``arguments``.
 
-    ``{arguments}`` in its docstring becomes their list.
+    Type checkers, editors and ``help`` then show the arguments. ``{arguments}`` in the docstring is replaced by their
+    list.
     """
 
     def decorate(function: Callable[..., R]) -> Callable[P, R]:
@@ -254,11 +260,11 @@ def takes(arguments: Callable[P, Arguments]) -> Callable[[Callable[..., R]], Cal
 
 
 def _listed() -> str:
-    """The arguments and their meanings, as they stand in a docstring."""
+    """Return the ``Args:`` lines of the docstring of ``fit``."""
     lines = []
     for field in fields(Arguments):
         about = field.metadata.get("about")
-        if about is None:  # machine and data, which the docstring describes
+        if about is None:  # machine and data are described in the docstring itself
             continue
         words = " ".join(
             part for part in (about.help, about.details, about.unset and f"Default: {about.unset}.") if part
@@ -269,7 +275,7 @@ def _listed() -> str:
 
 
 def _unknown(name: str, value: Any, known: Sequence[str]) -> UnknownArgument:
-    """The error for an argument that ``fit`` does not have, with what to write instead."""
+    """Return the error for an unknown argument of ``fit``, with a suggestion."""
     meant = SYNONYMS.get(name.lower(), name)
     if meant in _INSTEAD and not (name == meant and meant in known):
         return UnknownArgument(f"unknown argument '{name}': use {_INSTEAD[meant].format(value)}")

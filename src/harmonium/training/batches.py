@@ -1,4 +1,4 @@
-"""Data for training: arrays, tensors, torch data sets, numpy memmaps larger than memory."""
+"""Training data: arrays, tensors, torch data sets, and NumPy memory maps larger than memory."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ..errors import InvalidData
 from ..machines import BoltzmannMachine
 from ..units.support import Interval
 
-_CHECK_ELEMENTS = 2**20  # at a time: what fits into the cache is looked at quickest
+_CHECK_ELEMENTS = 2**20  # elements per chunk; chunks that fit into the cache are checked fastest
 _PLAIN = (list, tuple, str, bytes, np.ndarray, Tensor)
 
 
 class Source:
-    """Rows that can be taken by number. Values stay in their own type and are widened a batch at a time."""
+    """Dataset with random access by row index. Rows keep their data type and are converted batch by batch."""
 
     def __init__(self, rows: Any, shape: tuple[int, ...]) -> None:
         self._rows, self.shape = rows, tuple(shape)
@@ -38,26 +38,26 @@ class Source:
         return len(self._rows)
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
-        """Write the rows numbered ``index`` into ``out`` (len(index), *shape); drawn rows use ``generator``."""
+        """Write the rows ``index`` into ``out`` (len(index), *shape); ``generator`` is used for random rows."""
         raise NotImplementedError
 
     def rows(self, index: Tensor, machine: BoltzmannMachine) -> Tensor:
-        """The rows numbered ``index`` as visible states of the machine."""
+        """Return the rows ``index`` as visible states of the machine."""
         out = torch.empty(len(index), *self.shape, dtype=machine.dtype, device=machine.device)
         return self.take(index, out)
 
     def chunks(self, machine: BoltzmannMachine) -> Iterator[Tensor]:
-        """All rows in order, in chunks that fit into memory."""
+        """Yield all rows in order, in chunks that fit into memory."""
         size = max(1, _CHECK_ELEMENTS // max(1, int(np.prod(self.shape))))
         for start in range(0, len(self), size):
             yield self.span(start, min(start + size, len(self)), machine)
 
     def span(self, start: int, stop: int, machine: BoltzmannMachine) -> Tensor:
-        """Rows next to each other as visible states of the machine."""
+        """Return the rows from ``start`` to ``stop`` as visible states of the machine."""
         return self.rows(torch.arange(start, stop), machine)
 
     def every(self, machine: BoltzmannMachine) -> Iterator[Tensor]:
-        """Every row that may ever be taken, in chunks: what has to be checked."""
+        """Yield all rows that :meth:`take` can return, in chunks, for checks of the data."""
         return self.chunks(machine)
 
 
@@ -75,10 +75,10 @@ class TensorSource(Source):
 
 
 class Redrawn(TensorSource):
-    """Gray values in [0, 1] as probabilities of binary rows, drawn anew each time a row is taken.
+    """Binary rows that are sampled again at every access, with gray values in [0, 1] as probabilities.
 
-    The stochastic binarization of the published MNIST likelihoods. In training the draws come from the run's own
-    stream, so that it resumes to the bit; elsewhere (starting values, metrics) the same rows are drawn alike.
+    This is the stochastic binarization of the published MNIST likelihoods. During training the samples come from the
+    random stream of the run, so it resumes bit-for-bit. Elsewhere (initialization, metrics) the seed is fixed.
 
     >>> gray = Redrawn(torch.full((1000, 4), 0.25))
     >>> rows = gray.take(torch.arange(1000), torch.empty(1000, 4))
@@ -89,7 +89,9 @@ class Redrawn(TensorSource):
     def __init__(self, probabilities: Any) -> None:
         tensor = torch.as_tensor(probabilities)
         if tensor.ndim < 2 or not tensor.is_floating_point():
-            raise InvalidData(f"expected rows of gray values in [0, 1], found {tuple(tensor.shape)} of {tensor.dtype}")
+            raise InvalidData(
+                f"probabilities: expected rows of gray values in [0, 1], found {tuple(tensor.shape)} of {tensor.dtype}"
+            )
         Interval("gray values between 0 and 1", 0.0, 1.0).check(tensor)
         super().__init__(tensor.detach().contiguous(), tensor.shape[1:])
 
@@ -102,12 +104,12 @@ class Redrawn(TensorSource):
 
 
 class Weighted(Source):
-    """Rows of any data, taken in proportion to ``weights`` (n,): an epoch still has as many rows as the data.
+    """Rows of any data, sampled in proportion to ``weights`` (n,). An epoch has n rows, as without weights.
 
-    For sequences that are near copies of each other, classes of different sizes, rows that stand for several. The k-th
-    of the n rows of an epoch is drawn from the k-th n-th part of the total weight, anew each time: every row comes up
-    as often as its weight says, with less noise than independent draws. Outside of training (starting values, metrics)
-    it is the middle of each part.
+    Use it for nearly identical sequences, unbalanced classes or rows with multiplicities. The cumulative weight is
+    divided into n equal parts, and row k of an epoch is sampled from part k (stratified sampling), so the frequencies
+    have less noise than with independent samples. Outside of training (initialization, metrics) the middle of each
+    part is used.
 
     >>> rows = Weighted(torch.eye(3), [1.0, 1.0, 0.0])
     >>> rows.take(torch.arange(3), torch.empty(3, 3), torch.Generator().manual_seed(0)).sum(0)[2]
@@ -119,12 +121,12 @@ class Weighted(Source):
         super().__init__(self._inner._rows, self._inner.shape)
         given = torch.as_tensor(weights).detach().cpu()
         if given.shape != (len(self),):
-            raise InvalidData(f"weights: expected one for each of the {len(self)} rows, found {tuple(given.shape)}")
+            raise InvalidData(f"weights: expected shape ({len(self)},), one weight per row, found {tuple(given.shape)}")
         total = given.double().cumsum(0)
         if not bool((given >= 0).all()) or not 0 < total[-1].item() < math.inf:
-            raise InvalidData("weights: expected finite numbers of at least 0, one of them positive")
+            raise InvalidData("weights: expected finite non-negative numbers with a positive sum")
         self._reached = total / total[-1]
-        self._last = int(given.nonzero()[-1])  # where rounding would lead beyond it
+        self._last = int(given.nonzero()[-1])  # rounding must not select a later row
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         self._reached = self._reached.to(out.device)
@@ -140,29 +142,31 @@ class Weighted(Source):
 
 
 class ArraySource(Source):
-    """Rows of a numpy array that may live on disk: only the rows asked for are read."""
+    """Rows of a NumPy array that may be a memory map; only requested rows are read."""
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
-        order = torch.argsort(index)  # in the order of the file
+        order = torch.argsort(index)  # read in file order
         rows = np.asarray(self._rows[index[order].cpu().numpy()])
         out[order.to(out.device)] = _tensor(rows).to(out)
         return out
 
 
 class DatasetSource(Source):
-    """Rows of a torch data set; of a (features, label) pair the features count."""
+    """Rows of a torch data set; only the features of (features, label) pairs are used."""
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         for row, number in zip(out, index.tolist(), strict=True):
             features = _features(self._rows[number])
             if features.shape != self.shape:
-                raise InvalidData(f"expected rows of shape {self.shape}, found {tuple(features.shape)} in row {number}")
+                raise InvalidData(
+                    f"data: expected rows of shape {self.shape}, found {tuple(features.shape)} in row {number}"
+                )
             row.copy_(features)
         return out
 
 
 def as_source(data: Any, machine: BoltzmannMachine, *, what: str = "data", validate: bool = True) -> Source:
-    """Wrap any kind of data, and check shape and support of every row (in chunks)."""
+    """Wrap any kind of data as a :class:`Source`; check the shape and support of all rows, in chunks."""
     source = _wrap(data, what)
     if len(source) == 0:
         raise InvalidData(f"{what}: expected at least one row, found an empty data set")
@@ -191,10 +195,10 @@ def _wrap(data: Any, what: str) -> Source:
         return _wrap(_loaded(data, what), what)
     if isinstance(data, IterableDataset):
         raise InvalidData(f"{what}: expected rows with random access by index, found an iterable-only data set")
-    if isinstance(data, TensorDataset):  # one by one would be slow
+    if isinstance(data, TensorDataset):  # row-by-row access would be slow
         return _wrap(data.tensors[0], what)
     try:
-        if hasattr(data, "to_numpy"):  # a table
+        if hasattr(data, "to_numpy"):  # a pandas table
             tensor = _tensor(_of_table(data))
         elif hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, _PLAIN):
             if len(data) == 0:
@@ -210,7 +214,7 @@ def _wrap(data: Any, what: str) -> Source:
 
 
 def loader_batch_size(loader: DataLoader[Any]) -> dict[str, int]:
-    """The batch size of a DataLoader as an argument of ``fit``; nothing where it has none.
+    """Return the batch size of a DataLoader as a keyword argument of ``fit``; empty if it has none.
 
     >>> loader_batch_size(DataLoader(TensorDataset(torch.zeros(100, 3)), batch_size=20))
     {'batch_size': 20}
@@ -220,11 +224,11 @@ def loader_batch_size(loader: DataLoader[Any]) -> dict[str, int]:
 
 
 def _loaded(loader: DataLoader[Any], what: str) -> Any:
-    """The data set of a DataLoader; what the loader would do to its rows, and training would not, is an error."""
+    """Return the data set of a DataLoader; raise if the loader selects or changes rows in a way ``fit`` would not."""
     if isinstance(loader.dataset, IterableDataset):
         raise InvalidData(
-            f"{what}: expected a DataLoader of rows with random access by index, found one of an iterable-only data "
-            "set; read its rows into a tensor first"
+            f"{what}: expected a DataLoader with random access by index, found an iterable-only data set; "
+            "read its rows into a tensor first"
         )
     sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
     own = (isinstance(sampler, RandomSampler) and not sampler.replacement) or isinstance(
@@ -232,13 +236,13 @@ def _loaded(loader: DataLoader[Any], what: str) -> Any:
     )
     if not own:
         raise InvalidData(
-            f"{what}: expected a DataLoader of all rows of its data set, found one with {type(sampler).__name__}; "
+            f"{what}: expected a DataLoader of all rows of its data set, found a {type(sampler).__name__}; "
             "use torch.utils.data.Subset for some of the rows, or harmonium.Weighted for weights"
         )
     if loader.batch_sampler is not None and loader.collate_fn is not default_collate:
         raise InvalidData(
-            f"{what}: expected a DataLoader without a collate_fn, which training would not call; "
-            "change the rows in the data set instead"
+            f"{what}: expected a DataLoader without a collate_fn, because training does not call it; "
+            "transform the rows in the data set instead"
         )
     return loader.dataset
 
@@ -251,7 +255,7 @@ def _tensor(array: np.ndarray) -> Tensor:
 
 
 def _of_table(table: Any) -> np.ndarray:
-    """The values of a table; columns of several kinds of numbers widen to float64, and what is missing to NaN."""
+    """Return the values of a table; mixed numeric columns are converted to float64 and missing values to NaN."""
     array = table.to_numpy()
     if array.dtype.kind == "O" and all(dtype.kind in "biuf" for dtype in table.dtypes):
         array = table.to_numpy(dtype=np.float64, na_value=np.nan)

@@ -1,4 +1,4 @@
-"""Callbacks: code of the user's own at the start, after each epoch and at the end."""
+"""Callbacks: user code that runs at the start, after each epoch and at the end of training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from .negative import NegativePhase
 
 @dataclass
 class Progress:
-    """What a callback sees. ``metrics`` of the epoch may be added to; they go into the history and the run's table."""
+    """State of training, passed to callbacks.
+
+    A callback may add values to ``metrics``; they are recorded in the history and in ``metrics.csv``.
+    """
 
     machine: BoltzmannMachine
     negative: NegativePhase
@@ -31,9 +34,9 @@ class Progress:
 
 
 class Callback:
-    """Override what is needed; set ``progress.stop`` to end training after the epoch.
+    """Base class of callbacks. Override the hooks you need; set ``progress.stop = True`` to stop after the epoch.
 
-    A method ``on_…`` that is none of the hooks would never be called, so a subclass that has one is rejected.
+    A subclass with an unknown ``on_…`` method raises ``InvalidOption``, because the method would never be called.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -41,31 +44,31 @@ class Callback:
         _check_hooks(cls.__name__, vars(cls))
 
     def on_start(self, progress: Progress) -> None:
-        """Before the first step."""
+        """Called before the first step."""
 
     def on_epoch(self, progress: Progress) -> None:
-        """After every epoch, before it is recorded."""
+        """Called after every epoch, before its metrics are recorded."""
 
     def on_end(self, progress: Progress) -> None:
-        """After the last step."""
+        """Called after the last step."""
 
 
 HOOKS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 
 
 def _check_hooks(owner: str, names: Iterable[str]) -> None:
-    """Raise for the first name ``on_…`` that is no hook."""
+    """Raise for the first name ``on_…`` that is not a hook."""
     for name in names:
         if name.startswith("on_") and name not in HOOKS:
             close = difflib.get_close_matches(name, HOOKS, n=1, cutoff=0.0)[0]
             raise InvalidOption(
-                f"callbacks: expected methods of {owner} among the hooks {', '.join(HOOKS)}, found {name}, "
+                f"callbacks: expected {owner} to define only the hooks {', '.join(HOOKS)}, found {name}, "
                 f"which is never called: did you mean {close}?"
             )
 
 
 def check_callbacks(callbacks: Iterable[Callback]) -> list[Callback]:
-    """The callbacks as a list; anything that is no :class:`Callback`, or has unknown hooks, is rejected.
+    """Return the callbacks as a list; raise if one is not a :class:`Callback` or has unknown hooks.
 
     >>> check_callbacks([print])
     Traceback (most recent call last):
@@ -77,15 +80,15 @@ def check_callbacks(callbacks: Iterable[Callback]) -> list[Callback]:
     checked = list(callbacks)
     for callback in checked:
         if isinstance(callback, type) and issubclass(callback, Callback):
-            raise InvalidOption(f"callbacks: expected an instance, {callback.__name__}(...), found the class itself")
+            raise InvalidOption(f"callbacks: expected an instance, {callback.__name__}(...), found the class")
         if not isinstance(callback, Callback):
             raise InvalidOption(f"callbacks: expected instances of harmonium.Callback, found {callback!r}")
-        _check_hooks(type(callback).__name__, dir(callback))  # those set on the object, and of its other bases
+        _check_hooks(type(callback).__name__, dir(callback))  # includes instance attributes and other base classes
     return checked
 
 
 class Metric(Callback):
-    """Record ``function(machine)`` as ``name``, every ``every`` epochs.
+    """Record ``function(machine)`` as the metric ``name`` every ``every`` epochs.
 
     >>> Metric("norm", lambda machine: 0.0).name
     'norm'
@@ -101,12 +104,13 @@ class Metric(Callback):
 
 
 class MixingTime(Callback):
-    """How long the machine takes to forget, against the k sweeps of a training step; is learning in equilibrium?
+    """Measure the mixing time of the machine and whether the chains of the negative phase are in equilibrium.
 
-    Every ``every`` epochs the chains of the negative phase are copied (those of the batch, where it has none) and run
-    on for ``sweeps`` with the parameters held. Recorded are ``mixing_time``, the sweeps 2τ between independent states
-    (infinite when longer than the run can tell), and ``chain_drift``, how far their mean moved, in standard errors:
-    chains that represented the machine do not move. The :attr:`verdict` says the last of it in words.
+    Every ``every`` epochs, the chains of the negative phase (or the rows of the batch, if it has no chains) are copied
+    and run for ``sweeps`` sweeps with fixed parameters. Two metrics are recorded: ``mixing_time``, the number of sweeps
+    2τ between independent states (infinite if longer than the run can measure), and ``chain_drift``, the change of the
+    mean of the chains in standard errors, which is small in equilibrium. :attr:`verdict` is a summary of the last
+    measurement.
 
     >>> import harmonium as hm
     >>> watched = MixingTime(sweeps=200)
@@ -136,12 +140,12 @@ class MixingTime(Callback):
 
     def _words(self, k: int, time: float, drift: float, chains: bool) -> str:
         if math.isinf(time):
-            return f"out of equilibrium: {self.sweeps} sweeps are too few to forget, and a training step makes {k}"
-        facts = f"independent states are {time:.0f} sweeps apart, a training step makes {k}"
+            return f"out of equilibrium: the mixing time exceeds {self.sweeps} sweeps, a training step makes {k}"
+        facts = f"the mixing time is {time:.0f} sweeps, a training step makes {k}"
         if chains and drift > 5:
-            return f"out of equilibrium: left alone, the chains move by {drift:.0f} standard errors; {facts}"
+            return f"out of equilibrium: with fixed parameters, the chains move by {drift:.0f} standard errors; {facts}"
         if k >= round(time):
             return f"in equilibrium: {facts}"
         if chains:
-            return f"in equilibrium so far: left alone, the chains stay where they are; {facts}"
+            return f"in equilibrium so far: with fixed parameters, the means of the chains do not move; {facts}"
         return f"unknown: this negative phase has no chains; {facts}"

@@ -1,4 +1,4 @@
-"""Checkpoints of training: everything that a run needs to be resumed bit-for-bit."""
+"""Training checkpoints, from which a run resumes bit-for-bit."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .state import load_optimizer
 if TYPE_CHECKING:
     from .loop import Training
 
-FORMAT = 2  # of the training state in a checkpoint
-#: former spellings in the fingerprints of checkpoints; written in two parts, so that no renaming meets them
+FORMAT = 2  # version of the training state in a checkpoint
+#: former spellings in the fingerprints of checkpoints; split in two so that search-and-replace does not change them
 _FORMER = {"optimi" + "ser": "optimi" + "zer", "Cent" + "red": "Cente" + "red"}
 
 
 def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | None, bool]:
-    """The run folder (only in the first process) and whether there is a checkpoint to resume from."""
+    """Return the run folder (only in the first process) and whether there is a checkpoint to resume from."""
     run = Run(folder) if folder is not None and rank == 0 else None
     if run is not None:
         if run.exists() and not resume:
-            raise RunError(f"{run.folder}: holds a run already; resume it or choose another folder")
+            raise RunError(f"{run.folder}: already contains a run; resume it or choose another folder")
         run.clean()
-        resume = resume and run.last.exists()  # killed before its first checkpoint: begin at the beginning
+        resume = resume and run.last.exists()  # a run that stopped before its first checkpoint starts over
     return run, distributed.of_first(resume)
 
 
 def seed(run: Run | None, resume: bool, given: int | None) -> int:
-    """The seed of all processes: the given one, else that of the run to resume, else a new one."""
+    """Return the seed of all processes: the given one, else that of the run to resume, else a new one."""
     if given is None and resume and run is not None:
         given = run.read_checkpoint_seed()
     chosen: int = distributed.of_first(noise.resolve_seed(given))
@@ -41,7 +41,7 @@ def seed(run: Run | None, resume: bool, given: int | None) -> int:
 
 
 def save(training: Training, *, snapshot: bool) -> None:
-    """Write metrics and the newest checkpoint, and with ``snapshot`` a machine of the trajectory."""
+    """Write the metrics, the newest checkpoint and, if ``snapshot``, the machine of this epoch."""
     if not training.keep:
         return
     own = {"negative": training.negative.state_dict(), "generator": training.generator.get_state()}
@@ -61,29 +61,31 @@ def save(training: Training, *, snapshot: bool) -> None:
             "k": training.negative.k,
             "optimizer": training.optimizer.state_dict(),
             "transforms": [transform.state_dict() for transform in training.transforms],
-            "processes": processes,  # chains and random numbers are each process's own
+            "processes": processes,  # each process has its own chains and random numbers
         },
     )
 
 
 @torch.no_grad()
 def restore(training: Training) -> None:
-    """Set the training to the state of the newest checkpoint; an error where it was made with other arguments."""
+    """Restore the state of the newest checkpoint; raise if it was written with different arguments."""
     state, rows = _read(training)
     if len(state["processes"]) != training.world:
         found = len(state["processes"])
-        raise RunError(f"the run was made by {found} processes; resume it with as many, not with {training.world}")
+        raise RunError(f"processes: expected {found}, as in the run to resume, found {training.world}")
     if len(state["transforms"]) != len(training.transforms):
-        raise RunError(f"the run has {len(state['transforms'])} transforms; found {len(training.transforms)}")
+        raise RunError(
+            f"transforms: expected {len(state['transforms'])}, as in the run, found {len(training.transforms)}"
+        )
     made = _spelled(state["of"])
     for name, value in _spelled(fingerprint(training)).items():
         if made.get(name) != value:
-            raise RunError(f"the run was made with {name} {made.get(name)}; found {value}")
+            raise RunError(f"{name}: expected {made.get(name)}, as in the run, found {value}")
     training.epoch = state["epoch"]
     training.batch_size, training.negative.k = state["batch_size"], state["k"]
     training.negative.resize(training.machine, training.batch_size)
     load_optimizer(training.optimizer, state["optimizer"])
-    if state.get("format", 1) < 2:  # the scheduled rate was in "lr", and the optimizer's own beside it
+    if state.get("format", 1) < 2:  # "lr" was the scheduled rate, "initial_lr" the optimizer's own
         for group in training.optimizer.param_groups:
             group["lr"] = group.pop("initial_lr", group["lr"])
     own = state["processes"][training.rank]
@@ -96,7 +98,7 @@ def restore(training: Training) -> None:
 
 
 def fingerprint(training: Training) -> dict[str, Any]:
-    """What a resumed run has to share with the one it continues (no times: equal runs make equal files)."""
+    """Return the arguments that must not change on resume. It contains no times, so equal runs write equal files."""
     return {
         "seed": training.seed,
         "rows": len(training.source),
@@ -107,7 +109,7 @@ def fingerprint(training: Training) -> dict[str, Any]:
 
 
 def _spelled(tree: Any) -> Any:
-    """A fingerprint with the names of today.
+    """Return a fingerprint with former spellings replaced by the current ones.
 
     >>> _spelled({"optimi" + "ser": "SGD", "transforms": ["Cent" + "red", "L2"]})
     {'optimizer': 'SGD', 'transforms': ['Centered', 'L2']}
@@ -120,7 +122,7 @@ def _spelled(tree: Any) -> Any:
 
 
 def _read(training: Training) -> tuple[dict[str, Any], list[dict[str, float]]]:
-    """The kept state and metrics, read by the first process for all; the parameters go into the machine."""
+    """Read the saved state and metrics in the first process and send them to all; load the machine's parameters."""
     run, machine = training.run, training.machine
     kept = None if run is None else (run.read_checkpoint(machine), run.read_metrics())
     state, rows, dtype = distributed.of_first(kept and (*kept, machine.dtype))

@@ -1,4 +1,4 @@
-"""Settings that ``fit`` chooses from the machine and the data: learning rates and the number of epochs."""
+"""Defaults that ``fit`` chooses from the machine and the data: learning rates and number of epochs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..units import Unit
 
-#: of a Newton step along the direction of largest curvature; less next to unbounded units, whose variance grows with
-#: the weights
+#: fraction of a Newton step along the direction of largest curvature; smaller for unbounded units, because their
+#: variance grows with the weights
 _STEP, _UNBOUNDED_STEP = 0.05, 0.01
 _LARGEST = 0.5
 _FEWEST_EPOCHS, _MOST_EPOCHS, _FEWEST_UPDATES = 10, 1000, 2000
@@ -24,7 +24,7 @@ _ITERATIONS = 20
 
 
 def default_epochs(rows: int, batch_size: int) -> int:
-    """Ten epochs, or as many as make 2000 updates where the data are few.
+    """Return the default number of epochs: 10, or more (up to 1000) if 2000 updates need more.
 
     >>> default_epochs(60_000, 100), default_epochs(1797, 100)
     (10, 112)
@@ -36,12 +36,12 @@ def default_epochs(rows: int, batch_size: int) -> int:
 
 @torch.no_grad()
 def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, Any]]:
-    """Groups of parameters for ``torch.optim.SGD``, each with its learning rate; ``data`` (n, *visible) are some rows.
+    """Return parameter groups for ``torch.optim.SGD`` with learning rates chosen from ``data`` (n, *visible).
 
-    A rate is a twentieth of the inverse curvature of the loss at zero weights, and at most 0.5. In centered coordinates
-    this curvature is the variance of the parameter's statistic for a parameter of a unit, and λ_max(Cov x) · max Var y
-    for the weights between the layers x and y. So units of any scale learn equally fast. The variance of unbounded
-    units grows with the weights; there the rate is a hundredth of the inverse curvature.
+    A rate is 1/20 of the inverse curvature of the loss at zero weights, and at most 0.5. In centered coordinates the
+    curvature is the variance of the sufficient statistic for a parameter of a unit, and λ_max(Cov x) · max Var y for
+    the weights between the layers x and y. Units of any scale therefore learn equally fast. For unbounded units, whose
+    variance grows with the weights, the rate is 1/100 of the inverse curvature.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Spin(2))
@@ -52,10 +52,10 @@ def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, An
     generator = noise.generator(0, machine.device)
     rates: dict[int, float] = {}
     for k, unit in enumerate(machine.layers):
-        bound = unit.conserving(data) if k == 0 else unit  # documents keep their lengths
+        bound = unit.conserving(data) if k == 0 else unit  # keeps the document lengths
         field = torch.zeros(len(data) if k == 0 else _DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
         free = bound.sample(field, generator=generator)
-        seen = [data, free] if k == 0 else [free]  # the variances of the model at first, and of what it is to learn
+        seen = [data, free] if k == 0 else [free]  # use the larger variance of the data and the initial model
         rates |= _unit_rates(unit, seen)
         if k < len(machine.couplings):
             variance = max(map(_largest_variance, seen)) * _variance(machine.layers[k + 1])
@@ -74,12 +74,12 @@ def _rate(curvature: float, step: float) -> float:
 
 
 def _variance(unit: Unit) -> float:
-    """The largest variance of a unit without a field."""
+    """Return the largest variance of a unit at zero field."""
     return unit.free_variance().max().item()
 
 
 def _unit_rates(unit: Unit, seen: Sequence[Tensor]) -> dict[int, float]:
-    """The rate of every parameter that the unit stores, by its ``id``, from the variance of its statistic."""
+    """Return the rate of every stored parameter of the unit by its ``id``, from the variance of its statistic."""
     rates = {}
     statistics = [unit.statistics(x) for x in seen]
     with torch.enable_grad():
@@ -87,7 +87,7 @@ def _unit_rates(unit: Unit, seen: Sequence[Tensor]) -> dict[int, float]:
         for name, value in natural.items():
             variance = torch.stack([s[name].var(0, correction=0) for s in statistics]).amax(0)
             stored = [parameter for parameter in unit.parameters() if parameter.requires_grad]
-            slopes = torch.autograd.grad(value.sum(), stored, allow_unused=True)  # 1, or p for a parameter kept as ln p
+            slopes = torch.autograd.grad(value.sum(), stored, allow_unused=True)  # p if stored as ln p, else 1
             for parameter, slope in zip(stored, slopes, strict=True):
                 if slope is not None:
                     rates[id(parameter)] = _rate((variance * slope.square()).max().item(), _step(unit))
@@ -95,7 +95,7 @@ def _unit_rates(unit: Unit, seen: Sequence[Tensor]) -> dict[int, float]:
 
 
 def _largest_variance(x: Tensor) -> float:
-    """λ_max of the covariance of states (n, *shape), by power iteration; at least the variance of every entry."""
+    """Return λ_max of the covariance of states (n, *shape) by power iteration; at least the largest variance."""
     x = x.flatten(1).to(torch.float64)
     x = x - x.mean(0)
     spread = x.square().mean(0)

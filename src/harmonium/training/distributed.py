@@ -1,4 +1,4 @@
-"""Several processes under ``torchrun``: each has its shard of the data and its own chains; gradients are averaged."""
+"""Training with several processes (``torchrun``): own shard of the data and own chains each, averaged gradients."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..machines import BoltzmannMachine
 
 
 def join() -> None:
-    """Join the process group that ``torchrun`` describes in the environment, unless the program has done so."""
+    """Join the process group that ``torchrun`` defines in the environment, if not done already."""
     wanted = int(os.environ.get("WORLD_SIZE", "1"))
     if wanted < 2 or not {"RANK", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
         return
     if not dist.is_available():
-        raise InvalidOption(f"WORLD_SIZE={wanted}: expected a torch with distributed training, found one without it")
+        raise InvalidOption(f"WORLD_SIZE={wanted}: expected PyTorch with torch.distributed, found a build without it")
     if not dist.is_initialized():
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
         atexit.register(_leave)
@@ -32,7 +32,7 @@ def _leave() -> None:
 
 
 def world() -> tuple[int, int]:
-    """(rank, number of processes); (0, 1) outside a process group."""
+    """Return (rank, number of processes); (0, 1) outside a process group."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     return 0, 1
@@ -51,7 +51,7 @@ def average_(tensors: list[Tensor]) -> None:
 
 
 def gather(item: Any) -> list[Any]:
-    """The item of every process, in their order, in the first process; nothing in the others."""
+    """Return the items of all processes by rank in the first process, and an empty list in the others."""
     rank, size = world()
     if size == 1:
         return [item]
@@ -61,7 +61,7 @@ def gather(item: Any) -> list[Any]:
 
 
 def of_all(item: Any) -> list[Any]:
-    """The item of every process, in their order, in every process."""
+    """Return the items of all processes by rank, in every process."""
     size = world()[1]
     if size == 1:
         return [item]
@@ -71,7 +71,7 @@ def of_all(item: Any) -> list[Any]:
 
 
 def of_first(item: Any) -> Any:
-    """The first process's item, in every process."""
+    """Return the item of the first process, in every process."""
     if world()[1] == 1:
         return item
     box = [item]
@@ -80,13 +80,13 @@ def of_first(item: Any) -> Any:
 
 
 def average_gradients(machine: BoltzmannMachine) -> None:
-    """The mean gradient over the processes, in every one of them."""
+    """Replace the gradients by their means over the processes."""
     if world()[1] > 1:
         average_([p.grad for p in machine.parameters() if p.grad is not None])
 
 
 def share_parameters(machine: BoltzmannMachine) -> None:
-    """Start every process with the parameters of the first."""
+    """Copy the parameters of the first process to all others."""
     if world()[1] > 1:
         for tensor in machine.state_dict().values():
             dist.broadcast(tensor, 0)

@@ -1,4 +1,4 @@
-"""The gradient of a coupling, kept as the rows it is a product of for as long as nobody needs all of it."""
+"""The gradient of a coupling, stored as two factors until the full matrix is needed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..couplings import Coupling
 
 
 class CouplingGradient:
-    """g = Σ_b x_b y_bᵀ + s W, as factors x (rows, *lower), y (rows, *upper) and s, or in ``.grad`` of the weights.
+    """Gradient g = Σ_b x_b y_bᵀ + s W, stored as factors x (rows, *lower), y (rows, *upper) and s, or in ``.grad``.
 
-    A change of low rank, such as centring, adds rows; a decay of the weights is the number s; a plain gradient step
-    adds the product to the weights without ever writing it down. :meth:`dense` puts it into ``.grad``, for everything
-    else. Couplings whose gradient is not the plain outer product (masks, convolutions) are dense from the start.
+    A low-rank change, such as centering, adds rows to the factors; weight decay changes the number s. A plain gradient
+    step adds the product to the weights without storing g. :meth:`dense` writes g to ``.grad`` for everything else.
+    Couplings whose gradient is not an outer product (masks, convolutions) are dense from the start.
     """
 
     def __init__(self, coupling: Coupling) -> None:
@@ -24,19 +24,19 @@ class CouplingGradient:
         self._decay = 0.0
 
     def set_factors(self, x: Tensor, y: Tensor, rows: int) -> None:
-        """Take the first ``rows`` rows of two buffers; what the buffers hold beyond is room for more."""
+        """Use the first ``rows`` rows of two buffers as factors; the remaining rows are free for low-rank changes."""
         self._x, self._y, self._rows, self._decay = x, y, rows, 0.0
         if not self.coupling.outer_product:
             self.dense()
 
     def set_dense(self, value: Tensor) -> None:
-        """Take a gradient that is known as a whole."""
+        """Set the full gradient."""
         write_gradient(self.coupling.weight, value)
         self._x = self._y = None
         self._decay = 0.0
 
     def dense(self) -> Tensor:
-        """The gradient in ``.grad`` of the weights."""
+        """Write the gradient to ``.grad`` of the weights and return it."""
         weight = self.coupling.weight
         if self._x is not None and self._y is not None:
             if weight.grad is None:
@@ -49,7 +49,7 @@ class CouplingGradient:
         return weight.grad
 
     def subtract(self, *pairs: tuple[Tensor, Tensor]) -> None:
-        """g ← g - Σ x yᵀ over pairs of a state of the lower and one of the upper layer."""
+        """g ← g - Σ x yᵀ over pairs of a lower state x (*lower) and an upper state y (*upper)."""
         rows = self._rows
         if self._x is None or self._y is None or rows + len(pairs) > len(self._x):
             x, y = (torch.stack(states) for states in zip(*pairs, strict=True))
@@ -82,11 +82,11 @@ class CouplingGradient:
         return product.add_(self.coupling.up(x.unsqueeze(0))[0], alpha=self._decay) if self._decay else product
 
     def descend(self, rate: float) -> bool:
-        """Take the step W ← W - rate·g without writing g down, if it is still in factors; whether it was."""
+        """Take the step W ← W - rate·g without storing g; return False and do nothing if g is dense."""
         if self._x is None or self._y is None:
             return False
         weight = self.coupling.weight
-        weight.grad = None  # an optimizer then leaves the weights alone
+        weight.grad = None  # an optimizer skips the weights
         if self._decay:
             weight.mul_(1 - rate * self._decay)
         self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=weight, add=True, scale=-rate)
@@ -98,7 +98,7 @@ class CouplingGradient:
 
 
 def write_gradient(parameter: Tensor, value: Tensor) -> None:
-    """Put ``value`` into ``.grad``, in place where there is one already."""
+    """Write ``value`` to ``.grad``, in place if it exists."""
     if parameter.grad is None:
         parameter.grad = value.clone().reshape(parameter.shape)
     else:

@@ -1,4 +1,4 @@
-"""Layer by layer: starting values for a deep machine, Alg. 4 of the TAP paper."""
+"""Greedy layer-by-layer pretraining of a deep machine, Tramel et al. (2018), Alg. 4."""
 
 from __future__ import annotations
 
@@ -16,18 +16,22 @@ from .loop import Result, fit
 def pretrain(
     machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: int | None = None, **options: Any
 ) -> list[Result]:
-    """Train every coupling of a deep machine as that of an RBM, from the visible layer up.
+    """Train every coupling of a deep machine as an RBM, from the visible layer up (Hinton et al. 2006).
 
-    The first RBM learns the ``data`` and gives the machine the parameters of its two layers; each further one learns
-    draws of the hidden layer below, given the data, and gives its weights and its hidden layer. What follows is joint
-    training with :func:`fit`, which starts from here (``initialize=False`` is not needed: the weights are not zero).
+    The first RBM is trained on the ``data`` and sets the parameters of the first coupling and its two layers. Each
+    further RBM is trained on samples of the hidden layer below, given the data, and sets its coupling and its hidden
+    layer. Afterwards train all layers jointly with :func:`fit`, which keeps these parameters (``initialize=False`` is
+    not needed, because the weights are not zero).
 
     Args:
-        epochs: of each RBM.
-        options: of :func:`fit`, for each of them: ``negative``, ``batch_size``, ``optimizer``, …
+        machine: deep machine; changed in place.
+        data: training data, as in :func:`fit`.
+        epochs: number of epochs for each RBM.
+        seed: seed of the first RBM; each further RBM uses the next integer.
+        options: other arguments of :func:`fit`, used for each RBM: ``negative``, ``batch_size``, ``optimizer``, …
 
     Returns:
-        What :func:`fit` returned for each, from the visible layer up.
+        The results of :func:`fit` for each RBM, from the visible layer up.
 
     >>> import harmonium as hm
     >>> data = hm.data.load("digits", binarize="threshold")

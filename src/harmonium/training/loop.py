@@ -1,4 +1,4 @@
-"""The one training loop, for every machine, negative phase and unit."""
+"""The training loop, shared by all machines, negative phases and units."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from .transforms import Centered
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
-_HUGE = 1e10  # a parameter beyond this has diverged, even if it is still a number
-_CHECK_EVERY = 100  # steps between looks at whether the parameters are finite
-# purposes of random streams, so that none disturbs another
+_HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
+_CHECK_EVERY = 100  # number of steps between checks for finite parameters
+# purposes of the random streams, which are independent of each other
 _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
 
 @dataclass
 class Result:
-    """What :func:`fit` gives back: the trained machine and a row of metrics for each epoch."""
+    """Result of :func:`fit`: the trained machine and the metrics of each epoch."""
 
     machine: BoltzmannMachine
     history: list[dict[str, float]]
@@ -47,13 +47,13 @@ def fit(*positional: Any, **keywords: Any) -> Result:
 
     Args:
         machine: any machine; it is changed in place.
-        data: n rows, each of the visible layer's shape: tensor, array, memory map, table (pandas), torch data set or
-            DataLoader. Of rows (features, label) the features are used. A DataLoader stands for its data set and its
-            batch size; rows are always shuffled.
+        data: n rows with the shape of the visible layer: tensor, array, memory map, pandas table, torch data set or
+            DataLoader. If rows are pairs (features, label), only the features are used. A DataLoader provides its
+            data set and its batch size; rows are always shuffled.
         {arguments}
 
     Returns:
-        ``Result`` with the machine and the ``history``, a row of metrics for each epoch.
+        ``Result`` with the machine and the ``history``, a list with the metrics of each epoch.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(2))
@@ -66,7 +66,7 @@ def fit(*positional: Any, **keywords: Any) -> Result:
 
 
 class Training:
-    """One call of :func:`fit` as an object, to go epoch by epoch.
+    """The state of one call of :func:`fit`, for running single epochs.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
@@ -87,7 +87,7 @@ class Training:
             None if given.validation is None else as_source(given.validation, machine, what="validation data")
         )
         self.rows = torch.arange(self.rank, len(self.source), self.world)
-        self.share = len(self.source) // self.world  # rows that every process has: all take the same number of steps
+        self.share = len(self.source) // self.world  # rows per process; all processes take the same number of steps
         self.batch_size = self._checked_batch(given.batch_size)
         self.epochs = default_epochs(self.share, self.batch_size) if given.epochs is None else given.epochs
         self.keep = given.run is not None
@@ -108,10 +108,10 @@ class Training:
         self.generator = stream(self.seed, _CHAINS, self.rank, device=machine.device)
         self._begin_phases()
         self.history: list[dict[str, float]] = []
-        self.epoch, self.seconds = 0, 0.0  # epochs done, and the time they took
+        self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
         if resume:
             checkpoints.restore(self)
-        self._plain = plain_groups(self.optimizer)  # after loading, which makes the groups anew
+        self._plain = plain_groups(self.optimizer)  # after loading, which replaces the groups
         self._all_plain = len(self._plain) == sum(len(group["params"]) for group in self.optimizer.param_groups)
         if self.run is not None and not resume:
             self.run.write_config(given.config if given.config is not None else self._config())
@@ -120,11 +120,11 @@ class Training:
     # -- preparation ----------------------------------------------------------------------------------------
 
     def _checked_batch(self, batch_size: int) -> int:
-        """The number of rows of a full batch: at most all that every process has."""
+        """Return the batch size, limited to the number of rows of a process."""
         if batch_size < 1:
             raise InvalidOption(f"batch_size: expected at least 1, found {batch_size}")
         if self.share < 1:
-            raise InvalidData(f"data: expected a row for each of {self.world} processes, found {len(self.source)}")
+            raise InvalidData(f"data: expected at least {self.world} rows, one per process, found {len(self.source)}")
         return min(batch_size, self.share)
 
     def _initialize(self, initialize: bool | Mapping[str, Any] | None) -> None:
@@ -143,7 +143,7 @@ class Training:
             optimizer = torch.optim.SGD(default_groups(self.machine, self._metric_rows(self.source)))
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         if not held <= {id(parameter) for parameter in self.machine.parameters()}:
-            raise InvalidOption("the optimizer holds parameters of something else than the machine that is trained")
+            raise InvalidOption("optimizer: expected only parameters of the trained machine, found other parameters")
         return optimizer
 
     @torch.no_grad()
@@ -157,7 +157,7 @@ class Training:
             transform.begin(self.machine, mean / len(self.source))
 
     def _some(self, n: int, most: int, rank: int = 0) -> Tensor:
-        """Up to ``most`` row numbers, the same for every run with this seed."""
+        """Return up to ``most`` random row indices that depend only on the seed and the rank."""
         order = torch.randperm(n, generator=stream(self.seed, _ORDER, 0, rank))
         return order[:most]
 
@@ -178,7 +178,7 @@ class Training:
         for callback in self.callbacks:
             callback.on_start(state)
         kept = log_spaced(self.epochs)
-        if self._all_plain:  # our own steps follow; a scheduler of torch expects to have seen one of the optimizer's
+        if self._all_plain:  # the loop itself updates; a torch scheduler warns if the optimizer never stepped
             self.optimizer.zero_grad(set_to_none=True)
             self.optimizer.step()
         with ProgressBar(self.epochs, self.epoch, self.progress and self.rank == 0) as bar:
@@ -202,7 +202,7 @@ class Training:
                 )
                 bar.update(self.epoch, state.metrics)
                 checkpoints.save(self, snapshot=self.epoch in kept or state.stop)
-                if state.stop and not last:  # what is kept can go on; what is given back is the finished machine
+                if state.stop and not last:  # after saving, so that the run can still be resumed
                     for transform in self.transforms:
                         transform.end(self.machine)
         self.negative.k = self._own_k
@@ -215,7 +215,7 @@ class Training:
 
     @torch.no_grad()
     def one_epoch(self, bar: ProgressBar | None = None) -> None:
-        """The steps of one epoch, without measuring or keeping anything."""
+        """Run the steps of one epoch, without metrics, callbacks or checkpoints."""
         epoch = self.epoch + 1
         setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
         batch_size = self.batch_size if setting.batch_size is None else self._checked_batch(setting.batch_size)
@@ -229,7 +229,7 @@ class Training:
             clock = Clock(epoch, self.epochs, (self.epoch + step / steps) / self.epochs)
             try:
                 self._step(order[step * self.batch_size : (step + 1) * self.batch_size], clock)
-            except Diverged as error:  # a sampler met it first
+            except Diverged as error:  # raised by a negative phase
                 raise self._diverged(epoch, str(error)) from error
             if step % _CHECK_EVERY == _CHECK_EVERY - 1:
                 self._check_finite(epoch)
@@ -252,7 +252,7 @@ class Training:
             transform.parameters(self.machine, clock)
 
     def _gradient(self) -> None:
-        """The gradient of the batch, as the transforms leave it."""
+        """Compute the gradient of the batch and apply the transforms to it."""
         self.negative.evaluate(self.machine, self.generator)
         if self.world > 1:
             for link in self.negative.coupling_gradients.values():
@@ -262,10 +262,10 @@ class Training:
             transform.gradient(self.machine, self.negative)
 
     def _take(self, rate: float) -> None:
-        """The step, with ``rate`` times the learning rates that the optimizer has at this moment."""
+        """Take a step with ``rate`` times the current learning rates of the optimizer."""
         groups = self.optimizer.param_groups
         own = [group["lr"] for group in groups]
-        if self._all_plain and not (rate and any(own)):  # nothing moves; the map of the gradient divides by rates
+        if self._all_plain and not (rate and any(own)):  # no step; pull_back divides by the rates
             return
         for group in groups:
             group["lr"] = group["lr"] * rate
@@ -287,7 +287,7 @@ class Training:
             group["lr"] = lr
 
     def _descend(self) -> None:
-        """The optimizer's step; where that is W ← W - lr·g for all, without its overhead."""
+        """Take the optimizer's step; plain SGD, W ← W - lr·g, is done here without the optimizer's overhead."""
         if not self._all_plain:
             self.optimizer.step()
             return
@@ -331,7 +331,7 @@ class Training:
 
 
 def plain_groups(optimizer: Optimizer) -> dict[int, dict[str, Any]]:
-    """The groups of parameters (by their ``id``) for which a step is W ← W - lr·g and nothing else."""
+    """Return the parameter groups, by the ``id`` of each parameter, for which a step is exactly W ← W - lr·g."""
     if type(optimizer) is not torch.optim.SGD:
         return {}
     groups = [g for g in optimizer.param_groups if not (g["momentum"] or g["weight_decay"] or g["maximize"])]

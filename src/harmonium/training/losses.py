@@ -1,4 +1,4 @@
-"""The one principle of learning: the loss is a difference of two free energies."""
+"""The contrastive loss, a difference of two free energies."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ..machines import RBM
 
 
 def contrastive(machine: RBM, data: Tensor, model: Tensor) -> Tensor:
-    """⟨F(v)⟩_data - ⟨F(v')⟩_model, to be minimized; eq. (4) of the differentiable-RBM paper with its sign mended.
+    """Return the loss ⟨F(v)⟩_data - ⟨F(v')⟩_model; Hwang, Hwang & Jo (2020), eq. (4) with corrected sign.
 
-    ``data`` (n, *visible) and ``model`` (m, *visible) are held fixed; the gradient with respect to the parameters is
-    that of contrastive divergence. ``fit`` uses the same gradient as a difference of moments, without the graph.
+    ``data`` (n, *visible) and ``model`` (m, *visible) are constants; the gradient with respect to the parameters is
+    that of contrastive divergence. ``fit`` computes the same gradient as a difference of moments, without autograd.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))

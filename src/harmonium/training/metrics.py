@@ -1,4 +1,4 @@
-"""The numbers people watch while a machine learns. Computed on a schedule, never inside the step."""
+"""Training metrics, computed every few epochs and never inside a training step."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..likelihood import pseudo_log_likelihood
 from ..machines import RBM, BoltzmannMachine
 from ..units import Unit
 
-_MOST_STATES = 256  # of a site, each of which costs a free energy
+_MOST_STATES = 256  # states per site; each one costs the evaluation of a free energy
 
 
 @torch.no_grad()
 def measure(machine: BoltzmannMachine, train: Tensor, test: Tensor | None, generator: Generator) -> dict[str, float]:
-    """Pseudo-likelihood per site, reconstruction error, free-energy gap, weight norm, on some rows of the data.
+    """Compute pseudo-likelihood per site, reconstruction error, free-energy gap and weight norm on some rows.
 
     ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is
     ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits.
@@ -37,4 +37,4 @@ def _few_states(unit: Unit) -> bool:
     number = unit.cardinality
     if number is None or math.log(number) > unit.sites * math.log(_MOST_STATES):
         return False
-    return unit.support.states() is not None  # a mixed layer has no one set of states
+    return unit.support.states() is not None  # a mixed layer has no common set of states

@@ -1,4 +1,4 @@
-"""What a finished training has achieved: more than independent units, and weights that have come to rest?"""
+"""Checks after training: is the machine better than independent units, and have the weights stopped growing?"""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from ..machines import RBM, BoltzmannMachine
 from ..sampling.path import independent, uncoupled_log_partition
 from ..units import Unit
 
-_RUNS, _BETAS = 20, 50  # few: the estimate errs toward a good likelihood, so a bad one can be relied on
+_RUNS, _BETAS = 20, 50  # few suffice: the estimate is too optimistic on average, so a low likelihood is reliable
 _LEAST_GAIN = 1e-3  # nats per visible unit
-_FEWEST_ROWS = 8  # of the history, to judge growth by
-_STRONG = 30.0  # nats: what one unit may change the odds of another by
+_FEWEST_ROWS = 8  # smallest number of history rows to judge the growth of the weights
+_STRONG = 30.0  # nats; largest normal change of the log-odds of one unit by another
 
 
 def problems(machine: BoltzmannMachine, rows: Tensor, history: Sequence[dict[str, float]]) -> list[str]:
-    """Reasons why the machine should not be used as it is; ``rows`` (n, *visible) are some of the training data."""
+    """Return reasons not to use the trained machine; ``rows`` (n, *visible) are some of the training data."""
     found = [_no_gain(machine, rows), _growth(machine, rows, history)]
     return [problem for problem in found if problem is not None]
 
 
 @torch.no_grad()
 def gain_over_independent(machine: RBM, rows: Tensor) -> tuple[float, float]:
-    """The mean log-likelihood of ``rows`` (n, *visible), and that of independent units fitted to them, in nats.
+    """Return the mean log-likelihoods of ``rows`` (n, *visible) for the machine and for independent units, in nats.
 
-    The first is estimated by a short annealing, which underestimates ln Z: it is too large rather than too small.
+    The units are fitted to the rows. The likelihood of the machine is estimated by a short annealing, which
+    underestimates ln Z on average and so overestimates the likelihood.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(2), hm.units.Bernoulli(1))
@@ -51,13 +52,13 @@ def _no_gain(machine: BoltzmannMachine, rows: Tensor) -> str | None:
     if ours > theirs + _LEAST_GAIN * machine.visible.sites:
         return None
     return (
-        f"the machine describes the training data no better than independent units do: log-likelihood {ours:.2f}, "
-        f"expected more than {theirs:.2f} nats; train for more epochs, or change the learning rate"
+        f"the machine describes the training data no better than independent units: log-likelihood {ours:.2f}, "
+        f"expected more than {theirs:.2f} nats; train for more epochs or change the learning rate"
     )
 
 
 def _growth(machine: BoltzmannMachine, rows: Tensor, history: Sequence[dict[str, float]]) -> str | None:
-    """Weights that are large and do not grow more slowly than before: training that diverges slowly."""
+    """Return a warning if the weights are large and their growth does not slow down (slow divergence)."""
     norms = [row["weight_norm"] for row in history if "weight_norm" in row]
     if len(norms) < _FEWEST_ROWS:
         return None
@@ -72,14 +73,14 @@ def _growth(machine: BoltzmannMachine, rows: Tensor, history: Sequence[dict[str,
     if strongest < _STRONG:
         return None
     return (
-        f"the weights are still growing at a constant rate or faster: their norm went from {middle:.3g} to {last:.3g} "
+        f"the weights keep growing and do not slow down: their norm increased from {middle:.3g} to {last:.3g} "
         f"in the second half of the training, and the strongest coupling is {strongest:.0f} nats; use a smaller "
         f"learning rate or a penalty such as L2(1e-4)"
     )
 
 
 def _reach(unit: Unit, rows: Tensor | None = None) -> float:
-    """How far apart two states of one unit are: the width of a bounded support, or four standard deviations."""
+    """Return the largest difference of two states of a unit: the width of the support, or four standard deviations."""
     states = unit.support.states() if not unit.event_shape else None
     if states is not None:
         return (states.max() - states.min()).item()

@@ -1,4 +1,4 @@
-"""The live progress bar, where the output is a terminal and rich is installed."""
+"""Progress bar, shown if the output is a terminal and rich is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHORT = {
 
 
 class ProgressBar:
-    """A bar over the epochs with the last metrics beside it; used as a context manager."""
+    """Progress bar over the epochs with the latest metrics; a context manager."""
 
     def __init__(self, epochs: int, done: int, enabled: bool, console: Console | None = None) -> None:
         self._bar: Any = _bar(console) if enabled else None
@@ -35,7 +35,7 @@ class ProgressBar:
             self._bar.stop()
 
     def update(self, done: float, metrics: dict[str, float]) -> None:
-        """Show that ``done`` epochs are over."""
+        """Show ``done`` finished epochs and the metrics."""
         if self._bar is None:
             return
         shown = [f"{_SHORT[key]} {value:.4g}" for key, value in metrics.items() if key in _SHORT]
@@ -43,7 +43,7 @@ class ProgressBar:
 
 
 def _bar(console: Console | None) -> Any:
-    """The bar of rich; ``None`` where there is no terminal to draw on, or no rich."""
+    """Return a rich progress bar; None without a terminal or without rich."""
     if console is None and not sys.stderr.isatty():
         return None  # without loading rich
     try:

@@ -1,4 +1,4 @@
-"""The run folder: configuration, metrics, checkpoints. Every write is atomic."""
+"""The run folder: configuration, metrics and checkpoints. All writes are atomic."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ _TRAINING = "training"
 
 
 class Run:
-    """``runs/NAME/``: config.toml, metrics.csv, checkpoints/last.safetensors and a log-spaced trajectory."""
+    """Run folder with config.toml, metrics.csv, checkpoints/last.safetensors and machines at log-spaced epochs."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
     @property
     def config_path(self) -> Path:
-        """config.toml: all that is needed to run it again."""
+        """config.toml: the full configuration of the run."""
         return self.folder / "config.toml"
 
     @property
     def metrics_path(self) -> Path:
-        """metrics.csv: a row for each epoch."""
+        """metrics.csv: one row per epoch."""
         return self.folder / "metrics.csv"
 
     @property
     def last(self) -> Path:
-        """The newest checkpoint, with all that an exact resume needs."""
+        """The newest checkpoint, with the state for an exact resume."""
         return self.folder / "checkpoints" / "last.safetensors"
 
     def exists(self) -> bool:
-        """Whether something was run here before."""
+        """Return whether the folder contains a run."""
         return self.config_path.exists() or self.last.exists()
 
     # -- configuration --------------------------------------------------------------------------------------
 
     def write_config(self, config: dict[str, Any]) -> None:
-        """Record the configuration."""
+        """Write the configuration."""
         files.write_text(self.config_path, toml.dumps(config))
 
     def read_config(self) -> dict[str, Any]:
-        """The recorded configuration."""
+        """Read the configuration."""
         try:
             return tomllib.loads(self.config_path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -61,7 +61,7 @@ class Run:
     # -- metrics --------------------------------------------------------------------------------------------
 
     def write_metrics(self, history: list[dict[str, float]]) -> None:
-        """Write the whole table; columns in the order in which they first appear."""
+        """Write the table of all epochs, with columns in order of first appearance."""
         columns = list(dict.fromkeys(key for row in history for key in row))
         text = io.StringIO()
         writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -70,7 +70,7 @@ class Run:
         files.write_text(self.metrics_path, text.getvalue())
 
     def read_metrics(self) -> list[dict[str, float]]:
-        """The table as written, without the empty cells; no file is no rows, but a damaged one is an error."""
+        """Read the table, without empty cells. A missing file gives no rows; a damaged file raises ``RunError``."""
         if not self.metrics_path.exists():
             return []
         try:
@@ -79,7 +79,7 @@ class Run:
         except (KeyError, OverflowError, TypeError, ValueError, csv.Error):
             history = []
         if not history:
-            raise RunError(f"{self.metrics_path}: damaged; expected a table of numbers with a row for each epoch")
+            raise RunError(f"{self.metrics_path}: damaged; expected a table of numbers with one row per epoch")
         return history
 
     # -- checkpoints ----------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Run:
         tensors, metadata = files.read_tensors(self.last)
         files.load_parameters(machine, self.last, tensors)
         if _TRAINING not in metadata:
-            raise CheckpointError(f"{self.last}: a machine without training state; it cannot be resumed")
+            raise CheckpointError(f"{self.last}: contains a machine without training state; it cannot be resumed")
         try:
             state: dict[str, Any] = unflatten(json.loads(metadata[_TRAINING]), tensors)
         except (KeyError, ValueError) as error:
@@ -102,7 +102,7 @@ class Run:
         return state
 
     def read_checkpoint_seed(self) -> int | None:
-        """The seed of the run, from the newest checkpoint."""
+        """Read the seed of the run from the newest checkpoint."""
         _, metadata = files.read_tensors(self.last)
         try:
             return int(json.loads(metadata[_TRAINING])["of"]["seed"])
@@ -110,35 +110,35 @@ class Run:
             raise CheckpointError(f"{self.last}: the training state is damaged ({error})") from None
 
     def write_snapshot(self, machine: BoltzmannMachine, epoch: int) -> None:
-        """Keep the machine of this epoch as a part of the trajectory."""
+        """Save the machine of this epoch."""
         files.write_tensors(
             self.folder / "checkpoints" / f"epoch-{epoch:06d}.safetensors", {}, {"epoch": str(epoch)}, machine
         )
 
     def trajectory(self) -> list[tuple[int, Path]]:
-        """The kept machines, as (epoch, file), in order."""
+        """Return the saved machines as (epoch, file), in order."""
         found = sorted((self.folder / "checkpoints").glob("epoch-*.safetensors"))
         return [(int(path.stem.removeprefix("epoch-")), path) for path in found]
 
     def machines(self) -> dict[float, BoltzmannMachine]:
-        """The kept machines by their epochs, in order."""
+        """Load the saved machines, by epoch, in order."""
         return {float(epoch): files.load(path) for epoch, path in self.trajectory()}
 
     def clean(self) -> None:
-        """Remove temporary files that a kill may have left, and no others."""
+        """Remove temporary files of an interrupted run."""
         for pattern in (".config.toml.*.tmp", ".metrics.csv.*.tmp", "checkpoints/.*.safetensors.*.tmp"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
 
 
 def _metrics(row: dict[str, str]) -> dict[str, float]:
-    """The numbers of a line; one that is cut short has ``None`` in it, which is no number."""
+    """Return the numbers of a row; a truncated row contains ``None``, for which ``float`` raises."""
     values = {key: float(cell) for key, cell in row.items() if cell != ""}
     return {**values, "epoch": int(values["epoch"])}
 
 
 def log_spaced(epochs: int, per_decade: int = 8) -> set[int]:
-    """Epochs at which a machine is kept: 0, 1, 2, 3, … ever sparser, and the last.
+    """Return the epochs at which a machine is saved: 0, log-spaced epochs, and the last.
 
     >>> sorted(log_spaced(20))
     [0, 1, 2, 3, 4, 6, 7, 10, 13, 18, 20]

@@ -1,4 +1,4 @@
-"""Schedules: how the learning rate, the number of sweeps and the batch change during training."""
+"""Schedules of the learning rate, the number of sweeps and the batch size during training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import InvalidOption
 
 @dataclass(frozen=True)
 class Clock:
-    """Where training is: ``epoch`` counts from 1, ``fraction`` of the whole run is done (0 to 1)."""
+    """Progress of training: ``epoch`` counts from 1; ``fraction`` of the run (0 to 1) is done."""
 
     epoch: int
     epochs: int
@@ -20,7 +20,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a schedule decides: ``rate`` multiplies the optimizer's learning rate; ``None`` changes nothing."""
+    """Result of a schedule: ``rate`` multiplies the optimizer's learning rate; None leaves a value unchanged."""
 
     rate: float = 1.0
     k: int | None = None
@@ -32,7 +32,7 @@ Schedule = Callable[[Clock], Setting]
 
 @dataclass(frozen=True)
 class Constant:
-    """The optimizer's learning rate throughout."""
+    """Constant learning rate."""
 
     def __call__(self, clock: Clock) -> Setting:
         return Setting()
@@ -40,7 +40,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class LinearDecay:
-    """Constant for the share ``constant`` of the run, then linear to zero.
+    """Learning rate that is constant for the fraction ``constant`` of the run, then decreases linearly to zero.
 
     >>> LinearDecay(0.3)(Clock(epoch=7, epochs=10, fraction=0.65)).rate
     0.5
@@ -50,7 +50,7 @@ class LinearDecay:
 
     def __post_init__(self) -> None:
         if not 0 <= self.constant < 1:
-            raise InvalidOption(f"constant: expected a share of the run in [0, 1), found {self.constant}")
+            raise InvalidOption(f"constant: expected a fraction of the run in [0, 1), found {self.constant}")
 
     def __call__(self, clock: Clock) -> Setting:
         return Setting(rate=min(1.0, (1 - clock.fraction) / (1 - self.constant)))
@@ -58,7 +58,7 @@ class LinearDecay:
 
 @dataclass(frozen=True)
 class GrowingSteps:
-    """k = ⌈epoch/every⌉ sweeps and the learning rate η = η₀/k: the schedule of the interaction-models paper.
+    """k = ⌈epoch/every⌉ sweeps per update and learning rate η = η₀/k, as in Bulso & Roudi (2021).
 
     >>> GrowingSteps()(Clock(epoch=11, epochs=500, fraction=0.02))
     Setting(rate=0.5, k=2, batch_size=None)
@@ -68,7 +68,7 @@ class GrowingSteps:
 
     def __post_init__(self) -> None:
         if self.every < 1:
-            raise InvalidOption(f"every: expected one epoch or more, found {self.every}")
+            raise InvalidOption(f"every: expected at least 1 epoch, found {self.every}")
 
     def __call__(self, clock: Clock) -> Setting:
         k = math.ceil(clock.epoch / self.every)

@@ -1,6 +1,6 @@
-"""The short strings for parts of training: ``pcd:10``, ``linear:0.3``, ``adam``; for ``fit`` and the command line.
+"""Parse the strings for negative phases, schedules and optimizers: ``pcd:10``, ``linear:0.3``, ``adam``.
 
-A string is ``NAME[:ARGUMENT][,key=value…]``.
+``fit`` and the command line use the form ``NAME[:ARGUMENT][,key=value…]``.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "linear": LinearDecay,
     "growing": GrowingSteps,
 }
-OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # with their learning rates by default
+OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # with default learning rates
     "sgd": (torch.optim.SGD, None),
     "adam": (torch.optim.Adam, 1e-3),
     "adamw": (torch.optim.AdamW, 1e-3),
     "rmsprop": (torch.optim.RMSprop, 1e-3),
 }
-_MOMENTUM_RATE = 0.05  # of SGD with momentum
+_MOMENTUM_RATE = 0.05  # default learning rate of SGD with momentum
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
 
 def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
-    """``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10``, ``mean-field:10,method=naive`` or ``exact``.
+    """Parse ``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10``, ``mean-field:10,method=naive`` or ``exact``.
 
     >>> negative_phase("pcd:5", chains=20).config()
     {'method': 'pcd', 'k': 5, 'chains': 20}
@@ -55,7 +55,7 @@ def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
 
 
 def schedule(text: str) -> Schedule:
-    """``constant``, ``linear:0.3`` or ``growing:10``.
+    """Parse ``constant``, ``linear:0.3`` or ``growing:10``.
 
     >>> schedule("linear:0.5")
     LinearDecay(constant=0.5)
@@ -68,7 +68,7 @@ def schedule(text: str) -> Schedule:
 def optimizer(
     name: str, rate: float | None = None, momentum: float | None = None
 ) -> Callable[[Any], torch.optim.Optimizer] | None:
-    """A function that makes the optimizer of the parameters it is given; ``None`` for plain SGD with default rates."""
+    """Return a function from parameters to an optimizer; None for plain SGD with rates chosen from the data."""
     kind, _ = _optimizer(name)
     rate = default_rate(name, momentum) if rate is None else rate
     if rate is None:
@@ -76,13 +76,13 @@ def optimizer(
     options: dict[str, Any] = {"lr": rate}
     if momentum is not None:
         if "momentum" not in inspect.signature(kind.__init__).parameters:
-            raise InvalidOption(f"optimizer '{name}' has no momentum; expected sgd or rmsprop")
+            raise InvalidOption(f"momentum: expected optimizer sgd or rmsprop, found '{name}', which has no momentum")
         options["momentum"] = momentum
     return partial(kind, **options)
 
 
 def default_rate(name: str, momentum: float | None) -> float | None:
-    """The learning rate of an optimizer where none is given; ``None`` where ``fit`` chooses it from the data."""
+    """Return the default learning rate of an optimizer; None if ``fit`` chooses it from the data."""
     rate = _optimizer(name)[1]
     return _MOMENTUM_RATE if rate is None and momentum is not None else rate
 
@@ -114,7 +114,7 @@ def _call(
     values = []
     if argument is not None:
         if not allowed:
-            raise InvalidOption(f"{kind} '{text}': {name} takes no number")
+            raise InvalidOption(f"{kind} '{text}': expected no number after {name}, found '{argument}'")
         first = next(iter(allowed))
         if first in options:
             raise InvalidOption(f"{kind} '{text}': {first} is given twice, after the colon and as an option")
@@ -128,19 +128,19 @@ def _call(
 
 
 def check_type(text: str, option: str, value: Any, annotation: Any) -> None:
-    """Reject a value that is none of the plain types in a parameter's annotation; a whole number is a number too."""
+    """Raise if a value does not have one of the plain types in a parameter's annotation; int is accepted for float."""
     if annotation is inspect.Parameter.empty:
         return
     kinds = [kind for kind in (typing.get_args(annotation) or (annotation,)) if kind in _WORDS]
     if not kinds:
-        raise InvalidOption(f"'{text}': {option} is no option of such a string")
+        raise InvalidOption(f"'{text}': {option} cannot be set in a string")
     finite = not isinstance(value, float) or math.isfinite(value)
     if not finite or not any(type(value) is kind or (kind is float and type(value) is int) for kind in kinds):
         raise InvalidOption(f"'{text}': {option}: expected {' or '.join(_WORDS[k] for k in kinds)}, found {value!r}")
 
 
 def split(text: str) -> tuple[str, str | None, dict[str, Any]]:
-    """Name, argument and options of ``NAME[:ARGUMENT][,key=value…]``.
+    """Split ``NAME[:ARGUMENT][,key=value…]`` into name, argument and options.
 
     >>> split("mean-field:3,method=naive")
     ('mean-field', '3', {'method': 'naive'})

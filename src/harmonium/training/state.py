@@ -1,4 +1,4 @@
-"""Trees of tensors and numbers as safetensors plus JSON: how optimizers, chains and generators are kept."""
+"""Store trees of tensors and numbers (states of optimizers, chains and generators) as safetensors and JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def flatten(tree: Any, prefix: str) -> tuple[Any, dict[str, Tensor]]:
 
 
 def unflatten(plain: Any, tensors: dict[str, Tensor]) -> Any:
-    """The tree that :func:`flatten` split."""
+    """Undo :func:`flatten`."""
     if isinstance(plain, dict):
         if set(plain) == {_TENSOR}:
             return tensors[plain[_TENSOR]]
@@ -39,7 +39,7 @@ def unflatten(plain: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Give an optimizer its state back; JSON has turned the numbers of its parameters into strings."""
+    """Load the state of an optimizer; JSON has converted its integer keys to strings."""
     state["state"] = {int(key): value for key, value in state["state"].items()}
     for group in state["param_groups"]:
         for key, value in group.items():
@@ -49,7 +49,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> N
 
 
 def derived_seed(*parts: int) -> int:
-    """A seed that depends on all of ``parts``: streams that never meet, for epochs, ranks and purposes."""
+    """Return a seed that is a hash of all ``parts``, for independent streams per epoch, rank and purpose."""
     value = 0x9E3779B97F4A7C15
     for part in parts:
         value = ((value ^ (part & (2**64 - 1))) * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) % 2**64
@@ -58,7 +58,7 @@ def derived_seed(*parts: int) -> int:
 
 
 def stream(seed: int, *parts: int, device: torch.device | str = "cpu") -> Generator:
-    """A generator of its own for a purpose."""
+    """Return a generator seeded with :func:`derived_seed`."""
     return Generator(device=device).manual_seed(derived_seed(seed, *parts))
 
 

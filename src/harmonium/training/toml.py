@@ -1,4 +1,4 @@
-"""Writing TOML (Python reads it, but does not write it): tables of plain values."""
+"""Write TOML tables of plain values (the standard library can only read TOML)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def dumps(config: dict[str, Any]) -> str:
-    """A nested dict of strings, numbers, booleans and lists as TOML; ``None`` values are left out.
+    """Return a nested dict of strings, numbers, booleans and lists as TOML; None values are omitted.
 
     >>> print(dumps({"seed": 0, "data": {"name": "digits"}}), end="")
     seed = 0
@@ -52,7 +52,7 @@ def _value(value: Any) -> str:
         return f"[{', '.join(_value(item) for item in value)}]"
     if isinstance(value, dict):
         return "{ " + ", ".join(_pairs(value)) + " }"
-    if isinstance(value, numbers.Integral):  # numpy's numbers too
+    if isinstance(value, numbers.Integral):  # includes NumPy integers
         return str(int(value))
     return repr(float(value)) if isinstance(value, numbers.Real) else _string(str(value))
 

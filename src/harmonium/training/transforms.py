@@ -1,4 +1,4 @@
-"""Transforms of the gradient or of the parameters; each composes with every negative phase."""
+"""Transforms of gradients and parameters; they can be combined with every negative phase."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from .schedules import Clock
 
 
 class Transform:
-    """Called twice a step: on the gradient before the optimizer, on the parameters after it.
+    """Base class of transforms: change the gradient before the optimizer's step and the parameters after it.
 
-    A transform may also choose the coordinates in which the optimizer acts: :meth:`enter` expresses the parameters in
-    them just before the optimizer's step and :meth:`leave` expresses them in the usual ones just after it. A plain step
-    W ← W - ηg is linear, so there :meth:`pull_back` maps the gradient instead, which is faster.
+    A transform may also change the coordinates of the optimizer: :meth:`enter` converts the parameters to them just
+    before the optimizer's step and :meth:`leave` converts back just after it. A plain step W ← W - ηg is linear, so
+    :meth:`pull_back` maps the gradient instead, which is faster.
     """
 
-    #: whether it is a term of the loss; those come first, so that the other transforms see the whole gradient
+    #: whether it is a term of the loss; such terms are applied first, so other transforms get the full gradient
     of_loss: ClassVar[bool] = False
 
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         """Raise :class:`InvalidOption` if the transform cannot be used with this machine and optimizer."""
 
     def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
-        """Before training; ``data_mean`` (*visible) is the mean of the data."""
+        """Called before training; ``data_mean`` (*visible) is the mean of the data."""
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         """Change ``.grad`` of the machine's parameters in place."""
 
     def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
-        """Before the optimizer's step: put the parameters into the coordinates in which it acts."""
+        """Convert the parameters to the optimizer's coordinates, before its step."""
 
     def leave(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        """After the optimizer's step: put the parameters back into the usual coordinates."""
+        """Convert the parameters back to the usual coordinates, after the optimizer's step."""
 
     def pull_back(
         self,
@@ -50,41 +50,42 @@ class Transform:
         phase: NegativePhase,
         learning_rate_of: Callable[[Tensor], float] = lambda parameter: 1.0,
     ) -> None:
-        """Map the gradient so that a plain step along it is the plain step in the transform's coordinates.
+        """Map the gradient so that a plain step with it equals a plain step in the transform's coordinates.
 
-        ``learning_rate_of`` gives the learning rate of each parameter.
+        ``learning_rate_of`` returns the learning rate of a parameter.
         """
 
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
         """Change the parameters in place."""
 
     def end(self, machine: BoltzmannMachine) -> None:
-        """After the last step."""
+        """Called after the last step."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What an exact resume needs."""
+        """Return the state for an exact resume."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what :meth:`state_dict` gave."""
+        """Restore the state returned by :meth:`state_dict`."""
 
     def config(self) -> dict[str, Any]:
-        """The transform in plain words, for the run's configuration."""
+        """Return the name and options of the transform, for the run's configuration."""
         options = {key: value for key, value in vars(self).items() if not key.startswith("_")}
         return {"transform": type(self).__name__, **options}
 
 
 class Centered(Transform):
-    """Let the optimizer act on the parameters of the centered machine, E = -(x-μ)·W·(y-λ) - b̃·x - c̃·y + U(x) + U(y).
+    """Apply the optimizer to the centered machine, E = -(x-μ)·W·(y-λ) - b̃·x - c̃·y + U(x) + U(y).
 
-    (Montavon & Müller 2012; Melchior et al. 2016.) The coordinates are W, b̃ = b + Wλ and c̃ = c + Wᵀμ, in which the
-    gradient is g̃W = gW - μ gcᵀ - gb λᵀ, with the gradients of the biases unchanged. The model and the optimum are the
-    same for all offsets; only the conditioning changes. Any optimizer may be used, with or without ``weight_decay``,
-    which then acts on W, b̃ and c̃. For plain SGD the step in these coordinates is the plain step along the mapped
-    gradient g̃W, gb - g̃Wλ, gc - g̃Wᵀμ (where all parameters have the same learning rate).
+    See Montavon & Müller (2012) and Melchior et al. (2016). The coordinates are W, b̃ = b + Wλ and c̃ = c + Wᵀμ, in
+    which the gradient is g̃W = gW - μ gcᵀ - gb λᵀ, with the gradients of the biases unchanged. The model and the
+    optimum do not depend on the offsets; only the conditioning does. Any optimizer may be used; ``weight_decay`` acts
+    on W, b̃ and c̃. For plain SGD with one learning rate, the step equals a plain step with the mapped gradient g̃W,
+    gb - g̃Wλ, gc - g̃Wᵀμ.
 
-    μ of the visible layer is the mean of the data; the offsets of hidden layers follow the batch means with the
-    ``smoothing``. When they move, the momentum of an optimizer is expressed in the new coordinates.
+    The offset μ of the visible layer is the mean of the data; the offsets of hidden layers are exponential averages of
+    the batch means with weight ``smoothing``. When they change, the optimizer's momentum is converted to the new
+    coordinates.
     """
 
     def __init__(self, smoothing: float = 0.01) -> None:
@@ -92,14 +93,14 @@ class Centered(Transform):
             raise InvalidOption(f"smoothing: expected a number in (0, 1], found {smoothing}")
         self.smoothing = smoothing
         self._offsets: list[Tensor] = []
-        self._used: list[Tensor] = []  # the offsets of the optimizer's last step, which its momentum belongs to
+        self._used: list[Tensor] = []  # offsets of the optimizer's last step, to which its momentum refers
 
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         for k, unit in enumerate(machine.layers):
             if not all(id(bias) in given for bias in unit.biases()):
                 raise InvalidOption(
-                    f"Centered expects every bias to be learned; that of layer {k} is not: train with transforms=()"
+                    f"Centered expects every bias to be learned, found a fixed bias in layer {k}; use transforms=()"
                 )
 
     def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
@@ -110,7 +111,7 @@ class Centered(Transform):
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         means = phase.hidden_means(machine)
-        distributed.average_(means)  # the same offsets, and so the same step, in every process
+        distributed.average_(means)  # gives every process the same offsets and thus the same step
         for offset, mean in zip(self._offsets[1:], means, strict=True):
             offset.lerp_(mean, self.smoothing)
         biases = [_joined(unit, _gradient_of) for unit in machine.layers]
@@ -144,7 +145,7 @@ class Centered(Transform):
             machine.layers[k + 1].shift_bias(link.coupling.up(lower)[0] * sign)
 
     def _move_momentum(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
-        """Express averages of past gradients at the offsets of this step: they change as g̃W does, linearly."""
+        """Convert averages of past gradients to the current offsets; they depend on the offsets linearly, like g̃W."""
         changes = [now - before for now, before in zip(self._offsets, self._used, strict=True)]
         for kept, offset in zip(self._used, self._offsets, strict=True):
             kept.copy_(offset)
@@ -177,7 +178,7 @@ class Centered(Transform):
 
 
 class Penalty(Transform):
-    """A penalty on the weights: adds its gradient, before any other transform sees it."""
+    """Base class of penalties on the weights; their gradients are added before other transforms are applied."""
 
     of_loss = True
 
@@ -187,7 +188,7 @@ class Penalty(Transform):
         self.strength = strength
 
     def loss(self, machine: BoltzmannMachine) -> float:
-        """The penalty that is added to the loss."""
+        """Return the penalty that is added to the loss."""
         return sum(self._value(coupling).item() for coupling in machine.couplings)
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
@@ -202,7 +203,7 @@ class Penalty(Transform):
 
 
 class L1(Penalty):
-    """strength · Σ|W|."""
+    """L1 penalty, strength · Σ|W|."""
 
     def _value(self, coupling: Coupling) -> Tensor:
         return self.strength * coupling.weight.detach().abs().sum()
@@ -212,7 +213,7 @@ class L1(Penalty):
 
 
 class L2(Penalty):
-    """strength/2 · ΣW²."""
+    """L2 penalty, strength/2 · ΣW²."""
 
     def _value(self, coupling: Coupling) -> Tensor:
         return self.strength / 2 * coupling.weight.detach().square().sum()
@@ -223,7 +224,10 @@ class L2(Penalty):
 
 
 class L1Squared(Penalty):
-    """strength/(2N) · Σ_j (Σ_i |W_ij|)² over the N lower units: sparse weights, but no hidden unit left empty."""
+    """L1² penalty, strength/(2N) · Σ_j (Σ_i |W_ij|)² with N lower units (Tubiana et al. 2019).
+
+    It makes the weights sparse without removing all weights of a hidden unit.
+    """
 
     def _value(self, coupling: Coupling) -> Tensor:
         rows = coupling.lower.numel()
@@ -237,7 +241,7 @@ class L1Squared(Penalty):
 
 
 class Clip(Transform):
-    """Scale the whole gradient down to the norm ``max_norm`` where it is larger."""
+    """Scale the gradient to the norm ``max_norm`` if its norm is larger."""
 
     def __init__(self, max_norm: float) -> None:
         if not max_norm > 0:
@@ -251,16 +255,16 @@ class Clip(Transform):
 
 
 class ZeroSum(Transform):
-    """The zero-sum gauge of one-hot units: weights and biases of a site sum to zero over its states.
+    """Zero-sum gauge of one-hot units: the weights and biases of a site sum to zero over its states.
 
-    A constant added to all states of a site moves into the bias of the other side, so the model is unchanged.
+    The subtracted constants are added to the biases of the other layer, so the model does not change.
     """
 
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         if not any(_one_hot(unit) for unit in machine.layers):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
         for coupling in machine.couplings:
-            if type(coupling) is not Dense:  # a mask or a kernel would not let a constant through
+            if type(coupling) is not Dense:  # with a mask or a kernel the constant cannot be subtracted
                 raise InvalidOption(f"ZeroSum expects dense couplings, found {type(coupling).__name__}")
 
     @torch.no_grad()
@@ -288,11 +292,16 @@ def _one_hot(unit: Unit) -> bool:
 
 
 class Average(Transform):
-    """At the end, replace the parameters by their average over the last share of the run (Polyak's average)."""
+    """At the end, replace the parameters by their average over the last fraction of the run (Polyak & Juditsky 1992).
+
+    Args:
+        last: fraction of the run to average over.
+        every: number of steps between the averaged parameters.
+    """
 
     def __init__(self, last: float = 0.3, every: int = 10) -> None:
         if not 0 < last <= 1 or every < 1:
-            raise InvalidOption(f"expected a share 0 < last ≤ 1 and every ≥ 1, found {last} and {every}")
+            raise InvalidOption(f"last, every: expected a fraction 0 < last ≤ 1, every ≥ 1, found {last} and {every}")
         self.last, self.every = last, every
         self._mean: list[Tensor] = []
         self._count = self._seen = 0
@@ -326,12 +335,12 @@ class Average(Transform):
         self._count, self._seen = state["count"], state["seen"]
 
 
-#: what optimizers call averages of past gradients
+#: names of the averages of past gradients in the state of optimizers
 _AVERAGES = ("momentum_buffer", "exp_avg")
 
 
 def _state_of(optimizer: torch.optim.Optimizer, name: str) -> Callable[[Tensor], Tensor | None]:
-    """What the optimizer keeps under ``name`` for a parameter, unless it is an average of rescaled gradients."""
+    """Return a function from a parameter to its optimizer state ``name``; None for averages of rescaled gradients."""
 
     def find(parameter: Tensor) -> Tensor | None:
         state = optimizer.state.get(parameter, {})
@@ -345,13 +354,13 @@ def _gradient_of(parameter: Tensor) -> Tensor | None:
 
 
 def _joined(unit: Unit, value_of: Callable[[Tensor], Tensor | None]) -> Tensor:
-    """A copy of what belongs to a layer's bias, its gradient for example: (*shape)."""
+    """Return a copy of the values of a layer's biases, such as their gradients, in one tensor (*shape)."""
     values = [value for value in map(value_of, unit.biases()) if value is not None]
     return values[0].clone() if len(values) == 1 else torch.cat([v.flatten() for v in values]).view(unit.shape)
 
 
 def _subtract_field(unit: Unit, change: Tensor, rate: float, learning_rate_of: Callable[[Tensor], float]) -> None:
-    """Let a plain step of a layer's bias take back what a step of the weights adds to the mean field, (*shape)."""
+    """Change the bias gradient so that a plain step cancels the change of the mean field by the weights, (*shape)."""
     pieces = change.flatten().split([bias.numel() for bias in unit.biases()])
     for bias, piece in zip(unit.biases(), pieces, strict=True):
         assert bias.grad is not None

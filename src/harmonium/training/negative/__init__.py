@@ -1,4 +1,4 @@
-"""Negative phases: training methods differ only in where F_model comes from."""
+"""Negative phases: the methods to compute the model's part of the gradient."""
 
 from .base import NegativePhase
 from .deep import DeepPCD

@@ -1,4 +1,4 @@
-"""The negative phase of a deep machine by sampling: persistent chains, beside clamped mean field for the data."""
+"""Persistent contrastive divergence for deep machines, with clamped mean field for the data."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ from .base import NegativePhase, learned_couplings, write_unit_gradient
 
 
 class DeepPCD(NegativePhase):
-    """A deep machine by clamped mean field and persistent chains (Salakhutdinov and Hinton, 2009).
+    """PCD for deep machines: clamped mean field for the data, persistent chains for the model.
 
-    The hidden layers given the batch are those of ``iterations`` of naive mean field, which maximizes a lower bound of
-    ln p*(v); the moments of the model are those of Gibbs chains that go on from step to step, ``k`` sweeps each, with
-    the odd layers averaged given the even ones. ``chains``: as many as the batch has rows unless given.
+    See Salakhutdinov & Hinton (2009). The hidden layers given the batch come from naive mean field, which maximizes a
+    lower bound of ln p*(v). The moments of the model come from persistent Gibbs chains, with the odd layers averaged
+    given the even layers.
+
+    Args:
+        k: number of Gibbs sweeps per step.
+        iterations: number of mean-field iterations per step.
+        chains: number of chains; the batch size if None.
 
     >>> DeepPCD(1, iterations=5).config()
     {'method': 'deep-pcd', 'k': 1, 'iterations': 5}
@@ -33,7 +38,7 @@ class DeepPCD(NegativePhase):
 
     def __init__(self, k: int = 1, *, iterations: int = 10, chains: int | None = None) -> None:
         if k < 1 or iterations < 1 or (chains is not None and chains < 1):
-            raise InvalidOption(f"expected k, iterations and chains of at least 1, found {k}, {iterations}, {chains}")
+            raise InvalidOption(f"k, iterations, chains: expected at least 1, found {k}, {iterations}, {chains}")
         self.k, self.iterations, self.chains = k, iterations, chains
 
     def config(self) -> dict[str, Any]:
@@ -43,8 +48,7 @@ class DeepPCD(NegativePhase):
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         if machine.visible.conserving(start) is not machine.visible:
             raise InvalidOption(
-                f"DeepPCD expects one machine, not one for each document length: give total=… to the visible "
-                f"{machine.visible.name()} units"
+                f"DeepPCD expects a fixed document length: pass total=… to the visible {machine.visible.name()} units"
             )
         self._allocate(machine, batch_size)
         rows = torch.arange(self.chains or batch_size, device=machine.device) % len(start)
@@ -78,7 +82,7 @@ class DeepPCD(NegativePhase):
             link.set_dense(change)
 
     def _clamped(self, machine: BoltzmannMachine) -> Chain:
-        """The hidden layers in mean field, the visible layer held at the batch."""
+        """Return the mean field of the hidden layers with the visible layer clamped to the batch."""
         batch = self.batch
         layers = [MeanFieldLayer(unit) for unit in machine.layers]
         a, c = upward(machine, batch, torch.zeros_like(batch))
@@ -87,11 +91,11 @@ class DeepPCD(NegativePhase):
         for _ in range(self.iterations):
             chain.step(measure=False)
         if not bool(torch.isfinite(chain.a[-1].sum())):
-            raise Diverged("rows of the batch have no clamped mean field")
+            raise Diverged("the clamped mean field of the batch is not finite")
         return chain
 
     def _advance(self, machine: BoltzmannMachine, generator: Generator | None) -> dict[int, Tensor]:
-        """Move the chains: even layers, then odd ones, whose last fields given the even ones are returned."""
+        """Update the chains, even layers first; return the last fields of the odd layers given the even layers."""
         fields: dict[int, Tensor] = {}
         for _ in range(self.k):
             half_sweep(machine, self._state, 0, generator)
@@ -112,7 +116,7 @@ class DeepPCD(NegativePhase):
 
 
 class _Held(Link):
-    """The coupling to a layer that does not move, whose field is computed once."""
+    """The coupling to a clamped layer, whose field is computed once."""
 
     def __init__(self, coupling: Coupling, lower: Tensor) -> None:
         super().__init__(coupling, second_order=False)

@@ -1,4 +1,4 @@
-"""The exact negative phase, by enumeration."""
+"""Exact negative phase by enumeration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import NegativePhase, as_rbm, learned_couplings, write_unit_gradient
 
 
 class Exact(NegativePhase):
-    """F_model = -ln Z by enumeration: maximum likelihood for small machines, and the oracle of the other phases.
+    """Exact F_model = -ln Z by enumeration: maximum likelihood for small machines, and the reference in tests.
 
     >>> Exact().config()
     {'method': 'exact'}

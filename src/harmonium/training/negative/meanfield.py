@@ -1,4 +1,4 @@
-"""The deterministic negative phase: F_model at the fixed points of a mean field, Alg. 2 of the TAP paper."""
+"""Deterministic negative phase: F_model at mean-field fixed points, Tramel et al. (2018), Alg. 2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...meanfield.layers import MeanFieldLayer
 from ...meanfield.starts import check, scattered, upward
 from .base import NegativePhase, learned_couplings, write_unit_gradient
 
-_CHAINS = {"naive": False, "tap": True}  # whether of second order
+_CHAINS = {"naive": False, "tap": True}  # whether the method is of second order
 _OTHERS: dict[str, Callable[..., Solutions]] = {
     "adatap": meanfield.adatap,
     "bp": meanfield.bp,
@@ -29,17 +29,22 @@ _OTHERS: dict[str, Callable[..., Solutions]] = {
 
 
 class MeanField(NegativePhase):
-    """F_model = the mean free energy of fixed points, whose gradient is eqs. (39)-(41): no random numbers of its own.
+    """F_model is the mean free energy of mean-field fixed points; gradient: Tramel et al. (2018), eqs. (39)-(41).
 
-    A step does ``k`` iterations from each of ``starts`` points (default: as many as the batch has rows), or fewer where
-    the residual is at most ``tolerance`` before (as in :func:`harmonium.meanfield.tap`). ``persistent=True`` goes on
-    from the fixed points of the step before; otherwise each step starts at the rows of its batch, eqs. (36)-(37). With
-    ``noise`` these starts are noisy: of each, a share of the visible units that is drawn from 0 to ``noise`` takes any
-    of its values, all as likely, so that solutions reached only from noisy data are unlearned too.
+    The phase uses random numbers only for ``noise``. The hidden layers of a deep machine given the batch are summed out
+    by clamped mean field, eqs. (E5)-(E8): naive for ``method="naive"``, otherwise TAP.
 
-    ``method`` is "tap", "naive", "adatap", "bp" (relaxed) or "bp-exact" (for units with finitely many values). The
-    hidden layers of a deep machine are summed out over the batch by clamped mean field, eqs. (E5)-(E8), naive with
-    "naive" and TAP otherwise.
+    Args:
+        k: number of iterations per step.
+        method: "tap", "naive", "adatap", "bp" (relaxed) or "bp-exact" (for units with finitely many values).
+        starts: number of starting points; the batch size if None.
+        persistent: whether to start at the fixed points of the previous step; otherwise each step starts at the rows of
+            its batch, eqs. (36)-(37).
+        tolerance: stop before ``k`` iterations if the residual is at most this, as in :func:`harmonium.meanfield.tap`.
+        damping: damping of the iterations, in [0, 1).
+        noise: with ``persistent=False``, corrupt the starting points: in each one, a fraction of the visible units,
+            drawn uniformly from [0, noise], is set to random values. This unlearns solutions that are reached only
+            from noisy data.
 
     >>> MeanField(3, starts=50).config()
     {'method': 'mean-field', 'k': 3, 'approximation': 'tap', 'persistent': True, 'damping': 0.5, 'starts': 50}
@@ -63,10 +68,10 @@ class MeanField(NegativePhase):
         if method not in (*_CHAINS, *_OTHERS):
             raise unknown("mean-field method", str(method), (*_CHAINS, *_OTHERS))
         if whole("k", k) < 1 or (starts is not None and whole("starts", starts) < 1):
-            raise InvalidOption(f"expected k ≥ 1 and starts ≥ 1, found k={k}, starts={starts}")
+            raise InvalidOption(f"k, starts: expected at least 1, found k={k}, starts={starts}")
         if not 0 <= noise <= 1 or (noise and persistent):
             raise InvalidOption(
-                f"noise: expected a share from 0 to 1, and persistent=False since it is that of fresh starts; "
+                f"noise: expected a fraction from 0 to 1 with persistent=False, "
                 f"found noise={noise}, persistent={persistent}"
             )
         self.k, self.method, self.starts, self.persistent = whole("k", k), method, starts, persistent
@@ -94,12 +99,11 @@ class MeanField(NegativePhase):
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         if machine.visible.conserving(start) is not machine.visible:
             raise InvalidOption(
-                f"MeanField expects one machine, not one for each document length: give total=… to the visible "
-                f"{machine.visible.name()} units"
+                f"MeanField expects a fixed document length: pass total=… to the visible {machine.visible.name()} units"
             )
         check(machine, self.method not in ("naive", "bp-exact"), clamped=False)
         if self.noise:
-            scattered(machine.visible, start[:1], 0.0, None)  # refuses units that have no list of values
+            scattered(machine.visible, start[:1], 0.0, None)  # raises for units without a finite set of values
         self._solutions = None
         self._allocate(machine, batch_size)
         rows = torch.arange(self._n_starts(batch_size), device=machine.device) % len(start)
@@ -132,7 +136,7 @@ class MeanField(NegativePhase):
         self._model = self._chain(machine, *upward(machine, visible, torch.zeros_like(visible)))
 
     def _restart(self, machine: BoltzmannMachine, rows: Tensor, generator: Generator | None) -> None:
-        """Put the given starts back to rows of the batch."""
+        """Reset the starting points ``rows`` to rows of the batch."""
         visible = self.batch[rows % len(self.batch)]
         if self.noise:
             visible = scattered(machine.visible, visible, self.noise, generator)
@@ -154,7 +158,7 @@ class MeanField(NegativePhase):
             self._by_differentiation(machine, generator)
 
     def _by_moments(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        """The gradient of naive and TAP mean field, written out."""
+        """Compute the gradient of naive and TAP mean field in closed form."""
         data, correlations = self._data(machine)
         self._model.refresh()
         self._run(self._model)
@@ -168,11 +172,11 @@ class MeanField(NegativePhase):
             model.correlate(k, change)
             correlations(k, change)
             link.set_dense(change)
-        if not bool(good.all()):  # what is lost begins anew at the data
+        if not bool(good.all()):  # restart diverged points at the data
             self._restart(machine, torch.nonzero(~good).flatten(), generator)
 
     def _by_differentiation(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        """The gradient of any other free energy, by differentiation at its detached fixed points."""
+        """Compute the gradient of other free energies by automatic differentiation at detached fixed points."""
         rule = self._rule()
         options: dict[str, Any] = {"damping": rule.damping, "max_iterations": rule.max_iterations}
         options |= {"iterations": rule.iterations} if rule.iterations is not None else {"tolerance": rule.tolerance}
@@ -203,11 +207,11 @@ class MeanField(NegativePhase):
 
     def _good(self, lost: Tensor) -> Tensor:
         if bool(lost.all()):
-            raise Diverged(f"no start of the {self.method} mean field has a fixed point that exists")
+            raise Diverged(f"no start of the {self.method} mean field has a finite fixed point")
         return ~lost
 
     def _data(self, machine: BoltzmannMachine) -> tuple[list[dict[str, Tensor]], Callable[[int, Tensor], Any]]:
-        """The mean statistics of every layer over the batch, and what subtracts the correlations of a coupling."""
+        """Return the mean statistics of every layer over the batch, and a function that subtracts the correlations."""
         batch = self.batch
         if isinstance(machine, RBM):
             field = machine.coupling.up(batch)
@@ -228,7 +232,7 @@ class MeanField(NegativePhase):
         return [{name: value.mean(0) for name, value in part.items()} for part in values], subtract
 
     def _data_free_energy(self, machine: BoltzmannMachine) -> Tensor:
-        """⟨F⟩ over the batch, differentiable."""
+        """Return ⟨F⟩ over the batch, differentiable."""
         if isinstance(machine, RBM):
             self._hidden = [machine.hidden_mean(self.batch).detach()]
             return machine.free_energy(self.batch).mean()
@@ -237,22 +241,22 @@ class MeanField(NegativePhase):
         return free_energy(machine, chain.a, chain.c, chain.B, chain.A, second_order=True, clamped=True).mean()
 
     def _clamped(self, machine: BoltzmannMachine) -> Chain:
-        """The hidden layers of a deep machine in mean field, the visible layer held at the batch."""
+        """Return the mean field of the hidden layers of a deep machine with the visible layer clamped to the batch."""
         batch = self.batch
         chain = self._chain(machine, *upward(machine, batch, torch.zeros_like(batch)), clamped=True)
         self._run(chain)
         if bool(chain.lost.any()):
-            raise Diverged(f"{int(chain.lost.sum())} rows of the batch have no clamped mean field")
+            raise Diverged(f"the clamped mean field of {int(chain.lost.sum())} rows of the batch is not finite")
         self._hidden = chain.a[1:]
         return chain
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
         return [hidden.mean(0) for hidden in self._hidden]
 
-    # -- keeping --------------------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------------------
 
     def solutions(self, machine: BoltzmannMachine) -> Solutions:
-        """The points at which the last gradient was taken."""
+        """Return the points at which the last gradient was computed."""
         if self._solutions is not None:
             return self._solutions
         n = len(self._model.lost)
@@ -297,7 +301,7 @@ class _Moments:
         )
 
     def statistics(self, k: int) -> dict[str, Tensor]:
-        """Of layer k, each with a row for each solution: ∂ ln Z(B, A)/∂θ."""
+        """Return the expected statistics of layer k, ∂ ln Z(B, A)/∂θ, with one row per solution."""
         unit = self._chain.units[k]
         if self._chain.clamped and k == 0:
             return unit.statistics(self._a[0])

@@ -13,26 +13,26 @@ from ...units import Unit
 from ..gradient import write_gradient
 from .base import NegativePhase, as_rbm, learned_couplings, only_bias, write_unit_gradient
 
-_SPARE = 2  # rows that a change of the gradient of low rank may add
+_SPARE = 2  # extra rows for low-rank changes of the gradient
 
 
 class Sampled(NegativePhase):
-    """Model moments over the visible states of Markov chains; a subclass defines :meth:`move` or :meth:`advance`.
+    """Base class of phases that sample with Markov chains; a subclass defines :meth:`move` or :meth:`advance`.
 
-    The batch and the chains are the upper and lower rows of one buffer, so that a step computes each field once:
-    the gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B on the data and +1/C on the chains. For that the
-    subclasses write the Gibbs sweep of :mod:`harmonium.machines.kernel` again, in place; a test holds the two equal.
+    The batch and the chains are the first and last rows of one buffer, so a step computes all fields in one product.
+    The gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B for the data and +1/C for the chains. For
+    this, the subclasses repeat the Gibbs sweep of :mod:`harmonium.machines.kernel` in place; a test compares the two.
     """
 
     supports_bfloat16 = True
 
     def __init__(self, k: int = 1, chains: int | None = None) -> None:
         if k < 1 or (chains is not None and chains < 1):
-            raise InvalidOption(f"expected k ≥ 1 and chains ≥ 1, found k={k}, chains={chains}")
+            raise InvalidOption(f"k, chains: expected k ≥ 1 and chains ≥ 1, found k={k}, chains={chains}")
         self.k, self.chains = k, chains
 
     def options(self) -> dict[str, Any]:
-        """What a phase has beside k and chains, for :meth:`config`."""
+        """Return the options of the phase other than k and chains, for :meth:`config`."""
         return {}
 
     def config(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Sampled(NegativePhase):
         self._lower, self._upper = buffer(n + _SPARE, rbm.visible), buffer(n + _SPARE, rbm.hidden)
         self._v, self._mean = self._lower[:n], self._upper[:n]
         self._shortcut = {id(unit): only_bias(unit) for unit in rbm.layers}
-        # where the mean is all that is needed it takes the place of the field: less memory to go through
+        # if only the mean is needed, it overwrites the field, which saves memory traffic
         alone = rbm.hidden.samples_from_mean and self._shortcut[id(rbm.hidden)]
         self._field = self._mean if alone else buffer(n, rbm.hidden)
         self._visible_field, self._h = buffer(chains, rbm.visible), buffer(chains, rbm.hidden)
@@ -77,7 +77,7 @@ class Sampled(NegativePhase):
         self.coupling_gradients = learned_couplings(rbm)
 
     def use(self, rows: int) -> None:
-        # rows beyond the batch go through the same products, whose size is fixed, with the weight zero
+        # products have a fixed size; unused rows of a smaller batch get weight zero
         super().use(rows)
         self._weigh(self._signs[: self._n_batch], rows, -1.0)
 
@@ -97,18 +97,18 @@ class Sampled(NegativePhase):
             link.set_factors(self._lower, self._upper, self._n)
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
-        """Move the chains; afterwards ``_v``, ``_field`` and ``_mean`` hold batch and chains."""
+        """Update the chains, and compute ``_v``, ``_field`` and ``_mean`` of batch and chains."""
         for _ in range(self.k):
             self._chain_v.copy_(self.move(rbm, self._chain_v, generator))
         rbm.coupling.up_(self._v, self._field)
         rbm.hidden.mean_(self._field, self._mean)
 
     def move(self, rbm: RBM, v: Tensor, generator: Generator | None) -> Tensor:
-        """The next states of chains at ``v``, (chains, *visible) -> the same, for a phase with moves of its own.
+        """Return the next visible states of the chains, (chains, *visible) -> (chains, *visible).
 
-        A move has to leave p(v) invariant; ``harmonium.testing.check_negative_phase`` checks that.
+        A move must leave p(v) invariant; ``harmonium.testing.check_negative_phase`` checks this.
         """
-        raise NotImplementedError(f"{type(self).__name__}: a sampled phase has to define move or advance")
+        raise NotImplementedError(f"{type(self).__name__}: a sampled phase must define move or advance")
 
     def _visible_given_hidden(self, generator: Generator | None) -> None:
         self._bound.sample_(self._parts[2].down_(self._h, self._visible_field), self._chain_v, generator)
@@ -125,7 +125,7 @@ class Sampled(NegativePhase):
         return torch.mv(flat.T, self._signs).view(statistic.shape[1:])
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
-        return [self._mean[: self._n_batch].sum(0).neg_()]  # the rows carry their sign and 1/B already
+        return [self._mean[: self._n_batch].sum(0).neg_()]  # the rows are already multiplied by -1/B
 
     def chain_states(self) -> Tensor | None:
         return self._chain_v
@@ -140,7 +140,7 @@ class Sampled(NegativePhase):
 
 
 class CD(Sampled):
-    """Contrastive divergence: k Gibbs sweeps that start at the data of each batch.
+    """Contrastive divergence (Hinton 2002): k Gibbs sweeps that start at the rows of each batch.
 
     >>> CD(10).config()
     {'method': 'cd', 'k': 10}
@@ -169,9 +169,9 @@ class CD(Sampled):
 
 
 class PCD(Sampled):
-    """Persistent contrastive divergence: chains that go on from step to step, k sweeps each.
+    """Persistent contrastive divergence (Tieleman 2008): chains continue from step to step, with k sweeps per step.
 
-    The chains are kept by their *hidden* state, which saves one product a step.
+    The *hidden* states of the chains are stored, which saves one matrix product per step.
 
     >>> PCD(1, chains=500).config()
     {'method': 'pcd', 'k': 1, 'chains': 500}
@@ -179,8 +179,7 @@ class PCD(Sampled):
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         _, hidden, coupling = self._parts
-        if self._bound is not self._parts[0]:
-            # the chains take the lengths of the batch, or the model's would not be the data's
+        if self._bound is not self._parts[0]:  # the chains must have the same document lengths as the batch
             rows = torch.arange(self._n_chains, device=rbm.device) % len(self.batch)
             self._bound = self._parts[0].conserving(self.data_slot[rows])
         for _ in range(self.k - 1):

@@ -1,4 +1,4 @@
-"""Negative phases by exchange of states: parallel tempering, and tempering along the run's own trajectory."""
+"""Negative phases with replica exchange: parallel tempering and trajectory tempering."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .sampled import Sampled
 
 
 class Exchanged(Sampled):
-    """Persistent chains on a ladder whose last rung is the machine that learns."""
+    """Base class: persistent chains on a ladder of distributions whose last rung is the trained machine."""
 
     _state: LadderState
     _acceptance: Tensor
 
     def ladder(self, rbm: RBM) -> Ladder:
-        """The ladder at this moment of training."""
+        """Return the current ladder."""
         raise NotImplementedError
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
@@ -45,7 +45,7 @@ class Exchanged(Sampled):
         self._acceptance = torch.ones(ladder.size - 1, dtype=torch.float64, device=rbm.device)
 
     def acceptance(self) -> Tensor:
-        """The running acceptance of every neighboring pair of rungs."""
+        """Return the running mean of the acceptance probability of every neighboring pair of rungs."""
         return self._acceptance.clone()
 
     def state_dict(self) -> dict[str, Any]:
@@ -66,16 +66,16 @@ class Exchanged(Sampled):
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
         before = self._n_chains
         super().resize(machine, batch_size)
-        if self._n_chains != before:  # the chains of every rung are repeated or cut alike
+        if self._n_chains != before:  # repeat or drop the same chains in every rung
             chain = torch.arange(self._n_chains, device=machine.device) % before
             self._state.layers = [x[:, chain] for x in self._state.layers]
             self._state.walker = self._state.walker[:, chain]
 
 
 class ParallelTempering(Exchanged):
-    """Chains on a ladder of inverse temperatures, from the data's single-site statistics to the machine.
+    """Parallel tempering from independent units, fitted to the data, to the machine (Desjardins et al. 2010).
 
-    Each of ``k`` moves a step is a sweep of all rungs and an exchange between neighbors.
+    A step makes ``k`` sweeps of all rungs, each followed by an exchange between neighboring rungs.
 
     >>> ParallelTempering(rungs=10).config()
     {'method': 'parallel-tempering', 'k': 1, 'rungs': 10}
@@ -84,7 +84,7 @@ class ParallelTempering(Exchanged):
     def __init__(self, k: int = 1, *, rungs: int = 10, chains: int | None = None) -> None:
         super().__init__(k, chains)
         if rungs < 2:
-            raise InvalidOption(f"rungs: expected two or more, found {rungs}")
+            raise InvalidOption(f"rungs: expected at least 2, found {rungs}")
         self.rungs = rungs
 
     def options(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class ParallelTempering(Exchanged):
         super().begin(machine, batch_size, start, generator)
         assert isinstance(machine, RBM)
         base = independent(machine, start)
-        base.layers[1].shift_bias(-base.layers[1].bias)  # so that it depends on the data alone, also in a resumed run
+        base.layers[1].shift_bias(-base.layers[1].bias)  # the base must depend only on the data, also in a resumed run
         self._path = Path(machine, base)
         self._start(machine, generator)
 
@@ -104,10 +104,11 @@ class ParallelTempering(Exchanged):
 
 
 class TrajectoryTempering(Exchanged):
-    """Chains that exchange states with earlier machines of the same run.
+    """Replica exchange with earlier machines of the same training run (Béreux et al. 2024).
 
-    A copy of the machine becomes a new rung as soon as the exchange between it and the newest copy is accepted
-    less often than ``acceptance``; with more than ``rungs`` copies, the one that is missed least is dropped.
+    When exchanges between the machine and the newest copy are accepted less often than ``acceptance``, a copy of the
+    machine becomes a new rung. If there are more than ``rungs`` copies, the one with the largest acceptance to its two
+    neighbors is removed.
 
     >>> TrajectoryTempering().config()
     {'method': 'trajectory-tempering', 'k': 1, 'acceptance': 0.4, 'rungs': 30}
@@ -116,7 +117,9 @@ class TrajectoryTempering(Exchanged):
     def __init__(self, k: int = 1, *, acceptance: float = 0.4, rungs: int = 30, chains: int | None = None) -> None:
         super().__init__(k, chains)
         if not 0 < acceptance < 1 or rungs < 2:
-            raise InvalidOption(f"expected 0 < acceptance < 1 and two or more rungs, found {acceptance} and {rungs}")
+            raise InvalidOption(
+                f"acceptance, rungs: expected 0 < acceptance < 1 and rungs ≥ 2, found {acceptance} and {rungs}"
+            )
         self.least, self.rungs = acceptance, rungs
         self._copies: list[BoltzmannMachine] = []
 
@@ -149,13 +152,13 @@ class TrajectoryTempering(Exchanged):
             self._drop_rung()
 
     def _drop_rung(self) -> None:
-        """Leave out the inner rung across which states pass most easily; its walkers go with it."""
+        """Remove the inner rung with the largest product of acceptances to its neighbors, with its walkers."""
         ease = self._acceptance[:-2] * self._acceptance[1:-1]
         rung = int(ease.argmax().item()) + 1
         self._copies.pop(rung)
         kept = [k for k in range(len(self._state.layers[0])) if k != rung]
         self._state.layers = [x[kept] for x in self._state.layers]
-        rank = self._state.walker[kept].argsort(0).argsort(0)  # walkers are numbered anew
+        rank = self._state.walker[kept].argsort(0).argsort(0)  # renumber the walkers
         self._state.walker = rank
         self._acceptance = torch.cat([self._acceptance[:rung], self._acceptance[rung + 1 :]])
 
