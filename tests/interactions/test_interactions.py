@@ -372,12 +372,12 @@ def test_the_strongest_spins():
         ({"order": 2, "indices": [0, 1]}, r"expected shape \(n, 2\)"),
         ({"order": 2, "indices": [[0, 4]]}, "expected 0 to 3, found 4"),
         ({"order": 2, "indices": [[-1, 2]]}, "expected 0 to 3, found -1"),
-        ({"order": 2, "indices": [[0, 1], [2, 2]]}, r"different units in a row, found \[2, 2\]"),
+        ({"order": 2, "indices": [[0, 1], [2, 2]]}, r"different units in each tuple, found \[2, 2\]"),
         ({"order": 2, "indices": [[0.0, 1.0]]}, "expected whole numbers"),
         ({"order": 2, "method": "tiny"}, "unknown method 'tiny'"),
         ({"order": 2, "gauge": "ising"}, "unknown gauge 'ising'"),
         ({"order": 2, "chunk": 0}, "expected at least one tuple"),
-        ({"order": 2, "gauge": "zero-sum", "samples": 0}, "expected at least one"),
+        ({"order": 2, "gauge": "zero-sum", "n_samples": 0}, "expected at least 1"),
     ],
 )
 def test_refused_arguments(arguments, message):
@@ -392,7 +392,7 @@ def test_refused_machines():
     deep = hm.DeepBoltzmannMachine([units.Bernoulli(3), units.Bernoulli(2), units.Bernoulli(2)])
     with pytest.raises(hm.errors.InvalidOption, match="expected an RBM"):
         n_body(deep, 2)
-    with pytest.raises(hm.errors.InvalidOption, match="hidden units that are numbers"):
+    with pytest.raises(hm.errors.InvalidOption, match="scalar hidden units"):
         n_body(hm.RBM(units.Bernoulli(3), units.Potts((2, 3))), 2, method="small")
     with pytest.raises(hm.errors.InvalidOption, match="at most 6"):
         n_body(hm.RBM(units.Bernoulli(8), units.Bernoulli(3)), 7, [list(range(7))], method="small")

@@ -63,7 +63,7 @@ def test_scaling_between_machines():
     small, large = pair()
     found = interactions.scaling({50: small, 100: large}, reference=100)
     assert found[100] == pytest.approx(1.0) and found[50] == pytest.approx(0.5)
-    with pytest.raises(hm.errors.InvalidOption, match="reference among the machines"):
+    with pytest.raises(hm.errors.InvalidOption, match="the key of a machine"):
         interactions.scaling({50: small}, reference=7)
 
 
