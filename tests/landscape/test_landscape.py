@@ -103,7 +103,7 @@ def test_a_start_that_stops_on_its_way_is_not_counted():
     start = torch.full((1, 20), 1e-6)
     early = landscape.find_solutions(ferromagnet(), start, method="naive")
     assert len(early) == 0 and early.basin.tolist() == [-2]
-    assert early.diagnosis.startswith("no solution: none of 1 starts reached a stable one. 1 start ended at an unst")
+    assert early.diagnosis.startswith("no solution: none of 1 starts reached a stable fixed point. 1 start ended")
     late = landscape.find_solutions(ferromagnet(), start, method="naive", tolerance=1e-16)
     assert late.basin.tolist() == [0] and late.solutions.magnetizations[0].min() > 0.5
 

@@ -86,7 +86,7 @@ def test_a_sure_field_of_any_size(c):
 
 
 def test_fields_beyond_the_quadrature():
-    with pytest.raises(InvalidOption, match="beyond the quadrature"):
+    with pytest.raises(InvalidOption, match="too large for the quadrature"):
         averages(
             COMPONENTS["gaussian"], torch.tensor(1.0, dtype=torch.float64), torch.tensor([1e9], dtype=torch.float64)
         )

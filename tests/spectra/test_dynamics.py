@@ -177,7 +177,7 @@ def test_wrong_input():
         spectra.LinearTheory([1.0], visible_variance=0.0)
     for start, times, words in (
         ([0.1, 0.1, 0.1], [1.0], "at most 2"),
-        ([1.0], [1.0], "loses its norm"),
+        ([1.0], [1.0], "ln Z diverges"),
         ([0.1], [2.0, 1.0], "increasing"),
         ([0.1], [], "increasing"),
     ):
