@@ -45,7 +45,7 @@ def test_noise_and_crowding_do_not_hide_in_an_accuracy_of_one_half():
     """Halving or doubling the spread of normal data moves AA_truth and AA_syn in opposite ways."""
     data, others = (torch.randn(800, 30, generator=generator(k)) for k in (0, 1))
     wide, narrow = (compare(scale * others, data) for scale in (1.4, 0.7))
-    for found, words in ((wide, "they scatter wider than the data"), (narrow, "they crowd together")):
+    for found, words in ((wide, "they are more spread out"), (narrow, "they are more concentrated")):
         assert abs(found.neighbors.value - 0.5) < 0.1 < 0.5 < abs(found.neighbors.asymmetry.value)
         assert words in found.verdict
 
@@ -53,8 +53,8 @@ def test_noise_and_crowding_do_not_hide_in_an_accuracy_of_one_half():
 def test_memorizing_is_named():
     train, data = (torch.rand(300, 30, generator=generator(k)).round() for k in (0, 1))
     found = compare(train.flip(0), data, train=train)
-    assert "closer to the training rows than to held-out ones" in found.problems[0]
-    assert "100.0% are exact copies, of new data 0.0% would be" in found.verdict
+    assert "closer to the training rows than to held-out rows" in found.problems[0]
+    assert "100.0% are exact copies (new data: 0.0%)" in found.verdict
     assert "as copies do" in compare(data.flip(0), data).problems[0]
 
 

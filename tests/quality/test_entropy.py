@@ -113,7 +113,7 @@ def test_what_has_no_entropy_is_refused():
     with pytest.raises(NotEnumerable):
         entropy(hm.RBM(hm.units.Gaussian(3), hm.units.Bernoulli(2)))
     deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(2), hm.units.Bernoulli(2), hm.units.Bernoulli(2)])
-    with pytest.raises(InvalidOption, match="expects an RBM"):
+    with pytest.raises(InvalidOption, match="expected an RBM"):
         entropy(deep)
 
 
