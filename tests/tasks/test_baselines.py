@@ -86,7 +86,7 @@ def test_nearest_rows_look_at_what_was_not_erased():
 def test_refused():
     with pytest.raises(InvalidOption, match="from 1 to 2, found 3"):
         nearest_neighbors(torch.zeros(2, 3), torch.zeros(1, 3), k=3)
-    with pytest.raises(InvalidData, match="expected rows like"):
+    with pytest.raises(InvalidData, match="expected rows of shape"):
         nearest_neighbors(torch.zeros(2, 3), torch.zeros(1, 4))
     with pytest.raises(InvalidData, match="expected binary values"):
         Pointwise.from_data(units.Bernoulli(2), torch.full((3, 2), 0.5))

@@ -24,9 +24,9 @@ class Correlations:
     """Connected moments of one order of samples and data, for ``tuples`` (t, order) of flat indices.
 
     ``difference`` is the root mean square of samples − data. ``floor`` is its expected value for two independent sets
-    of data of these sizes, estimated from random halves of the data and scaled to the sizes. ``pearson`` and ``slope`` (of
-    samples on data) have the expected values ``ideal_pearson`` and ``ideal_slope``, which are below 1 because of the
-    sampling noise of both sets.
+    of data of these sizes, estimated from random halves of the data and scaled to the sizes. ``pearson`` and ``slope``
+    (of samples on data) have the expected values ``ideal_pearson`` and ``ideal_slope``, which are below 1 because of
+    the sampling noise of both sets.
     """
 
     order: int
