@@ -1,4 +1,4 @@
-"""Where files are looked for, and how they are downloaded. No test here needs a network."""
+"""Search and download of files. The tests need no network."""
 
 import gzip
 import hashlib

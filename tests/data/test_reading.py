@@ -1,4 +1,4 @@
-"""A user's own files."""
+"""Reading of files of the user."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Every data set that is at hand: what is loaded is what info() says."""
+"""Every available data set is loaded as described by info()."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Weights of sequences that are near copies."""
+"""Weights of similar sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of interacting variables: probabilities, samples, other forms, machines that carry them."""
+"""Models of interacting variables: probabilities, samples, other forms, and construction of RBMs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_conversion_agrees_with_the_other_gauge_of_the_machine(visible):
         assert comparison.relative_error < 1e-9, order
 
 
-# -- machines that carry a model ------------------------------------------------------------------------------------
+# -- construction of RBMs ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hidden", ["bernoulli", "poisson"])
@@ -173,7 +173,7 @@ def test_spins_too():
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_few_linear_units_carry_the_nearest_couplings(rank):
-    """Better than the largest eigenvalues alone, which also fit the diagonal, and no small change is better still."""
+    """The fit is better than the largest eigenvalues, which also fit the diagonal, and it is a local minimum."""
     model = random_model(6, 2, seed=2)
     couplings = model.dense(2)
     machine = model.to_rbm(units=rank)
@@ -208,7 +208,7 @@ def test_comparison_order_by_order():
     assert found.relative_error == pytest.approx(math.sqrt(5 / 4))
 
 
-# -- what is refused ------------------------------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

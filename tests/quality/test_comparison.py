@@ -1,4 +1,4 @@
-"""The whole table and its verdict."""
+"""The comparison table and its verdict."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_alarms_are_rare():
 
 
 def test_noise_and_crowding_do_not_hide_in_an_accuracy_of_one_half():
-    """Halving or doubling the spread of normal data moves AA_truth and AA_syn in opposite ways."""
+    """Halving or doubling the spread of normal data changes AA_truth and AA_syn in opposite directions."""
     data, others = (torch.randn(800, 30, generator=generator(k)) for k in (0, 1))
     wide, narrow = (compare(scale * others, data) for scale in (1.4, 0.7))
     for found, words in ((wide, "they are more spread out"), (narrow, "they are more concentrated")):
