@@ -198,7 +198,7 @@ def test_one_background_is_enough_for_linear_units():
 )
 @pytest.mark.parametrize("activation", ["relu", "step", "exponential"])
 def test_the_order_at_which_the_small_limit_is_approached(activation, gauge, fall, orders):
-    """Eq. (21) is the leading order in the weights, so its relative error is of first order and halves with the weights.
+    """Eq. (21) is the leading order in the weights, so its error is of first order and halves with the weights.
     In the zero-sum gauge the first order vanishes by symmetry, and the error falls to a quarter."""
     bias = tensor([0.3, -0.8, 1.1])
     weights = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=F64)

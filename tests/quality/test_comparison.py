@@ -28,7 +28,7 @@ def test_good_and_bad_samples(unit):
     assert found.problems == ()
     assert found.verdict == "Nothing measured here tells the samples from the data (1500 samples, 2000 rows of data)."
     bad = compare(shuffled(good, 3), data)
-    assert bad.verdict.startswith("The samples can be told from the data")
+    assert bad.verdict.startswith("The samples differ from the data")
     assert "pair correlations differ by" in bad.verdict
     assert "single-site" not in bad.verdict
 
@@ -71,11 +71,12 @@ def test_the_table_has_every_measure_in_words():
     assert pairs.ideal == found.correlations[2].floor.value
     states = rows["entropy of the states, nats"]
     assert (states.value, states.ideal) == tuple(side.value for side in found.state_entropy)
-    assert {"leading axes, overlap", "total variance, samples over data", "copies of training rows, share"} <= set(rows)
+    names = {"leading axes, overlap", "total variance, samples over data", "copies of training rows, fraction"}
+    assert names <= set(rows)
     assert all(math.isfinite(number) for row in rows.values() for number in row[1:])
     assert all(name in str(found) for name in rows) and found.verdict in str(found)
     plain = {row.name for row in compare(samples, data).table()}
-    assert "privacy loss" not in plain and "copies of data rows, share" in plain
+    assert "privacy loss" not in plain and "copies of data rows, fraction" in plain
 
 
 def test_real_numbers_have_no_entropy_of_states():

@@ -71,9 +71,9 @@ class SampleComparison:
             lines.append(QualityRow("entropy of the states, nats", mine.value, mine.error, its.value))
         return [
             *lines,
-            QualityRow("distinct rows, share", *new.distinct, new.distinct_data.value),
+            QualityRow("distinct rows, fraction", *new.distinct, new.distinct_data.value),
             QualityRow(
-                f"copies of {'training' if near.train else 'data'} rows, share", *new.copied, new.copied_data.value
+                f"copies of {'training' if near.train else 'data'} rows, fraction", *new.copied, new.copied_data.value
             ),
         ]
 
@@ -124,7 +124,7 @@ class SampleComparison:
         sizes = f"{self.sample_rows} samples, {self.data_rows} rows of data"
         if not self.problems:
             return f"Nothing measured here tells the samples from the data ({sizes})."
-        return f"The samples can be told from the data ({sizes}): {'; '.join(self.problems)}."
+        return f"The samples differ from the data ({sizes}): {'; '.join(self.problems)}."
 
     def __str__(self) -> str:
         rows = self.table()

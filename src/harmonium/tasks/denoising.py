@@ -43,8 +43,8 @@ def denoise(
         channel: the noise channel P(y|x).
         method: "tap" or "naive" for mean field, "gibbs" for Gibbs sampling, which is exact but slow.
         start: initial magnetizations; they matter because mean field has many solutions. "pointwise": the posterior of
-            each visible unit without couplings. A :class:`Pointwise` estimator from training data, as in the paper, is
-            better for strong noise. Or magnetizations (n, *visible).
+            each visible unit without couplings. A :class:`Pointwise` estimator from training data, as in Tramel et
+            al. (2018), is better for strong noise. Or magnetizations (n, *visible).
         damping, tolerance, max_iterations: options of mean field; see :func:`harmonium.meanfield.tap`.
         chains: number of Gibbs chains for each row.
         sweeps: number of Gibbs sweeps of each chain.
