@@ -1,4 +1,4 @@
-"""The decoders of the data sets' files, the splits, and the sequences."""
+"""Decoders of the files of the data sets, splits, and sequences."""
 
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""Where files are looked for, and how they are downloaded. No test here needs a network."""
+"""Search and download of files. The tests need no network."""
 
 import gzip
 import hashlib
@@ -81,7 +81,7 @@ def test_what_is_missing_is_said_with_where_to_put_it(own, cache):
     with pytest.raises(errors.DataNotFound) as caught:
         locate.fetch(described(FILE), FILE)
     message = str(caught.value)
-    assert "'toy' needs numbers.txt" in message and "no stable public address is known" in message
+    assert "'toy': numbers.txt is missing" in message and "no stable public URL is known" in message
     assert f"Put numbers.txt in {own} or {cache}" in message
     assert "How to obtain: draw some numbers." in message
 

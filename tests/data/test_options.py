@@ -1,4 +1,4 @@
-"""The registry, and what load() says to questions that have no answer."""
+"""The registry of data sets, and errors of load() for invalid options."""
 
 import dataclasses
 import re
@@ -49,12 +49,16 @@ def test_the_documentation_has_every_file(name):
         ("digits", {"binarize": "treshold"}, "unknown way to binarize 'treshold': did you mean 'threshold'"),
         ("protein-ww", {"binarize": "threshold"}, "'protein-ww' is one-hot and cannot be binarized"),
         ("mocap", {"binarize": "sample"}, "'mocap' is real and cannot be binarized"),
-        ("kos", {"binarize": "sample"}, "'kos' holds counts, which are no probabilities"),
+        ("kos", {"binarize": "sample"}, "'kos' has counts, which are not probabilities"),
         ("kos", {"labels": True}, "data set 'kos' has no labels"),
-        ("digits", {"dtype": torch.int64}, "real values here: expected a floating dtype, got torch.int64"),
-        ("digits", {"dtype": torch.complex64}, "expected dtype to be a real torch.dtype"),
-        ("digits", {"dtype": "float32"}, "expected dtype to be a real torch.dtype, got 'float32'"),
-        ("digits", {"seed": 0.5}, "expected seed to be an int, got 0.5"),
+        (
+            "digits",
+            {"dtype": torch.int64},
+            "dtype: expected a floating-point type for data set 'digits', found torch.int64",
+        ),
+        ("digits", {"dtype": torch.complex64}, "dtype: expected a real torch.dtype"),
+        ("digits", {"dtype": "float32"}, "dtype: expected a real torch.dtype, found 'float32'"),
+        ("digits", {"seed": 0.5}, "seed: expected an int, found 0.5"),
     ],
 )
 def test_options_without_meaning(name, options, message):

@@ -1,4 +1,4 @@
-"""A user's own files."""
+"""Reading of files of the user."""
 
 import pickle
 
@@ -159,9 +159,9 @@ def test_csv_dialects(write, text, values):
         ("a,b\n1,inf\n", "found inf in row 1, column 'b'"),
         ("1,2\n3,4,5\n", "expected rows of 2 numbers"),
         ("a,b\n1,2,3\n", "expected rows of 2 numbers"),
-        (",a\n0,1\n", "the first column has no name"),
+        (",a\n0,1\n", "expected a name for every column, found none for the first"),
         ("1;2\n3;4\n", "expected numbers, found '3;4' in row 1"),
-        (b"\xff\xfe\x00", "is no text in UTF-8"),
+        (b"\xff\xfe\x00", "is not UTF-8 text"),
     ],
 )
 def test_csv_that_is_no_table_of_numbers(write, text, message):
@@ -193,10 +193,10 @@ def test_parquet_that_is_no_table_of_numbers(tmp_path, columns, message):
 
 
 def test_missing_and_folder(tmp_path):
-    with pytest.raises(DataNotFound, match=r"expected a file at .*a.npy: there is none"):
+    with pytest.raises(DataNotFound, match=r"expected a file at .*a.npy, found no file"):
         data.read(tmp_path / "a.npy")
     (tmp_path / "b.csv").mkdir()
-    with pytest.raises(DataNotFound, match=r"b.csv: it is a folder"):
+    with pytest.raises(DataNotFound, match=r"b.csv, found a folder"):
         data.read(tmp_path / "b.csv")
 
 

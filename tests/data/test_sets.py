@@ -1,4 +1,4 @@
-"""Every data set that is at hand: what is loaded is what info() says."""
+"""Every available data set is loaded as described by info()."""
 
 import numpy as np
 import pytest
@@ -153,7 +153,7 @@ def test_full_precision_levels():
 
 def test_a_type_too_small_for_the_counts_is_refused():
     need("kos")
-    with pytest.raises(InvalidOption, match=r"values up to \d+: torch.bool holds at most 1"):
+    with pytest.raises(InvalidOption, match=r"values up to \d+, but torch.bool holds at most 1"):
         data.load("kos", dtype=torch.bool)
 
 

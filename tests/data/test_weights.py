@@ -1,4 +1,4 @@
-"""Weights of sequences that are near copies."""
+"""Weights of similar sequences."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def test_refusals():
         hm.data.similarity_weights(rows.flatten(1))
     with pytest.raises(InvalidData, match="one-hot"):
         hm.data.similarity_weights(rows * 2)
-    with pytest.raises(InvalidOption, match="alike: expected a share"):
+    with pytest.raises(InvalidOption, match="alike: expected a fraction"):
         hm.data.similarity_weights(rows, 1.2)

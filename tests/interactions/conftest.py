@@ -1,4 +1,4 @@
-"""Makes ``golden_interactions`` importable under pytest's importlib mode."""
+"""Make ``golden_interactions`` importable under the importlib mode of pytest."""
 
 import sys
 from pathlib import Path

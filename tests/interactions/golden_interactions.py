@@ -1,4 +1,4 @@
-"""Machines whose interactions are known from 40-digit arithmetic, and slow oracles."""
+"""Machines with reference interactions from 40-digit arithmetic, and slow reference implementations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rbm(visible: units.Unit, hidden: units.Unit, W: Any) -> hm.RBM:
 
 
 def golden(case: dict[str, Any], activation: str, b: Any) -> hm.RBM:
-    """The papers' c is a threshold: the bias is its negative."""
+    """In Bulso & Roudi (2021), c is a threshold; the bias is -c."""
     hidden = ACTIVATIONS[activation](len(case["c"]), bias=-tensor(case["c"]))
     return rbm(units.Bernoulli(len(b), bias=tensor(b)), hidden, case["W"])
 

@@ -1,4 +1,4 @@
-"""Interactions of every order are those of the machine's own distribution, and those of the golden machines."""
+"""Interactions of all orders reproduce the distribution of the machine and the reference values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HIDDEN = {
 
 
 def rebuilt(machine: hm.RBM, gauge: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """ln p of every state from the interactions of all orders, and as it is."""
+    """ln p of every state from the interactions of all orders, and computed directly."""
     states, log_p = machine.distribution()
     unit = machine.visible
     one_hot = states if unit.softmax else states.unsqueeze(-1) == unit.support.states()
@@ -198,8 +198,8 @@ def test_one_background_is_enough_for_linear_units():
 )
 @pytest.mark.parametrize("activation", ["relu", "step", "exponential"])
 def test_the_order_at_which_the_small_limit_is_approached(activation, gauge, fall, orders):
-    """Eq. (21) is the leading order of the weights: its relative error is of the next one, which in the zero-sum gauge
-    vanishes by symmetry. Half the weights make half the error, or a quarter."""
+    """Eq. (21) is the leading order in the weights, so its error is of first order and halves with the weights.
+    In the zero-sum gauge the first order vanishes by symmetry, and the error falls to a quarter."""
     bias = tensor([0.3, -0.8, 1.1])
     weights = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=F64)
     for order in orders:
@@ -249,9 +249,9 @@ def test_the_dense_form_holds_every_tuple_in_every_order(order, visible, gauge, 
 @pytest.mark.parametrize("scale", [0.02, 0.5, 3.0])
 @pytest.mark.parametrize("hidden", [name for name in HIDDEN if name not in ("potts", "mixed")])
 def test_all_pairs_at_once_are_the_pairs_one_by_one(hidden, scale):
-    """Weak weights need short polynomials, strong ones long ones or none."""
+    """Small weights need polynomials of low degree; large weights need a high degree or the direct sum."""
     if hidden == "poisson" and scale > 1:
-        scale = 1.5  # e^w soon leaves the range of ordinary numbers
+        scale = 1.5  # e^w overflows easily
     machine = random_rbm(units.Bernoulli(90), HIDDEN[hidden](), scale)
     rows = random_tuples(90, 2, 500, seed=1)
     fast, slow = n_body(machine, 2), n_body(machine, 2, rows)
@@ -300,7 +300,7 @@ def test_single_precision_machines_are_expanded_in_double():
 
 
 def test_a_strong_interaction_does_not_drown_a_weak_one():
-    """Rounding errors are those of each tuple: what is a digit of e^20 is much to others."""
+    """Rounding errors are relative to each tuple: the last digit of e^20 would be large for other tuples."""
     machine = rbm(units.Bernoulli(4), units.Poisson(1), [[10.0], [11.0], [1e-4], [2e-4]])
     strong, weak = n_body(machine, 2, [[0, 1], [2, 3]])
     assert strong.item() == pytest.approx(math.expm1(10) * math.expm1(11), rel=1e-12)
@@ -359,7 +359,7 @@ def test_the_strongest_spins():
     assert values[0].abs() == full.abs().max() and full[tuple(tuples[0])] == values[0]
 
 
-# -- what is refused ------------------------------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -372,12 +372,12 @@ def test_the_strongest_spins():
         ({"order": 2, "indices": [0, 1]}, r"expected shape \(n, 2\)"),
         ({"order": 2, "indices": [[0, 4]]}, "expected 0 to 3, found 4"),
         ({"order": 2, "indices": [[-1, 2]]}, "expected 0 to 3, found -1"),
-        ({"order": 2, "indices": [[0, 1], [2, 2]]}, r"different units in a row, found \[2, 2\]"),
+        ({"order": 2, "indices": [[0, 1], [2, 2]]}, r"different units in each tuple, found \[2, 2\]"),
         ({"order": 2, "indices": [[0.0, 1.0]]}, "expected whole numbers"),
         ({"order": 2, "method": "tiny"}, "unknown method 'tiny'"),
         ({"order": 2, "gauge": "ising"}, "unknown gauge 'ising'"),
         ({"order": 2, "chunk": 0}, "expected at least one tuple"),
-        ({"order": 2, "gauge": "zero-sum", "samples": 0}, "expected at least one"),
+        ({"order": 2, "gauge": "zero-sum", "n_samples": 0}, "expected at least 1"),
     ],
 )
 def test_refused_arguments(arguments, message):
@@ -392,7 +392,7 @@ def test_refused_machines():
     deep = hm.DeepBoltzmannMachine([units.Bernoulli(3), units.Bernoulli(2), units.Bernoulli(2)])
     with pytest.raises(hm.errors.InvalidOption, match="expected an RBM"):
         n_body(deep, 2)
-    with pytest.raises(hm.errors.InvalidOption, match="hidden units that are numbers"):
+    with pytest.raises(hm.errors.InvalidOption, match="scalar hidden units"):
         n_body(hm.RBM(units.Bernoulli(3), units.Potts((2, 3))), 2, method="small")
     with pytest.raises(hm.errors.InvalidOption, match="at most 6"):
         n_body(hm.RBM(units.Bernoulli(8), units.Bernoulli(3)), 7, [list(range(7))], method="small")

@@ -1,4 +1,4 @@
-"""Models of interacting variables: probabilities, samples, other forms, machines that carry them."""
+"""Models of interacting variables: probabilities, samples, other forms, and construction of RBMs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_conversion_agrees_with_the_other_gauge_of_the_machine(visible):
         assert comparison.relative_error < 1e-9, order
 
 
-# -- machines that carry a model ------------------------------------------------------------------------------------
+# -- construction of RBMs ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hidden", ["bernoulli", "poisson"])
@@ -173,7 +173,7 @@ def test_spins_too():
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_few_linear_units_carry_the_nearest_couplings(rank):
-    """Better than the largest eigenvalues alone, which also fit the diagonal, and no small change is better still."""
+    """The fit is better than the largest eigenvalues, which also fit the diagonal, and it is a local minimum."""
     model = random_model(6, 2, seed=2)
     couplings = model.dense(2)
     machine = model.to_rbm(units=rank)
@@ -208,7 +208,7 @@ def test_comparison_order_by_order():
     assert found.relative_error == pytest.approx(math.sqrt(5 / 4))
 
 
-# -- what is refused ------------------------------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_comparison_order_by_order():
         ({4: ([[0, 1, 2, 3]], [1.0])}, "expected 1 to 3"),
         ({2: ([[0, 3]], [1.0])}, "expected 0 to 2, found 3"),
         ({2: ([[1, 1]], [1.0])}, "different units"),
-        ({2: ([[0, 1], [1, 0]], [1.0, 2.0])}, "each tuple once"),
+        ({2: ([[0, 1], [1, 0]], [1.0, 2.0])}, "different tuples"),
         ({2: ([[0, 1]], [1.0, 2.0])}, "expected 1 values"),
         ({2: torch.zeros(2, 2)}, r"expected shape \(3, 3\)"),
         ({2: torch.arange(9.0).reshape(3, 3)}, "symmetric"),
@@ -233,11 +233,11 @@ def test_refusals():
     model = random_model(3, 3)
     with pytest.raises(hm.errors.InvalidOption, match="unknown kind of variables"):
         InteractionModel(3, {}, variables="potts")
-    with pytest.raises(hm.errors.InvalidOption, match="pairs at most"):
+    with pytest.raises(hm.errors.InvalidOption, match="order 2 at most"):
         model.to_rbm("gaussian")
     with pytest.raises(hm.errors.InvalidOption, match="unknown hidden unit"):
         model.to_rbm("relu")
-    with pytest.raises(hm.errors.InvalidOption, match="gaussian ones only"):
+    with pytest.raises(hm.errors.InvalidOption, match="units: expected None"):
         model.to_rbm("poisson", 4)
     with pytest.raises(hm.errors.InvalidOption, match="at least one hidden unit"):
         random_model(3, 2).to_rbm(units=0)

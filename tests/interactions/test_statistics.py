@@ -1,4 +1,4 @@
-"""Strength, scaling, agreement, reliability, and the order that data ask for."""
+"""Strength, scaling, agreement and reliability of interactions, and selection of the order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harmonium.interactions import InteractionComparison, InteractionModel, Stre
 
 
 def pair(scale: float = 0.3, seed: int = 0) -> tuple[hm.RBM, hm.RBM]:
-    """A machine, and one whose couplings are twice as strong: linear units with weights √2 as large."""
+    """Two machines with linear units; the weights of the second are √2 times larger, so its couplings are doubled."""
     W = scale * torch.randn(12, 8, generator=torch.Generator().manual_seed(seed), dtype=F64)
     return rbm(units.Bernoulli(12), units.Gaussian(8), W), rbm(units.Bernoulli(12), units.Gaussian(8), math.sqrt(2) * W)
 
@@ -43,7 +43,7 @@ def test_strength_from_a_sample_is_near_that_of_all():
 
 
 def test_decay_follows_the_size_of_the_weights():
-    """Weights ± w of one exponential unit: every interaction of order s is of size w^s, to the first order."""
+    """One exponential unit with weights ± w: every interaction of order s is about w^s in magnitude."""
     signs = torch.randn(10, 1, generator=torch.Generator().manual_seed(0), dtype=F64).sign()
     machine = rbm(units.Bernoulli(10), units.Poisson(1), 0.02 * signs)
     decay = interactions.strength(machine, (1, 2, 3, 4)).decay()
@@ -63,7 +63,7 @@ def test_scaling_between_machines():
     small, large = pair()
     found = interactions.scaling({50: small, 100: large}, reference=100)
     assert found[100] == pytest.approx(1.0) and found[50] == pytest.approx(0.5)
-    with pytest.raises(hm.errors.InvalidOption, match="reference among the machines"):
+    with pytest.raises(hm.errors.InvalidOption, match="the key of a machine"):
         interactions.scaling({50: small}, reference=7)
 
 
@@ -93,7 +93,7 @@ def test_exact_against_small():
 def test_errors_grow_with_the_order():
     assert interactions.relative_error(0.1, 1) == pytest.approx(0.1)
     assert interactions.relative_error(0.1, 3) == pytest.approx(1.1**3 - 1)
-    assert interactions.largest_order(0.1) == pytest.approx(7.27, abs=0.01)  # the paper's example: about 7
+    assert interactions.largest_order(0.1) == pytest.approx(7.27, abs=0.01)  # Bulso & Roudi (2021): about 7
     assert interactions.largest_order(0.01) == pytest.approx(0.7 / 0.01, rel=0.02)
     assert interactions.relative_error(0.2, interactions.largest_order(0.2)) == pytest.approx(1.0)
     with pytest.raises(hm.errors.InvalidOption, match="positive"):

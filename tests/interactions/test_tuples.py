@@ -25,7 +25,7 @@ def test_random_tuples_are_different_increasing_and_repeatable():
     assert not torch.equal(rows, random_tuples(50, 4, 3000, seed=4))
 
 
-@pytest.mark.parametrize("count", [2, 8])  # drawn by rejection, and chosen from the list of all
+@pytest.mark.parametrize("count", [2, 8])  # by rejection sampling, and from the list of all tuples
 def test_random_tuples_are_equally_likely(count):
     counts = torch.zeros(6, 6)
     for seed in range(1500):

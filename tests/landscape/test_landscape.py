@@ -1,4 +1,4 @@
-"""Solutions of machines whose states are known: patterns stored in the weights."""
+"""Solutions of machines with known states: patterns stored in the weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def patterns(count: int, size: int = 60) -> torch.Tensor:
 
 
 def hopfield(count: int, strength: float, copies: int = 60) -> hm.RBM:
-    """Each pattern and its negative is a state: ``copies`` hidden spins for each pattern."""
+    """Machine with ``copies`` hidden spins for each pattern; each pattern and its negative are states."""
     stored = patterns(count)
     rbm = hm.RBM(hm.units.Spin(stored.shape[1]), hm.units.Spin(count * copies))
     with torch.no_grad():
@@ -78,7 +78,7 @@ def test_the_diagnosis_follows_the_numbers(starts, solutions, count, word):
 
 
 def ferromagnet() -> hm.RBM:
-    """Two states, and between them a fixed point without magnetization, which is unstable."""
+    """Two stable states, and an unstable fixed point with zero magnetization between them."""
     rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(20))
     torch.nn.init.constant_(rbm.coupling.weight, 0.1)
     return rbm
@@ -99,17 +99,17 @@ def test_unstable_fixed_points_are_kept_apart(method):
 
 
 def test_a_start_that_stops_on_its_way_is_not_counted():
-    """Naive mean field at 1e-6, where the residual is within the tolerance; with a smaller tolerance it goes on."""
+    """Naive mean field stops near the unstable point at tolerance 1e-6; a smaller tolerance leaves it."""
     start = torch.full((1, 20), 1e-6)
     early = landscape.find_solutions(ferromagnet(), start, method="naive")
     assert len(early) == 0 and early.basin.tolist() == [-2]
-    assert early.diagnosis.startswith("no solution: none of 1 starts reached a stable one. 1 start ended at an unst")
+    assert early.diagnosis.startswith("no solution: none of 1 starts reached a stable fixed point. 1 start ended")
     late = landscape.find_solutions(ferromagnet(), start, method="naive", tolerance=1e-16)
     assert late.basin.tolist() == [0] and late.solutions.magnetizations[0].min() > 0.5
 
 
 def test_the_tree_has_stable_solutions_alone():
-    """Back from a machine with a state at zero to one for which that is unstable."""
+    """A state at zero leads back to an unstable fixed point of the previous machine, so it has no parent."""
     weak = hm.RBM(hm.units.Spin(20), hm.units.Spin(20))
     found = landscape.growth([ferromagnet(), weak], torch.ones(1, 20), method="naive", damping=0.0)
     assert found.counts == [1, 1]
@@ -131,7 +131,7 @@ def test_the_tree_splits_once_for_every_new_state(starts):
 
 
 def test_solutions_seen_only_on_the_way_back_are_added(starts):
-    """Starts in one well alone; the later machine has both, and the earlier one gets what it leads back to."""
+    """All starts are in one basin, so each landscape has one solution; the backward iteration finds it again."""
     strong = hopfield(2, 0.05)
     found = landscape.growth([strong, strong], starts[:10])
     assert found.counts == [1, 1]

@@ -1,4 +1,4 @@
-"""The tests of quality share their helpers."""
+"""Make the helpers of these tests importable."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sets with known answers: draws of small machines from their exact distribution."""
+"""Test data: samples of small machines from their exact distribution."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def draws(rbm: hm.RBM, n: int, seed: int) -> Tensor:
 
 
 def shuffled(x: Tensor, seed: int) -> Tensor:
-    """Every entry of the rows permuted by itself: the single-site frequencies stay, all correlation goes."""
+    """Permute each column independently: keeps the single-site frequencies and removes all correlations."""
     flat = x.flatten(1)
     columns = [column[torch.randperm(len(x), generator=generator(seed + k))] for k, column in enumerate(flat.T)]
     return torch.stack(columns, 1).reshape(x.shape)

@@ -1,4 +1,4 @@
-"""The whole table and its verdict."""
+"""The comparison table and its verdict."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_good_and_bad_samples(unit):
     assert found.problems == ()
     assert found.verdict == "Nothing measured here tells the samples from the data (1500 samples, 2000 rows of data)."
     bad = compare(shuffled(good, 3), data)
-    assert bad.verdict.startswith("The samples can be told from the data")
+    assert bad.verdict.startswith("The samples differ from the data")
     assert "pair correlations differ by" in bad.verdict
     assert "single-site" not in bad.verdict
 
@@ -42,10 +42,10 @@ def test_alarms_are_rare():
 
 
 def test_noise_and_crowding_do_not_hide_in_an_accuracy_of_one_half():
-    """Halving or doubling the spread of normal data moves AA_truth and AA_syn in opposite ways."""
+    """Halving or doubling the spread of normal data changes AA_truth and AA_syn in opposite directions."""
     data, others = (torch.randn(800, 30, generator=generator(k)) for k in (0, 1))
     wide, narrow = (compare(scale * others, data) for scale in (1.4, 0.7))
-    for found, words in ((wide, "they scatter wider than the data"), (narrow, "they crowd together")):
+    for found, words in ((wide, "they are more spread out"), (narrow, "they are more concentrated")):
         assert abs(found.neighbors.estimate - 0.5) < 0.1 < 0.5 < abs(found.neighbors.asymmetry.estimate)
         assert words in found.verdict
 
@@ -53,9 +53,9 @@ def test_noise_and_crowding_do_not_hide_in_an_accuracy_of_one_half():
 def test_memorizing_is_named():
     train, data = (torch.rand(300, 30, generator=generator(k)).round() for k in (0, 1))
     found = compare(train.flip(0), data, train=train)
-    assert "closer to the training rows than to held-out ones" in found.problems[0]
-    assert "100.0% are exact copies, of new data 0.0% would be" in found.verdict
-    assert "as copies do" in compare(data.flip(0), data).problems[0]
+    assert "closer to the training rows than to held-out rows" in found.problems[0]
+    assert "100.0% are exact copies (new data: 0.0%)" in found.verdict
+    assert "like copies" in compare(data.flip(0), data).problems[0]
 
 
 def test_the_table_has_every_measure_in_words():
@@ -71,11 +71,12 @@ def test_the_table_has_every_measure_in_words():
     assert pairs.ideal == found.correlations[2].floor.estimate
     states = rows["entropy of the states, nats"]
     assert (states.estimate, states.ideal) == tuple(side.estimate for side in found.state_entropy)
-    assert {"leading axes, overlap", "total variance, samples over data", "copies of training rows, share"} <= set(rows)
+    names = {"leading axes, overlap", "total variance, samples over data", "copies of training rows, fraction"}
+    assert names <= set(rows)
     assert all(math.isfinite(number) for row in rows.values() for number in row[1:])
     assert all(name in str(found) for name in rows) and found.verdict in str(found)
     plain = {row.name for row in compare(samples, data).table()}
-    assert "privacy loss" not in plain and "copies of data rows, share" in plain
+    assert "privacy loss" not in plain and "copies of data rows, fraction" in plain
 
 
 def test_real_numbers_have_no_entropy_of_states():

@@ -1,4 +1,4 @@
-"""Connected moments: exact ones of small machines, the floor, and what is chosen."""
+"""Connected moments: exact values of small machines, the floor, and the choice of tuples."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_exact_draws_of_a_machine_match_its_moments(unit, order):
     exact = exact_moments(rbm, found.tuples)
     for values in (found.data, found.samples):
         off = (values - exact).square().mean().sqrt().item()
-        assert off < (found.floor.estimate + 4 * found.floor.standard_error) / 2**0.5  # one noisy side instead of two
+        assert off < (found.floor.estimate + 4 * found.floor.standard_error) / 2**0.5  # noise in one set instead of two
     assert not found.meaningful
     assert found.pearson.estimate == pytest.approx(found.ideal_pearson, abs=5 * found.pearson.standard_error)
     assert found.slope.estimate == pytest.approx(found.ideal_slope, abs=5 * found.slope.standard_error)
@@ -67,7 +67,7 @@ def test_values_are_the_plain_estimators(order):
 
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_the_floor_is_what_independent_sets_differ_by(order):
-    """Over many pairs of sets of unequal sizes: the difference is the floor in the mean, and varies as it says."""
+    """Over many pairs of sets of unequal sizes, the difference has the mean and the spread of the floor."""
     rbm = machine(hm.units.Bernoulli(8), seed=3)
     pool = draws(rbm, 40 * 800, 0).split(800)
     found = [correlations(part[:200], part[200:], order, seed=k) for k, part in enumerate(pool)]
@@ -80,7 +80,7 @@ def test_the_floor_is_what_independent_sets_differ_by(order):
 
 
 def test_the_floor_knows_that_each_set_has_its_own_mean():
-    """For three strongly correlated normal numbers k₃ varies as s³ - 3s does, 6, and s³ about a fixed mean as 15."""
+    """For three strongly correlated normal numbers the variance is 6 (that of s³ - 3s), not 15 (that of s³)."""
     pool = torch.randn(200 * 400, 1, generator=generator(0)) + 0.01 * torch.randn(200 * 400, 3, generator=generator(1))
     found = [correlations(part[:200], part[200:], 3) for part in pool.split(400)]
     difference = torch.tensor([one.difference.estimate for one in found])

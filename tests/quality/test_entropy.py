@@ -1,4 +1,4 @@
-"""Entropies against exact enumeration, and the rows that are the same."""
+"""Entropies compared with exact enumeration, and equal rows."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_miller_and_madow_take_the_bias_away():
     values = torch.tensor([state_entropy(draws(rbm, 200, seed)).estimate for seed in range(100)])
     error = float(values.std()) / 10
     assert abs(float(values.mean()) - math.log(16)) < 4 * error
-    assert 4 * error < 15 / 400 / 2  # the correction itself, which is thus seen
+    assert 4 * error < 15 / 400 / 2  # the error is smaller than the correction, so the test detects it
     x = torch.rand(100, 50, 40, generator=generator(0)).round()
     values = torch.tensor([site_entropy(rows).estimate for rows in x])
     error = float(values.std()) / 10
@@ -113,7 +113,7 @@ def test_what_has_no_entropy_is_refused():
     with pytest.raises(NotEnumerable):
         entropy(hm.RBM(hm.units.Gaussian(3), hm.units.Bernoulli(2)))
     deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(2), hm.units.Bernoulli(2), hm.units.Bernoulli(2)])
-    with pytest.raises(InvalidOption, match="expects an RBM"):
+    with pytest.raises(InvalidOption, match="expected an RBM"):
         entropy(deep)
 
 

@@ -1,4 +1,4 @@
-"""Nearest-neighbor accuracy: known answers, ties, errors, sizes."""
+"""Nearest-neighbor accuracy: known values, ties, errors, sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harmonium.quality import nearest_neighbor_accuracy as accuracy
 
 
 def by_hand(samples: Tensor, data: Tensor) -> tuple[float, float]:
-    """AA_truth and AA_syn by loops over rows: the share of nearest neighbors that are of the row's own kind."""
+    """AA_truth and AA_syn by loops over rows: the fraction of nearest neighbors from the same set."""
     scores = []
     for own, other in ((data, samples), (samples, data)):
         total = 0.0
@@ -88,7 +88,7 @@ def test_copies_of_binary_rows_with_duplicates_are_below_half():
 
 
 def test_wrong_frequencies_of_states_that_both_have():
-    """Every state has a neighbor at distance zero on both sides: counting a tie as one half would see nothing."""
+    """Every state has a neighbor at distance zero in both sets: counting ties as one half would detect nothing."""
     p = torch.rand(4000, 2, generator=generator(0))
     data, samples = (p[:2000] < 0.5).float(), (p[2000:] < 0.8).float()
     found = accuracy(samples, data)
@@ -103,7 +103,7 @@ def test_destroyed_correlations_are_seen():
 def test_duplicates_of_real_numbers_are_ties():
     rows = 1e4 + torch.randn(60, 8, generator=generator(0), dtype=torch.float64)
     data = torch.cat([rows, rows])
-    found = accuracy(data, data)  # each row has one copy of its own kind and two of the other
+    found = accuracy(data, data)  # each row has one copy in its own set and two in the other
     assert found.tied == 1 and found.estimate == pytest.approx(1 / 3)
 
 
@@ -133,7 +133,7 @@ def test_thousands_of_wide_rows_take_seconds():
     x = (torch.rand(10_000, 784, generator=generator(0)) < 0.2).float()
     start = time.process_time()
     found = accuracy(x[:5000], x[5000:])
-    assert time.process_time() - start < 20  # about 1.5 on one core, and 6 for twice the rows
+    assert time.process_time() - start < 20  # about 1.5 s on one core, and 6 s for twice as many rows
     assert abs(found.estimate - 0.5) < 4 * found.standard_error < 0.05
 
 

@@ -1,4 +1,4 @@
-"""Principal axes: against scikit-learn, the floors, and what is flagged."""
+"""Principal axes: comparison with scikit-learn, the floors, and the flags."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_axes_projections_and_spectra_are_those_of_scikit_learn():
 
 
 def test_spectra_come_from_as_many_rows():
-    """With few rows the spectrum of noise is broad: comparing 1000 rows with 60 would show a difference of none."""
+    """The spectrum of few rows is broad: comparing 1000 rows with 60 would show a spurious difference."""
     data, samples = (torch.randn(n, 40, generator=generator(n)) for n in (2000, 60))
     found = principal(samples, data)
     assert len(found.data_spectrum) == len(found.sample_spectrum)

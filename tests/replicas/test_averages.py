@@ -1,4 +1,4 @@
-"""The averages over a field against direct quadrature over its parts."""
+"""Averages over a random field, compared with direct quadrature over its components."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harmonium.replicas.averages import COMPONENTS, averages
 
 
 def normal(step: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of the trapezoidal rule, whose error falls like e^{-2π²/step²}."""
+    """Nodes and weights of the trapezoidal rule, with an error of e^{-2π²/step²}."""
     x = np.arange(-50, 51) * step
     return x, np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) * step
 
@@ -76,7 +76,7 @@ def test_averages_over_noise_and_components(name, fields):
 
 @pytest.mark.parametrize("c", [1e-8, 0.1, 3.0, 40.0, 900.0])
 def test_a_sure_field_of_any_size(c):
-    """Without noise a mode of ±1 gives the functions themselves."""
+    """Without noise, a ±1 mode gives the function values."""
     found = averages(
         COMPONENTS["bernoulli"], torch.tensor(0.0, dtype=torch.float64), torch.tensor([c], dtype=torch.float64)
     )
@@ -86,7 +86,7 @@ def test_a_sure_field_of_any_size(c):
 
 
 def test_fields_beyond_the_quadrature():
-    with pytest.raises(InvalidOption, match="beyond the quadrature"):
+    with pytest.raises(InvalidOption, match="too large for the quadrature"):
         averages(
             COMPONENTS["gaussian"], torch.tensor(1.0, dtype=torch.float64), torch.tensor([1e9], dtype=torch.float64)
         )

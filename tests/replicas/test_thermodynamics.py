@@ -1,4 +1,4 @@
-"""The replica-symmetric mean field: reference values, its own derivatives, its stabilities, and simulated machines."""
+"""The replica-symmetric theory: reference values, derivatives, stability, and comparison with simulations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_reference_values(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("components", KINDS)
 def test_free_energy_is_that_of_the_equations(components):
-    """-∂f is m m̄ for w, m̄ for η, m for θ and σ (1 - q q̄) for σ: all terms and factors are there."""
+    """-∂f is m m̄ for w, m̄ for η, m for θ and σ (1 - q q̄) for σ: checks all terms and factors."""
     ensemble = Ensemble([1.4, 1.1], 0.6, 0.4, components, eta=[0.2, 0.0], theta=[-0.1, 0.3])
     start = ((0.5, 0.4), 0.5)
     point = saddle_point(ensemble, start)
@@ -77,7 +77,7 @@ def test_layers_change_places_with_kappa():
 
 
 def test_paramagnet():
-    """Annealed: ln Z / L is that of free spins and σ²/2. No mode at all is an ensemble too."""
+    """Paramagnet: ln Z / L is that of free spins plus σ²/2, also for an ensemble without modes."""
     for w in ([], [0.9, 0.2]):
         found = saddle_point(Ensemble(w, 0.6, 0.5))
         assert (found.phase, found.stable, found.attracts) == ("paramagnetic", True, True)
@@ -86,7 +86,7 @@ def test_paramagnet():
 
 
 def test_many_modes_cost_nothing():
-    """Gaussian modes that are not magnetized change nothing, however many."""
+    """Gaussian modes with zero overlap do not change the result."""
     one, many = saddle_point(Ensemble([1.5], 0.5)), saddle_point(Ensemble([1.5] + [1.2] * 20, 0.5))
     assert many.hidden[0] == pytest.approx(one.hidden[0], abs=1e-12)
     assert many.free_energy == pytest.approx(one.free_energy, abs=1e-12)
@@ -96,7 +96,7 @@ def test_many_modes_cost_nothing():
 
 
 def returns(point: SaddlePoint, by: float = 1e-3) -> bool:
-    """Whether the equations lead back from a little away, every overlap moved."""
+    """Whether the iteration returns after a small perturbation of every overlap."""
     away = [m + by for m in point.hidden], min(1.0, point.hidden_overlap + by)
     again = saddle_point(point.ensemble, away)
     assert again.converged
@@ -104,7 +104,7 @@ def returns(point: SaddlePoint, by: float = 1e-3) -> bool:
 
 
 def test_only_the_strongest_gaussian_mode_attracts():
-    """A mode α gives w_α² (1 - q)(1 - q̄) = 1, so that another β grows by the factor (w_β/w_α)²."""
+    """At mode α, w_α² (1 - q)(1 - q̄) = 1, so a perturbation along mode β grows by the factor (w_β/w_α)²."""
     w = (2.0, 1.8, 1.5)
     found = saddle_points(Ensemble(w, 0.3, 0.5), starts=12)
     singles = [point for point in found if point.phase == "ferromagnetic"]
@@ -133,7 +133,7 @@ def test_equal_gaussian_modes_neither_attract_nor_repel():
 
 
 def test_combinations_of_modes():
-    """Three modes of ±1 together attract, and so do two of a larger kurtosis than the normal: there no single does."""
+    """Three ±1 modes together attract. Two modes with a kurtosis above the normal attract, single ones do not."""
     found = saddle_points(Ensemble([3.0, 2.95, 2.9], 0.2, 0.5, "bernoulli"), starts=12)
     together = [point for point in found if point.attracts and min(point.hidden) > 0.1]
     assert len(together) == 1 and returns(together[0])
@@ -143,14 +143,14 @@ def test_combinations_of_modes():
 
 @pytest.mark.parametrize("case", [CASES[9], CASES[10]], ids=["stable", "unstable"])
 def test_at_is_the_rate_of_replicas(case):
-    """Two replicas in the same field, their overlap a little less than q: a sweep multiplies the lack by ``at``."""
+    """Two replicas with an overlap slightly below q: a sweep multiplies the difference by ``at``."""
     point = saddle_point(ensemble_of(case))
     (w,), (eta,), (theta,) = case["w"], case["eta"], case["theta"]
     x = np.arange(-40, 41) * 0.22
     share = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) * 0.22
 
     def overlap(scale: float, q: float, shared: float, field: float) -> float:
-        """E[tanh h₁ tanh h₂] with ``shared`` of the noise in common; a mode of ±1 counts by its size alone."""
+        """E[tanh h₁ tanh h₂] with a fraction ``shared`` of common noise; the sign of a ±1 mode does not matter."""
         common, own = (scale**0.5 * case["sigma"] * math.sqrt(part) for part in (shared, q - shared))
         inner = np.tanh(common * x[:, None] + own * x + scale**0.5 * field) @ share
         return float(share @ inner**2)
@@ -176,7 +176,7 @@ def test_the_paramagnet_ends_at_one(components):
 
 
 def test_where_the_spin_glass_ends():
-    """The mode appears at w² (1 - q)(1 - q̄) = 1, which without temperature is w/σ = √(π/2)."""
+    """The mode appears at w² (1 - q)(1 - q̄) = 1, which is w/σ = √(π/2) at zero temperature."""
     glass = saddle_point(Ensemble([], 2.0, 0.5))
     assert glass.phase == "spin glass" and not glass.stable
     end = ((1 - glass.hidden_overlap) * (1 - glass.visible_overlap)) ** -0.5
@@ -240,7 +240,7 @@ def test_response_needs_states():
 @pytest.mark.slow
 @pytest.mark.parametrize("components", ["bernoulli", "gaussian"])
 def test_simulated_machines(components):
-    """Overlaps, spin-glass overlaps and response of sampled machines, within the error that their spread gives."""
+    """Overlaps, spin-glass overlaps and response agree with sampled machines within the statistical errors."""
     visible, hidden, w, sigma, machines = 480, 240, 1.6, 0.5, 16
     size = math.sqrt(visible * hidden)
     generator = torch.Generator().manual_seed(0)
@@ -266,7 +266,7 @@ def test_simulated_machines(components):
             sums = [total + part for total, part in zip(sums, state, strict=True)]
             product += float(((state[0] @ u) * (state[1] @ v)).mean()) / 60
         s, tau = (total / 60 for total in sums)
-        halves = [(part[:12].mean(0) * part[12:].mean(0)).mean() for part in (s, tau)]  # of independent chains: no bias
+        halves = [(part[:12].mean(0) * part[12:].mean(0)).mean() for part in (s, tau)]  # independent chains: unbiased
         measured.append(
             [float(x) for x in (tau.mean(0) @ v, s.mean(0) @ u)] + [float(x) for x in halves[::-1]] + [product]
         )
@@ -286,7 +286,7 @@ def test_simulated_machines(components):
     assert np.all(np.abs(ratios.mean(0) - 1) < 4 * error), (ratios.mean(0), error)
 
 
-# -- what is refused --------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

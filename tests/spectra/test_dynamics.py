@@ -1,4 +1,4 @@
-"""The theory of learning against golden values, finite differences and the gradient of real machines."""
+"""The theory of learning, tested against reference values, finite differences and gradients of machines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def svd(weight: torch.Tensor) -> spectra.Spectrum:
     return spectra.Spectrum(w, u.T, vt)
 
 
-# -- singular values and vectors in motion --------------------------------------------------------------------
+# -- changes of singular values and vectors -------------------------------------------------------------------
 
 
 def test_golden_motion():
@@ -48,7 +48,7 @@ def test_motion_by_finite_differences(size):
     torch.testing.assert_close(found.rates, (after.values - before.values) / (2 * step), rtol=0, atol=1e-8)
     for side, rotation, outwards in zip(("left", "right"), (found.visible, found.hidden), found.outwards, strict=True):
         here, ends = getattr(at, side), [getattr(end, side) for end in (before, after)]
-        ends = [end * (end * here).sum(1, keepdim=True).sign() for end in ends]  # a singular vector has no sign
+        ends = [end * (end * here).sum(1, keepdim=True).sign() for end in ends]  # the sign of a vector is arbitrary
         moved = (ends[1] - ends[0]) / (2 * step)
         torch.testing.assert_close(rotation, moved @ here.T, rtol=0, atol=1e-7)
         out = moved - (moved @ here.T) @ here
@@ -63,7 +63,7 @@ def test_modes_of_the_same_strength_have_no_rotation():
 
 
 def test_the_drive_is_the_gradient_of_the_likelihood():
-    """dw_α is the derivative of the mean log-likelihood by w_α, here by enumeration and finite differences."""
+    """dw_α is the derivative of the mean log-likelihood with respect to w_α, from enumeration and differences."""
     rbm = hm.RBM(units.Bernoulli(6), units.Bernoulli(3)).double()
     rbm.initialize(weights="normal", scale=1.0, seed=0)
     data = torch.bernoulli(torch.full((50, 6), 0.4), generator=torch.Generator().manual_seed(0)).double()
@@ -80,7 +80,7 @@ def test_the_drive_is_the_gradient_of_the_likelihood():
             with torch.no_grad():
                 rbm.coupling.weight.copy_(weight + step * torch.outer(modes.left[mode], modes.right[mode]))
             values.append(hm.likelihood.exact(rbm).log_likelihood(data))
-        assert found[mode].item() == pytest.approx((values[0] - values[1]) / 2e-5, abs=0.01)  # 4 errors of the samples
+        assert found[mode].item() == pytest.approx((values[0] - values[1]) / 2e-5, abs=0.01)  # 4 standard errors
     with pytest.raises(InvalidData, match="at least one"):
         spectra.drive(rbm, data[:0], model)
 
@@ -96,7 +96,7 @@ def test_mean_slope():
 
 
 def test_the_empirical_term_is_the_mean_over_random_right_vectors():
-    """Eq. (9) averages over v: against machines whose right vectors are drawn."""
+    """Eq. (9) averages over v; compare with machines with random right vectors."""
     generator = torch.Generator().manual_seed(0)
     visible, hidden, w, theta = 30, 20_000, tensor([3.0, 2.0]), tensor([100.0, -150.0])
     u = torch.linalg.qr(torch.randn(visible, 2, generator=generator, dtype=torch.float64)).Q
@@ -107,7 +107,7 @@ def test_the_empirical_term_is_the_mean_over_random_right_vectors():
     means = torch.tanh(rows @ (u * 60 * w) @ v.T + v @ theta)
     direct = (rows @ u).T @ (means @ v) / len(rows)
     torch.testing.assert_close(found, direct, rtol=0.02, atol=0.02 * direct.abs().max().item())
-    for other in (None, -theta):  # the field matters, and so does its sign
+    for other in (None, -theta):  # the field and its sign have an effect
         assert (spectra.empirical_term(modes, rows, other) - found).abs().max() > 0.1 * found.abs().max()
 
 
@@ -141,7 +141,7 @@ def gaussian(precision: float, weight: torch.Tensor) -> hm.RBM:
 
 
 def test_rates_and_likelihood_are_those_of_a_gaussian_machine():
-    """Aligned modes: the drive of the real machine, with exact draws, and its likelihood."""
+    """For aligned modes, compare with the gradient of a machine with exact samples, and with its likelihood."""
     theory = spectra.LinearTheory([4.0, 2.0, 1.0, 0.5], visible_variance=1.25)
     w = tensor([0.5, 0.3, 0.2])
     weight = torch.zeros(4, 3, dtype=torch.float64)
@@ -177,7 +177,7 @@ def test_wrong_input():
         spectra.LinearTheory([1.0], visible_variance=0.0)
     for start, times, words in (
         ([0.1, 0.1, 0.1], [1.0], "at most 2"),
-        ([1.0], [1.0], "loses its norm"),
+        ([1.0], [1.0], "ln Z diverges"),
         ([0.1], [2.0, 1.0], "increasing"),
         ([0.1], [], "increasing"),
     ):

@@ -1,4 +1,4 @@
-"""Spectra of the weights: modes, gauges, the bulk of noise, and how they move along a run."""
+"""Spectra of the weights: modes, gauges, the Marchenko–Pastur law, and their changes during a run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_parts_of_a_mixed_layer_keep_their_own_gauge():
 
 
 def test_relative_weights_do_not_depend_on_how_the_states_are_written():
-    """A {0, 1} machine, the same one of spins, and one of Potts units with two states have one relative spectrum."""
+    """Equivalent machines of {0, 1}, spin and two-state Potts units have the same relative spectrum."""
     spins = machine(units.Spin(5), units.Spin(3))
     weight = spins.coupling.weight.detach()
     binary = hm.RBM(units.Bernoulli(5, bias=0.7), units.Bernoulli(3, bias=-0.2)).double()
@@ -124,7 +124,7 @@ def test_noise_exceeds_the_threshold_once_in_a_thousand():
     law = spectra.MarchenkoPastur(60, 30, 1.0)
     largest = torch.linalg.matrix_norm(torch.randn(20_000, 60, 30, generator=generator), ord=2)
     share = (largest > law.threshold).double().mean().item()
-    assert 0.0003 < share < 0.003  # 20 of 20 000, and what small matrices do
+    assert 0.0003 < share < 0.003  # expected 20 of 20 000, with a margin for small matrices
     assert (largest > law.edges[1]).double().mean().item() > 0.05
 
 
@@ -138,7 +138,7 @@ def test_what_was_added_to_noise_stands_out():
     found = spectra.spectrum(rbm)
     assert found.outliers == 3
     assert found.noise.std == pytest.approx(0.05, rel=0.03)
-    # where a mode on noise lies, √((w² + σ²N)(w² + σ²M))/w, about which it varies by the σ of a single weight
+    # expected singular value of a mode in noise, √((w² + σ²N)(w² + σ²M))/w; its standard deviation is about σ
     expected = ((strong**2 + 0.5) * (strong**2 + 0.25)).sqrt() / strong
     torch.testing.assert_close(found.values[:3], expected, rtol=0, atol=3 * 0.05)
 
@@ -173,11 +173,11 @@ def test_modes_of_the_data():
         spectra.data_modes(rows[:1])
 
 
-# -- along a run ----------------------------------------------------------------------------------------------
+# -- during a run ---------------------------------------------------------------------------------------------
 
 
 def test_a_run_picks_up_the_axes_of_its_data():
-    """Data on two axes: the two strongest modes turn to them, one after the other."""
+    """Data vary along two axes; the two leading modes align with them, one after the other."""
     generator = torch.Generator().manual_seed(3)
     axes = torch.linalg.qr(torch.randn(20, 2, generator=generator).double()).Q.T
     rows = torch.randn(2000, 2, generator=generator).double() * torch.tensor([3.0, 2.0]) @ axes

@@ -1,4 +1,4 @@
-"""Makes the helpers beside these tests, and the cases of the conformance suite, importable under importlib mode."""
+"""Make the helpers of these tests and the conformance cases importable under the importlib mode."""
 
 import sys
 from pathlib import Path

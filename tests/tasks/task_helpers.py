@@ -1,4 +1,4 @@
-"""Machines with known posteriors, and the exact posterior of small machines by two roads."""
+"""Machines with known posteriors, and the exact posterior of small machines by two methods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tensor(values: Any) -> Tensor:
 
 
 def binary(kind: Any = units.Bernoulli, scale: float = 1.0) -> hm.RBM:
-    """The machine of the golden values."""
+    """The machine of the reference values."""
     visible, hidden = (kind(len(BSC[name]), bias=tensor(BSC[name])) for name in "bc")
     return hm.RBM(visible, hidden, Dense(visible.size, hidden.size, scale * tensor(BSC["W"])))
 
@@ -37,7 +37,7 @@ def deep() -> hm.DeepBoltzmannMachine:
 
 
 def gaussian_posterior(machine: hm.BoltzmannMachine, nodes: list[Nodes], y: Tensor, sigma: float) -> Tensor:
-    """⟨x⟩ given y = x + σ noise, for each row of y, on the nodes of the oracle: (n, *visible)."""
+    """⟨x⟩ given y = x + σ noise for each row of y, by quadrature: (n, *visible)."""
     exact = joint(machine, nodes)
     points = exact.points[0]
     distance = (y.flatten(1).unsqueeze(1) - points.flatten(1)).square().sum(-1)
@@ -46,7 +46,7 @@ def gaussian_posterior(machine: hm.BoltzmannMachine, nodes: list[Nodes], y: Tens
 
 
 def conditional(machine: hm.BoltzmannMachine, names: list[str], x: Tensor, known: Tensor) -> Tensor:
-    """⟨x⟩ of one state given its known units, with single nodes for these: (*visible)."""
+    """⟨x⟩ of one state given its known units, by quadrature over the others: (*visible)."""
     site = UNITS[names[0]].site
     size = site[0][0].numel()
     parts = [
@@ -61,7 +61,7 @@ def conditional(machine: hm.BoltzmannMachine, names: list[str], x: Tensor, known
 
 @torch.no_grad()
 def summed(machine: hm.RBM, evidence: Evidence, hidden: Nodes) -> Tensor:
-    """⟨x⟩ of each row from the posterior machine's own visible layer, averaged over all hidden states."""
+    """⟨x⟩ of each row from the visible layer of the posterior machine, averaged over all hidden states."""
     points, weights = hidden
     found = []
     for row in range(len(evidence)):

@@ -1,4 +1,4 @@
-"""The pointwise estimator and the nearest examples."""
+"""The pointwise estimator and nearest neighbors."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_limits_of_the_pointwise_estimate():
     data = torch.tensor([[0.0, 1.0, 1.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
     estimator = Pointwise.from_data(units.Bernoulli(3), data, pseudocount=0.0)
     y = torch.tensor([[1.0, 0.0, 0.0]])
-    assert torch.equal(estimator.estimate(y, BinarySymmetric(0.0)).means, y)  # even where no row had such a value
+    assert torch.equal(estimator.estimate(y, BinarySymmetric(0.0)).means, y)  # even for values that no row has
     torch.testing.assert_close(estimator.estimate(y, BinarySymmetric(0.5)).means, data.mean(0, keepdim=True))
     torch.testing.assert_close(estimator.estimate(y * math.nan, Erasure(0.5)).means, data.mean(0, keepdim=True))
 
 
 @pytest.mark.parametrize("name", UNITS)
 def test_single_units_in_gaussian_noise(name):
-    """Against quadrature of one site."""
+    """Compare with quadrature of one site."""
     unit = UNITS[name].build((1,), generator(name))
     points, weights = UNITS[name].nodes(unit)
     y = points[:: max(1, len(points) // 5)] + 0.37
@@ -86,7 +86,7 @@ def test_nearest_rows_look_at_what_was_not_erased():
 def test_refused():
     with pytest.raises(InvalidOption, match="from 1 to 2, found 3"):
         nearest_neighbors(torch.zeros(2, 3), torch.zeros(1, 3), k=3)
-    with pytest.raises(InvalidData, match="expected rows like"):
+    with pytest.raises(InvalidData, match="expected rows of shape"):
         nearest_neighbors(torch.zeros(2, 3), torch.zeros(1, 4))
     with pytest.raises(InvalidData, match="expected binary values"):
         Pointwise.from_data(units.Bernoulli(2), torch.full((3, 2), 0.5))
@@ -97,7 +97,7 @@ def test_refused():
 
 
 def test_rounding():
-    """To the nearest possible value, of each kind of unit; NaN stays."""
+    """Round to the nearest possible value for each type of unit; NaN stays NaN."""
     layer = units.Mixed(units.Bernoulli(2), units.Spin(1), units.Potts((1, 3)), units.Gaussian(1), units.Poisson(1))
     means = torch.tensor([[0.5, 0.51, -0.1, 0.2, 0.45, 0.35, 0.37, 2.6], [math.nan] * 8])
     blank = torch.zeros(2)

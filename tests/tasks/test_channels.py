@@ -1,4 +1,4 @@
-"""Channels do to a signal what their law says, and nothing else."""
+"""Channels corrupt signals according to their distribution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_flips(p, values):
     noisy = BinarySymmetric(p, values=values).corrupt(signal, seed=1)
     assert set(noisy.unique().tolist()) == set(values)
     flipped = noisy != signal
-    for value in values:  # symmetric: both values are flipped as often
+    for value in values:  # symmetric: both values are flipped with equal probability
         here = flipped[signal == value].float()
         assert abs(here.mean().item() - p) <= 4 * math.sqrt(p * (1 - p) / len(here))
     both = (flipped[:, 1:] & flipped[:, :-1]).float().mean().item()

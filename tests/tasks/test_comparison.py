@@ -1,4 +1,4 @@
-"""Denoisers side by side, from Python and from a run folder."""
+"""Comparison of denoisers, from Python and from a run folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harmonium.tasks import AdditiveGaussian, BinarySymmetric, compare_denoisers
 
 @pytest.fixture(scope="module")
 def digits():
-    """A machine that has learned a little of the digits, its training rows and unseen ones."""
+    """A machine trained briefly on the digits, its training rows and held-out rows."""
     train = hm.data.load("digits", binarize="threshold")
     test = hm.data.load("digits", split="test", binarize="threshold")
     machine = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(32))
@@ -35,7 +35,7 @@ def curves(digits):
 
 
 def test_a_trained_machine_beats_its_single_sites(curves):
-    """Section VII.4.1: the machine is better than the pointwise estimate where there is something to infer."""
+    """Tramel et al. (2018), section VII.4.1: the machine is better than the pointwise estimator."""
     machine, pointwise, neighbor = curves.scores.values()
     assert machine[0].value == 1
     for level in (1, 2):

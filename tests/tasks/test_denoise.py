@@ -1,4 +1,4 @@
-"""Posteriors against golden values, enumeration and quadrature; the limits of the channels; what is refused."""
+"""Posteriors compared with reference values, enumeration and quadrature; limits of the channels; errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CASES = {f"p={case['p']:g}": case for case in BSC["cases"]}
 NOISY = tensor([BSC["y"]])
 BITS = UNITS["bernoulli"]
 STRICT = {"tolerance": 1e-26, "max_iterations": 5000}
-#: mean field: Poisson units have no TAP, multinomial ones no mean field in evidence
+#: Poisson units do not support TAP; multinomial units do not support mean field with evidence
 TAP_UNITS = [name for name in UNITS if name not in ("poisson", "multinomial")]
 
 
@@ -61,7 +61,7 @@ def test_mean_field_is_near_and_tap_nearer(case):
 
 @pytest.mark.parametrize("method", ["tap", "naive"])
 def test_the_error_falls_with_the_order_of_the_method(method):
-    """Third order in the weights for TAP, second for naive mean field: eight and four times less at half of them."""
+    """Half the weights give 1/8 of the error for TAP (third order) and 1/4 for naive mean field (second order)."""
     errors = []
     for scale in (0.2, 0.1):
         machine, channel = binary(scale=scale), BinarySymmetric(0.3)
@@ -82,7 +82,7 @@ def test_gibbs_is_exact_within_its_error(case):
 
 
 def test_spins_see_the_same_posterior():
-    """x = (1 + s)/2: a binary machine and its spin twin have the same posterior, by every road."""
+    """With x = (1 + s)/2, equivalent binary and spin machines have the same posterior, for every method."""
     bits = binary()
     W, b, c = (x.detach() for x in (bits.coupling.matrix(), bits.visible.bias, bits.hidden.bias))
     visible = units.Spin(len(b), bias=b / 2 + W.sum(1) / 4)
@@ -123,7 +123,7 @@ def test_with_all_information_lost_the_prior_is_left():
     machine, channel = binary(), BinarySymmetric(0.5)
     other = 1 - NOISY
     found = denoise(machine, torch.cat([NOISY, other]), channel, **STRICT)
-    torch.testing.assert_close(found.means[0], found.means[1], rtol=0, atol=1e-13)  # the observations say nothing
+    torch.testing.assert_close(found.means[0], found.means[1], rtol=0, atol=1e-13)  # no information in y
     prior = hm.meanfield.tap(machine, start=machine.visible.mean(torch.zeros_like(NOISY)).detach(), **STRICT)
     torch.testing.assert_close(found.means[:1], prior.magnetizations[0], rtol=0, atol=1e-12)
     sampled = denoise(machine, NOISY, channel, method="gibbs", chains=64, sweeps=200, seed=0)
@@ -135,7 +135,7 @@ def test_with_all_information_lost_the_prior_is_left():
 
 @pytest.mark.parametrize("name", UNITS)
 def test_gaussian_noise_on_every_unit(name):
-    """The evidence in the unit's ln Z and mean, and Gibbs sampling, against quadrature of the joint distribution."""
+    """ln Z and mean with evidence, and Gibbs sampling, compared with quadrature of the joint distribution."""
     case, sigma = rbm(name, "bernoulli", (2, 2)), 0.8
     machine = case.build()
     nodes = case.nodes(machine)
@@ -153,7 +153,7 @@ def test_gaussian_noise_on_every_unit(name):
     ("name", "method"), [*((name, "tap") for name in TAP_UNITS), ("poisson", "naive"), ("truncated-gaussian", "naive")]
 )
 def test_mean_field_in_gaussian_noise_on_every_unit(name, method):
-    """The error is of third order in the weights for TAP and of second for naive mean field, whatever the unit."""
+    """The error is of third order in the weights for TAP and of second for naive mean field, for all units."""
     errors = []
     case, sigma = rbm(name, "bernoulli", (2, 2)), 0.7
     for scale in (0.5, 0.25):
@@ -218,7 +218,7 @@ def test_deep_machines(method):
 
 @pytest.mark.parametrize("method", ["tap", "naive"])
 def test_every_row_has_evidence_of_its_own(method):
-    """Rows converge at different times and are left behind: none may see the evidence of another."""
+    """Converged rows are removed from the batch; no row may use the evidence of another."""
     machine = binary(scale=2.0)
     noisy = torch.randint(2, (40, 7), generator=torch.Generator().manual_seed(0)).to(F64)
     channel, options = BinarySymmetric(0.35), {"method": method, "tolerance": 1e-20}
@@ -241,7 +241,7 @@ def test_chains_of_many_rows_go_in_pieces(monkeypatch):
 
 
 def test_rows_that_are_lost_are_said_to_be_and_spoil_no_other():
-    """A Gaussian layer that TAP gives a negative precision, but for the rows in which it is known."""
+    """A Gaussian layer with negative precision in TAP, except in rows where it is known."""
     visible = units.Gaussian(2, precision=tensor([0.5, 0.5]))
     machine = hm.RBM(visible, units.Bernoulli(3, bias=torch.zeros(3, dtype=F64)), Dense(2, 3, tensor([[2.0] * 3] * 2)))
     x = tensor([[0.1, -0.1], [math.nan, math.nan], [0.2, 0.0]])
@@ -262,7 +262,7 @@ def test_what_is_given_up_is_not_called_converged():
 
 
 def test_starts():
-    """With strong couplings the start decides; and a start may be the estimator of the training data."""
+    """With strong couplings the result depends on the start; a start can be the estimator from training data."""
     machine = hm.RBM(
         units.Spin(4, bias=torch.zeros(4, dtype=F64)),
         units.Spin(4, bias=torch.zeros(4, dtype=F64)),
@@ -315,7 +315,7 @@ def test_single_precision_arrays():
     )
 
 
-# -- what is refused ------------------------------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------------------------------------
 
 
 def one(unit: units.Unit) -> hm.RBM:
@@ -380,12 +380,12 @@ def test_a_prior_without_a_partition_function_is_refused():
 
 
 def test_no_new_kind_of_unit():
-    """A layer with evidence is no unit that a file or the command line could name."""
+    """A layer with evidence is not registered as a unit for files or the command line."""
     assert "observed" not in units.Unit.registry
 
 
 def test_conditional_helper_agrees_with_the_posterior_machine():
-    """Erasure of the golden machine, by the two roads of the helpers."""
+    """Erasure for the machine of the reference values, by the two methods of the helpers."""
     machine, known = binary(), tensor([1, 0, 1, 1, 0, 0, 1]).bool()
     exact = conditional(machine, ["bernoulli", "bernoulli"], NOISY[0], known)
     evidence = evidence_of(machine, NOISY.masked_fill(~known, math.nan), Erasure(0.5))

@@ -1,4 +1,4 @@
-"""Missing values: what is known stays, the rest has its conditional distribution."""
+"""Imputation: known values are unchanged, the others have their conditional distribution."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_everything_known_and_nothing_known():
 
 
 def test_a_label_from_its_pixels():
-    """P(label | pixels) by sampling is the softmax of minus the free energies, the textbook's classifier."""
+    """P(label | pixels) by sampling is the softmax of minus the free energies, the usual classifier."""
     source = torch.Generator().manual_seed(1)
     visible = units.Mixed(units.Bernoulli(4, bias=torch.randn(4, generator=source, dtype=F64)),
                           units.Potts((1, 3), bias=torch.randn(1, 3, generator=source, dtype=F64)))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Scores against their definitions, and intervals that hold what they should."""
+"""Scores compared with their definitions, and coverage of the intervals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_mse():
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_intervals_hold_the_truth_as_often_as_they_say(level):
-    """Images of which the errors are known in the mean: a squared error has the mean 1."""
+    """Images with a known mean squared error of 1."""
     source = torch.Generator().manual_seed(0)
     trials = 300
     held = 0
@@ -53,12 +53,12 @@ def test_intervals_hold_the_truth_as_often_as_they_say(level):
         score = mse(torch.zeros(60, 2), torch.randn(60, 2, generator=source), level=level, resamples=400, seed=k)
         assert score.low <= score.estimate <= score.high
         held += score.low <= 1 <= score.high
-    # 60 images: percentiles hold a little less than they say, by about 1/60
+    # with 60 images, the coverage of percentile intervals is too low by about 1/60
     assert abs(held / trials - level) < 4 * math.sqrt(level * (1 - level) / trials) + 0.02
 
 
 def test_whole_images_are_drawn():
-    """Pixels of an image are not independent: the interval is that of as many numbers as there are images."""
+    """Pixels of an image are not independent: the width of the interval depends on the number of images."""
     images = SOURCE.normal(size=(50, 1)).repeat(400, 1)
     score = mse(np.zeros_like(images), images)
     values = images[:, 0] ** 2
@@ -67,7 +67,7 @@ def test_whole_images_are_drawn():
 
 
 def test_paired_differences():
-    """Of two denoisers on images of very different difficulty, one a little better on each."""
+    """Two denoisers on images of very different difficulty; one is slightly better on each image."""
     hard = SOURCE.exponential(size=(60, 1)) * np.ones((1, 5))
     one, two = mse(np.zeros_like(hard), hard + 0.1), mse(np.zeros_like(hard), hard)
     difference = one.minus(two)

@@ -1,7 +1,8 @@
-"""Data sets by name, and the user's own files.
+"""Load public data sets by name, or your own files.
 
-Small digits are embedded; the others are looked for in ``$HARMONIUM_DATA`` and in the user's cache, and
-downloaded with their checksum verified where a public address is known. The table is in ``docs/data.md``.
+The ``digits`` are included with scikit-learn. The files of other data sets are searched in ``$HARMONIUM_DATA`` and in
+the cache of the user. If a public URL is known, missing files are downloaded and their checksums verified.
+``docs/data.md`` lists all data sets.
 
 >>> load("digits").shape
 torch.Size([1442, 64])

@@ -1,4 +1,4 @@
-"""What is known of a data set before it is loaded, and what its loader hands back."""
+"""Description of a data set, and the result of its loader."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Content = Any
 """A decoded file: bytes, or a dictionary of arrays (see :mod:`harmonium.data.formats`)."""
 
 Fetch = Callable[[str], Content]
-"""From the name of one of a data set's files to its verified content."""
+"""Function that returns the verified content of a file of the data set, given its name."""
 
 
 @dataclass(frozen=True)
 class DataFile:
     """One file of a data set.
 
-    ``of`` says what the checksum and the size are of: the ``file``'s bytes; the ``decompressed`` bytes,
-    because gzip and zip headers differ between mirrors; or the ``arrays`` inside, for files that users write
+    ``of`` says which content ``sha256`` and ``size`` refer to: the bytes of the ``file``; the ``decompressed`` bytes,
+    because gzip and zip headers differ between mirrors; or the ``arrays`` in the file, for files that users create
     themselves (``.npz``, ``.png``, ``.json``, ``.mat``).
     """
 
@@ -36,7 +36,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """The facts of a data set. ``shape`` is that of one sample; three axes are (channels, height, width)."""
+    """Description of a data set. ``shape`` is the shape of one sample; images are (channels, height, width)."""
 
     name: str
     title: str
@@ -57,23 +57,23 @@ class DatasetInfo:
 
     @property
     def has_labels(self) -> bool:
-        """Whether ``load(name, labels=True)`` has something to give."""
+        """Whether the data set has labels."""
         return self.label_meaning is not None
 
     @property
     def is_image(self) -> bool:
-        """Whether a sample is a picture, which ``flatten`` turns into a row of pixels."""
+        """Whether a sample is an image, which ``flatten`` turns into a row of pixels."""
         return len(self.shape) == 3
 
     @property
     def url(self) -> str | None:
-        """Where the first file is downloaded from, or None where no stable public address is known."""
+        """URL of the first file, or None if no stable public URL is known."""
         return self.files[0].url if self.files else None
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What a loader returns: values (n, *shape), labels (n,) or None, and the value that is white."""
+    """Result of a loader: values (n, *shape), labels (n,) or None, and the maximum pixel value (white)."""
 
     values: np.ndarray
     labels: np.ndarray | None = None

@@ -1,4 +1,4 @@
-"""Decode a file and verify its checksum. No format here can run code: nothing is unpickled."""
+"""Decode files and verify their checksums. Nothing is unpickled, so a file cannot execute code."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from harmonium.extras import require
 
 
 def read_verified(path: Path, file: DataFile) -> Content:
-    """The content of ``path``, which is to be ``file``: bytes, or a dictionary of arrays."""
+    """Read ``path``, verify that it is ``file``, and return its content: bytes, or a dictionary of arrays."""
     raw = path.read_bytes()
     if file.of == "file":
         _compare(path, file, hashlib.sha256(raw).hexdigest())
     try:
         content = _DECODERS.get(PurePath(file.name).suffix, bytes)(raw)
-    except Exception as error:  # every decoder has its own ways to say "damaged"
+    except Exception as error:  # each decoder raises different exceptions for damaged files
         raise InvalidData(
-            f"{path} is damaged ({type(error).__name__}: {error}): "
-            f"expected the file with sha256 {file.sha256} of its {_SAID[file.of]}"
+            f"{path} is damaged: expected the file with sha256 {file.sha256} of its {_SAID[file.of]}, found "
+            f"{type(error).__name__}: {error}"
         ) from error
     if file.of != "file":
         _compare(path, file, digest(content)[0])
@@ -35,7 +35,9 @@ def read_verified(path: Path, file: DataFile) -> Content:
 
 
 def digest(content: Content) -> tuple[str, int]:
-    """sha256 and size in bytes of decoded content; of arrays, their names, types, shapes and C-ordered bytes.
+    """Compute sha256 and size in bytes of decoded content.
+
+    For arrays, the hash covers their names, types, shapes and bytes in C order.
 
     >>> digest(b"abc")
     ('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad', 3)
@@ -52,7 +54,7 @@ def digest(content: Content) -> tuple[str, int]:
 
 
 def idx(raw: bytes) -> np.ndarray:
-    """The uint8 array of an IDX file (the format of MNIST).
+    """Decode an IDX file of uint8 (the format of MNIST).
 
     >>> idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]))
     array([7, 9], dtype=uint8)
@@ -92,7 +94,7 @@ def _json(raw: bytes) -> dict[str, np.ndarray]:
 
 
 def _mat(raw: bytes) -> dict[str, np.ndarray]:
-    """MATLAB's two formats: version 7.3 is HDF5, whose arrays are as the file stores them."""
+    """Decode the two MATLAB formats. Version 7.3 is HDF5; its arrays are not transposed."""
     if raw[:10] == b"MATLAB 7.3":
         h5py = require("h5py")
         with h5py.File(io.BytesIO(raw), "r") as file:

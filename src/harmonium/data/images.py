@@ -1,4 +1,4 @@
-"""Loaders of pictures: values (n, channels, height, width) as unsigned bytes, rows from top to bottom."""
+"""Loaders of images: values (n, channels, height, width) in uint8, rows from top to bottom."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harmonium.extras import require
 
 
 def digits(fetch: Fetch, split: str) -> Samples:
-    """scikit-learn's 8 × 8 digits, gray levels 0..16."""
+    """The 8 × 8 digits of scikit-learn, gray levels 0..16."""
     datasets = require("sklearn.datasets", "the data set digits needs")
     images, labels = datasets.load_digits(return_X_y=True)
     pixels = images.astype(np.uint8).reshape(-1, 1, 8, 8)
@@ -19,21 +19,21 @@ def digits(fetch: Fetch, split: str) -> Samples:
 
 
 def mnist(fetch: Fetch, split: str) -> Samples:
-    """MNIST, and Fashion-MNIST, which has the same files."""
+    """MNIST, and Fashion-MNIST, which has files of the same format."""
     prefix = {"train": "train", "test": "t10k"}[split]
     images = idx(fetch(f"{prefix}-images-idx3-ubyte.gz"))
     return Samples(images[:, None], idx(fetch(f"{prefix}-labels-idx1-ubyte.gz")), maximum=255)
 
 
 def cifar10(fetch: Fetch, split: str) -> Samples:
-    """A picture per row of the file, its 32 × 32 RGB pixels one after another."""
+    """CIFAR-10, stored with one image per row of a PNG file: its 32 × 32 RGB pixels."""
     stem = {"train": "data_batch_1", "test": "test_first2000"}[split]
     pixels = fetch(f"{stem}.png")["pixels"].reshape(-1, 32, 32, 3)
     return Samples(pixels.transpose(0, 3, 1, 2), fetch(f"{stem}_labels.json")["labels"], maximum=255)
 
 
 def caltech(fetch: Fetch, split: str) -> Samples:
-    """Silhouettes, each stored column after column; labels count from 1 in the file and from 0 here."""
+    """Caltech silhouettes, stored in column order; labels start from 1 in the file and from 0 here."""
     arrays = fetch("caltech101_silhouettes_28_split1.mat")
     key = {"train": "train", "validation": "val", "test": "test"}[split]
     silhouettes = arrays[f"{key}_data"].reshape(-1, 1, 28, 28).swapaxes(2, 3)
@@ -46,20 +46,20 @@ def cbcl(fetch: Fetch, split: str) -> Samples:
 
 
 def olivetti(fetch: Fetch, split: str) -> Samples:
-    """Forty people, ten pictures each in a row, every picture stored column after column."""
+    """Olivetti faces: 40 people with 10 consecutive images each, stored in column order."""
     faces = fetch("olivettifaces.mat")["faces"].T.reshape(400, 1, 64, 64).swapaxes(2, 3)
     people = np.arange(400) // 10
     return take(split, last_fifth(*[10] * 40), faces, people, maximum=255)
 
 
 def frey(fetch: Fetch, split: str) -> Samples:
-    """The frames of one film, each stored row after row."""
+    """Frey faces: frames of one video, stored in row order."""
     frames = fetch("frey_rawface.mat")["ff"].T.reshape(-1, 1, 28, 20)
     return take(split, last_fifth(len(frames)), frames, None, maximum=255)
 
 
 def lfw(fetch: Fetch, split: str) -> Samples:
-    """Faces with the name of the person and a running number."""
+    """Labeled Faces in the Wild, with names "PERSON_NUMBER"."""
     arrays = fetch("lfw_crop64_rgb_5000.npz")
     person = np.array([name.rpartition("_")[0] for name in arrays["names"]])
     _, labels = np.unique(person, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Load a data set by name, ask what is known of it, and where it is."""
+"""Load a data set by name, and find its description and location."""
 
 from __future__ import annotations
 
@@ -68,14 +68,22 @@ def load(
     dtype: torch.dtype = torch.float32,
     flatten: bool = True,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The samples of a data set, (n, ...), and with ``labels`` also their labels, (n,) int64.
+    """Load a data set by name.
 
-    ``split`` is "train", "test", "validation" where there is one, or "all": train, validation and test, one
-    after another. Pictures come as reals in [0, 1], as rows of pixels (n, channels·height·width), or as
-    (n, channels, height, width) unless ``flatten``; other data have the shape of ``info(name).shape``.
+    Args:
+        name: name of the data set; see :func:`names`.
+        split: "train", "test", "validation" (if the data set has one), or "all" for all splits in this order: train,
+            validation, test.
+        binarize: "threshold" gives 1 for values above half of the range, and for counts above 0. "sample" draws each
+            pixel of an image with its gray level as probability. Binary data are unchanged.
+        labels: whether to return the labels as well.
+        seed: seed of ``binarize="sample"``.
+        dtype: type of the samples.
+        flatten: return images as rows of pixels (n, channels·height·width), not as (n, channels, height, width).
 
-    ``binarize="threshold"`` makes 1 of what is above half of the range, ``"sample"`` draws each pixel with
-    its gray level as probability, from ``seed``. Of counts, "threshold" is presence; binary data stay binary.
+    Returns:
+        The samples (n, *info(name).shape), images with gray levels in [0, 1]; with ``labels`` also the labels, (n,)
+        int64.
 
     >>> images, digits = load("digits", binarize="threshold", labels=True)
     >>> images.shape, digits.dtype, images.unique().tolist()
@@ -94,7 +102,7 @@ def load(
 
 
 def info(name: str) -> DatasetInfo:
-    """What is known of a data set: kind, shape, splits, license, files and checksums.
+    """Description of a data set: kind, shape, splits, license, files and checksums.
 
     >>> info("mnist").splits
     {'train': 60000, 'test': 10000}
@@ -103,7 +111,7 @@ def info(name: str) -> DatasetInfo:
 
 
 def names() -> list[str]:
-    """The names of the data sets.
+    """Names of all data sets.
 
     >>> "digits" in names()
     True
@@ -112,7 +120,7 @@ def names() -> list[str]:
 
 
 def status(name: str) -> str:
-    """Where a data set is: "embedded", the folder of its files (folders, if they are spread), or "missing".
+    """Location of a data set: "embedded", "missing", or the folder of its files (several if they differ).
 
     >>> status("digits")
     'embedded'
@@ -126,11 +134,11 @@ def status(name: str) -> str:
 
 
 def vocabulary(name: str) -> tuple[str, ...]:
-    """The words that the columns of a data set of documents count."""
+    """Words of the columns of a data set of word counts."""
     entry = _entry(name)
     if entry.vocabulary is None:
         known = ", ".join(sorted(n for n, e in REGISTRY.items() if e.vocabulary is not None))
-        raise InvalidOption(f"data set '{name}' has no vocabulary: expected one of word counts ({known})")
+        raise InvalidOption(f"data set '{name}' has no vocabulary: expected a data set of word counts ({known})")
     return entry.vocabulary(_fetcher(entry.info))
 
 
@@ -141,7 +149,7 @@ def _entry(name: str) -> Entry:
 
 
 def _fetcher(info: DatasetInfo) -> Fetch:
-    """Fetch by name of the file; each is read and verified once."""
+    """Function that returns the content of a file by name; each file is read and verified once."""
     files = {file.name: file for file in info.files}
     return functools.cache(lambda name: locate.fetch(info, files[name]))
 
@@ -166,26 +174,26 @@ def _check_options(
         raise unknown("way to binarize", str(binarize), ["threshold", "sample"])
     if binarize is not None and info.kind in ("one-hot", "real"):
         raise InvalidOption(
-            f"data set '{info.name}' is {info.kind} and cannot be binarized: expected binarize=None, got '{binarize}'"
+            f"data set '{info.name}' is {info.kind} and cannot be binarized: expected binarize=None, found '{binarize}'"
         )
     if binarize == "sample" and info.kind == "counts":
         raise InvalidOption(
-            f"data set '{info.name}' holds counts, which are no probabilities to sample from: "
-            "expected binarize='threshold' (presence) or None, got 'sample'"
+            f"data set '{info.name}' has counts, which are not probabilities: "
+            "expected binarize='threshold' (presence) or None, found 'sample'"
         )
     if labels and not info.has_labels:
         raise InvalidOption(f"data set '{info.name}' has no labels: expected labels=False")
     if not isinstance(dtype, torch.dtype) or dtype.is_complex:
-        raise InvalidOption(f"expected dtype to be a real torch.dtype, got {dtype!r}")
+        raise InvalidOption(f"dtype: expected a real torch.dtype, found {dtype!r}")
     if seed is not None and not isinstance(seed, int):
-        raise InvalidOption(f"expected seed to be an int, got {seed!r}")
+        raise InvalidOption(f"seed: expected an int, found {seed!r}")
     real = info.kind == "real" or (info.kind == "image" and binarize is None)
     if real and not dtype.is_floating_point:
-        raise InvalidOption(f"data set '{info.name}' has real values here: expected a floating dtype, got {dtype}")
+        raise InvalidOption(f"dtype: expected a floating-point type for data set '{info.name}', found {dtype}")
 
 
 def _values(info: DatasetInfo, samples: Samples, how: str | None, seed: int | None, dtype: torch.dtype) -> Tensor:
-    """The values as a tensor of any type: binarized if asked for, pictures else as levels in [0, 1]."""
+    """The values as a tensor of any type, binarized if requested; images otherwise as levels in [0, 1]."""
     values = torch.from_numpy(np.require(samples.values, requirements=["C", "W"]))
     if info.kind == "counts" and how == "threshold":
         return values > 0
@@ -204,5 +212,7 @@ def _cast(values: Tensor, dtype: torch.dtype, info: DatasetInfo) -> Tensor:
         greatest = int(values.max())
         limit = 1 if dtype is torch.bool else torch.iinfo(dtype).max
         if greatest > limit:
-            raise InvalidOption(f"data set '{info.name}' has values up to {greatest}: {dtype} holds at most {limit}")
+            raise InvalidOption(
+                f"data set '{info.name}' has values up to {greatest}, but {dtype} holds at most {limit}"
+            )
     return values.to(dtype)

@@ -1,4 +1,4 @@
-"""Where the files of a data set are: $HARMONIUM_DATA, the user's cache, or a download into that cache."""
+"""Find the files of a data set in $HARMONIUM_DATA or in the cache of the user, or download them into the cache."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from harmonium.data.dataset import Content, DataFile, DatasetInfo
 from harmonium.data.formats import read_verified
 from harmonium.errors import DataNotFound, InvalidData
 
-TIMEOUT = 20.0  # seconds without an answer before a download is given up
+TIMEOUT = 20.0  # seconds without a response after which a download fails
 
 log = logging.getLogger(__name__)
 
 
 def cache() -> Path:
-    """The user's cache folder of this package."""
+    """Cache folder of this package."""
     root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(root).expanduser() / "harmonium"
 
 
 def folders(info: DatasetInfo) -> list[Path]:
-    """The folders that are searched for the files of a data set, in order."""
+    """Folders in which the files of a data set are searched, in order."""
     own = os.environ.get("HARMONIUM_DATA")
     roots = [Path(own).expanduser()] if own else []
     return [root / info.folder for root in (*roots, cache())]
 
 
 def find(info: DatasetInfo, file: DataFile) -> Path | None:
-    """The first place where the file is, or None."""
+    """Path of the file in the first folder that has it, or None."""
     return next((path for folder in folders(info) if (path := folder / file.name).is_file()), None)
 
 
 def fetch(info: DatasetInfo, file: DataFile) -> Content:
-    """The verified content of a file, downloaded if it must and can be."""
+    """Return the verified content of a file; download the file if it is missing and its URL is known."""
     path = find(info, file)
     if path is not None:
         return read_verified(path, file)
     if file.url is None:
-        raise _not_found(info, file, "no stable public address is known")
+        raise _not_found(info, file, "no stable public URL is known")
     target = cache() / info.folder / file.name
     try:
         return download(file.url, target, file)
@@ -53,7 +53,7 @@ def fetch(info: DatasetInfo, file: DataFile) -> Content:
 
 
 def download(url: str, target: Path, file: DataFile) -> Content:
-    """Download ``file`` and return its content; ``target`` appears whole and verified, or not at all."""
+    """Download ``file`` to ``target`` and return its content; ``target`` is created only if complete and verified."""
     log.info("downloading %s to %s", url, target)
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
@@ -67,15 +67,15 @@ def download(url: str, target: Path, file: DataFile) -> Content:
         part.replace(target)
         return content
     finally:
-        with contextlib.suppress(FileNotFoundError):  # it is gone when all went well
+        with contextlib.suppress(FileNotFoundError):  # after success it has been renamed
             part.unlink()
 
 
 def _not_found(info: DatasetInfo, file: DataFile, why: str) -> DataNotFound:
     missing = [f.name for f in info.files if find(info, f) is None]
     places = " or ".join(str(folder) for folder in folders(info))
-    own = "" if os.environ.get("HARMONIUM_DATA") else f" (or in a folder of your own, $HARMONIUM_DATA/{info.folder})"
+    own = "" if os.environ.get("HARMONIUM_DATA") else f" (or set HARMONIUM_DATA and use $HARMONIUM_DATA/{info.folder})"
     return DataNotFound(
-        f"data set '{info.name}' needs {file.name}, and {why}. Put {', '.join(missing)} in {places}{own}.\n"
+        f"data set '{info.name}': {file.name} is missing, and {why}. Put {', '.join(missing)} in {places}{own}.\n"
         f"How to obtain: {info.obtain}"
     )

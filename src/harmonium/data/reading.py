@@ -1,4 +1,4 @@
-"""Read a user's own file of numbers. No format here can run code: nothing is unpickled."""
+"""Read data from files of the user. Nothing is unpickled, so a file cannot execute code."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ NPZ_KEYS = ("data", "x", "X")
 
 
 def read(path: str | Path) -> Tensor | np.memmap:
-    """The numbers in a file, one sample per row.
+    """Read a file of numbers, one sample per row.
 
-    - ``.npy``: a read-only memory map, so that the file may be larger than memory (values are not looked at);
+    - ``.npy``: a read-only memory map, so the file may be larger than memory; its values are not checked;
     - ``.npz``: the only array, or the one named ``data``, ``x`` or ``X``, in its own type;
-    - ``.csv``: comma-separated numbers as float32, with or without a header. A first row is a header when it
-      holds something that is no number, or when it is 0, 1, 2, ... (at least three, as pandas names columns);
+    - ``.csv``: comma-separated numbers as float32, with or without a header. The first row is a header if it contains
+      a cell that is not a number, or if it is 0, 1, 2, ... (at least three columns, the default names of pandas);
     - ``.parquet``: numeric columns, as float32.
 
-    Numbers have to be finite, except in the memory map.
+    Numbers must be finite, except in a memory map.
 
     >>> import tempfile, pathlib
     >>> folder = tempfile.TemporaryDirectory()
@@ -46,21 +46,21 @@ def read(path: str | Path) -> Tensor | np.memmap:
     if path.suffix.lower() not in _READERS:
         raise unknown("file extension", path.suffix or path.name, _READERS)
     if not path.is_file():
-        what = "it is a folder" if path.is_dir() else "there is none"
-        raise DataNotFound(f"expected a file at {path}: {what}")
+        what = "a folder" if path.is_dir() else "no file"
+        raise DataNotFound(f"path: expected a file at {path}, found {what}")
     if path.stat().st_size == 0:
         raise InvalidData(f"{path} is empty: expected numbers, one sample per row")
     return _READERS[path.suffix.lower()](path)
 
 
 def _npy(path: Path) -> Tensor | np.memmap:
-    with path.open("rb") as file:  # the header alone says whether the array can be mapped
+    with path.open("rb") as file:  # the header tells whether the array can be memory-mapped
         try:
             first = npy.read_magic(file) == (1, 0)
             header = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
             shape, _, dtype = header(file)
         except ValueError as error:
-            raise InvalidData(f"{path} is no .npy file: {error}") from error
+            raise InvalidData(f"{path} is not an .npy file: {error}") from error
     _check_array(path, "the array", shape, dtype)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -78,7 +78,7 @@ def _npz(path: Path) -> Tensor:
             key = _npz_key(path, arrays.files)
             array = arrays[key]
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise InvalidData(f"{path} is damaged or no .npz file: {error}") from error
+        raise InvalidData(f"{path} is damaged or not an .npz file: {error}") from error
     except ValueError as error:
         if isinstance(error, InvalidData):
             raise
@@ -102,14 +102,16 @@ def _csv(path: Path) -> Tensor:
     try:
         text = path.read_text(encoding="utf-8-sig").lstrip()
     except UnicodeDecodeError as error:
-        raise InvalidData(f"{path} is no text in UTF-8: {error}") from error
+        raise InvalidData(f"{path} is not UTF-8 text: {error}") from error
     if not text:
         raise InvalidData(f"{path} is empty: expected numbers, one sample per row")
     first, _, rest = text.partition("\n")
     cells = [cell.strip() for cell in next(csv.reader([first]))]
     header = _is_header(cells)
     if header and cells[0] == "":
-        raise InvalidData(f"{path}: the first column has no name, as if it were a row index; expected data only")
+        raise InvalidData(
+            f"{path}: expected a name for every column, found none for the first. Remove it if it is a row index"
+        )
     rows = rest if header else text
     if not rows.strip():
         raise InvalidData(f"{path} has columns but no rows: expected numbers, one sample per row")
@@ -141,11 +143,11 @@ def _parquet(path: Path) -> Tensor:
     try:
         return _frame(path, pandas.read_parquet(path))
     except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidData(f"{path} is damaged or no .parquet file: {error}") from error
+        raise InvalidData(f"{path} is damaged or not a .parquet file: {error}") from error
 
 
 def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
-    """The table as float32, or an error that names the first cell that is no number."""
+    """Convert a table to float32; raise an error that names the first cell that is not a number."""
     import pandas
 
     names = [str(name) for name in frame.columns]
@@ -157,7 +159,7 @@ def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
     if frame.empty:
         raise InvalidData(f"{path} has columns but no rows: expected numbers, one sample per row")
     if any(pandas.api.types.is_complex_dtype(dtype) for dtype in frame.dtypes):
-        raise InvalidData(f"{path}: expected real numbers, found complex ones")
+        raise InvalidData(f"{path}: expected real numbers, found complex numbers")
     array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     _check_finite(path, array, names)
     return torch.from_numpy(array.astype(np.float32))

@@ -1,4 +1,4 @@
-"""The data sets. A new one is one entry here, and a loader function."""
+"""Registry of the data sets. To add one, add an entry here and a loader function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harmonium.data.dataset import DataFile, DatasetInfo, Fetch, Hashed, Loader
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set: what is known of it, how its samples are read, and of documents, the words."""
+    """A data set: its description, its loader, and for word counts the function that returns the vocabulary."""
 
     info: DatasetInfo
     load: Loader
@@ -42,12 +42,12 @@ def _alignment(
         kind="one-hot",
         shape=(sites, len(alphabet)),
         splits={"train": train, "test": test},
-        split_rule="every fifth distinct sequence is test, with all its copies",
+        split_rule="every fifth distinct sequence is in the test set, with all its copies",
         suggested_visible="potts",
         folder="protein_msa",
         files=(file,),
         alphabet=alphabet,
-        note=f"Letters in the order {alphabet}, the last the gap; any other letter is read as a gap.",
+        note=f"Letters are in the order {alphabet}; the last is the gap, and any other letter is read as a gap.",
         **rest,
     )
     return Entry(info, sequences.alignment(file.name, alphabet))
@@ -60,9 +60,9 @@ def _spikes(neurons: int, size: int, sha256: str) -> Entry:
         kind="binary",
         shape=(neurons,),
         splits={"train": 32000, "test": 8000},
-        split_rule="the last fifth of the recording is test",
+        split_rule="the last fifth of the recording is the test set",
         suggested_visible="bernoulli",
-        license="that of the toolbox's repository; the recording is not described further",
+        license="as in the repository of the toolbox; the recording is not described further",
         citation="O. Maoz and E. Schneidman, maxent_toolbox: Maximum Entropy Toolbox for MATLAB (2017)",
         source="github.com/orimaoz/maxent_toolbox",
         obtain=f"copy example{neurons}.mat from github.com/orimaoz/maxent_toolbox.",
@@ -92,13 +92,13 @@ _ENTRIES = (
             kind="image",
             shape=(1, 8, 8),
             splits={"train": 1442, "test": 355},
-            split_rule="within each digit, every fifth picture is test",
+            split_rule="every fifth image of each digit is in the test set",
             suggested_visible="bernoulli",
             license="CC BY 4.0",
             citation="E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine "
             "Learning Repository (1998)",
             source="scikit-learn, sklearn.datasets.load_digits",
-            obtain="nothing to do, it comes with scikit-learn.",
+            obtain="included in scikit-learn.",
             label_meaning="the digit",
             note="Gray levels 0..16, divided by 16.",
         ),
@@ -111,13 +111,13 @@ _ENTRIES = (
             kind="image",
             shape=(1, 28, 28),
             splits={"train": 60000, "test": 10000},
-            split_rule="the official one",
+            split_rule="official",
             suggested_visible="bernoulli",
             license="CC BY-SA 3.0",
             citation="Y. LeCun, L. Bottou, Y. Bengio and P. Haffner, Gradient-based learning applied to "
             "document recognition, Proc. IEEE 86 (1998)",
-            source="Y. LeCun and C. Cortes, by the ossci-datasets mirror",
-            obtain="downloaded by itself where there is a network; else copy the four .gz files of any mirror.",
+            source="Y. LeCun and C. Cortes, from the ossci-datasets mirror",
+            obtain="downloaded automatically; without a network, copy the four .gz files from any mirror.",
             folder="mnist",
             files=_idx_files(
                 "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -145,13 +145,13 @@ _ENTRIES = (
             kind="image",
             shape=(1, 28, 28),
             splits={"train": 60000, "test": 10000},
-            split_rule="the official one",
+            split_rule="official",
             suggested_visible="bernoulli",
             license="MIT",
             citation="H. Xiao, K. Rasul and R. Vollgraf, Fashion-MNIST: a novel image dataset for "
             "benchmarking machine learning algorithms, arXiv:1708.07747 (2017)",
             source="github.com/zalandoresearch/fashion-mnist",
-            obtain="downloaded by itself where there is a network; else copy the four .gz files from "
+            obtain="downloaded automatically; without a network, copy the four .gz files from "
             "data/fashion of github.com/zalandoresearch/fashion-mnist.",
             folder="fashion_mnist",
             files=_idx_files(
@@ -177,11 +177,11 @@ _ENTRIES = (
     Entry(
         DatasetInfo(
             name="cifar10",
-            title="CIFAR-10 in part: the first training batch and the first 2000 test images, 32 × 32 in color",
+            title="Part of CIFAR-10: the first training batch and the first 2000 test images, 32 × 32 in color",
             kind="image",
             shape=(3, 32, 32),
             splits={"train": 10000, "test": 2000},
-            split_rule="the official one, of each the first images",
+            split_rule="official; the first images of each split",
             suggested_visible="gaussian",
             license="none stated; research use",
             citation="A. Krizhevsky, Learning multiple layers of features from tiny images, University "
@@ -227,13 +227,13 @@ _ENTRIES = (
             kind="binary",
             shape=(1, 28, 28),
             splits={"train": 4100, "validation": 2264, "test": 2307},
-            split_rule="the official one (split 1)",
+            split_rule="official (split 1)",
             suggested_visible="bernoulli",
             license="none stated; research use",
             citation="B. Marlin, K. Swersky, B. Chen and N. de Freitas, Inductive principles for "
             "restricted Boltzmann machine learning, AISTATS (2010)",
             source="people.cs.umass.edu/~marlin/data.shtml",
-            obtain="downloaded by itself where there is a network; else copy the file from "
+            obtain="downloaded automatically; without a network, copy the file from "
             "people.cs.umass.edu/~marlin/data.shtml.",
             folder="caltech101_silhouettes",
             files=(
@@ -244,8 +244,8 @@ _ENTRIES = (
                     url="https://people.cs.umass.edu/~marlin/data/caltech101_silhouettes_28_split1.mat",
                 ),
             ),
-            label_meaning="the class, 0..100 in the file's order (1..101 there)",
-            note="0 is the object, 1 the background. Pixels are given row by row; the file has them column by column.",
+            label_meaning="the class, 0..100 in the order of the file (1..101 in the file)",
+            note="0 is the object, 1 the background. Pixels are in row order; the file stores them in column order.",
         ),
         images.caltech,
     ),
@@ -256,12 +256,12 @@ _ENTRIES = (
             kind="image",
             shape=(1, 19, 19),
             splits={"train": 2429, "test": 472},
-            split_rule="the official one, faces only",
+            split_rule="official, faces only",
             suggested_visible="truncated-gaussian",
             license="research use, with acknowledgment of MIT CBCL",
             citation="CBCL Face Database #1, MIT Center for Biological and Computational Learning (2000)",
             source="cbcl.mit.edu",
-            obtain="from the face images of the original (train/face, test/face, in order of file name), "
+            obtain="from the original face images (train/face, test/face, in order of file name), "
             "write an .npz with the uint8 arrays train_faces (2429, 19, 19) and test_faces (472, 19, 19).",
             folder="cbcl_faces",
             files=(
@@ -282,7 +282,7 @@ _ENTRIES = (
             kind="image",
             shape=(1, 64, 64),
             splits={"train": 320, "test": 80},
-            split_rule="of the ten pictures of each person, the last two are test",
+            split_rule="the last two of the ten images of each person are in the test set",
             suggested_visible="truncated-gaussian",
             license="free for research, with acknowledgment of AT&T Laboratories Cambridge",
             citation="F. Samaria and A. Harter, Parameterization of a stochastic model for human face "
@@ -304,11 +304,11 @@ _ENTRIES = (
     Entry(
         DatasetInfo(
             name="frey",
-            title="Frey faces, frames of a film, 28 × 20",
+            title="Frey faces, frames of a video, 28 × 20",
             kind="image",
             shape=(1, 28, 20),
             splits={"train": 1572, "test": 393},
-            split_rule="the last fifth of the film is test",
+            split_rule="the last fifth of the video is the test set",
             suggested_visible="truncated-gaussian",
             license="none stated; research use",
             citation="S. Roweis, L. Saul and G. Hinton, Global coordination of local linear models, NIPS (2001)",
@@ -329,19 +329,19 @@ _ENTRIES = (
     Entry(
         DatasetInfo(
             name="lfw",
-            title="Labeled Faces in the Wild in part: 5000 faces, 64 × 64 in color",
+            title="Part of Labeled Faces in the Wild: 5000 faces, 64 × 64 in color",
             kind="image",
             shape=(3, 64, 64),
             splits={"train": 3684, "test": 1316},
-            split_rule="every fifth person is test, with all their pictures: nobody is in both",
+            split_rule="every fifth person is in the test set, with all their images; no person is in both splits",
             suggested_visible="gaussian",
-            license="research use; pictures of public figures collected from the web",
+            license="research use; images of public figures collected from the web",
             citation="G. Huang, M. Ramesh, T. Berg and E. Learned-Miller, Labeled Faces in the Wild, "
             "University of Massachusetts, Amherst, TR 07-49 (2007)",
             source="vis-www.cs.umass.edu/lfw",
-            obtain="of the 13233 original pictures choose 5000, cut the box (83, 92)-(166, 175), resize "
+            obtain="select 5000 of the 13233 original images, crop the box (83, 92)-(166, 175), resize "
             "to 64 × 64 (Lanczos), and write an .npz with images (5000, 64, 64, 3) uint8 and names; only "
-            "the choice with this checksum is accepted.",
+            "the selection with this checksum is accepted.",
             folder="lfw",
             files=(
                 DataFile(
@@ -362,7 +362,7 @@ _ENTRIES = (
             kind="binary",
             shape=(805,),
             splits={"train": 4008, "test": 1000},
-            split_rule="every fifth person is test, with both haplotypes",
+            split_rule="every fifth person is in the test set, with both haplotypes",
             suggested_visible="bernoulli",
             license="1000 Genomes: open, without restriction",
             citation="B. Yelmen et al., Creating artificial human genomes using generative neural "
@@ -399,7 +399,7 @@ _ENTRIES = (
         license="CC0 (Pfam)",
         citation=_TUBIANA,
         source="github.com/jertubiana/PGM, from Pfam PF00397",
-        obtain="downloaded by itself where there is a network; else copy data/WW/WW_domain_MSA.fasta "
+        obtain="downloaded automatically; without a network, copy data/WW/WW_domain_MSA.fasta "
         "from github.com/jertubiana/PGM.",
     ),
     _alignment(
@@ -417,7 +417,7 @@ _ENTRIES = (
         license="CC0 (Pfam)",
         citation=_TUBIANA,
         source="github.com/jertubiana/PGM, from Pfam PF00014",
-        obtain="downloaded by itself where there is a network; else copy "
+        obtain="downloaded automatically; without a network, copy "
         "data/Kunitz/Kunitz_domain_MSA.fasta from github.com/jertubiana/PGM under the name "
         "Kunitz_PF00014_MSA.fasta.",
     ),
@@ -433,10 +433,10 @@ _ENTRIES = (
         27,
         37012,
         9253,
-        license="that of the repository",
+        license="as in the repository",
         citation=_TUBIANA,
         source="github.com/jertubiana/PGM",
-        obtain="downloaded by itself where there is a network; else copy "
+        obtain="downloaded automatically; without a network, copy "
         "data/Lattice_Proteins/Lattice_Proteins_MSA.fasta from github.com/jertubiana/PGM.",
     ),
     _alignment(
@@ -459,7 +459,7 @@ _ENTRIES = (
             kind="counts",
             shape=(2000,),
             splits={"train": 11293, "test": 7528},
-            split_rule="the official one, by date",
+            split_rule="official, by date",
             suggested_visible="multinomial",
             license="none stated; freely used",
             citation="A. Cardoso-Cachopo, Improving methods for single-label text categorization, PhD "
@@ -496,7 +496,7 @@ _ENTRIES = (
             kind="counts",
             shape=(6906,),
             splits={"train": 2744, "test": 686},
-            split_rule="every fifth document is test",
+            split_rule="every fifth document is in the test set",
             suggested_visible="multinomial",
             license="CC BY 4.0",
             citation="D. Newman, Bag of Words, UCI Machine Learning Repository (2008)",
@@ -528,7 +528,7 @@ _ENTRIES = (
             kind="real",
             shape=(49,),
             splits={"train": 3062, "test": 764},
-            split_rule="the last fifth of each of the three sequences (438, 260 and 3128 frames) is test",
+            split_rule="the last fifth of each of the three sequences (438, 260 and 3128 frames) is the test set",
             suggested_visible="gaussian",
             license="free to copy, use and modify with the authors' notice retained; motion from E. Hsu, MIT",
             citation="G. Taylor, G. Hinton and S. Roweis, Modeling human motion using binary latent "
@@ -537,8 +537,8 @@ _ENTRIES = (
             obtain="copy rtrbm/data/MOCAP.mat from github.com/sidsig/NIPS-2014.",
             folder="mocap_crbm",
             files=(DataFile("MOCAP.mat", "f81f70246b8c28fda63a5be5a64b93a22661805e58aa2a8e410f78a7f208497d", 1500072),),
-            label_meaning="which of the three sequences the frame is of",
-            note="As in the file: each column with mean 0 and standard deviation 1 over all 3826 frames.",
+            label_meaning="the sequence of the frame, 0..2",
+            note="Standardized in the file: each column has mean 0 and standard deviation 1 over all 3826 frames.",
         ),
         tables.mocap,
     ),

@@ -13,7 +13,7 @@ NUCLEOTIDES = "ACGU-"
 
 
 def alignment(file: str, alphabet: str) -> Loader:
-    """The loader of a FASTA alignment. Equal sequences fall in the same split: none of the test was seen."""
+    """Loader of a FASTA alignment. Equal sequences are in the same split, so the test set has no training sequence."""
 
     def load(fetch: Fetch, split: str) -> Samples:
         sequences = fasta(fetch(file))
@@ -23,7 +23,7 @@ def alignment(file: str, alphabet: str) -> Loader:
 
 
 def fasta(raw: bytes) -> np.ndarray:
-    """The sequences of a FASTA file, all of one length, as an array of byte strings (n,).
+    """Read the sequences of a FASTA file, all of the same length, as an array of byte strings (n,).
 
     >>> fasta(b">first\\nAC\\nDE\\n>second\\nA-DY\\n")
     array([b'ACDE', b'A-DY'], dtype='|S4')
@@ -37,8 +37,9 @@ def fasta(raw: bytes) -> np.ndarray:
 
 
 def one_hot(sequences: np.ndarray, alphabet: str) -> np.ndarray:
-    """One-hot values (n, sites, letters) of byte strings (n,). The alphabet's last letter is the gap, and
-    what is not in the alphabet (X, B, Z, ...) is read as a gap.
+    """Convert byte strings (n,) to one-hot values (n, sites, letters).
+
+    The last letter of the alphabet is the gap; letters that are not in the alphabet (X, B, Z, ...) are read as gaps.
 
     >>> one_hot(np.array([b"GX"]), "ACGU-").argmax(-1)
     array([[2, 4]])

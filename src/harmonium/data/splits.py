@@ -1,4 +1,4 @@
-"""Splits for data that come without one: by rule and not by chance, so that they never change.
+"""Deterministic splits for data sets without an official split.
 
 Each function returns the mask (n,) of the test samples, about one in five.
 """
@@ -11,7 +11,7 @@ from harmonium.data.dataset import Samples
 
 
 def every_fifth(groups: np.ndarray) -> np.ndarray:
-    """Every fifth group is test, groups counted in order of first appearance: a group is never divided.
+    """Put every fifth group in the test set, in order of first appearance; groups are not divided.
 
     >>> every_fifth(np.array(["a", "b", "a", "c", "d", "e", "e"]))
     array([False, False, False, False, False,  True,  True])
@@ -23,7 +23,7 @@ def every_fifth(groups: np.ndarray) -> np.ndarray:
 
 
 def every_fifth_of_class(labels: np.ndarray) -> np.ndarray:
-    """Within each class, every fifth sample is test: the classes keep their proportions.
+    """Put every fifth sample of each class in the test set, which keeps the proportions of the classes.
 
     >>> every_fifth_of_class(np.array([0, 0, 1, 0, 0, 0])).nonzero()[0]
     array([5])
@@ -35,7 +35,7 @@ def every_fifth_of_class(labels: np.ndarray) -> np.ndarray:
 
 
 def last_fifth(*lengths: int) -> np.ndarray:
-    """The last fifth of each time series is test, so that no test frame has a training frame on both sides.
+    """Put the last fifth of each time series in the test set, so that no test frame is between training frames.
 
     >>> last_fifth(5, 10).nonzero()[0]
     array([ 4, 13, 14])
@@ -44,6 +44,6 @@ def last_fifth(*lengths: int) -> np.ndarray:
 
 
 def take(split: str, test: np.ndarray, values: np.ndarray, labels: np.ndarray | None, maximum: int = 1) -> Samples:
-    """The samples of one split, in their original order."""
+    """Select the samples of one split, in their original order."""
     mask = test if split == "test" else ~test
     return Samples(values[mask], None if labels is None else labels[mask], maximum)

@@ -1,4 +1,4 @@
-"""Loaders of tables: haplotypes, spikes, motion."""
+"""Loaders of tables: haplotypes, neural spikes, human motion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harmonium.data.splits import every_fifth, last_fifth, take
 
 
 def genomes(fetch: Fetch, split: str) -> Samples:
-    """Lines "Real PERSON_A 0 1 1 ...": the two haplotypes of a person are in the same split."""
+    """1000 Genomes: lines "Real PERSON_A 0 1 1 ...". The two haplotypes of a person are in the same split."""
     lines = fetch("805_SNP_1000G_real.hapt.zip").splitlines()
     _, people, alleles = zip(*(line.split(b" ", 2) for line in lines), strict=True)
     person = np.array([name.rpartition(b"_")[0] for name in people])
@@ -19,7 +19,7 @@ def genomes(fetch: Fetch, split: str) -> Samples:
 
 
 def spikes(neurons: int) -> Loader:
-    """The loader of a recording of so many neurons, (time bins, neurons)."""
+    """Loader of a recording of ``neurons`` neurons: (time bins, neurons)."""
 
     def load(fetch: Fetch, split: str) -> Samples:
         recording = fetch(f"example{neurons}.mat")[f"spikes{neurons}"]
@@ -29,7 +29,7 @@ def spikes(neurons: int) -> Loader:
 
 
 def mocap(fetch: Fetch, split: str) -> Samples:
-    """Frames of motion, standardized by its authors; labels say which of the sequences a frame is of."""
+    """Frames of human motion, standardized by the authors; the labels are the indices of the sequences."""
     arrays = fetch("MOCAP.mat")
     lengths = [int(length) for length in arrays["seqlengths"].ravel()]
     sequence = np.repeat(np.arange(len(lengths)), lengths)

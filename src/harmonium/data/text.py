@@ -16,7 +16,7 @@ SHORTEST_WORD = 3
 
 
 def newsgroups(fetch: Fetch, split: str) -> Samples:
-    """20 Newsgroups over the vocabulary below; labels number the groups in alphabetical order."""
+    """20 Newsgroups, with the vocabulary below; labels are the groups in alphabetical order."""
     column = {word: i for i, word in enumerate(newsgroups_vocabulary(fetch))}
     groups, texts = _posts(fetch, split)
     counts = np.zeros((len(texts), len(column)), dtype=np.int32)
@@ -27,8 +27,10 @@ def newsgroups(fetch: Fetch, split: str) -> Samples:
 
 
 def newsgroups_vocabulary(fetch: Fetch) -> tuple[str, ...]:
-    """The most frequent words of the training posts, without stop words and words shorter than three letters;
-    the most frequent first, and in alphabetical order where frequencies are equal."""
+    """The most frequent words of the training posts, without stop words and words shorter than three letters.
+
+    Words are in order of decreasing frequency; words of equal frequency are in alphabetical order.
+    """
     stop_words = require("sklearn.feature_extraction.text", "the vocabulary of 20newsgroups needs").ENGLISH_STOP_WORDS
     counter = Counter(" ".join(_posts(fetch, "train")[1]).split())
     words = [word for word in counter if len(word) >= SHORTEST_WORD and word not in stop_words]
@@ -36,7 +38,7 @@ def newsgroups_vocabulary(fetch: Fetch) -> tuple[str, ...]:
 
 
 def kos(fetch: Fetch, split: str) -> Samples:
-    """Triples of document, word and count, both numbered from 0."""
+    """Daily KOS: triples of document, word and count; documents and words are numbered from 0."""
     triples = np.loadtxt(io.BytesIO(fetch("doc_word_count.tsv")), dtype=np.int64)
     document, word, count = triples.T
     counts = np.zeros((document.max() + 1, len(kos_vocabulary(fetch))), dtype=np.int32)
@@ -45,12 +47,12 @@ def kos(fetch: Fetch, split: str) -> Samples:
 
 
 def kos_vocabulary(fetch: Fetch) -> tuple[str, ...]:
-    """The data set's own words, in its own order."""
+    """The words of the data set, in its order."""
     return tuple(fetch("dictionary.txt").decode().split())
 
 
 def _posts(fetch: Fetch, split: str) -> tuple[list[str], list[str]]:
-    """The newsgroup and the text of each post; the file has three header lines and an empty one."""
+    """Newsgroup and text of each post; the file has three header lines and an empty last line."""
     lines = fetch(f"20newsgroups-{split}.tab.gz").decode().split("\n")[3:]
     groups, _, texts = zip(*(line.partition("\t") for line in lines if line), strict=True)
     return list(groups), list(texts)

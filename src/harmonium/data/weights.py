@@ -1,4 +1,4 @@
-"""How much each row of a data set counts, where some are near copies of others."""
+"""Weights of the rows of a data set in which many sequences are similar."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ _CHUNK = 1000
 
 
 def similarity_weights(rows: Any, alike: float = 0.8) -> Tensor:
-    """1 over the number of sequences that agree at ``alike`` of the sites or more, itself among them: (n,), float64.
+    """Weight of each sequence: 1 divided by the number of similar sequences, (n,) in float64.
 
-    Of one-hot rows (n, sites, letters), as :func:`load` gives aligned sequences. Their sum is the *effective* number
-    of sequences. Train with ``harmonium.Weighted(rows, weights)``.
+    Two sequences are similar if they agree at a fraction ``alike`` of the sites or more; a sequence is similar to
+    itself. The sum of the weights is the *effective* number of sequences. Train with
+    ``harmonium.Weighted(rows, weights)``.
+
+    Args:
+        rows: one-hot sequences (n, sites, letters), as returned by :func:`load`.
+        alike: fraction of equal sites, above 0 and at most 1.
 
     >>> letters = torch.tensor([[0, 1, 2, 0, 1], [0, 1, 2, 0, 0], [2, 2, 0, 1, 1]])
     >>> similarity_weights(torch.nn.functional.one_hot(letters, 3)).tolist()
@@ -26,7 +31,7 @@ def similarity_weights(rows: Any, alike: float = 0.8) -> Tensor:
     if sequences.ndim != 3 or not bool((sequences.sum(-1) == 1).all()):
         raise InvalidData(f"rows: expected one-hot sequences (n, sites, letters), found {tuple(sequences.shape)}")
     if not 0 < alike <= 1:
-        raise InvalidOption(f"alike: expected a share from above 0 to 1, found {alike!r}")
+        raise InvalidOption(f"alike: expected a fraction above 0 and at most 1, found {alike!r}")
     sites, letters = sequences.shape[1:]
     codes, where, copies = sequences.argmax(-1).unique(dim=0, return_inverse=True, return_counts=True)
     distinct = torch.nn.functional.one_hot(codes, letters).flatten(1).float()

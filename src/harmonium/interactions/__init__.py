@@ -1,4 +1,6 @@
-"""The interactions between visible units that a machine implies (Bulso & Roudi 2021).
+"""Effective interactions between the visible units of an RBM (Bulso & Roudi 2021).
+
+The formula for an interaction of any order is in :mod:`harmonium.interactions.n_body`.
 
 >>> import harmonium as hm
 >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))

@@ -1,4 +1,4 @@
-"""Two sets of the same interactions, side by side."""
+"""Compare two sets of values of the same interactions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..errors import InvalidData
 
 @dataclass(frozen=True)
 class InteractionComparison:
-    """How ``number`` values x follow a reference y.
+    """Agreement of ``number`` values x with reference values y.
 
-    ``slope`` is α in x ≈ α y by least squares through the origin; ``relative_error`` is √(Σ (x - y)² / Σ y²). Where a
-    number has no meaning (a constant has no correlation) it is NaN.
+    ``pearson`` is the correlation coefficient; ``slope`` is α in x ≈ α y, by least squares through the origin;
+    ``relative_error`` is √(Σ (x - y)² / Σ y²). Undefined numbers, such as the correlation with a constant, are NaN.
     """
 
     number: int
@@ -25,7 +25,7 @@ class InteractionComparison:
 
     @staticmethod
     def of(x: Tensor, y: Tensor) -> InteractionComparison:
-        """Compare values of equal shape.
+        """Compare the values ``x`` with the reference ``y``, two tensors of the same shape.
 
         >>> import torch
         >>> InteractionComparison.of(torch.tensor([2.0, 4.0]), torch.tensor([1.0, 2.0])).slope
@@ -40,12 +40,12 @@ class InteractionComparison:
 
 
 def ratio(a: float, b: float) -> float:
-    """a/b, NaN where b is zero."""
+    """Return a/b, or NaN if b is zero."""
     return a / b if b else math.nan
 
 
 def rms(x: Tensor) -> float:
-    """The root of the mean square."""
+    """Root mean square of ``x``."""
     return x.detach().double().square().mean().sqrt().item()
 
 

@@ -1,4 +1,4 @@
-"""Machines that carry given interactions."""
+"""Construct RBMs with given interactions between their visible units."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from ..units import Bernoulli, Gaussian, Poisson, Unit
 from . import differences as differences
 from .terms import Term, Terms, merged
 
-_NEGLIGIBLE = 1e-15  # interactions smaller than this part of the largest are what rounding has left
+_NEGLIGIBLE = 1e-15  # interactions below this fraction of the largest are rounding errors
 
 
 # -- linear units ---------------------------------------------------------------------------------------------------
 
 
 def linear(couplings: Tensor, fields: Tensor, units: int | None = None) -> RBM:
-    """Gaussian hidden units for couplings J (n, n) and fields h (n,).
+    """RBM with Gaussian hidden units for couplings J (n, n) and fields h (n,): Bulso & Roudi (2021), eq. (22).
 
-    J + λ₀ 1 = W Wᵀ with λ₀ = -λ_min(J) has rank n - 1 at most, and the diagonal, which x² = x turns into fields, is
-    taken out of the biases: b = h - diag(W Wᵀ)/2 (eq. 22, the sign of λ₀ as it has to be).
+    The weights satisfy J + λ₀ 1 = W Wᵀ with λ₀ = -λ_min(J), a matrix of rank at most n - 1. (The paper prints λ₀ with
+    the opposite sign.) Because x² = x, the diagonal of W Wᵀ acts as fields, and the biases compensate for it:
+    b = h - diag(W Wᵀ)/2. With fewer than n - 1 ``units``, W Wᵀ is the best approximation that a local search finds.
     """
     n = len(couplings)
     units = max(1, n - 1) if units is None else whole("units", units)
@@ -41,7 +42,7 @@ def linear(couplings: Tensor, fields: Tensor, units: int | None = None) -> RBM:
 
 
 def _root(couplings: Tensor, diagonal: Tensor, units: int) -> Tensor:
-    """W (n, units) with W Wᵀ nearest to J with this diagonal: its largest eigenvalues."""
+    """Weights W (n, units) that minimize ‖J + diag(diagonal) - W Wᵀ‖, from its largest eigenvalues."""
     values, vectors = torch.linalg.eigh(couplings + diagonal.diag())
     values, vectors = values.flip(0)[:units].clamp_min(0.0), vectors.flip(1)[:, :units]
     weights = couplings.new_zeros(len(couplings), units)
@@ -50,9 +51,10 @@ def _root(couplings: Tensor, diagonal: Tensor, units: int) -> Tensor:
 
 
 def _nearest(couplings: Tensor, weights: Tensor, sweeps: int = 50) -> Tensor:
-    """W that brings W Wᵀ nearest to J off the diagonal, which a machine can choose as it likes.
+    """Minimize the distance between W Wᵀ and J off the diagonal; the diagonal is free, as the biases absorb it.
 
-    First the diagonal follows W Wᵀ (each such step brings the two nearer), then Newton-like steps in W to the end.
+    Start with ``sweeps`` eigendecompositions of J with the diagonal of the current W Wᵀ (none of them increases the
+    distance), then minimize over W with L-BFGS.
     """
     for _ in range(sweeps):
         weights = _root(couplings, weights.square().sum(1), weights.shape[1])
@@ -73,7 +75,7 @@ def _nearest(couplings: Tensor, weights: Tensor, sweeps: int = 50) -> Tensor:
 
 
 def off_diagonal(matrix: Tensor) -> Tensor:
-    """The matrix with zeros on its diagonal."""
+    """Return the matrix with its diagonal set to zero."""
     return matrix - matrix.diag().diag()
 
 
@@ -81,10 +83,12 @@ def off_diagonal(matrix: Tensor) -> Tensor:
 
 
 def many_body(n: int, terms: Terms, hidden: str) -> RBM:
-    """A hidden unit for each interaction, the highest orders first: what it adds to lower orders is taken off there.
+    """RBM with one hidden unit per interaction of order 2 or more, of type ``hidden``.
 
-    A unit that sees the s sites of a term with equal weights brings about a positive interaction of order s; with one
-    of its sites turned round, x → 1 - x, the same but negative. Order 1 is left to the visible biases.
+    A hidden unit with equal weights to the s sites of a term creates a positive interaction of order s; flipping one
+    site, x → 1 - x, makes it negative. The unit also creates interactions of lower orders. Therefore the highest orders
+    are constructed first, and their contributions are subtracted from the targets of the lower orders. The visible
+    biases set order 1.
     """
     if hidden not in _POSITIVE:
         raise unknown("hidden unit for a many-body model", hidden, ("gaussian", *_POSITIVE))
@@ -122,7 +126,7 @@ def many_body(n: int, terms: Terms, hidden: str) -> RBM:
 
 
 class _Exponential:
-    """Poisson units: λ (e^w - 1)^s = I with w = ln 2 and λ = I."""
+    """Poisson hidden units, for which I = λ (e^w - 1)^s: w = ln 2 and λ = I."""
 
     unit: type[Unit] = Poisson
 
@@ -133,7 +137,7 @@ class _Exponential:
 
 
 class _Step:
-    """Bernoulli units that need all s sites to switch on: the bias is -(s - ½) w, and w is found by bisection."""
+    """Bernoulli hidden units with bias -(s - ½) w, active only if all s sites are 1; bisection determines w."""
 
     unit: type[Unit] = Bernoulli
 

@@ -1,4 +1,4 @@
-"""Finite differences of ln Z: the s-fold one, Δ_{d₁}…Δ_{d_s} ln Z(B), is an interaction of order s (eq. 14)."""
+"""Finite differences Δ_{d₁}…Δ_{d_s} ln Z(B) of order s, the interactions of Bulso & Roudi (2021), eq. (14)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-#: ln Z of independent units in their fields: (..., units) -> (..., units)
+#: ln Z of independent units as a function of their fields: (..., units) -> (..., units)
 LogPartition = Callable[[Tensor], Tensor]
 
-_CHUNK_ELEMENTS = 2**19  # of float64, small enough for the cache of a processor
-_COEFFICIENTS = 2**23  # that are held at a time
+_CHUNK_ELEMENTS = 2**19  # float64 numbers per chunk: fits in the CPU cache
+_COEFFICIENTS = 2**23  # maximum number of coefficients held in memory
 _DEGREES = (8, 12, 16, 24, 32, 48, 64)
-_NOISE = 32 * torch.finfo(torch.float64).eps  # what is left of ln Z when its rounding errors are interpolated
+_NOISE = 32 * torch.finfo(torch.float64).eps  # relative rounding error of interpolated values of ln Z
 
 
 def chunks(rows: int, width: int, chunk: int | None = None) -> Iterator[slice]:
-    """Slices of ``rows`` rows of ``width`` numbers, ``chunk`` rows at a time or as many as suit the cache."""
+    """Split ``rows`` rows of ``width`` numbers into slices of ``chunk`` rows (None: as many as fit the CPU cache)."""
     size = max(1, _CHUNK_ELEMENTS // max(1, width)) if chunk is None else chunk
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 def difference(log_partition: LogPartition, base: Tensor, steps: Tensor) -> Tensor:
-    """Σ_{T ⊆ S} (-1)^{s-|T|} ln Z(base + Σ_{k ∈ T} d_k), unit by unit.
+    """Compute Σ_{T ⊆ S} (-1)^{s-|T|} ln Z(base + Σ_{k ∈ T} d_k) for each unit, with S = {1, …, s}.
 
     Shapes: base (units,), steps (n, s, units) -> (n, units).
 
@@ -39,9 +39,9 @@ def difference(log_partition: LogPartition, base: Tensor, steps: Tensor) -> Tens
 
 
 def summed(log_partition: LogPartition, base: Tensor, steps: Tensor) -> Tensor:
-    """The differences summed over the units: steps (n, s, units) -> (n,). What eq. (14) says, a chunk at a time.
+    """Sum the differences over the units, in chunks: steps (n, s, units) -> (n,). This is eq. (14).
 
-    A sum that is no larger than its rounding error is zero: Gaussian units have no interactions of order 3.
+    Sums below their rounding error are set to zero, so that Gaussian units have exactly no interactions of order 3.
     """
     parts = [steps.new_zeros(0)]
     for rows in chunks(len(steps), steps.shape[1] * steps.shape[2]):
@@ -54,7 +54,7 @@ def summed(log_partition: LogPartition, base: Tensor, steps: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _difference(log_partition: LogPartition, base: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
-    """The alternating sum and the largest of its terms, both (n, units)."""
+    """Return the alternating sum and the largest magnitude of its terms, both (n, units)."""
     order = steps.shape[1]
     value = log_partition(base.expand(len(steps), -1))
     total, size = value * (-1) ** order, value.abs()
@@ -70,12 +70,12 @@ def _difference(log_partition: LogPartition, base: Tensor, steps: Tensor) -> tup
 
 
 def pairs(log_partition: LogPartition, base: Tensor, steps: Tensor) -> Tensor:
-    """Σ_units Δ_a Δ_b ln Z(base) for all pairs of rows: steps (rows, units) -> (rows, rows).
+    """Compute Σ_units Δ_a Δ_b ln Z(base) for all pairs of rows: steps (rows, units) -> (rows, rows).
 
-    ln Z is analytic, so that the second difference of a unit, as a function of (a, b) on the square of its weights,
-    is a short polynomial in each; as a matrix it has a few eigenvalues above rounding error (one for Gaussian and
-    Poisson units, a handful for others), and what was a function of each pair and unit becomes a product of matrices.
-    Degrees are doubled until the last coefficients vanish; units for which they never do are summed directly.
+    ln Z is analytic, so the second difference of a unit is well approximated by a polynomial of low degree in a and b.
+    Its coefficient matrix has few eigenvalues above the rounding error (one for Gaussian and Poisson units, a handful
+    for others). The sum over units therefore becomes a matrix product instead of one function call per pair and unit.
+    The degree increases until the last coefficients vanish; units that do not converge are summed directly.
     """
     rows = len(steps)
     total = steps.new_zeros(rows, rows)
@@ -100,7 +100,7 @@ def pairs(log_partition: LogPartition, base: Tensor, steps: Tensor) -> Tensor:
 
 
 def _add_products(total: Tensor, values: Tensor, coefficients: Tensor, noise: Tensor) -> None:
-    """Add Σ_units Tᵀ C T for the polynomials T (units, degree, rows), by the eigenvalues of C above the noise."""
+    """Add Σ_units Tᵀ C T for the polynomials T (units, degree, rows), keeping eigenvalues of C above the noise."""
     scale, shape = torch.linalg.eigh(coefficients)
     order = scale.abs().argsort(1, descending=True)
     scale, shape = scale.gather(1, order), shape.gather(2, order.unsqueeze(1).expand_as(shape))
@@ -114,7 +114,7 @@ def _add_products(total: Tensor, values: Tensor, coefficients: Tensor, noise: Te
 def _coefficients(
     log_partition: LogPartition, base: Tensor, low: Tensor, high: Tensor, degree: int, units: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Chebyshev coefficients (units, degree, degree) of Δ_a Δ_b ln Z on the square [low, high]², and their noise."""
+    """Chebyshev coefficients (units, degree, degree) of Δ_a Δ_b ln Z on [low, high]², and their rounding errors."""
     nodes, transform = _transform(degree)
     nodes, transform = nodes.to(base), transform.to(base)
     points = (low + high) / 2 + (high - low) / 2 * nodes.unsqueeze(1)
@@ -131,7 +131,7 @@ def _coefficients(
 
 
 def _chebyshev(steps: Tensor, low: Tensor, high: Tensor, degree: int) -> Tensor:
-    """T_k at the rows' steps: (rows, units) -> (units, degree, rows)."""
+    """Evaluate the Chebyshev polynomials T_k at the steps: (rows, units) -> (units, degree, rows)."""
     x = ((steps - (low + high) / 2) / ((high - low) / 2)).T.clamp(-1, 1)
     terms = torch.empty(x.shape[0], degree, x.shape[1], dtype=x.dtype, device=x.device)
     terms[:, 0], terms[:, 1] = 1.0, x
@@ -143,7 +143,7 @@ def _chebyshev(steps: Tensor, low: Tensor, high: Tensor, degree: int) -> Tensor:
 
 @cache
 def _transform(degree: int) -> tuple[Tensor, Tensor]:
-    """The Chebyshev nodes (degree,) and the matrix that takes values there to coefficients (degree, degree)."""
+    """Chebyshev nodes (degree,) and the matrix (degree, degree) that maps values at the nodes to coefficients."""
     angles = math.pi * (torch.arange(degree, dtype=torch.float64) + 0.5) / degree
     matrix = torch.cos(torch.arange(degree, dtype=torch.float64).unsqueeze(1) * angles) * (2 / degree)
     matrix[0] /= 2
@@ -154,7 +154,7 @@ def _direct_pairs(log_partition: LogPartition, base: Tensor, steps: Tensor, unit
     rows = len(steps)
     mine = torch.zeros_like(base)
     mine[units] = 1.0
-    steps = steps * mine  # other units do not move, and contribute nothing
+    steps = steps * mine  # steps of zero contribute nothing
     first, second = torch.triu_indices(rows, rows, device=steps.device)
     values = torch.cat(
         [
@@ -175,8 +175,8 @@ def _direct_pairs(log_partition: LogPartition, base: Tensor, steps: Tensor, unit
 class Bound:
     """|Δ_{d₁}…Δ_{d_s} ln Z| ≤ largest · |d₁|…|d_s| for each unit, by the mean value theorem.
 
-    ``largest`` (units,) bounds |∂ˢ ln Z| on all fields that s of the steps can add up to: the sum of the magnitudes
-    of the Chebyshev coefficients of that derivative. It is infinite for a unit whose ln Z is not resolved.
+    ``largest`` (units,) bounds |∂ˢ ln Z| for all fields that are sums of s steps: it is the sum of the magnitudes of
+    the Chebyshev coefficients of that derivative. It is infinite if the expansion of ln Z of a unit does not converge.
     """
 
     largest: Tensor
@@ -184,7 +184,7 @@ class Bound:
 
     @staticmethod
     def of(log_partition: LogPartition, base: Tensor, steps: Tensor, order: int) -> Bound:
-        """The bound for ``order`` different rows of the steps (rows, units)."""
+        """Compute the bound for any ``order`` different rows of the steps (rows, units)."""
         ordered = steps.sort(0).values
         low = ordered[:order].clamp_max(0.0).sum(0)
         high = ordered[-order:].clamp_min(0.0).sum(0)
@@ -199,7 +199,7 @@ class Bound:
             noise = _NOISE * values.abs().amax(0)
             resolved = (coefficients[-2:].abs().amax(0) <= noise) & torch.isinf(largest)
             clean = torch.where(coefficients.abs() > noise / 8, coefficients, torch.zeros_like(coefficients))
-            # the first coefficients that the derivative keeps may be lost in rounding: then they are at most the noise
+            # the lowest coefficients that enter the derivative may be lost in rounding: bound them by the noise
             clean[order : order + 2] = torch.maximum(clean[order : order + 2].abs(), noise)
             derivative = np.polynomial.chebyshev.chebder(clean.cpu().numpy(), order)
             size = torch.as_tensor(np.abs(derivative).sum(0)).to(base) / half**order

@@ -1,4 +1,7 @@
-"""Models of interacting binary variables: p(x) ∝ exp(Σ_i I_i x_i + Σ_{i<j} I_ij x_i x_j + …), eq. (3)."""
+"""Models of interacting binary variables: p(x) ∝ exp(Σ_i I_i x_i + Σ_{i<j} I_ij x_i x_j + …).
+
+Bulso & Roudi (2021), eq. (3).
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,18 @@ from .sites import Sites
 from .terms import Terms, merged
 from .tuples import all_tuples, check_order, check_tuples
 
-_MOST_VARIABLES = 24  # that are enumerated
+_MOST_VARIABLES = 24  # limit of enumeration: 2^24 states
 VALUES = {"binary": (0.0, 1.0), "spin": (-1.0, 1.0)}
 
 
 class InteractionModel:
-    """p(x) ∝ exp Σ_S I_S Π_{i∈S} x_i over ``n`` variables, {0, 1} (``variables="binary"``) or ±1 (``"spin"``).
+    """Distribution p(x) ∝ exp Σ_S I_S Π_{i∈S} x_i over ``n`` binary variables. All numbers are float64.
 
-    ``terms`` gives for each order tuples of variables and their interactions, ((m, order), (m,)), or a dense symmetric
-    tensor (n, …, n), of which the entries above the diagonal n. All is in float64.
+    Args:
+        n: number of variables.
+        terms: the interactions of each order: a pair of tuples (m, order) and values (m,), or a dense symmetric tensor
+            (n, …, n), of which only entries with different indices are used.
+        variables: ``"binary"`` for values {0, 1}, ``"spin"`` for ±1.
 
     >>> model = InteractionModel(3, {3: ([[0, 1, 2]], [1.0])})
     >>> states, log_p = model.distribution()
@@ -51,14 +57,14 @@ class InteractionModel:
 
     @classmethod
     def from_rbm(cls, rbm: RBM, max_order: int, **options: Any) -> InteractionModel:
-        """All interactions of an RBM up to ``max_order``; options are those of :func:`interactions`.
+        """Compute all interactions of an RBM up to ``max_order``; ``options`` are those of :func:`n_body`.
 
-        Visible units {0, 1} give a binary model, others of two states a spin model. With ``max_order`` the number of
-        visible units the model is the machine's own distribution.
+        Visible units with values {0, 1} give a binary model, other units with two states a spin model. If ``max_order``
+        is the number of visible units, the model is exactly the distribution of the visible layer.
         """
         sites = Sites.of(rbm)
         if sites.states != 2:
-            raise InvalidOption(f"an interaction model expects visible units of two states, found {sites.states}")
+            raise InvalidOption(f"interaction model: expected visible units with two states, found {sites.states}")
         gauge = sites.gauge(options.get("gauge"))
         terms = {}
         for order in range(1, check_order(max_order, sites.number) + 1):
@@ -75,11 +81,11 @@ class InteractionModel:
 
     @property
     def max_order(self) -> int:
-        """The largest order with a term; 0 without any."""
+        """Largest order that has interactions; 0 if there are none."""
         return max((order for order, (_, values) in self.terms.items() if len(values)), default=0)
 
     def dense(self, order: int) -> Tensor:
-        """The interactions of an order as a symmetric tensor (n, …, n), zero where indices coincide."""
+        """Interactions of one order as a symmetric tensor (n, …, n), zero where indices coincide."""
         order = check_order(order, self.n)
         full = torch.zeros((self.n,) * order, dtype=torch.float64)
         if order in self.terms:
@@ -91,7 +97,7 @@ class InteractionModel:
     # -- probabilities ----------------------------------------------------------------------------------------
 
     def energy(self, x: Any) -> Tensor:
-        """-Σ_S I_S Π x_i: (batch, n) -> (batch,)."""
+        """Energy -Σ_S I_S Π_{i∈S} x_i: (batch, n) -> (batch,)."""
         x = self._states(x)
         energy = torch.zeros(len(x), dtype=torch.float64)
         for order, (tuples, values) in self.terms.items():
@@ -100,7 +106,7 @@ class InteractionModel:
         return energy
 
     def enumerate(self) -> Tensor:
-        """Every state, variable 0 changing fastest: (2^n, n)."""
+        """All states (2^n, n); variable 0 changes fastest."""
         if self.n > _MOST_VARIABLES:
             raise NotEnumerable(f"enumeration: expected at most {_MOST_VARIABLES} variables, found {self.n}")
         bits = torch.arange(2**self.n).unsqueeze(1) >> torch.arange(self.n) & 1
@@ -112,11 +118,11 @@ class InteractionModel:
         return torch.logsumexp(-self.energy(self.enumerate()), 0).item()
 
     def log_probability(self, x: Any, log_partition: float | None = None) -> Tensor:
-        """ln p(x), with ln Z by enumeration unless it is given: (batch, n) -> (batch,)."""
+        """Log-probability ln p(x), (batch, n) -> (batch,); ln Z is computed by enumeration unless it is given."""
         return -self.energy(x) - (self.log_partition() if log_partition is None else log_partition)
 
     def distribution(self) -> tuple[Tensor, Tensor]:
-        """Every state (2^n, n) and its log-probability (2^n,)."""
+        """All states (2^n, n) and their log-probabilities (2^n,)."""
         states = self.enumerate()
         return states, torch.log_softmax(-self.energy(states), 0)
 
@@ -130,7 +136,10 @@ class InteractionModel:
         seed: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """States after ``sweeps`` Gibbs sweeps, variable after variable, of independent chains: (n, variables).
+        """Sample ``n`` states by Gibbs sampling: (n, variables).
+
+        Each sample is the last state of an independent chain after ``sweeps`` sweeps over all variables, starting from
+        the rows of ``start`` (used cyclically) or from random states.
 
         >>> InteractionModel(2, {1: [50.0, -50.0]}).sample(2, sweeps=1)
         tensor([[1., 0.],
@@ -156,7 +165,7 @@ class InteractionModel:
         return x
 
     def _partners(self, site: int) -> list[tuple[Tensor, Tensor]]:
-        """The terms of a variable: with whom it interacts, and how strongly."""
+        """For each order, the other variables in the interactions of ``site`` and the values of these interactions."""
         found = []
         for tuples, values in self.terms.values():
             rows = (tuples == site).any(1)
@@ -176,7 +185,7 @@ class InteractionModel:
     # -- other forms ------------------------------------------------------------------------------------------
 
     def to_spin(self) -> InteractionModel:
-        """The same distribution of σ = 2x - 1: Π_S x = 2^{-s} Σ_{T⊆S} Π_T σ.
+        """Rewrite the distribution in spins σ = 2x - 1, using Π_S x = 2^{-s} Σ_{T⊆S} Π_T σ.
 
         >>> InteractionModel(2, {2: [[0.0, 4.0], [4.0, 0.0]]}).to_spin().dense(1)
         tensor([1., 1.], dtype=torch.float64)
@@ -196,24 +205,32 @@ class InteractionModel:
         return InteractionModel(self.n, {order: merged(found) for order, found in parts.items()}, variables=variables)
 
     def to_rbm(self, hidden: str = "gaussian", units: int | None = None) -> RBM:
-        """A machine with binary visible units whose interactions are these.
+        """Construct an RBM with {0, 1} visible units that has these interactions.
 
-        ``"gaussian"`` hidden units carry pairwise models: exactly with n - 1 or more of them (the default), eq. (22);
-        with fewer, the couplings of that rank with the least squared error (of a local search that starts at the
-        largest eigenvalues). ``"bernoulli"`` and ``"poisson"`` carry any model exactly, with one hidden unit for each
-        interaction of order 2 or more.
+        Args:
+            hidden: ``"gaussian"`` for pairwise models; ``"bernoulli"`` or ``"poisson"`` for any model, exactly, with
+                one hidden unit per interaction of order 2 or more.
+            units: number of Gaussian hidden units; n - 1 by default. The construction is exact for n - 1 or more:
+                Bulso & Roudi (2021), eq. (22). With fewer, a local search that starts from the largest eigenvalues
+                minimizes the squared error of the couplings.
         """
         model = self.to_binary()
         if hidden == "gaussian":
             if model.max_order > 2:
-                raise InvalidOption(f"gaussian hidden units carry pairs at most, found order {model.max_order}")
+                raise InvalidOption(
+                    f"hidden='gaussian': expected interactions of order 2 at most, found order {model.max_order}. Use "
+                    "hidden='bernoulli'"
+                )
             return construction.linear(model.dense(2) if self.n > 1 else torch.zeros(1, 1), model.dense(1), units)
         if units is not None:
-            raise InvalidOption("units: the number of hidden units is free for gaussian ones only")
+            raise InvalidOption(
+                f"units: expected None for {hidden} hidden units, one per interaction, found {units}. Only gaussian "
+                "hidden units have an adjustable number"
+            )
         return construction.many_body(self.n, model.terms, hidden)
 
     def compare(self, other: InteractionModel) -> dict[int, InteractionComparison]:
-        """For each order how these interactions follow those of another model; what one has not is zero."""
+        """Compare the interactions of each order with those of another model; missing interactions count as zero."""
         if other.n != self.n or other.variables != self.variables:
             raise InvalidOption(
                 f"comparison: expected {self.n} {self.variables} variables, found {other.n} {other.variables}"
@@ -232,7 +249,7 @@ class InteractionModel:
 
 
 def _term(n: int, order: int, given: Any) -> tuple[Tensor, Tensor]:
-    """Sorted tuples (m, order) and values (m,) in float64, from such a pair or a dense tensor."""
+    """Return sorted tuples (m, order) and float64 values (m,), given such a pair or a dense tensor."""
     if isinstance(given, tuple):
         tuples, values = given
         tuples = check_tuples(tuples, n, order).sort(1).values
@@ -240,7 +257,7 @@ def _term(n: int, order: int, given: Any) -> tuple[Tensor, Tensor]:
         if values.shape != tuples.shape[:1]:
             raise InvalidData(f"order {order}: expected {len(tuples)} values, found shape {tuple(values.shape)}")
         if len(tuples.unique(dim=0)) != len(tuples):
-            raise InvalidData(f"order {order}: expected each tuple once, found one twice")
+            raise InvalidData(f"order {order}: expected different tuples, found the same tuple twice")
     else:
         full = _double(given)
         if full.shape != (n,) * order:
@@ -256,10 +273,10 @@ def _term(n: int, order: int, given: Any) -> tuple[Tensor, Tensor]:
 
 
 def _double(values: Any) -> Tensor:
-    """In float64 from the start: a list of numbers would else pass through float32."""
+    """Convert directly to float64: a list of numbers would otherwise be rounded to float32."""
     return torch.as_tensor(values, dtype=torch.float64).detach().cpu()
 
 
 def _orderings(tuples: Tensor) -> list[tuple[Tensor, ...]]:
-    """The columns of the tuples in every order, as indices of a dense tensor."""
+    """All permutations of the columns of the tuples, as indices of a dense tensor."""
     return [tuple(tuples[:, axis] for axis in axes) for axes in permutations(range(tuples.shape[1]))]

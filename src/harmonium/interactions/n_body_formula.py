@@ -1,15 +1,26 @@
-"""An RBM as a model of interacting variables: ln p(v) = const + Σ_i I_i v_i + Σ_{i<j} I_ij v_i v_j + …
+"""N-body interactions between the visible units of an RBM: Bulso & Roudi (2021), eq. (14).
 
-Interaction-models paper, eqs. (13)-(21). The hidden units enter through ln Z alone, so every unit has interactions of
-every order. A *gauge* says what "no state" of a variable means:
+Summing over the hidden units turns an RBM into a model of interacting visible units,
+
+    ln p(v) = const + Σ_i I_i v_i + Σ_{i<j} I_ij v_i v_j + Σ_{i<j<k} I_ijk v_i v_j v_k + …
+
+For v_i ∈ {0, 1}, the interaction of order s between the units S = {i₁, …, i_s} is
+
+    I_S = Σ_μ Σ_{T ⊆ S} (-1)^{s-|T|} ln Z_μ(Σ_{i∈T} w_iμ),          (14)
+
+where ln Z_μ(B) is the log-partition function of hidden unit μ, including its bias, in the field B. For s = 1, the
+visible bias b_i is added. For small weights, eqs. (19) and (21), I_S ≈ Σ_μ κ_μ^(s) Π_{i∈S} w_iμ with the cumulant
+κ_μ^(s) of order s of hidden unit μ.
+
+The decomposition into orders depends on the *gauge*:
 
 ``lattice-gas``
-    I_S(a) vanishes where a site of S is in its state 0. For {0, 1} variables this is the paper's expansion; an
-    interaction of order s depends on the weights of its s units only, whatever the size of the machine.
+    I_S(a) = 0 if any site of S is in state 0. For {0, 1} variables this is eq. (14). An interaction of order s depends
+    only on the weights of its s units.
 ``zero-sum``
-    I_S(a) sums to zero over the states of each of its sites. For two states a = ±1 this is the expansion in spins,
-    I_S(a) = J_S Π a_i. It is an average over all states of the other sites: exact for few sites, else over
-    ``n_samples`` of them.
+    I_S(a) sums to zero over the states of each site of S. For states a = ±1 this is the expansion in spins,
+    I_S(a) = J_S Π a_i. It averages over the states of all other sites: exactly for up to 2^20 states of the visible
+    layer, otherwise over ``n_samples`` random states.
 """
 
 from __future__ import annotations
@@ -31,8 +42,8 @@ from .sites import Sites
 from .tuples import all_tuples, check_order, check_tuples
 
 METHODS = ("exact", "small")
-_MOST_ELEMENTS = 2**27  # of a dense result
-_MOST_TERMS = 2**20  # of the sum that one interaction is
+_MOST_ELEMENTS = 2**27  # limit for a dense result
+_MOST_TERMS = 2**20  # limit for the sum over T ⊆ S of one interaction
 
 
 @torch.no_grad()
@@ -48,19 +59,24 @@ def n_body(
     seed: int | None = None,
     chunk: int | None = None,
 ) -> Tensor:
-    """The interactions of a given order between the visible units that the hidden units bring about, in float64.
+    """Compute the interactions of a given order between visible units: Bulso & Roudi (2021), eq. (14), in float64.
 
     Args:
-        indices: tuples of visible units (n, order), such as :func:`random_tuples` gives; the result is then (n,).
-            By default all of them as one symmetric tensor, (N,) · (N, N) · (N, N, N) …, zero where indices coincide.
-            For units of q > 2 states there follow ``order`` dimensions of size q.
-        method: ``"exact"``, eq. (14), or ``"small"``, the leading order in the weights, eqs. (19) and (21): a product
-            of weights times a cumulant of the hidden unit. Its relative error is of the first order in the weights,
-            in the zero-sum gauge of the second.
-        gauge: see the module; by default ``"lattice-gas"`` for {0, 1} units and ``"zero-sum"`` for all others.
-        bias: whether interactions of order 1 include the visible units' own weight.
-        n_samples: for the zero-sum gauge of more than 2^20 states: the mean over so many random states of the others.
-        chunk: how many tuples to work on at a time; by default as many as suit the processor's cache.
+        rbm: an RBM whose visible units have finitely many states.
+        order: number s of interacting visible units.
+        indices: tuples of visible units (n, order), for example from :func:`random_tuples`. By default all tuples.
+        method: ``"exact"`` for eq. (14), or ``"small"`` for the leading order in the weights, eqs. (19) and (21). The
+            relative error of ``"small"`` is of first order in the weights (second order in the zero-sum gauge).
+        gauge: ``"lattice-gas"`` (default for {0, 1} units) or ``"zero-sum"`` (default for all others); see the module.
+        bias: whether interactions of order 1 include the visible bias.
+        n_samples: number of random states of the other sites in the zero-sum gauge; needed above 2^20 visible states.
+        seed: seed of these random states.
+        chunk: number of tuples per step; by default as many as fit in the CPU cache.
+
+    Returns:
+        The interactions (n,) of the given ``indices``, or of all N units as one symmetric tensor with ``order``
+        dimensions of size N, zero where indices coincide. For units with q > 2 states, ``order`` dimensions of size q
+        follow.
 
     >>> import harmonium as hm
     >>> W = torch.tensor([[1.0], [2.0], [3.0]])
@@ -78,9 +94,9 @@ def n_body(
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     if method == "exact" and sites.states**order > _MOST_TERMS:
-        raise NotEnumerable(f"an interaction of order {order} is a sum of {sites.states}^{order} terms: too many")
+        raise NotEnumerable(f"order {order}: an interaction is a sum of {sites.states}^{order} terms, more than 2^20")
     if n_samples is not None and whole("n_samples", n_samples) < 1:
-        raise InvalidOption(f"n_samples: expected at least one, found {n_samples}")
+        raise InvalidOption(f"n_samples: expected at least 1, found {n_samples}")
     if chunk is not None and whole("chunk", chunk) < 1:
         raise InvalidOption(f"chunk: expected at least one tuple, found {chunk}")
     question = _Question(method, gauge, bias, n_samples, seed, chunk)
@@ -91,7 +107,7 @@ def n_body(
 
 @dataclass(frozen=True)
 class _Question:
-    """How the interactions are wanted; see :func:`interactions`."""
+    """The options of :func:`n_body`."""
 
     method: str
     gauge: str
@@ -102,7 +118,7 @@ class _Question:
 
 
 def _of_tuples(sites: Sites, tuples: Tensor, question: _Question) -> Tensor:
-    """The interactions of the given tuples (n, s): (n,), or (n, q, …, q)."""
+    """Interactions of the given tuples (n, s): (n,), or (n, q, …, q) for q > 2 states."""
     order = tuples.shape[1]
     base, steps = sites.reference(question.gauge)
     if not len(tuples):
@@ -119,7 +135,7 @@ def _of_tuples(sites: Sites, tuples: Tensor, question: _Question) -> Tensor:
 
 
 def _combined(steps: Tensor, cumulant: Tensor) -> Tensor:
-    """Σ_μ κ_μ d₁ … d_s for all combinations of states: (n, s, states, hidden) -> (n, states, …, states)."""
+    """Compute Σ_μ κ_μ d₁ … d_s for all combinations of states: (n, s, states, hidden) -> (n, states, …, states)."""
     n, order, states, _ = steps.shape
     total = cumulant.expand(n, *(1 for _ in range(order)), -1)
     for k in range(order):
@@ -129,7 +145,7 @@ def _combined(steps: Tensor, cumulant: Tensor) -> Tensor:
 
 
 def _lattice_gas(sites: Sites, base: Tensor, steps: Tensor) -> Tensor:
-    """Eq. (14) for all combinations of states but the first: (n, s, q - 1, hidden) -> (n, q - 1, …, q - 1)."""
+    """Eq. (14) for all combinations of nonzero states: (n, s, q - 1, hidden) -> (n, q - 1, …, q - 1)."""
     n, order, states, _ = steps.shape
     every = list(product(range(states), repeat=order))
     rows = steps[:, torch.arange(order), torch.tensor(every)]  # (n, combinations, s, hidden)
@@ -138,12 +154,12 @@ def _lattice_gas(sites: Sites, base: Tensor, steps: Tensor) -> Tensor:
 
 
 def _finish(sites: Sites, values: Tensor, tuples: Tensor, question: _Question) -> Tensor:
-    """Add the sites' own weight to order 1, and give the result its shape."""
+    """Add the visible bias to order 1, and reshape the result."""
     order, gauge = tuples.shape[1], question.gauge
     if order == 1 and question.bias:
         own = sites.own[tuples[:, 0]]
         values = values + (own[:, 1:] - own[:, :1] if gauge == "lattice-gas" else own - own.mean(1, keepdim=True))
-    if sites.states == 2:  # one number: of state 1, or of all spins up
+    if sites.states == 2:  # one number: all sites in state 1, or all spins up
         return values.flatten(1)[:, -1]
     if gauge == "lattice-gas":
         values = torch.nn.functional.pad(values, (1, 0) * order)
@@ -162,8 +178,8 @@ def _dense(sites: Sites, order: int, question: _Question) -> Tensor:
     n = sites.number
     if n**order * math.prod(_event(sites, order)) > _MOST_ELEMENTS:
         raise NotEnumerable(
-            f"all interactions of order {order} between {n} units are too many for one tensor: give indices, "
-            "such as random_tuples(…)"
+            f"order: all interactions of order {order} between {n} units are too many for one tensor. Pass indices, "
+            "for example from random_tuples(…)"
         )
     if order in (2, 3) and sites.scalar and (method == "small" or gauge == "lattice-gas"):
         values = _all_pairs(sites, method, gauge) if order == 2 else _all_triples(sites, method, gauge)
@@ -180,7 +196,7 @@ def _dense(sites: Sites, order: int, question: _Question) -> Tensor:
 
 
 def _all_pairs(sites: Sites, method: str, gauge: str, base: Tensor | None = None) -> Tensor:
-    """All couplings: (N, N), or (N, N, q, q)."""
+    """All interactions of order 2: (N, N), or (N, N, q, q)."""
     reference, steps = sites.reference(gauge)
     base = reference if base is None else base
     rows = steps[:, -1] if sites.states == 2 else steps.flatten(0, 1)
@@ -192,7 +208,7 @@ def _all_pairs(sites: Sites, method: str, gauge: str, base: Tensor | None = None
 
 
 def _all_triples(sites: Sites, method: str, gauge: str) -> Tensor:
-    """All interactions of order 3, as differences of couplings: (N, N, N), or (N, N, N, q, q, q)."""
+    """All interactions of order 3, as differences between couplings at two fields: (N, N, N), or (N, N, N, q, q, q)."""
     base, steps = sites.reference(gauge)
     rows = steps[:, -1] if sites.states == 2 else steps.flatten(0, 1)
     plain = _all_pairs(sites, method, gauge)
@@ -211,7 +227,7 @@ def _all_triples(sites: Sites, method: str, gauge: str) -> Tensor:
 
 
 def _by_states(sites: Sites, values: Tensor, gauge: str) -> Tensor:
-    """(N · states, N · states) -> (N, N, q, q); two states have one number."""
+    """Reshape (N · states, N · states) to (N, N, q, q); matrices for two states are returned unchanged."""
     if sites.states == 2:
         return values
     values = values.unflatten(1, (sites.number, -1)).unflatten(0, (sites.number, -1)).permute(0, 2, 1, 3)
@@ -219,7 +235,7 @@ def _by_states(sites: Sites, values: Tensor, gauge: str) -> Tensor:
 
 
 def _without_repeats(values: Tensor, order: int) -> Tensor:
-    """Zero where two of the leading ``order`` indices coincide."""
+    """Set entries to zero where two of the first ``order`` indices coincide."""
     number = torch.arange(len(values), device=values.device)
     for a in range(order):
         for b in range(a):

@@ -1,4 +1,4 @@
-"""The strongest interactions of an order, without a look at every tuple."""
+"""Find the strongest interactions of an order without computing all of them (branch and bound)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ from .tuples import all_tuples, check_order
 
 @torch.no_grad()
 def strongest(rbm: RBM, order: int, n: int, **options: Any) -> tuple[Tensor, Tensor]:
-    """The ``n`` interactions of largest magnitude: their tuples (n, order) and values (n,).
+    """Find the ``n`` interactions of largest magnitude: their tuples (n, order) and values (n,).
 
-    In the lattice-gas gauge tuples are grown unit by unit, and a start is given up as soon as nothing that it can grow
-    into exceeds what has been found, by |I_{i₁…i_s}| ≤ Σ_μ C_μ |w_{i₁μ}| … |w_{i_sμ}|, where C_μ bounds the s-th
-    derivative of the hidden unit's ln Z on the fields that s units can add up to (:class:`Bound`). The other units of a
-    tuple are bounded by the largest weight of each hidden unit. In the zero-sum gauge all tuples are visited. Options
-    are those of :func:`interactions`; visible units have to have two states.
+    In the lattice-gas gauge this is a branch-and-bound search. Tuples are extended one unit at a time, and a partial
+    tuple is discarded if no extension can exceed the interactions found so far. The bound is
+    |I_{i₁…i_s}| ≤ Σ_μ C_μ |w_{i₁μ}| … |w_{i_sμ}|, where C_μ bounds the s-th derivative of ln Z of hidden unit μ for all
+    sums of s weights (:class:`Bound`). The units not yet in the tuple are bounded by the largest weight of each hidden
+    unit. In the zero-sum gauge all tuples are computed.
+
+    Args:
+        rbm: an RBM whose visible units have two states.
+        order: number of interacting visible units.
+        n: number of interactions to return.
+        options: options of :func:`n_body`.
 
     >>> import harmonium as hm
     >>> W = torch.tensor([[1.0], [-2.0], [3.0], [0.5]])
@@ -40,7 +46,7 @@ def strongest(rbm: RBM, order: int, n: int, **options: Any) -> tuple[Tensor, Ten
     if n < 1:
         raise InvalidOption(f"n: expected at least one interaction, found {n}")
     if sites.states != 2:
-        raise InvalidOption(f"strongest: expected visible units of two states, found {sites.states}")
+        raise InvalidOption(f"strongest: expected visible units with two states, found {sites.states}")
     best = _Best(n)
     bounded = order > 1 and sites.scalar and sites.gauge(options.get("gauge")) == "lattice-gas"
     if bounded and options.get("method", "exact") == "exact":
@@ -53,7 +59,7 @@ def strongest(rbm: RBM, order: int, n: int, **options: Any) -> tuple[Tensor, Ten
 
 @dataclass
 class _Best:
-    """The largest values seen so far, largest first."""
+    """The largest values found so far, in decreasing order of magnitude."""
 
     n: int
     tuples: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.int64))
@@ -61,11 +67,11 @@ class _Best:
 
     @property
     def threshold(self) -> float:
-        """What a further one has to exceed."""
+        """Magnitude that a new interaction must exceed to enter the list."""
         return self.values[-1].abs().item() if len(self.values) == self.n else -1.0
 
     def offer(self, tuples: Tensor, values: Tensor) -> None:
-        """Consider further tuples (n, s) with their values (n,)."""
+        """Merge tuples (n, s) and their values (n,) into the list."""
         tuples, values = tuples.cpu(), values.cpu()
         if len(self.values):
             tuples, values = torch.cat([self.tuples, tuples]), torch.cat([self.values, values])
@@ -74,7 +80,7 @@ class _Best:
 
 
 class _Search:
-    """Growth of tuples by increasing indices, the most promising first; the last two units come all pairs at a time."""
+    """Depth-first search over increasing tuples, largest bound first; the last two units are evaluated as all pairs."""
 
     def __init__(self, sites: Sites, order: int, best: _Best) -> None:
         self.sites, self.order, self.best = sites, order, best
@@ -86,12 +92,12 @@ class _Search:
         self.visited = 0
 
     def run(self) -> None:
-        """Visit every tuple that might be among the best."""
+        """Evaluate every tuple that might be among the strongest."""
         self._grow(torch.empty(0, dtype=torch.int64, device=self.steps.device))
 
     def _grow(self, prefix: Tensor) -> None:
         units = torch.arange(int(prefix[-1]) + 1 if len(prefix) else 0, self.sites.number, device=prefix.device)
-        # a unit that rests in one of the tuple's sites adds nothing, however large its bound
+        # a hidden unit with zero weight to a site of the tuple contributes nothing, even if its bound is infinite
         scale = torch.nan_to_num(self.bound * self.sizes[prefix].prod(0) * self.sizes[units], nan=0.0)
         promise = (scale * self.largest ** (self.order - len(prefix) - 1)).nan_to_num(nan=0.0).sum(1)
         promising = promise > self.best.threshold
@@ -105,7 +111,7 @@ class _Search:
             self._grow(torch.cat([prefix, prefix.new_tensor([unit])]))
 
     def _visit(self, prefix: Tensor, units: Tensor) -> None:
-        """All pairs of ``units`` together with the prefix."""
+        """Evaluate the prefix combined with all pairs of ``units``."""
         if len(units) < 2:
             return
         values = torch.zeros(len(units), len(units), dtype=torch.float64, device=units.device)

@@ -1,4 +1,4 @@
-"""How far interactions can be believed: the same training on two halves of the data, order by order."""
+"""Reliability of the interactions of each order, measured by training on two halves of the data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .statistics import sampled
 
 
 def relative_error(weight_error: float, order: int) -> float:
-    """ΔI/I = (1 + δw/w)^s - 1, the error of an interaction of order s when weights have the relative error δw/w.
+    """Relative error (1 + δw/w)^s - 1 of an interaction of order s, for weights with relative error δw/w.
 
     >>> round(relative_error(0.1, 2), 3)
     0.21
@@ -27,21 +27,21 @@ def relative_error(weight_error: float, order: int) -> float:
 
 
 def largest_order(weight_error: float) -> float:
-    """ln 2 / ln(1 + δw/w) ≈ 0.7 w/δw, the order at which the error of an interaction is as large as itself.
+    """Order ln 2 / ln(1 + δw/w) ≈ 0.7 w/δw at which the relative error of an interaction reaches 1.
 
     >>> round(largest_order(0.1), 1)
     7.3
     """
     if not weight_error > 0:
-        raise InvalidOption(f"weight error: expected a positive ratio δw/w, found {weight_error}")
+        raise InvalidOption(f"weight_error: expected a positive ratio δw/w, found {weight_error}")
     return math.log(2) / math.log1p(weight_error)
 
 
 @dataclass(frozen=True)
 class Halves:
-    """Interactions of one order from two halves of the data.
+    """Agreement between the interactions x and y of one order, estimated from two halves of the data.
 
-    ``error`` is the spread between the halves, per half, relative to their mean: rms(x - y)/√2 over rms((x + y)/2).
+    ``error`` is the relative error of one half: rms(x - y)/√2 divided by rms((x + y)/2).
     """
 
     order: int
@@ -50,25 +50,25 @@ class Halves:
 
     @property
     def reliability(self) -> float:
-        """The correlation between the halves."""
+        """Pearson correlation between the two halves."""
         return self.comparison.pearson
 
     @property
     def weight_error(self) -> float:
-        """δw/w of weights that would have this error: the inverse of :func:`relative_error`."""
+        """Relative error δw/w of the weights that corresponds to ``error``: the inverse of :func:`relative_error`."""
         return math.expm1(math.log1p(self.error) / self.order)
 
 
 @dataclass(frozen=True)
 class SplitHalf:
-    """What two halves of the data agree upon: an entry for each order, and the machines trained on them."""
+    """Result of :func:`split_half`: the agreement for each order, and the machines trained on the two halves."""
 
     orders: dict[int, Halves]
     machines: tuple[RBM, RBM]
 
     @property
     def largest_order(self) -> float:
-        """s ≈ 0.7 w/δw with the relative error of the weights that the couplings show."""
+        """Order s ≈ 0.7 w/δw at which the error reaches 1, with δw/w estimated from the couplings (order 2)."""
         return largest_order(self.orders[2 if 2 in self.orders else max(self.orders)].weight_error)
 
 
@@ -82,10 +82,18 @@ def split_half(
     method: str = "exact",
     **training: Any,
 ) -> SplitHalf:
-    """Train two machines, each on a random half of ``data`` (n, *visible), and compare their interactions.
+    """Train two machines, each on a random half of the data, and compare their interactions.
 
-    ``build`` makes a new machine; options of :func:`harmonium.fit` follow. Hidden units of the two machines need not
-    correspond: interactions do not depend on their order.
+    The interactions do not depend on the order of the hidden units, so these need not correspond between the machines.
+
+    Args:
+        build: function that returns a new, untrained machine.
+        data: rows (n, *visible).
+        orders: the orders to compare.
+        n_tuples: number of random tuples of each order; None for all.
+        seed: seed of the split, the training and the tuples.
+        method: ``"exact"`` or ``"small"``; see :func:`n_body`.
+        training: options of :func:`harmonium.fit`.
 
     >>> import harmonium as hm
     >>> data = hm.data.load("digits", binarize="threshold")
@@ -96,7 +104,7 @@ def split_half(
     """
     data = torch.as_tensor(data)
     if len(data) < 2:
-        raise InvalidData(f"split halves: expected two or more rows, found {len(data)}")
+        raise InvalidData(f"data: expected two or more rows, found {len(data)}")
     seed = noise.resolve_seed(seed)
     shuffled = torch.randperm(len(data), generator=noise.generator(seed))
     machines = (build(), build())

@@ -1,4 +1,4 @@
-"""How many variables have to interact at once: machines of limited order, compared on rows they have not seen."""
+"""Select the interaction order of a model: compare machines of limited order by their likelihood on held-out data."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _MOST_UNITS = 2000
 
 
 def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: int | None = None) -> RBM:
-    """A machine in which every hidden unit sees ``order`` visible ones, so that no more than these interact.
+    """RBM in which every hidden unit is connected to ``order`` visible units, which limits the interaction order.
 
-    The hidden units see different sets of visible units, drawn at random, as long as there are different ones.
+    The hidden units are connected to different random sets of visible units; sets repeat only if there are more hidden
+    units than sets.
 
     >>> rbm = degree_limited(Bernoulli(6), Bernoulli(15), order=2)
     >>> maximal_order(rbm), len(rbm.coupling.mask.T.unique(dim=0))
@@ -42,9 +43,9 @@ def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: int | None 
 
 
 def maximal_order(rbm: RBM) -> int:
-    """The largest number of visible units that one hidden unit is coupled to: no interaction is of a higher order.
+    """Largest number of visible units connected to one hidden unit, an upper limit of the interaction order.
 
-    Where the coupling is masked, what it allows; else the weights that are not zero.
+    A connection is an entry of the mask of a masked coupling, otherwise a nonzero weight.
     """
     allowed = getattr(rbm.coupling, "mask", rbm.coupling.matrix()) != 0
     seen = allowed.reshape(rbm.visible.sites, -1, rbm.hidden.size).any(1)
@@ -53,9 +54,10 @@ def maximal_order(rbm: RBM) -> int:
 
 @dataclass(frozen=True)
 class OrderResult:
-    """The held-out log-likelihood of one order, in nats per row: ``rows`` (n,), one by one.
+    """Held-out log-likelihood of a machine of limited order, in nats.
 
-    ``interval`` is of ± 2 standard errors of the mean over the rows, and of the error of ln Z where that is estimated.
+    ``rows`` (n,) are the log-likelihoods of the held-out rows. ``interval`` is ± 2 standard errors of their mean, plus
+    the interval of ln Z if that is an estimate.
     """
 
     order: int
@@ -67,40 +69,40 @@ class OrderResult:
 
     @property
     def log_likelihood(self) -> float:
-        """The mean over the rows."""
+        """Mean log-likelihood per row."""
         return self.rows.mean().item()
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the value would lie for other rows."""
+        """Confidence interval of ``log_likelihood``."""
         low, high = self.log_partition_interval
         spread = 2 * _standard_error(self.rows)
         return self.log_likelihood - spread - high, self.log_likelihood + spread - low
 
     @property
     def trustworthy(self) -> bool:
-        """Whether nothing speaks against the estimate of ln Z."""
+        """Whether the estimate of ln Z has no known problems."""
         return not self.problems
 
 
 @dataclass(frozen=True)
 class OrderSelection:
-    """Machines of several orders, compared on the same held-out rows."""
+    """Results for machines of several orders on the same held-out rows."""
 
     results: dict[int, OrderResult]
 
     @property
     def best(self) -> int:
-        """The order of the largest held-out likelihood."""
+        """Order with the largest held-out likelihood."""
         return max(self.results, key=lambda order: self.results[order].log_likelihood)
 
     @property
     def selected(self) -> int:
-        """The smallest order that is not clearly worse than the best: the interval of the difference reaches zero."""
+        """Smallest order whose difference from the best has an interval that includes zero."""
         return next(order for order in sorted(self.results) if self.gain(self.best, order)[1][0] <= 0)
 
     def gain(self, order: int, over: int) -> tuple[float, tuple[float, float]]:
-        """How much more likely the rows are with one order than with another, row by row: the mean and its interval."""
+        """Mean difference of the log-likelihood per row between ``order`` and ``over``, and its interval."""
         a, b = self.results[order], self.results[over]
         change = a.rows - b.rows
         spread = 2 * _standard_error(change)
@@ -123,17 +125,19 @@ def order_selection(
     estimation: dict[str, Any] | None = None,
     **training: Any,
 ) -> OrderSelection:
-    """Compare machines whose hidden units see at most s visible ones, s in ``orders``, on held-out rows.
+    """Compare machines with hidden units of degree s, for each s in ``orders``, by their likelihood on held-out rows.
 
     Args:
         data: rows (n, *visible).
-        visible, hidden: the units of the layers, by their shape.
-        units: hidden units of each machine; by default one for each set of visible units, up to 2000.
-        validation: the part of the rows that is kept for the comparison.
+        orders: the orders s to compare; see :func:`degree_limited`.
+        visible, hidden: functions that return a layer of units, given its shape.
+        units: number of hidden units of each machine; by default one for each set of s visible units, up to 2000.
+        validation: fraction of the rows that is held out.
+        seed: seed of the split, the connections, the training and the estimates.
         estimation: options of :func:`harmonium.likelihood.estimate`, for machines too large to enumerate.
         training: options of :func:`harmonium.fit`.
 
-    >>> rows = torch.tensor([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]).repeat(50, 1)  # parity: three at once
+    >>> rows = torch.tensor([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]).repeat(50, 1)  # parity: three-body
     >>> import harmonium as hm
     >>> adam = lambda parameters: torch.optim.Adam(parameters, lr=0.05)
     >>> settings = {"negative": hm.Exact(), "optimizer": adam, "epochs": 60, "initialize": {"scale": 1.0}}
@@ -143,12 +147,14 @@ def order_selection(
     """
     data = torch.as_tensor(data)
     if not 0 < validation < 1:
-        raise InvalidOption(f"validation: expected a part between 0 and 1, found {validation}")
+        raise InvalidOption(f"validation: expected a fraction between 0 and 1, found {validation}")
     if not orders:
         raise InvalidOption("orders: expected at least one order, found none")
     test_rows = round(validation * len(data))
     if min(test_rows, len(data) - test_rows) < 2:
-        raise InvalidData(f"order selection: expected two or more rows on either side, found {len(data)} in all")
+        raise InvalidData(
+            f"data: expected two or more rows for training and for validation, found {len(data)} in total"
+        )
     seed = noise.resolve_seed(seed)
     shuffled = torch.randperm(len(data), generator=noise.generator(seed))
     test, train = data[shuffled[:test_rows]], data[shuffled[test_rows:]]
@@ -173,7 +179,7 @@ def _held_out(order: int, machine: RBM, test: Tensor, options: dict[str, Any]) -
         return OrderResult(order, machine, -free_energy - machine.log_partition(), (0.0, 0.0), True)
     estimate = likelihood.estimate(machine, machine.as_states(test), **options)
     low, high = estimate.interval
-    error = (estimate.log_partition - high, estimate.log_partition - low)  # of ln Z, about the value in use
+    error = (estimate.log_partition - high, estimate.log_partition - low)  # of ln Z, relative to its estimate
     return OrderResult(order, machine, -free_energy - estimate.log_partition, error, False, estimate.problems)
 
 

@@ -1,4 +1,4 @@
-"""The visible layer as its hidden units see it: sites of q states, each of which puts a field on every hidden unit."""
+"""The visible layer as N sites with q states each, and the fields that these states exert on the hidden units."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ GAUGES = ("lattice-gas", "zero-sum")
 
 @dataclass(frozen=True)
 class Sites:
-    """ln p(v) of a machine, in float64, as a sum over hidden units of ln Z(Σ_i fields[i, v_i]) and over sites of own.
+    """An RBM in the form ln p(v) = Σ_μ ln Z_μ(Σ_i fields[i, v_i]) + Σ_i own[i, v_i] + const, in float64.
 
-    ``fields`` (sites, q, hidden size) is what state a of site i puts on the hidden units, ``own`` (sites, q) the
-    log-weight of the state itself.
+    ``fields`` (sites, q, hidden size) are the fields on the hidden units due to state a of site i; ``own`` (sites, q)
+    is the log-weight of state a of site i, which includes the visible bias.
     """
 
     fields: Tensor
@@ -31,7 +31,7 @@ class Sites:
     @staticmethod
     @torch.no_grad()
     def of(machine: BoltzmannMachine) -> Sites:
-        """The sites of an RBM whose visible units have finitely many states."""
+        """Create the sites of an RBM whose visible units have finitely many states."""
         if not isinstance(machine, RBM):
             raise InvalidOption(f"interactions: expected an RBM (two layers), found {type(machine).__name__}")
         rbm = copy.deepcopy(machine).double().requires_grad_(False)
@@ -39,7 +39,7 @@ class Sites:
         states = unit.support.states()
         if states is None:
             raise InvalidOption(
-                "interactions: expected visible units of one kind with finitely many states, such as bernoulli, spin "
+                "interactions: expected visible units of one type with finitely many states, such as bernoulli, spin "
                 f"or potts, found {unit.name()}"
             )
         states = states.to(rbm.device)
@@ -51,16 +51,16 @@ class Sites:
 
     @property
     def number(self) -> int:
-        """N, the number of sites."""
+        """Number N of sites."""
         return len(self.fields)
 
     @property
     def states(self) -> int:
-        """q, the number of states of a site."""
+        """Number q of states of a site."""
         return self.fields.shape[1]
 
     def gauge(self, name: str | None) -> str:
-        """The gauge by its name; unless given that of the units: lattice-gas for {0, 1}, else zero-sum."""
+        """Check the name of a gauge; None gives the default, lattice-gas for {0, 1} units and zero-sum for others."""
         if name is None:
             return self.natural_gauge
         if name not in GAUGES:
@@ -68,9 +68,10 @@ class Sites:
         return name
 
     def reference(self, gauge: str) -> tuple[Tensor, Tensor]:
-        """The fields about which a gauge expands: their sum over the sites (hidden,) and the steps from them.
+        """Reference field (hidden,) of a gauge, summed over sites, and the steps from it for each state.
 
-        The steps (sites, q or q - 1, hidden) leave out state 0, from which the lattice gas measures.
+        The steps are (sites, q, hidden) in the zero-sum gauge. They are (sites, q - 1, hidden) in the lattice-gas
+        gauge, whose reference is state 0.
         """
         if gauge == "lattice-gas":
             return self.fields[:, 0].sum(0), self.fields[:, 1:] - self.fields[:, :1]
@@ -78,26 +79,26 @@ class Sites:
         return center.sum((0, 1)), self.fields - center
 
     def field(self, states: Tensor) -> Tensor:
-        """What all sites together put on the hidden units: states (n, sites), numbered from 0 -> (n, hidden)."""
+        """Total field on the hidden units: states (n, sites) from 0 to q - 1 -> (n, hidden)."""
         total = self.fields.new_zeros(len(states), self.fields.shape[2])
         for site, fields in enumerate(self.fields):
             total += fields[states[:, site]]
         return total
 
     def log_partition(self, field: Tensor) -> Tensor:
-        """ln Z of every hidden unit: (..., hidden size) -> (..., hidden units)."""
+        """Log-partition function of every hidden unit: (..., hidden size) -> (..., hidden units)."""
         value = self.hidden.log_partition(field.reshape(*field.shape[:-1], *self.hidden.shape))
         return value.reshape(*field.shape[:-1], -1)
 
     @property
     def scalar(self) -> bool:
-        """Whether every hidden unit is a number, so that its ln Z is a function of one field."""
+        """Whether every hidden unit is a scalar, so that its ln Z is a function of one field."""
         return self.hidden.sites == self.hidden.size
 
     def cumulant(self, order: int, base: Tensor) -> Tensor:
-        """The cumulant of each hidden unit in the field ``base`` (hidden,): (hidden,)."""
+        """Cumulant of the given order of each hidden unit in the field ``base`` (hidden,): (hidden,)."""
         if not self.scalar:
-            raise InvalidOption(f"method='small': expected hidden units that are numbers, found {self.hidden.name()}")
+            raise InvalidOption(f"method='small': expected scalar hidden units, found {self.hidden.name()}")
         if order > 6:
             raise InvalidOption(f"method='small': expected an order of at most 6, found {order}")
         unit = copy.deepcopy(self.hidden)

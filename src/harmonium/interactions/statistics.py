@@ -1,4 +1,4 @@
-"""How strong interactions are, and how those of one machine follow those of another."""
+"""Strength of the interactions of each order, and comparisons between machines."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True)
 class Decay:
-    """ln(strength) = intercept - rate · order: each further unit makes an interaction ``factor`` = e^{-rate} as strong.
+    """Exponential decay of the strength with the order: ln(strength) = intercept - rate · order.
 
-    For small weights the factor is about the size of a weight (eq. 21).
+    For small weights ``factor`` = e^{-rate} is about the size of a weight: Bulso & Roudi (2021), eq. (21).
     """
 
     intercept: float
@@ -33,24 +33,24 @@ class Decay:
 
     @property
     def factor(self) -> float:
-        """e^{-rate}."""
+        """Ratio e^{-rate} of the strengths of successive orders."""
         return math.exp(-self.rate)
 
     def at(self, order: float) -> float:
-        """The strength on the line."""
+        """Strength of an order according to the fit."""
         return math.exp(self.intercept - self.rate * order)
 
 
 @dataclass(frozen=True)
 class Strength:
-    """The root mean square of the interactions of each order, from ``numbers`` of them."""
+    """Root mean square of the interactions of each order; ``numbers`` says how many were used."""
 
     orders: tuple[int, ...]
     values: tuple[float, ...]
     numbers: tuple[int, ...]
 
     def decay(self) -> Decay:
-        """The exponential decay with the order, by least squares in the logarithm; orders without any are left out.
+        """Fit an exponential decay by least squares in ln(strength); orders with zero strength are ignored.
 
         >>> round(Strength((1, 2, 3), (0.5, 0.05, 0.005), (9, 9, 9)).decay().factor, 10)
         0.1
@@ -71,10 +71,10 @@ def strength(
     seed: int | None = None,
     **options: Any,
 ) -> Strength:
-    """The typical strength of interactions by order, from ``n_tuples`` random tuples of each (``None``: all).
+    """Root mean square of the interactions of each order, from ``n_tuples`` random tuples (None: all tuples).
 
-    Order 1 is without the visible bias, so that all orders are what the hidden units bring about. Further options are
-    those of :func:`interactions`.
+    Order 1 excludes the visible bias, so that all orders measure the effect of the hidden units. Further options are
+    those of :func:`n_body`.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(20), hm.units.Bernoulli(30))
@@ -88,7 +88,7 @@ def strength(
 
 
 def sampled(rbm: RBM, order: int, n_tuples: int | None, seed: int | None, **options: Any) -> Tensor:
-    """Interactions of ``n_tuples`` random tuples, the same for every machine of that size; ``None`` for all."""
+    """Interactions of ``n_tuples`` random tuples (None: all); the tuples depend only on ``seed`` and the size."""
     n = Sites.of(rbm).number
     check_order(order, n)
     if n_tuples is None or math.comb(n, order) <= n_tuples:
@@ -108,7 +108,7 @@ def compare(
     seed: int | None = None,
     **options: Any,
 ) -> InteractionComparison:
-    """How the interactions of a machine follow those of another one on the same visible units.
+    """Compare the interactions of two machines with visible layers of the same shape.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(4))
@@ -128,16 +128,16 @@ def compare(
 
 
 def scaling(machines: Mapping[Key, RBM], reference: Key, order: int = 2, **options: Any) -> dict[Key, float]:
-    """α in I ≈ α I_reference for each machine, for example by its number of hidden units (paper, Figure 6b)."""
+    """Fit α in I ≈ α I_reference for each machine, as in Bulso & Roudi (2021), figure 6b."""
     if reference not in machines:
-        raise InvalidOption(f"scaling: expected the reference among the machines, found {reference!r}")
+        raise InvalidOption(f"reference: expected the key of a machine, found {reference!r}")
     return {key: compare(rbm, machines[reference], order, **options).slope for key, rbm in machines.items()}
 
 
 def agreement(
     machines: Mapping[Key, RBM], order: int = 2, **options: Any
 ) -> dict[tuple[Key, Key], InteractionComparison]:
-    """Every machine against every other as the reference, for example by activation function (paper, Figure 7)."""
+    """Compare every pair of machines; keys are (machine, reference). As in Bulso & Roudi (2021), figure 7."""
     n_tuples, seed = options.pop("n_tuples", 20_000), noise.resolve_seed(options.pop("seed", None))
     values = {key: sampled(rbm, order, n_tuples, seed, **options) for key, rbm in machines.items()}
     return {(a, b): InteractionComparison.of(values[a], values[b]) for a in machines for b in machines if a != b}
@@ -146,7 +146,10 @@ def agreement(
 def exact_versus_small(
     rbm: RBM, order: int = 2, *, n_tuples: int | None = None, seed: int | None = None
 ) -> InteractionComparison:
-    """How eqs. (19), (21) follow the exact interactions; ``relative_error`` is that of the paper's Figure 9."""
+    """Compare the small-weight limit, Bulso & Roudi (2021), eqs. (19) and (21), with the exact interactions.
+
+    ``relative_error`` of the result is the quantity shown in figure 9 of the paper.
+    """
     seed = noise.resolve_seed(seed)
     small, exact = (sampled(rbm, order, n_tuples, seed, method=method, bias=False) for method in ("small", "exact"))
     return InteractionComparison.of(small, exact)

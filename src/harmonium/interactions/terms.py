@@ -1,4 +1,4 @@
-"""Interactions as sparse terms: for each order the tuples (m, order), increasing, and their values (m,)."""
+"""Sparse storage of interactions: for each order, increasing tuples (m, order) and their values (m,)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Terms = dict[int, Term]
 
 
 def merged(terms: Sequence[Term]) -> Term:
-    """Terms of one order as one: values of the same tuple are added.
+    """Merge terms of one order, adding the values of equal tuples.
 
     >>> merged([(torch.tensor([[0, 1]]), torch.tensor([1.0])), (torch.tensor([[0, 1]]), torch.tensor([2.0]))])
     (tensor([[0, 1]]), tensor([3.]))

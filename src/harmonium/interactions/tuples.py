@@ -1,4 +1,4 @@
-"""Which units interact: tuples of increasing indices, all of them, some at random, or those asked for."""
+"""Tuples of interacting units: all tuples, random tuples, and a check of tuples given by the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_TUPLES = 2**27
 
 
 def check_order(order: int, n: int) -> int:
-    """The order of an interaction between ``n`` units, as a plain int from 1 to n."""
+    """Check that ``order`` is a whole number from 1 to ``n`` and return it as an int."""
     order = whole("order", order)
     if not 1 <= order <= n:
         raise InvalidOption(f"order: expected 1 to {n}, the number of visible units, found {order}")
@@ -24,7 +24,7 @@ def check_order(order: int, n: int) -> int:
 
 
 def all_tuples(n: int, order: int) -> Tensor:
-    """Every tuple of ``order`` different indices below ``n``, increasing, in dictionary order: (n over order, order).
+    """All increasing tuples of ``order`` indices below ``n``, in lexicographic order: (n choose order, order).
 
     >>> all_tuples(3, 2)
     tensor([[0, 1],
@@ -34,8 +34,8 @@ def all_tuples(n: int, order: int) -> Tensor:
     order = check_order(order, n)
     if math.comb(n, order) > MAX_TUPLES:
         raise NotEnumerable(
-            f"{math.comb(n, order):,} interactions of order {order} between {n} units are too many to list: "
-            "give indices, such as random_tuples(…)"
+            f"order: {math.comb(n, order):,} interactions of order {order} between {n} units are too many to list. "
+            "Pass indices, for example from random_tuples(…)"
         )
     found = torch.arange(n).unsqueeze(1)
     for _ in range(order - 1):  # each tuple is extended by every larger index
@@ -51,9 +51,9 @@ def all_tuples(n: int, order: int) -> Tensor:
 def random_tuples(
     n: int, order: int, n_tuples: int, *, seed: int | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """``n_tuples`` different tuples of ``order`` indices below ``n``, each equally likely: (n_tuples, order), sorted.
+    """Draw ``n_tuples`` different increasing tuples of ``order`` indices below ``n``, uniformly: (n_tuples, order).
 
-    All of them where there are no more than ``n_tuples``.
+    Returns all tuples if there are at most ``n_tuples``.
 
     >>> random_tuples(784, 3, 1000, seed=0).shape
     torch.Size([1000, 3])
@@ -77,7 +77,7 @@ def random_tuples(
 
 
 def check_tuples(indices: Any, n: int, order: int) -> Tensor:
-    """``indices`` as an int64 tensor (n_tuples, order) of different units below ``n``, in any order within a row."""
+    """Check ``indices`` and return them as an int64 tensor (n_tuples, order); the units of a tuple must differ."""
     tuples = torch.as_tensor(indices)
     if tuples.is_floating_point() or tuples.is_complex() or tuples.dtype == torch.bool:
         raise InvalidOption(f"indices: expected whole numbers, found {tuples.dtype}")
@@ -90,5 +90,5 @@ def check_tuples(indices: Any, n: int, order: int) -> Tensor:
     ordered = tuples.sort(1).values
     repeated = (ordered[:, 1:] == ordered[:, :-1]).any(1)
     if bool(repeated.any()):
-        raise InvalidOption(f"indices: expected different units in a row, found {tuples[repeated][0].tolist()}")
+        raise InvalidOption(f"indices: expected different units in each tuple, found {tuples[repeated][0].tolist()}")
     return tuples

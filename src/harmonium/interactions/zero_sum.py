@@ -1,4 +1,4 @@
-"""Interactions in the zero-sum gauge: means over all states of the other sites, or over some of them."""
+"""Interactions in the zero-sum gauge: averages over all states, or over random states, of the other sites."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from ..errors import NotEnumerable
 from . import differences as differences
 from .sites import Sites
 
-_MOST_STATES = 2**20  # of all sites together, for an average over all of them
+_MOST_STATES = 2**20  # limit for exact averages over the states of the visible layer
 
 
 def of_tuples(sites: Sites, tuples: Tensor, samples: int | None, seed: int | None) -> Tensor:
-    """The interactions of tuples (n, s), exactly or as a mean over random states of the others: (n, q, …, q)."""
+    """Interactions of tuples (n, s), exact or averaged over ``samples`` random states: (n, q, …, q)."""
     if samples is not None:
         states = _draws(sites, samples, seed)
         fields = sites.field(states)
         return torch.cat([_sampled(sites, row, states, fields) for row in tuples])
     if sites.states**sites.number > _MOST_STATES:
         raise NotEnumerable(
-            f"the zero-sum gauge averages over all {sites.states}^{sites.number} states: give n_samples=1000 for a "
-            "mean over random ones, or ask for gauge='lattice-gas' or method='small'"
+            f"gauge: the zero-sum gauge averages over {sites.states}^{sites.number} states, more than 2^20. Pass "
+            "n_samples=1000 to average over random states, or use gauge='lattice-gas' or method='small'"
         )
     table = log_weights(sites)
     return torch.stack([_centered(_marginal(table, row)) for row in tuples.tolist()])
 
 
 def _draws(sites: Sites, samples: int, seed: int | None) -> Tensor:
-    """States of all sites, each equally likely: (samples, sites)."""
+    """Draw uniformly random states of all sites: (samples, sites)."""
     states = torch.randint(sites.states, (samples, sites.number), generator=noise.generator(seed))
     return states.to(sites.fields.device)
 
 
 def log_weights(sites: Sites) -> Tensor:
-    """Σ_μ ln Z_μ at every state of the sites: (q, …, q), a dimension for each site."""
+    """Compute Σ_μ ln Z_μ for every state of the visible layer: (q, …, q), one dimension per site."""
     total = sites.states**sites.number
     parts = []
     for rows in differences.chunks(total, sites.fields.shape[2]):
@@ -51,7 +51,7 @@ def log_weights(sites: Sites) -> Tensor:
 
 
 def _marginal(table: Tensor, kept: list[int]) -> Tensor:
-    """The mean over all dimensions but ``kept``, which come in their order."""
+    """Average over all dimensions except ``kept``; the result has dimensions in the order of ``kept``."""
     others = [axis for axis in range(table.ndim) if axis not in kept]
     mean = table.mean(others) if others else table
     order = sorted(kept)
@@ -65,7 +65,7 @@ def _centered(values: Tensor) -> Tensor:
 
 
 def _sampled(sites: Sites, row: Tensor, states: Tensor, fields: Tensor) -> Tensor:
-    """The interaction of one tuple with the other sites in the given states (samples, sites): (1, q, …, q)."""
+    """Interaction of one tuple, averaged over the given states (samples, sites) of the other sites: (1, q, …, q)."""
     order, q = len(row), sites.states
     chosen = sites.fields[row]
     each = torch.arange(order, device=states.device)
@@ -78,7 +78,7 @@ def _sampled(sites: Sites, row: Tensor, states: Tensor, fields: Tensor) -> Tenso
 
 
 def sampled_pairs(sites: Sites, samples: int, seed: int | None) -> Tensor:
-    """All couplings of two-state sites, (N, N): what it costs to turn two sites of a random state rather than one."""
+    """All couplings of two-state sites (N, N): second differences of ln Z for flips of two sites of random states."""
     states = _draws(sites, samples, seed)
     total = sites.fields.new_zeros(sites.number, sites.number)
     turns = sites.fields[:, 1] - sites.fields[:, 0]

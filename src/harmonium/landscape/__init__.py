@@ -1,4 +1,4 @@
-"""The solutions of the mean-field equations of a machine: how many there are, and how they appear during training."""
+"""Stable solutions of the mean-field equations of a machine, and their number during training."""
 
 from .solutions import Growth, Landscape, find_solutions, growth
 

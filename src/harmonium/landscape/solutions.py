@@ -1,8 +1,8 @@
-"""The landscape of mean-field solutions: how many there are, how deep, what falls into them, how they split.
+"""The landscape of mean-field solutions: their number, free energies, basins and splitting during training.
 
-Figures 5 to 7 of the TAP paper. Everything rests on the solutions of :func:`harmonium.meanfield.tap` from many starts,
-usually the data. A solution is a stable fixed point (:func:`harmonium.meanfield.stability`). An unstable one is no
-state of the machine: a start comes to it only by symmetry, or because the tolerance lets it stop on its way.
+Tramel et al. (2018), figures 5 to 7. The solutions are those that :func:`harmonium.meanfield.tap` reaches from many
+initial states, usually the data. Only stable fixed points count as solutions (:func:`harmonium.meanfield.stability`).
+The iteration reaches an unstable fixed point only by symmetry, or if the tolerance stops it too early.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..machines import BoltzmannMachine
 from ..machines.trajectory import Machines, by_epoch
 from ..meanfield import Solutions
 
-SAME = 5e-2  # two solutions are one where no visible magnetization differs by more
-HEALTHY, _GLASSY = 0.1, 0.5  # shares of the starts: of distinct solutions, up to which, and above which
+SAME = 5e-2  # solutions are the same if no visible magnetization differs by more than this
+HEALTHY, _GLASSY = 0.1, 0.5  # limits of the number of distinct solutions per initial state
 _CHUNK = 4096
 
 Method = Callable[..., Solutions]
@@ -31,11 +31,11 @@ Method = Callable[..., Solutions]
 
 @dataclass(frozen=True)
 class Landscape:
-    """The distinct stable solutions of one machine, from the most to the least visited.
+    """The distinct stable solutions of one machine, sorted by decreasing basin size.
 
-    ``basin`` (starts,) has for each start the number of the solution it fell into, -1 where it did not converge, and
-    -2 where it ended at an unstable fixed point; ``sizes`` (solutions,) how many starts each of them got. The distinct
-    unstable fixed points are kept apart in ``unstable``, and counted nowhere else.
+    ``basin`` (starts,) is the index of the solution reached from each initial state: -1 if the iteration did not
+    converge, -2 if it reached an unstable fixed point. ``sizes`` (solutions,) are the numbers of initial states that
+    reached each solution. ``unstable`` holds the distinct unstable fixed points, which are not counted as solutions.
     """
 
     solutions: Solutions
@@ -48,52 +48,52 @@ class Landscape:
 
     @property
     def starts(self) -> int:
-        """How many starts there were."""
+        """Number of initial states."""
         return len(self.basin)
 
     @property
     def converged(self) -> float:
-        """The share of the starts that converged, to a solution or to an unstable fixed point."""
+        """Fraction of the initial states that converged, to a solution or to an unstable fixed point."""
         return (self.basin != -1).double().mean().item()
 
     @property
     def share(self) -> float:
-        """Distinct solutions for each start that reached one."""
+        """Number of distinct solutions divided by the number of initial states that reached one."""
         reached = int((self.basin >= 0).sum())
         return len(self) / reached if reached else 0.0
 
     @property
     def free_energy(self) -> Tensor:
-        """That of every solution: (solutions,)."""
+        """Free energy of every solution, (solutions,)."""
         return self.solutions.free_energy
 
     @property
     def weights(self) -> Tensor:
-        """e^{-F} of every solution as a share of all: (solutions,), in float64."""
+        """Normalized weights e^{-F} / Σ e^{-F} of the solutions, (solutions,), in float64."""
         return torch.softmax(-self.free_energy.double(), 0)
 
     @property
     def diagnosis(self) -> str:
-        """In words: too few solutions, too many, or healthy."""
+        """Text that says whether there are too few or too many solutions, or a healthy number."""
         n, starts = len(self), self.starts
         doubt = "" if self.converged > 0.95 else f" Only {self.converged:.0%} of the starts converged."
         stuck = int((self.basin == -2).sum())
         if stuck:
             doubt += f" {stuck} start{'s' * (stuck > 1)} ended at an unstable fixed point: lower the tolerance."
         if n == 0 and stuck:
-            return f"no solution: none of {starts} starts reached a stable one.{doubt}"
+            return f"no solution: none of {starts} starts reached a stable fixed point.{doubt}"
         if n == 0:
             return f"no solution: none of {starts} starts converged"
         found = f"{n} solution{'s' * (n > 1)} from {starts} starts"
         if n == 1:
             return (
-                f"too few: {found}; the machine has one state for everything, as before learning or with weights "
+                f"too few: {found}; all initial states lead to the same solution, as before training or with weights "
                 f"that are too small.{doubt}"
             )
         if self.share > _GLASSY:
-            return f"too many: {found}; nearly every start has its own, a spin glass or a memory of the data.{doubt}"
+            return f"too many: {found}; nearly every start has its own, as in a spin glass or memorized data.{doubt}"
         if self.share > HEALTHY:
-            return f"many: {found}, more than {HEALTHY:.0%}; the machine may begin to memorize.{doubt}"
+            return f"many: {found}, more than {HEALTHY:.0%}; the machine may be memorizing the data.{doubt}"
         return f"healthy: {found}, fewer than {HEALTHY:.0%} of them.{doubt}"
 
 
@@ -105,15 +105,17 @@ def find_solutions(
     method: str = "tap",
     **options: Any,
 ) -> Landscape:
-    """The distinct stable solutions reached from ``start`` (n, *visible), such as the data.
+    """Find the distinct stable mean-field solutions reached from given initial states.
 
-    The stability of each distinct solution is checked. Where fixed points within ``same`` of each other are counted as
-    one, that is the stability of the one that was found first.
+    Fixed points within ``same`` of each other count as one solution; its stability is that of the fixed point found
+    first.
 
     Args:
-        same: solutions are one where no visible magnetization differs by more.
+        machine: any machine.
+        start: initial states (n, *visible), usually the data.
+        same: two solutions are the same if no visible magnetization differs by more than this.
         method: "tap", "naive" or "adatap".
-        options: of the method: ``damping``, ``tolerance``, ``max_iterations``, …
+        options: options of the method, such as ``damping``, ``tolerance`` and ``max_iterations``.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(20))
@@ -145,7 +147,7 @@ def _distinct(machine: BoltzmannMachine, found: Solutions, same: float) -> Lands
     if len(distinct):
         for part in torch.arange(len(found), device=points.device).split(_CHUNK):
             near = torch.cdist(points[part], centers, p=float("inf")) <= same
-            first = near.to(torch.int8).argmax(1)  # the one it was merged into comes first
+            first = near.to(torch.int8).argmax(1)  # the first match is the solution it was merged into
             basin[part] = torch.where(found.converged[part] & near.any(1), first, -1)
     sizes = torch.bincount(basin[basin >= 0], minlength=len(distinct))
     order = torch.argsort(sizes, descending=True, stable=True)
@@ -158,10 +160,10 @@ def _distinct(machine: BoltzmannMachine, found: Solutions, same: float) -> Lands
 
 @dataclass(frozen=True)
 class Growth:
-    """Landscapes along the checkpoints of a run, and how the solutions of each came from those before.
+    """Landscapes of the checkpoints of a run, and the tree that connects their solutions.
 
-    ``parents[k]`` (solutions of k + 1,) has, for every solution at checkpoint k + 1, the number of the solution at
-    checkpoint k that it falls into when the parameters go back, or -1 where that did not converge to a stable one.
+    ``parents[k]`` (solutions at k + 1,) is, for every solution at checkpoint k + 1, the index of the solution that the
+    iteration reaches from it with the parameters of checkpoint k, or -1 if it does not converge to a stable solution.
     """
 
     epochs: list[float]
@@ -170,11 +172,11 @@ class Growth:
 
     @property
     def counts(self) -> list[int]:
-        """Distinct solutions at every checkpoint."""
+        """Number of distinct solutions at every checkpoint."""
         return [len(found) for found in self.landscapes]
 
     def tree(self) -> list[tuple[int, int, int]]:
-        """The branches (checkpoint k, solution at k, solution at k + 1)."""
+        """Branches of the tree: (checkpoint k, solution at k, solution at k + 1)."""
         return [
             (k, int(parent), child)
             for k, parents in enumerate(self.parents)
@@ -183,9 +185,9 @@ class Growth:
         ]
 
     def embedding(self, neighbors: int = 5) -> list[np.ndarray]:
-        """Two coordinates of every solution: Isomap, fitted to the last checkpoint and applied to all.
+        """Embed the visible magnetizations of all solutions in two dimensions: (solutions, 2) for each checkpoint.
 
-        The visible magnetizations are what is embedded: (solutions, 2) for each checkpoint.
+        Isomap is fitted to the last checkpoint and applied to all checkpoints.
         """
         points = [f.solutions.magnetizations[0].flatten(1).double().cpu().numpy() for f in self.landscapes]
         last = points[-1]
@@ -204,10 +206,14 @@ def growth(
     method: str = "tap",
     **options: Any,
 ) -> Growth:
-    """The landscape of every machine of a run, from the first to the last, and the tree of their solutions.
+    """Compute the landscapes of the checkpoints of a run and the tree of their solutions.
 
-    ``machines`` are those of the checkpoints, by epoch or in order. The tree is built backwards: the solutions of a
-    checkpoint are followed with the parameters of the one before, where some of them merge.
+    The tree is built backward: the solutions of a checkpoint are the initial states for the iteration with the
+    parameters of the previous checkpoint, where some of them merge.
+
+    Args:
+        machines: the checkpoints of a run, as a dictionary by epoch or as a sequence.
+        start, same, method, options: see :func:`find_solutions`.
 
     >>> import copy, torch, harmonium as hm
     >>> weak = hm.RBM(hm.units.Spin(20), hm.units.Spin(20))
@@ -230,7 +236,7 @@ def growth(
 
 
 def _with(machine: BoltzmannMachine, found: Landscape, others: Solutions, same: float) -> tuple[Landscape, Tensor]:
-    """The landscape together with solutions that no start had reached, and the number of each of ``others`` in it."""
+    """Add the new solutions among ``others`` to a landscape; also return the index of each of ``others`` in it."""
     joint = Solutions.join([found.solutions, others]).unique(same)
     new = joint.select(slice(len(found), None))
     stable = meanfield.stability(machine, new).stable

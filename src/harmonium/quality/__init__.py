@@ -1,4 +1,4 @@
-"""How good samples are compared with data, as numbers with errors. Pictures of them are in ``harmonium.plots``.
+"""Quality of samples compared with data, as numbers with standard errors. Figures are in ``harmonium.plots``.
 
 >>> import torch
 >>> data = torch.rand(400, 6, generator=torch.Generator().manual_seed(0)).round()

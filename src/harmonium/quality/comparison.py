@@ -1,4 +1,4 @@
-"""All measures of samples against data, as one table and a verdict in words."""
+"""Compare samples with data by all measures of this package: a table and a verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .principal_axes import Principal, principal
 
 
 class QualityRow(NamedTuple):
-    """One line of the table: what was measured, its standard error, and what good samples would give."""
+    """One row of the table: a measured value, its standard error, and the value expected of perfect samples."""
 
     name: str
     estimate: float
@@ -28,7 +28,7 @@ class QualityRow(NamedTuple):
 
 @dataclass(frozen=True)
 class SampleComparison:
-    """How samples compare with data; see :func:`compare`. Entropies are pairs, of the samples and of the data."""
+    """Result of :func:`compare`. Entropies are pairs (samples, data)."""
 
     sample_rows: int
     data_rows: int
@@ -40,7 +40,7 @@ class SampleComparison:
     state_entropy: tuple[Entropy, Entropy] | None
 
     def table(self) -> list[QualityRow]:
-        """A row for each measure; an ideal that is no round number is what the data give against themselves."""
+        """One row for each measure. An ideal value without a closed form is measured between parts of the data."""
         near, axes, new = self.neighbors, self.principal, self.novelty
         lines = [
             QualityRow("nearest-neighbor accuracy", *near.accuracy, 0.5),
@@ -69,41 +69,40 @@ class SampleComparison:
         if self.state_entropy is not None:
             mine, its = self.state_entropy
             lines.append(QualityRow("entropy of the states, nats", mine.estimate, mine.standard_error, its.estimate))
+        source = "training" if near.train else "data"
         return [
             *lines,
-            QualityRow("distinct rows, share", *new.distinct, new.distinct_data.estimate),
-            QualityRow(
-                f"copies of {'training' if near.train else 'data'} rows, share", *new.copied, new.copied_data.estimate
-            ),
+            QualityRow("distinct rows, fraction", *new.distinct, new.distinct_data.estimate),
+            QualityRow(f"copies of {source} rows, fraction", *new.copied, new.copied_data.estimate),
         ]
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What tells the samples from the data, beyond four standard errors; signs of copying come first."""
+        """Differences between samples and data of more than four standard errors; signs of copying come first."""
         near, axes, new = self.neighbors, self.principal, self.novelty
         found = []
         if near.privacy_loss is not None and near.privacy_loss.above(0.0):
             found.append(
-                f"they lie closer to the training rows than to held-out ones (privacy loss {near.privacy_loss})"
+                f"they are closer to the training rows than to held-out rows (privacy loss {near.privacy_loss})"
             )
         elif near.accuracy.below(near.chance):
             found.append(
-                f"they lie closer to the data than data to each other, as copies do (accuracy {near.accuracy})"
+                f"they are closer to the data than the data to each other, like copies (accuracy {near.accuracy})"
             )
         if new.copying:
-            found.append(
-                f"{new.copied.estimate:.1%} are exact copies, of new data {new.copied_data.estimate:.1%} would be"
-            )
+            found.append(f"{new.copied.estimate:.1%} are exact copies (new data: {new.copied_data.estimate:.1%})")
         if new.repetitive:
-            found.append(f"only {new.distinct.estimate:.1%} are distinct, of the data {new.distinct_data.estimate:.1%}")
+            found.append(f"only {new.distinct.estimate:.1%} are distinct (data: {new.distinct_data.estimate:.1%})")
         if near.accuracy.above(near.chance):
-            found.append(f"nearest neighbors tell them apart (accuracy {near.accuracy}, ideal 0.5)")
+            found.append(f"nearest neighbors distinguish them (accuracy {near.accuracy}, ideal 0.5)")
         if near.asymmetry.above(0.0) or near.asymmetry.below(0.0):
-            manner = "scatter wider than the data" if near.asymmetry.estimate > 0 else "crowd together"
-            real, drawn = near.truth.estimate, near.synthetic.estimate
-            found.append(f"they {manner} (accuracy {real:.2f} of data and {drawn:.2f} of samples)")
+            manner = "more spread out" if near.asymmetry.estimate > 0 else "more concentrated"
+            found.append(
+                f"they are {manner} than the data (accuracy {near.truth.estimate:.2f} for data and "
+                f"{near.synthetic.estimate:.2f} for samples)"
+            )
         found += [
-            f"{part.name} differ by {part.ratio:.1f} times what two data sets of these sizes would"
+            f"{part.name} differ by {part.ratio:.1f} times the difference expected between two data sets of these sizes"
             for part in self.correlations.values()
             if part.meaningful
         ]
@@ -113,20 +112,20 @@ class SampleComparison:
             )
         if axes.displaced:
             found.append(
-                f"along the leading axes they are {axes.distance.estimate:.2f} standard deviations away, "
+                f"their distance along the leading axes is {axes.distance.estimate:.2f} standard deviations, "
                 f"ideal {axes.distance_floor.estimate:.2f}"
             )
         if axes.variance.above(1.0) or axes.variance.below(1.0):
-            found.append(f"their total variance is {axes.variance} of that of the data")
+            found.append(f"their total variance is {axes.variance} times that of the data")
         return tuple(found)
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """One sentence that lists the problems."""
         sizes = f"{self.sample_rows} samples, {self.data_rows} rows of data"
         if not self.problems:
             return f"Nothing measured here tells the samples from the data ({sizes})."
-        return f"The samples can be told from the data ({sizes}): {'; '.join(self.problems)}."
+        return f"The samples differ from the data ({sizes}): {'; '.join(self.problems)}."
 
     def __str__(self) -> str:
         rows = self.table()
@@ -147,11 +146,16 @@ def compare(
     most_rows: int = 10_000,
     seed: int | None = None,
 ) -> SampleComparison:
-    """Everything that this package measures of ``samples`` against ``data``, both (n, *shape) and at least 40 rows.
+    """Compare samples with data by all measures of this package.
 
-    Where ``train`` is given, ``data`` are rows that the machine has not learned from, and copies of training rows show.
-    Rows are taken as independent: samples of a chain should be thinned beyond its autocorrelation time. At most
-    ``most_rows`` of each go into the search for neighbors.
+    Rows are treated as independent: thin the samples of a Markov chain to more than its autocorrelation time.
+
+    Args:
+        samples: samples of a machine (n, *shape), at least 40 rows.
+        data: rows of data (m, *shape), at least 40; held-out rows if ``train`` is given.
+        train: training rows (k, *shape), to detect copies.
+        most_rows: maximum number of rows of each set in the search for nearest neighbors.
+        seed: seed of the random subsets.
 
     >>> import harmonium as hm
     >>> digits = hm.data.load("digits", binarize="threshold")
@@ -179,7 +183,7 @@ def compare(
 def _entropies(
     samples: torch.Tensor, data: torch.Tensor
 ) -> tuple[tuple[Measured, Measured] | None, tuple[Entropy, Entropy] | None]:
-    """Those that make sense: none of continuous values, none of states that were hardly seen."""
+    """The entropies that are defined: None for continuous values, and for states that the rows do not cover."""
     try:
         sites = site_entropy(samples), site_entropy(data)
     except InvalidData:

@@ -1,4 +1,4 @@
-"""Rows that are the same: repeats among samples, and samples that are copies of data."""
+"""Equal rows: repeated samples, and samples that are copies of data."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from .measured import Measured
 
 @dataclass(frozen=True)
 class Novelty:
-    """Shares of rows, each beside what the data themselves give on as many rows.
+    """Fractions of distinct and of copied rows, for the samples and for the data.
 
-    ``distinct``: different rows among the samples, ``distinct_data`` among the data. ``copied``: samples that are equal
-    to a reference row, ``copied_data``: rows of the data that are. The reference is the training data where they are
-    given, else one half of the data, with which the other half is compared.
+    ``distinct`` and ``distinct_data`` are the fractions of distinct rows among equal numbers of samples and data.
+    ``copied`` and ``copied_data`` are the fractions of samples and of data rows that equal a reference row. The
+    reference rows are the training data if given; otherwise one half of the data, and ``copied_data`` is that of the
+    other half.
     """
 
     distinct: Measured
@@ -29,20 +30,20 @@ class Novelty:
 
     @property
     def repetitive(self) -> bool:
-        """Whether samples repeat themselves more than data do."""
+        """Whether the samples have more repeated rows than the data."""
         return _gap(self.distinct_data, self.distinct).above(0.0)
 
     @property
     def copying(self) -> bool:
-        """Whether more samples than new data are equal to reference rows."""
+        """Whether samples equal reference rows more often than new data do."""
         return _gap(self.copied, self.copied_data).above(0.0)
 
 
 @torch.no_grad()
 def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: int | None = None) -> Novelty:
-    """How many samples repeat each other or are copies of ``train`` (without it: of ``data``), all (n, *shape).
+    """Count repeated samples and samples that are copies of ``train`` (of ``data`` if None); all are (n, *shape).
 
-    Errors are binomial, which for the distinct ones errs to the large side.
+    Standard errors are binomial, which overestimates those of the fractions of distinct rows.
 
     >>> data = torch.rand(400, 5, generator=torch.Generator().manual_seed(0))
     >>> found = novelty(data[:200], data)
@@ -64,8 +65,8 @@ def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = No
 
 
 def codes(*sets: Tensor) -> list[Tensor]:
-    """A number for each row (n,), the same for equal rows of all the sets."""
-    kind = torch.float64 if all(x.dtype == torch.float64 for x in sets) else torch.float32  # what all can tell apart
+    """Integer codes (n,) of the rows of each set; rows of any sets have the same code if and only if they are equal."""
+    kind = torch.float64 if all(x.dtype == torch.float64 for x in sets) else torch.float32  # the less precise type
     flat = torch.cat([x.flatten(1).to(kind) for x in sets]) + 0.0  # no negative zeros: rows are compared as bytes
     array = np.ascontiguousarray(flat.cpu().numpy())
     _, inverse = np.unique(array.view(np.dtype((np.void, array.strides[0]))).ravel(), return_inverse=True)
@@ -73,7 +74,7 @@ def codes(*sets: Tensor) -> list[Tensor]:
 
 
 def _found(x: Tensor, reference: Tensor) -> int:
-    """How many rows are among the reference rows."""
+    """Number of rows that equal a reference row."""
     mine, theirs = codes(x, reference)
     return int(torch.isin(mine, theirs).sum())
 
@@ -83,5 +84,5 @@ def _share(k: int, n: int) -> Measured:
 
 
 def _gap(a: Measured, b: Measured) -> Measured:
-    """The difference a - b."""
+    """Difference a - b with its standard error."""
     return Measured(a.estimate - b.estimate, math.hypot(a.standard_error, b.standard_error))

@@ -1,4 +1,4 @@
-"""Entropies: of a machine, of rows whose states can be counted, and the bound from independent sites. In nats."""
+"""Entropies in nats: of a machine, of observed states, and the upper bound of independent sites."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .distinct import codes
 from .inputs import ArrayLike, one_hot_size, rows
 from .measured import Measured
 
-MOST_VALUES = 256  # that a site may have and still count as discrete
-_SEEN = 0.95  # of the probability that has to be in states that were met for their frequencies to mean something
+MOST_VALUES = 256  # maximum number of values of a discrete site
+_SEEN = 0.95  # minimum coverage: probability of the observed states
 _CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class Entropy:
-    """An entropy from the frequencies of whole states, ``trustworthy`` where most of the probability has been seen.
+    """Entropy estimated from the frequencies of states; ``trustworthy`` if the observed states cover most of them.
 
-    ``coverage`` is the probability of the states that were met (Good and Turing: one minus the share of rows whose
-    state was met once); what was not met is missing from the entropy.
+    ``coverage`` is the estimated total probability of the observed states, one minus the fraction of rows whose state
+    occurs once (Good 1953). Unobserved states are missing from the entropy.
     """
 
     estimate: float
@@ -33,7 +33,7 @@ class Entropy:
 
     @property
     def trustworthy(self) -> bool:
-        """Whether there are rows enough."""
+        """Whether the coverage is at least 0.95."""
         return self.coverage >= _SEEN
 
 
@@ -45,10 +45,14 @@ def entropy(
     *,
     log_partition_error: float = 0.0,
 ) -> Measured:
-    """The entropy of the visible layer, S = ln Z + ⟨F(v)⟩, in nats.
+    """Entropy of the visible layer, S = ln Z + ⟨F(v)⟩, in nats.
 
-    With ``samples`` (n, *visible) of the machine the mean is over them, taken as independent; ``log_partition`` may
-    then be left out where the machine can be enumerated. Without samples it is exact, over all visible states.
+    Args:
+        machine: an RBM.
+        log_partition: ln Z; computed by enumeration if None.
+        samples: independent samples (n, *visible) of the machine for the average ⟨F(v)⟩; None for the exact average
+            over all visible states.
+        log_partition_error: standard error of ``log_partition``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
@@ -58,10 +62,10 @@ def entropy(
     Measured(value=2.07944..., error=0.0)
     """
     if not isinstance(machine, RBM):
-        raise InvalidOption(f"entropy expects an RBM (two layers), found {type(machine).__name__}")
+        raise InvalidOption(f"machine: expected an RBM (two layers), found {type(machine).__name__}")
     if samples is None:
         if log_partition is not None:
-            raise InvalidOption("entropy: expected samples of the machine beside its log_partition, found none")
+            raise InvalidOption("samples: expected samples of the machine together with log_partition, found None")
         _, log_p = machine.distribution()
         return Measured(-float((log_p.exp() * log_p).nan_to_num(0.0).sum()), 0.0)
     states = machine.as_states(rows(samples, "samples", fewest=2))
@@ -75,10 +79,12 @@ def entropy(
 
 
 def site_entropy(x: ArrayLike) -> Measured:
-    """Σ_i S(x_i): the entropy of independent sites with these frequencies, an upper bound of that of the rows.
+    """Entropy Σ_i S(x_i) of independent sites with the observed frequencies, an upper bound of the entropy of the rows.
 
-    ``x`` is (n, *shape) of discrete values, or (n, ..., sites, states) where every site is one-hot. With the
-    correction of Miller and Madow for the number of rows.
+    Includes the bias correction of Miller (1955).
+
+    Args:
+        x: rows of discrete values (n, *shape), or one-hot rows (n, ..., sites, states).
 
     >>> round(site_entropy(torch.tensor([[0.0, 1], [1, 1]] * 500)).estimate, 3)
     0.694
@@ -90,7 +96,7 @@ def site_entropy(x: ArrayLike) -> Measured:
     else:
         values = x.unique()
         if len(values) > MOST_VALUES:
-            raise InvalidData(f"entropy: expected at most {MOST_VALUES} discrete values, found {len(values)}")
+            raise InvalidData(f"rows: expected at most {MOST_VALUES} discrete values, found {len(values)}")
         indicators = [x.flatten(1) == value for value in values]
     total, occurring, surprise = 0.0, 0, torch.zeros(n, dtype=torch.float64, device=x.device)
     for indicator in indicators:
@@ -98,15 +104,15 @@ def site_entropy(x: ArrayLike) -> Measured:
         information = -frequency.clamp_min(1e-300).log()
         total += float(frequency @ information)
         occurring += int((frequency > 0).sum())
-        surprise += (indicator.float() @ information.float()).double()  # row by row: sites may depend on each other
+        surprise += (indicator.float() @ information.float()).double()  # per row, because sites may be correlated
     sites = indicators[0].shape[1]
     return Measured(total + (occurring - sites) / (2 * n), float(surprise.std()) / math.sqrt(n))
 
 
 def state_entropy(x: ArrayLike) -> Entropy:
-    """The entropy of the rows (n, *shape) from how often each state occurs, with the correction of Miller and Madow.
+    """Entropy of the rows (n, *shape) from the frequencies of their states, with the correction of Miller (1955).
 
-    For few units or few states only: it never exceeds ln n by much, and says by ``trustworthy`` whether that matters.
+    Suitable only for few states, because the estimate is limited to about ln n; check ``trustworthy``.
 
     >>> found = state_entropy(torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]] * 50))
     >>> round(found.estimate - math.log(4), 4), found.states, found.trustworthy

@@ -1,4 +1,4 @@
-"""What is compared: rows of samples and rows of data, checked in one place and cut into groups for the errors."""
+"""Checks of the rows of samples and data, and helpers to draw subsets of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 
 ArrayLike = Any
-GROUPS = 20  # of rows, from whose spread the errors come
+GROUPS = 20  # groups of rows, whose spread gives the standard errors
 FEWEST_ROWS = 2 * GROUPS
 
 
 def rows(x: ArrayLike, what: str, *, fewest: int = FEWEST_ROWS) -> Tensor:
-    """An array, tensor or list (n, *shape) as finite floating numbers, at least ``fewest`` rows of them.
+    """Convert an array, tensor or list (n, *shape) to a tensor of finite floats with at least ``fewest`` rows.
 
     >>> rows([[0, 1], [1, 1]], "samples", fewest=2).dtype
     torch.float32
@@ -43,7 +43,7 @@ def rows(x: ArrayLike, what: str, *, fewest: int = FEWEST_ROWS) -> Tensor:
 
 
 def alike(samples: ArrayLike, data: ArrayLike, *, fewest: int = FEWEST_ROWS, name: str = "data") -> list[Tensor]:
-    """Samples and data as :func:`rows` of one shape, on the device of the data."""
+    """Check samples and data with :func:`rows`; rows must have equal shapes. Returns both on the device of the data."""
     checked = [rows(samples, "samples", fewest=fewest), rows(data, name, fewest=fewest)]
     shapes = [tuple(x.shape[1:]) for x in checked]
     if shapes[0] != shapes[1]:
@@ -52,7 +52,7 @@ def alike(samples: ArrayLike, data: ArrayLike, *, fewest: int = FEWEST_ROWS, nam
 
 
 def one_hot_size(x: Tensor) -> int:
-    """The number of states q where ``x`` is (n, ..., sites, q) and every site is a one-hot vector, else 1.
+    """Number of states q if ``x`` is (n, ..., sites, q) and every site is a one-hot vector, else 1.
 
     >>> one_hot_size(torch.eye(3)[torch.tensor([[0, 1], [2, 2]])]), one_hot_size(torch.ones(2, 4, 4))
     (3, 1)
@@ -64,24 +64,24 @@ def one_hot_size(x: Tensor) -> int:
 
 
 def drawn(x: Tensor, n: int, generator: Generator | None) -> Tensor:
-    """``n`` rows without repetition, in random order."""
+    """Draw ``n`` rows without replacement, in random order."""
     order = torch.randperm(len(x), generator=generator)[:n]
     return x[order.to(x.device)]
 
 
 def centered(x: Tensor) -> Tensor:
-    """The rows less their mean, flat: (n, d) in float32; the difference is taken in the type of ``x``."""
+    """Flatten the rows and subtract their mean, in the type of ``x``: (n, d) in float32."""
     flat = x.flatten(1)
     return (flat - flat.mean(0, dtype=torch.float64).to(flat.dtype)).float()
 
 
 def count(name: str, value: int, least: int = 1) -> int:
-    """A whole number that is not too small."""
+    """Check that ``value`` is a whole number of at least ``least``."""
     if whole(name, value) < least:
         raise InvalidOption(f"{name}: expected at least {least}, found {value}")
     return int(value)
 
 
 def random(seed: int | None) -> Generator | None:
-    """The generator of the draws; all of them are made on the CPU, so that a seed means the same on every device."""
+    """Random generator on the CPU, so that a seed gives the same draws for data on any device."""
     return noise.generator(seed)

@@ -1,4 +1,4 @@
-"""A number with its standard error, and where the error comes from."""
+"""Values with standard errors, and how the errors are estimated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-SIGMAS = 4.0  # standard errors beyond which a difference counts: a table has ten tests, and none should cry wolf
+SIGMAS = 4.0  # a difference counts above this many standard errors: a table has ten tests, so false alarms must be rare
 
 _ROUNDING = 1e-9
 
@@ -26,19 +26,19 @@ class Measured(NamedTuple):
         return f"{self.estimate:.3f} ± {self.standard_error:.3f}"
 
     def above(self, ideal: float) -> bool:
-        """Whether the value exceeds ``ideal`` by more than chance explains."""
+        """Whether the value exceeds ``ideal`` by more than four standard errors."""
         return self.estimate > ideal + SIGMAS * self.standard_error + _ROUNDING
 
     def below(self, ideal: float) -> bool:
-        """Whether the value falls short of ``ideal`` by more than chance explains."""
+        """Whether the value is below ``ideal`` by more than four standard errors."""
         return self.estimate < ideal - SIGMAS * self.standard_error - _ROUNDING
 
 
 def jackknife(replicates: Tensor) -> float:
-    """The standard error from the values of a statistic with one of G groups of rows left out at a time: (G,).
+    """Jackknife standard error, from the values (G,) of a statistic without each of G groups of rows.
 
     >>> x = torch.arange(10.0)
-    >>> error = jackknife((x.sum() - x) / 9)  # of a mean: the known formula
+    >>> error = jackknife((x.sum() - x) / 9)  # of a mean: std/√n
     >>> abs(error - float(x.std() / 10**0.5)) < 1e-6
     True
     """
@@ -48,9 +48,8 @@ def jackknife(replicates: Tensor) -> float:
 
 
 def spread(values: Tensor) -> Measured:
-    """The mean and the standard deviation of a statistic over random halves: (splits,).
+    """Mean and standard error of a statistic, given its values (splits,) on random halves of n rows.
 
-    A half drawn from n rows varies as much as a mean over all n of them does, so the deviation is the standard error
-    at the full size.
+    The standard deviation over random halves equals the standard error of the statistic on all n rows.
     """
     return Measured(float(values.double().mean()), float(torch.std(values.double())))

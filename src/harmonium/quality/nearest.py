@@ -1,4 +1,4 @@
-"""Adversarial accuracy of nearest neighbors (Yale et al. 2020): can samples be told from data, are they copies?"""
+"""Nearest-neighbor adversarial accuracy (Yale et al. 2020): detects samples that differ from data or copy them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor
 from .inputs import GROUPS, ArrayLike, alike, centered, count, drawn, random
 from .measured import Measured
 
-_MOST_IN_GROUP = 4096  # rows: bounds the memory of a tile of distances
-_EXACT = 2.0**21  # squared norms of whole numbers up to which all terms of a distance are exact in float32
+_MOST_IN_GROUP = 4096  # maximum rows per group, which bounds the memory of a tile of distances
+_EXACT = 2.0**21  # distances of integer rows are exact in float32 up to this squared norm
 
 
 @dataclass(frozen=True)
 class NeighborAccuracy:
-    """How often the nearest neighbor of a row is of its own kind, on ``rows`` rows of each kind.
+    """Fraction of rows whose nearest neighbor is from the same set (data or samples), with ``rows`` rows in each set.
 
-    ``estimate`` (AA_TS) is the mean of ``truth`` (of the data) and ``synthetic`` (of samples). 0.5 is ideal: above
-    it samples and data can be told apart, below it samples lie closer to data than data to each other.
-    ``tied`` is the share of rows with several nearest neighbors at the same distance.
+    ``estimate`` (AA_TS) is the mean of ``truth`` (over the data) and ``synthetic`` (over samples). 0.5 is ideal.
+    Above 0.5, samples and data can be distinguished; below 0.5, samples are closer to the data than the data are to
+    each other. ``tied`` is the fraction of rows with several nearest neighbors at the same distance.
     """
 
     accuracy: Measured
@@ -34,28 +34,28 @@ class NeighborAccuracy:
 
     @property
     def estimate(self) -> float:
-        """AA_TS."""
+        """Adversarial accuracy AA_TS."""
         return self.accuracy.estimate
 
     @property
     def standard_error(self) -> float:
-        """Its standard error."""
+        """Standard error of ``estimate``."""
         return self.accuracy.standard_error
 
     @property
     def asymmetry(self) -> Measured:
-        """AA_truth - AA_syn: positive where samples scatter wider than data, negative where they crowd together.
+        """AA_truth - AA_syn: positive if the samples are more spread out than the data, negative if less.
 
-        Either can hide in ``estimate``: noisy samples have data as neighbors, and data too, which gives 0.5. In many
-        dimensions a few rows are the neighbors of many, and a set that happens to hold them looks crowded: the error
-        here is twice that of the groups, which are too small to have such hubs.
+        ``estimate`` alone can miss this: if data are the nearest neighbors of both noisy samples and data, it is 0.5.
+        In many dimensions a few rows ("hubs") are nearest neighbors of many others, and the set that contains them
+        looks concentrated. The groups are too small to have hubs, so the error is twice that estimated from the groups.
         """
         value = self.truth.estimate - self.synthetic.estimate
         return Measured(value, 2 * math.hypot(self.truth.standard_error, self.synthetic.standard_error))
 
     @property
     def chance(self) -> float:
-        """What equal distributions give: a little below 0.5, as a row has one neighbor less of its own kind."""
+        """Expected value for equal distributions: slightly below 0.5, because a row is not its own neighbor."""
         return (self.rows - 1) / (2 * self.rows - 1)
 
 
@@ -68,20 +68,25 @@ def nearest_neighbor_accuracy(
     most_rows: int = 10_000,
     seed: int | None = None,
 ) -> NeighborAccuracy:
-    """The adversarial accuracy of ``samples`` against ``data``, both (n, *shape), from as many rows of each.
+    """Compute the nearest-neighbor adversarial accuracy of samples and data (Yale et al. 2020).
 
-    With ``train`` (the training rows; ``data`` are then held-out rows) the result has ``train``, the
-    same against these, and ``privacy_loss``, AA of the data minus AA of the training rows: positive where samples lie
-    closer to what was learned than to what was not.
+    Both sets are reduced to the same number of rows. Distances are Euclidean, which for binary, spin and one-hot rows
+    gives the same order as Hamming distances.
 
-    Distances are Euclidean, which orders neighbors of binary, spin and one-hot rows as Hamming distances do. *Ties*,
-    which such rows have many of: a row with several nearest neighbors counts with the share of them that are of its
-    own kind, the mean over breaking the tie at random, so that a state that is too frequent is seen though both kinds
-    have it. Real numbers are tied where single precision does not tell their distances apart.
+    *Ties.* Such rows often have several nearest neighbors at the same distance. Then the row counts with the fraction
+    of them from its own set, the expectation over random tie-breaking. This detects states that are too frequent even
+    if both sets contain them. Distances of real numbers are tied if they are equal in single precision.
 
-    The errors come from groups of rows whose neighbors are looked for within the group, so that they are sets of
-    their own: rows that are each other's neighbors are not independent, and counting them as if they were makes errors
-    too small. ``most_rows`` of each kind are drawn with the seed where there are more.
+    *Errors.* Rows that are nearest neighbors of each other are not independent, so an error computed row by row would
+    be too small. The standard errors come from groups of rows instead, with neighbors searched within each group.
+
+    Args:
+        samples: samples (n, *shape), at least 40 rows.
+        data: rows of data (m, *shape), at least 40; held-out rows if ``train`` is given.
+        train: training rows. The result then has ``train``, the accuracy with these rows, and ``privacy_loss``, the
+            accuracy for ``data`` minus that for ``train``; it is positive if samples are closer to the training rows.
+        most_rows: maximum number of rows of each set; larger sets are subsampled.
+        seed: seed of the random subsets.
 
     >>> data = torch.rand(400, 5, generator=torch.Generator().manual_seed(0))
     >>> result = nearest_neighbor_accuracy(data[:200], data[200:])
@@ -99,12 +104,12 @@ def nearest_neighbor_accuracy(
     results = [_result(*score, n) for score in scores]
     if train is None:
         return results[0]
-    loss = scores[0][0].mean(1) - scores[1][0].mean(1)  # group by group: both have the same samples
+    loss = scores[0][0].mean(1) - scores[1][0].mean(1)  # per group, because both accuracies use the same samples
     return replace(results[0], train=results[1], privacy_loss=_measured(loss))
 
 
 def _measured(scores: Tensor) -> Measured:
-    """The score of all rows, with the error of a mean over the groups, each a set of its own: (1 + groups,)."""
+    """Score of all rows with its standard error, from scores (1 + groups,) of all rows and of each group."""
     groups = scores[1:]
     return Measured(float(scores[0]), float(groups.std() / len(groups) ** 0.5))
 
@@ -115,11 +120,11 @@ def _result(scores: Tensor, tied: float, n: int) -> NeighborAccuracy:
 
 
 def _scores(real: Tensor, fake: Tensor) -> tuple[Tensor, float]:
-    """(AA_truth, AA_syn) of all rows, then of each group by itself, (1 + groups, 2); the share of rows with ties."""
+    """Return (AA_truth, AA_syn) of all rows and of each group, (1 + groups, 2), and the fraction of tied rows."""
     n = len(real)
     points, tolerance = _prepared(torch.cat([real, fake]).flatten(1))
     groups = max(GROUPS, math.ceil(n / _MOST_IN_GROUP))
-    member = (torch.arange(n, device=real.device) * groups // n).repeat(2)  # both kinds are in random order
+    member = (torch.arange(n, device=real.device) * groups // n).repeat(2)  # both sets are in random order
     nearest, number = _nearest(points, tolerance, n, groups)
     best = nearest.amin(1, keepdim=True)
     ties = number * (nearest <= best + tolerance[:, None])
@@ -133,15 +138,15 @@ def _scores(real: Tensor, fake: Tensor) -> tuple[Tensor, float]:
 
 
 def _own_share(real: Tensor, fake: Tensor, n: int) -> Tensor:
-    """How many nearest neighbors are real and how many fake, of ``n`` real rows and the fake ones after them."""
+    """Accuracies (2,) from the numbers of real and fake nearest neighbors of ``n`` real rows followed by fake rows."""
     share = real.double() / (real + fake)
     return torch.stack([share[:n].mean(), 1 - share[n:].mean()])
 
 
 def _prepared(points: Tensor) -> tuple[Tensor, Tensor]:
-    """Points (n, d) in float32, and the difference of squared distances from each that does not count, (n,).
+    """Return points (n, d) in float32, and for each point the tolerance (n,) for ties of squared distances.
 
-    Whole numbers stay as they are, so that their distances and ties are exact; others are taken about their mean.
+    Integers are unchanged, so that their distances and ties are exact; the mean of other points is subtracted.
     """
     if bool((points == points.round()).all()) and float(points.double().square().sum(1).max()) < _EXACT:
         return points.float(), torch.full((len(points),), 0.5, device=points.device)
@@ -150,9 +155,9 @@ def _prepared(points: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _nearest(points: Tensor, tolerance: Tensor, n: int, groups: int) -> tuple[Tensor, Tensor]:
-    """Of each point, in each group of both kinds: the least squared distance and how many have it, (2n, 2·groups).
+    """Smallest squared distance of each point to each group, and how many points have it, both (2n, 2·groups).
 
-    Tiles of two groups at a time, each computed once for its rows and its columns.
+    Each tile of distances between two groups is computed once and used for its rows and its columns.
     """
     square = points.square().sum(1)
     edges = [math.ceil(k * n / groups) for k in range(groups)]  # where ⌊i·groups/n⌋ steps

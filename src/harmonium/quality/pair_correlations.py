@@ -1,4 +1,4 @@
-"""Moments of samples against those of the data, and how much of the difference is only the size of the sets."""
+"""Compare moments of samples with those of data, relative to the sampling noise of sets of finite size."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .inputs import GROUPS, ArrayLike, alike, centered, count, drawn, one_hot_si
 from .measured import SIGMAS, Measured, jackknife, spread
 
 NAMES = {1: "single-site means", 2: "pair correlations", 3: "three-body correlations"}
-MOST = {1: 2**31, 2: 500_000, 3: 10_000}  # tuples of each order that are looked at unless told otherwise
-_MATRIX = 2048  # columns up to which all pairs come from one matrix product
+MOST = {1: 2**31, 2: 500_000, 3: 10_000}  # default maximum number of tuples of each order
+_MATRIX = 2048  # maximum number of columns to compute all pairs by one matrix product
 _CHUNK = 2**24
 _SPLITS = 50
 
 
 @dataclass(frozen=True)
 class Correlations:
-    """Connected moments of one order on both sides, for each row of ``tuples`` (t, order) of flat indices.
+    """Connected moments of one order of samples and data, for ``tuples`` (t, order) of flat indices.
 
-    ``difference`` is the root mean square of samples − data. ``floor`` is what it would be between two independent
-    sets of data of these sizes, with its spread: from random halves of the data, scaled to the sizes. ``pearson`` and
-    ``slope`` (of samples on data) are compared with ``ideal_pearson`` and ``ideal_slope``, which the noise of both
-    sides leaves of 1.
+    ``difference`` is the root mean square of samples − data. ``floor`` is its expected value for two independent sets
+    of data of these sizes, estimated from random halves of the data and scaled to the sizes. ``pearson`` and ``slope``
+    (of samples on data) have the expected values ``ideal_pearson`` and ``ideal_slope``, which are below 1 because of
+    the sampling noise of both sets.
     """
 
     order: int
@@ -42,22 +42,22 @@ class Correlations:
 
     @property
     def name(self) -> str:
-        """The moments in words."""
+        """Name of the moments."""
         return NAMES[self.order]
 
     @property
     def ratio(self) -> float:
-        """The difference in units of the floor: 1 is ideal."""
+        """Difference divided by the floor; the ideal value is 1."""
         return self.difference.estimate / self.floor.estimate if self.floor.estimate else math.inf
 
     @property
     def excess(self) -> float:
-        """The difference less the floor, in quadrature: what would be left of it with sets without end."""
+        """Estimated difference for infinite sets: √(difference² − floor²)."""
         return math.sqrt(max(0.0, self.difference.estimate**2 - self.floor.estimate**2))
 
     @property
     def meaningful(self) -> bool:
-        """Whether the difference is more than the sizes of the sets explain."""
+        """Whether the difference exceeds the floor by more than four standard errors."""
         return self.difference.estimate > self.floor.estimate + SIGMAS * self.floor.standard_error
 
 
@@ -71,11 +71,17 @@ def correlations(
     most: int | None = None,
     seed: int | None = None,
 ) -> Correlations:
-    """Means ⟨x_i⟩ (order 1) or the connected ⟨x_i x_j⟩, ⟨x_i x_j x_k⟩ (2, 3) of samples and data, both (n, *shape).
+    """Compare the connected moments ⟨x_i⟩, ⟨x_i x_j⟩ or ⟨x_i x_j x_k⟩ (order 1, 2, 3) of samples and data.
 
-    Rows are flattened, and taken as independent. All tuples of different entries are looked at, or a random choice of
-    ``most`` of them (by default 500 000 pairs, 10 000 triplets), or the given ``tuples`` (t, order). Entries of one
-    one-hot site, where the data are (n, ..., sites, states), are not paired: their correlation follows from the means.
+    Rows are flattened and treated as independent. For one-hot data (n, ..., sites, states), the states of the same site
+    are not paired, because their correlations follow from the means.
+
+    Args:
+        samples, data: rows (n, *shape), at least 40 each.
+        order: 1, 2 or 3.
+        tuples: flat indices (t, order) of the moments; by default all tuples of different entries.
+        most: maximum number of tuples, chosen at random; by default 500 000 pairs or 10 000 triplets.
+        seed: seed of the random choices.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(2000, 6, generator=g) @ torch.randn(6, 6, generator=g)
@@ -140,7 +146,7 @@ def _tuples(data: Tensor, order: int, given: ArrayLike | None, most: int | None,
 
 
 def _random_tuples(d: int, states: int, order: int, most: int, generator: Generator | None) -> Tensor:
-    """``most`` different tuples of entries of different sites, in increasing order."""
+    """Draw ``most`` different increasing tuples of entries of different sites."""
     found = torch.empty(0, order, dtype=torch.int64)
     while len(found) < most:
         draw = torch.randint(d, (2 * most, order), generator=generator).sort(1).values
@@ -168,7 +174,7 @@ def _given(tuples: ArrayLike, order: int, d: int) -> Tensor:
 
 
 def _sizes(n: int) -> Tensor:
-    """How many rows each of the groups has."""
+    """Number of rows in each group."""
     return torch.tensor([(n + g) // GROUPS for g in range(GROUPS)], dtype=torch.float64)
 
 
@@ -177,10 +183,10 @@ def _mean(means: Tensor, weights: Tensor) -> Tensor:
 
 
 def _group_moments(x: Tensor, tuples: Tensor) -> Tensor:
-    """(groups, t) in float64: means over groups of rows whose weighted mean is the connected moment of all rows.
+    """Means (groups, t) in float64 over groups of rows, whose weighted mean is the connected moment of all rows.
 
-    What is averaged is the moment about the mean of all rows, less for three bodies what a shift of that mean does,
-    so that the groups fluctuate as moments about their own means do, to first order.
+    The moments are about the mean of all rows. For order 3, the first-order effect of a shift of the mean is
+    subtracted, so that the groups fluctuate like moments about their own means, to first order.
     """
     n, order = len(x), tuples.shape[1]
     z = centered(x)
@@ -199,7 +205,7 @@ def _group_moments(x: Tensor, tuples: Tensor) -> Tensor:
 
 
 def _pair_means(z: Tensor, pairs: Tensor, sizes: list[int]) -> Tensor:
-    """⟨z_i z_j⟩ over each of the groups, (groups, t): by a matrix product where that is not too large."""
+    """Compute ⟨z_i z_j⟩ of each group, (groups, t), by a matrix product unless it is too large."""
     if z.shape[1] > _MATRIX:
         return _product_means(z, pairs, sizes)
     flat = pairs[:, 0] * z.shape[1] + pairs[:, 1]
@@ -207,7 +213,7 @@ def _pair_means(z: Tensor, pairs: Tensor, sizes: list[int]) -> Tensor:
 
 
 def _product_means(z: Tensor, tuples: Tensor, sizes: list[int]) -> Tensor:
-    """⟨z_i z_j …⟩ over each of the groups, (groups, t), a chunk of the tuples at a time."""
+    """Compute ⟨z_i z_j …⟩ of each group, (groups, t), in chunks of tuples."""
     columns = z.T.contiguous()
     weights = torch.block_diag(*(torch.full((size, 1), 1 / size) for size in sizes)).to(z)
     parts = []
@@ -223,7 +229,7 @@ def _product_means(z: Tensor, tuples: Tensor, sizes: list[int]) -> Tensor:
 
 
 def _agreement(data: Tensor, samples: Tensor) -> tuple[float, float, float]:
-    """Pearson's r, the slope of samples on data, the root mean square difference."""
+    """Pearson correlation, slope of samples on data, and root mean square difference."""
     a, b = data - data.mean(), samples - samples.mean()
     aa, bb, ab = float(a @ a), float(b @ b), float(a @ b)
     tiny = 1e-24 * len(a)
@@ -233,17 +239,17 @@ def _agreement(data: Tensor, samples: Tensor) -> tuple[float, float, float]:
 
 
 def _noise(means: Tensor, n: int, m: int, generator: Generator | None) -> tuple[float, Measured]:
-    """Of a moment: its variance for one row, mean over the tuples; and the floor of the difference of two sets."""
+    """Variance of a moment of one row, averaged over the tuples, and the floor of the difference of two sets."""
     half = GROUPS // 2
     signs = torch.stack([torch.randperm(GROUPS, generator=generator) for _ in range(_SPLITS)])
     signs = ((signs < half).double() * 2 - 1) / half
-    between = (signs @ means).square().mean(1).sqrt()  # of two halves of the data
+    between = (signs @ means).square().mean(1).sqrt()  # differences between two halves of the data
     variance = float(between.square().mean()) * n / 4  # halves of n/2 rows differ with a variance of 4/n
     scale = math.sqrt((1 / n + 1 / m) * n / 4)
     return variance, spread(between * scale)
 
 
 def all_orders(samples: Tensor, data: Tensor, *, seed: int | None = None) -> dict[int, Correlations]:
-    """Every order that rows of this many sites have."""
+    """Compare all orders from 1 to 3 that do not exceed the number of sites."""
     sites = data.shape[1:].numel() // one_hot_size(data)
     return {order: correlations(samples, data, order, seed=seed) for order in NAMES if order <= sites}

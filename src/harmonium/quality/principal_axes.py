@@ -1,4 +1,4 @@
-"""Samples on the principal axes of the data: spectra, shared directions, and distances axis by axis."""
+"""Compare samples and data on the principal axes: spectra, overlap of subspaces, and distances along the axes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from ..errors import InvalidOption
 from .inputs import GROUPS, ArrayLike, alike, centered, count, drawn, random
 from .measured import SIGMAS, Measured, jackknife, spread
 
-SPECTRUM = 100  # leading eigenvalues that are kept
-_MATRIX = 2048  # columns up to which the covariance matrix is written down
+SPECTRUM = 100  # number of leading eigenvalues
+_MATRIX = 2048  # maximum number of columns to compute the covariance matrix explicitly
 _SPLITS = 6
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Both sides on the leading principal axes of the data.
+    """Samples and data on the leading principal axes of the data.
 
-    ``axes`` (k, d) about ``mean`` (d,); ``data`` (n, k) and ``samples`` (m, k) are the projections; the spectra are the
-    leading eigenvalues of each side's own covariance, from as many rows of both.
+    ``mean`` (d,) and ``axes`` (k, d) are those of the data; ``data`` (n, k) and ``samples`` (m, k) are the projections.
+    ``data_spectrum`` and ``sample_spectrum`` are the leading eigenvalues of the two covariance matrices, computed from
+    equal numbers of rows.
 
-    ``overlap`` is Σ_ab (u_a·v_b)²/k of the leading subspaces, 1 where they are the same; ``distance`` is Wasserstein's
-    along an axis in units of the data's standard deviation there, mean over the axes (one by one in ``distances``).
-    Both are measured between a half of the data and as many samples; ``overlap_floor``, ``distance_floor`` and
-    ``distance_floors`` are the same between two halves of the data. ``variance`` is the total variance of the samples
-    over that of the data.
+    ``overlap`` is Σ_ab (u_a·v_b)²/k of the leading subspaces, which is 1 if they are equal. ``distance`` is the
+    Wasserstein distance along an axis, in units of the standard deviation of the data, averaged over the axes;
+    ``distances`` are its values for each axis. Both compare one half of the data with an equal number of samples.
+    ``overlap_floor``, ``distance_floor`` and ``distance_floors`` compare two halves of the data. ``variance`` is the
+    total variance of the samples divided by that of the data.
     """
 
     mean: Tensor
@@ -47,18 +48,18 @@ class Principal:
 
     @property
     def turned(self) -> bool:
-        """Whether the leading subspaces differ by more than those of two halves of the data."""
+        """Whether the leading subspaces differ significantly more than those of two halves of the data."""
         gap = self.overlap_floor.estimate - self.overlap.estimate
         return gap > SIGMAS * float(np.hypot(self.overlap.standard_error, self.overlap_floor.standard_error))
 
     @property
     def displaced(self) -> bool:
-        """Whether the distributions along the axes differ by more than those of two halves of the data."""
+        """Whether the distributions along the axes differ significantly more than those of two halves of the data."""
         gap = self.distance.estimate - self.distance_floor.estimate
         return gap > SIGMAS * float(np.hypot(self.distance.standard_error, self.distance_floor.standard_error))
 
     def histogram(self, axis: int = 0, bins: int = 50) -> tuple[Tensor, Tensor, Tensor]:
-        """Along one axis: the edges (bins + 1,), and the densities of data and samples (bins,)."""
+        """Histogram along one axis: bin edges (bins + 1,), and densities of data and samples (bins,)."""
         self._check(axis)
         low, high = self._range(axis)
         edges = torch.linspace(low, high, bins + 1, dtype=torch.float64)
@@ -66,7 +67,7 @@ class Principal:
         return edges, densities[0], densities[1]
 
     def histogram2d(self, axes: tuple[int, int] = (0, 1), bins: int = 40) -> tuple[list[Tensor], Tensor, Tensor]:
-        """On a plane of two axes: the edges of both, and the densities of data and samples (bins, bins)."""
+        """Histogram in a plane of two axes: bin edges of both, and densities of data and samples (bins, bins)."""
         self._check(*axes)
         edges = [torch.linspace(*self._range(axis), bins + 1, dtype=torch.float64) for axis in axes]
         densities = [
@@ -87,9 +88,12 @@ class Principal:
 
 @torch.no_grad()
 def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, seed: int | None = None) -> Principal:
-    """Samples and data, both (n, *shape), on the ``axes`` leading principal axes of the data.
+    """Compare samples and data, both (n, *shape), on the leading principal axes of the data.
 
-    By default ten axes, or half as many as a row has entries where these are few, but two if there are two.
+    Args:
+        samples, data: at least 40 rows each.
+        axes: number of axes; by default 10, or half the number of entries of a row (at least 2) if that is smaller.
+        seed: seed of the random halves.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(2000, 8, generator=g) * torch.tensor([5.0, 4, 3, 1, 1, 1, 1, 1])
@@ -107,9 +111,7 @@ def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, s
     mean = data.flatten(1).mean(0, dtype=torch.float64)
     real, fake = ((x.flatten(1).double() - mean).float() for x in (data, samples))
     _, directions = _leading(real, k)
-    directions *= directions.sum(1, keepdim=True).sign() + (
-        directions.sum(1, keepdim=True) == 0
-    )  # a sign to compare by
+    directions *= directions.sum(1, keepdim=True).sign() + (directions.sum(1, keepdim=True) == 0)  # fix the sign
     spectra = [_leading(drawn(x, fewer, generator), min(SPECTRUM, most))[0].cpu() for x in (real, fake)]
     splits = [_split(real, fake, fewer // 2, k, generator) for _ in range(_SPLITS)]
     overlaps, distances = (torch.stack(parts) for parts in zip(*splits, strict=True))
@@ -131,7 +133,7 @@ def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, s
 
 
 def _split(data: Tensor, samples: Tensor, n: int, k: int, generator: Generator | None) -> tuple[Tensor, Tensor]:
-    """Overlaps (2,) and distances on each axis (2, k) of a half of the data with samples, and with the other half."""
+    """Overlaps (2,) and distances (2, k) of one half of the data to samples and to the other half."""
     from scipy.stats import wasserstein_distance  # slow to load
 
     drawn_rows = drawn(data, 2 * n, generator)
@@ -139,7 +141,7 @@ def _split(data: Tensor, samples: Tensor, n: int, k: int, generator: Generator |
     variances, axes = _leading(half, k)
     on_axes = (half @ axes.T).double().cpu().numpy()
     deviation = variances.sqrt()
-    scale = deviation.clamp_min(float(deviation[0]) / 100 or 1.0).numpy()  # the data may not extend along all axes
+    scale = deviation.clamp_min(float(deviation[0]) / 100 or 1.0).numpy()  # the variance may vanish along some axes
     overlaps, distances = [], []
     for other in others:
         overlaps.append(float((axes @ _leading(other, k)[1].T).square().sum()) / k)
@@ -149,7 +151,7 @@ def _split(data: Tensor, samples: Tensor, n: int, k: int, generator: Generator |
 
 
 def _leading(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest eigenvalues (k,) of the covariance of ``x`` (n, d), largest first, and their vectors (k, d)."""
+    """The k largest eigenvalues (k,) of the covariance of ``x`` (n, d), descending, and their eigenvectors (k, d)."""
     import scipy.linalg  # slow to load
     import scipy.sparse.linalg
 
@@ -170,7 +172,7 @@ def _leading(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _variance(data: Tensor, samples: Tensor, generator: Generator | None) -> Measured:
-    """The ratio of the total variances, samples over data."""
+    """Ratio of the total variances, samples to data."""
     totals = []
     for x in (data, samples):
         square = centered(drawn(x, len(x), generator)).square().sum(1).double()
@@ -178,5 +180,5 @@ def _variance(data: Tensor, samples: Tensor, generator: Generator | None) -> Mea
         sums, sizes = torch.stack([part.sum() for part in parts]), torch.tensor([len(part) for part in parts])
         without = (sums.sum() - sums) / (sizes.sum() - sizes)
         totals.append(torch.cat([square.mean().cpu()[None], without]))
-    ratio = torch.where(totals[1] == totals[0], 1.0, totals[1] / totals[0])  # also where nothing varies
+    ratio = torch.where(totals[1] == totals[0], 1.0, totals[1] / totals[0])  # 1 if both variances are zero
     return Measured(float(ratio[0]), jackknife(ratio[1:]))

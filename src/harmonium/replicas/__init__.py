@@ -1,4 +1,7 @@
-"""The replica mean field of ensembles of machines: saddle points and phase diagrams (Decelle et al. 2018)."""
+"""Replica-symmetric theory of random RBMs: saddle points and phase diagrams.
+
+Decelle, Fissore & Furtlehner (2017); Decelle, Fissore & Furtlehner (2018).
+"""
 
 from .ensemble import Ensemble
 from .phases import PhaseDiagram, phase_diagram

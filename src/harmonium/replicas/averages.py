@@ -1,15 +1,15 @@
-"""Averages of tanh and its kin over a field h = s x + Σ_α c_α u^α, with x normal and u^α the components of the modes.
+"""Averages over a random field h = s x + Σ_α c_α u^α, with x standard normal and u^α the components of the modes.
 
-All four are Fourier integrals with one kernel,
+The four functions to average are Fourier integrals with the same kernel,
 
     tanh h     = ∫₀^∞ dk sin(kh) / sinh(πk/2)
     tanh² h    = ∫₀^∞ dk k (1 - cos kh) / sinh(πk/2)
     sech⁴ h    = ∫₀^∞ dk k (4 + k²)/6 cos kh / sinh(πk/2)
     ln 2cosh h = ln 2 + ∫₀^∞ dk (1 - cos kh) / (k sinh(πk/2)),
 
-so that their averages are integrals over k of the characteriztic function e^{-s²k²/2} Π_α φ(c_α k), in one dimension
-for any number of modes and any components. The integrands are analytic around the real axis, where the midpoint rule
-converges exponentially.
+so their averages are one-dimensional integrals over k of the characteristic function e^{-s²k²/2} Π_α φ(c_α k), for any
+number of modes and any distribution of the components. The integrands are analytic near the real axis, so the midpoint
+rule converges exponentially.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from torch import Tensor
 
 from ..errors import InvalidOption
 
-_LAST = 30.0  # beyond this k all kernels together weigh less than 1e-16
-_MARGIN = 22.0  # the period 2π/δ of the midpoint rule exceeds the largest field by this: an error of e^{-2·22}
-_NORMAL = 9.0  # a normal variable in units of its deviation, for an error of 1e-17
-_MOST = 2_000_000  # nodes
+_LAST = 30.0  # upper limit of k: the neglected part of all integrals is below 1e-16
+_MARGIN = 22.0  # period 2π/δ of the midpoint rule minus the largest field: gives an error of e^{-2·22}
+_NORMAL = 9.0  # cutoff of a normal variable in standard deviations, for an error of 1e-17
+_MOST = 2_000_000  # maximum number of nodes
 
 
 @dataclass(frozen=True)
 class Components:
-    """A symmetric distribution of unit variance, by its characteriztic function.
+    """A symmetric distribution of unit variance, given by its characteristic function φ.
 
-    ``cosine(t)`` is φ(t) = E[cos tu], ``sine(t)`` is -φ'(t) = E[u sin tu]. ``reach(c)`` bounds |Σ_α c_α u^α| (…, K) but
-    for a probability of 1e-17.
+    ``cosine(t)`` is φ(t) = E[cos tu], ``sine(t)`` is -φ'(t) = E[u sin tu]. ``reach(c)`` is a bound of |Σ_α c_α u^α| for
+    c (…, K), exceeded with a probability of at most 1e-17.
     """
 
     cosine: Callable[[Tensor], Tensor]
@@ -45,7 +45,7 @@ class Components:
 
 @dataclass(frozen=True)
 class Averages:
-    """Over the field of one layer: ``projected`` (…, K) is E[u^α tanh h], the others (…)."""
+    """Averages over the field h of one layer: ``projected`` (…, K) is E[u^α tanh h]; the others have shape (…)."""
 
     projected: Tensor
     tanh2: Tensor
@@ -54,7 +54,7 @@ class Averages:
 
 
 def averages(components: Components, variance: Tensor, fields: Tensor) -> Averages:
-    """The averages over h = s x + Σ_α c_α u^α, for ``variance`` s² (…) and ``fields`` c (…, K).
+    """Compute the averages over h = s x + Σ_α c_α u^α, for ``variance`` s² (…) and ``fields`` c (…, K).
 
     >>> c = torch.tensor([0.5], dtype=torch.float64)
     >>> found = averages(COMPONENTS["bernoulli"], torch.tensor(0.0, dtype=torch.float64), c)
@@ -67,7 +67,7 @@ def averages(components: Components, variance: Tensor, fields: Tensor) -> Averag
     modes = fields.shape[-1]
     t = fields[..., None, :] * k[:, None]  # (…, k, K)
     cosines, noise = components.cosine(t), torch.exp(-0.5 * variance[..., None] * k**2)
-    whole = noise * cosines.prod(-1)  # (…, k), the characteriztic function of h
+    whole = noise * cosines.prod(-1)  # (…, k), the characteristic function of h
     own = torch.eye(modes, dtype=torch.bool)
     one_sine = torch.where(own, components.sine(t)[..., None, :], cosines[..., None, :]).prod(-1)  # (…, k, K)
     projected = ((kernel * noise)[..., None] * one_sine).sum(-2)
@@ -81,27 +81,29 @@ def averages(components: Components, variance: Tensor, fields: Tensor) -> Averag
 
 
 def _period(largest: float) -> float:
-    """2π/δ, from a coarse ladder so that few rules are made."""
+    """Period 2π/δ of the rule, rounded up to a coarse grid so that few rules are computed."""
     if not math.isfinite(largest) or _MARGIN + 1.25 * largest > _MOST * 2 * math.pi / _LAST:
-        raise InvalidOption(f"fields of size {largest:.3g} are beyond the quadrature: expected w, σ, η, θ of order 1")
+        raise InvalidOption(
+            f"w, σ, η, θ: expected values of order 1, found fields of size {largest:.3g}, too large for the quadrature"
+        )
     return _MARGIN + (1.25 ** math.ceil(math.log(largest, 1.25)) if largest > 1 else 1.0)
 
 
 @lru_cache(maxsize=64)
 def _rule(period: float) -> tuple[Tensor, Tensor]:
-    """Nodes k = (j + ½) δ and δ / sinh(πk/2)."""
+    """Nodes k = (j + ½) δ and weights δ / sinh(πk/2) of the midpoint rule."""
     step = 2 * math.pi / period
     k = (torch.arange(math.ceil(_LAST / step), dtype=torch.float64) + 0.5) * step
     return k, step / torch.sinh(math.pi / 2 * k)
 
 
 def _within(most: float) -> Callable[[Tensor], Tensor]:
-    """The reach of components that never exceed ``most`` (or nearly never)."""
+    """Bound for components that are at most ``most`` in magnitude (up to a negligible probability)."""
     return lambda fields: most * fields.abs().sum(-1)
 
 
 def _uniform_sine(t: Tensor) -> Tensor:
-    """√3 (sin a - a cos a)/a² at a = √3 t; its own series near 0, where the difference cancels."""
+    """Compute √3 (sin a - a cos a)/a² at a = √3 t, with a power series near 0 to avoid cancellation."""
     a = math.sqrt(3) * t
     small = a.abs() < 0.3
     x = torch.where(small, a, 0.0) ** 2

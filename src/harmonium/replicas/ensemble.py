@@ -1,4 +1,4 @@
-"""Random machines whose weights are a few modes and noise: equation (10) of the spectral-dynamics paper."""
+"""Ensemble of random RBMs with weights of low rank plus noise: Decelle, Fissore & Furtlehner (2017), eq. (10)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .averages import COMPONENTS
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Random machines of given modes and noise, equation (10).
+    """Random RBMs with weights W = Σ_α w_α u^α v^αᵀ + noise: Decelle, Fissore & Furtlehner (2017), eq. (10).
 
     Args:
-        w: the strengths w_α ≥ 0 of the modes, (K,).
-        sigma: of the noise.
-        kappa: N_h / N_v.
-        components: the distribution of √N_v u_i and √N_h v_j: "gaussian", "bernoulli" (±1), "uniform" or "laplace".
-        eta: the visible biases along the modes, η_α = Σ_i η_i u_i^α / √L, (K,); none by default.
-        theta: the hidden biases along the modes, θ_α, (K,); none by default.
+        w: strengths w_α ≥ 0 of the K modes.
+        sigma: strength σ of the noise; its entries have variance σ²/L with L = √(N_v N_h).
+        kappa: ratio N_h / N_v of the layer sizes.
+        components: distribution of √N_v u_i and √N_h v_j: "gaussian", "bernoulli" (±1), "uniform" or "laplace".
+        eta: projections of the visible biases on the modes, η_α = Σ_i η_i u_i^α / √L, (K,); zero by default.
+        theta: projections of the hidden biases on the modes, θ_α = Σ_j θ_j v_j^α / √L, (K,); zero by default.
 
     >>> Ensemble([1.5, 1.2], sigma=0.5, kappa=0.5).modes
     2
@@ -36,7 +36,7 @@ class Ensemble:
     def __post_init__(self) -> None:
         w = numbers("w", self.w)
         if min(w, default=0.0) < 0:
-            raise InvalidOption(f"w: expected strengths of 0 or more (the signs are those of the modes), found {w}")
+            raise InvalidOption(f"w: expected strengths of 0 or more (the vectors contain the signs), found {w}")
         sigma, kappa = numbers("sigma", [self.sigma])[0], numbers("kappa", [self.kappa])[0]
         if sigma < 0:
             raise InvalidOption(f"sigma: expected 0 or more, found {sigma:g}")
@@ -55,22 +55,22 @@ class Ensemble:
 
     @property
     def modes(self) -> int:
-        """How many there are, K."""
+        """Number K of modes."""
         return len(self.w)
 
     @property
     def biases(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """η and θ, zeros where none were given."""
+        """The projections η and θ."""
         return tuple(self.eta or ()), tuple(self.theta or ())
 
     @property
     def biased(self) -> tuple[bool, ...]:
-        """Which modes a bias points along; the signs of all others are symmetries of the ensemble."""
+        """Whether each mode has a bias. The ensemble is symmetric under sign changes of modes without bias."""
         return tuple(bool(eta or theta) for eta, theta in zip(*self.biases, strict=True))
 
 
 def numbers(name: str, values: Iterable[float]) -> tuple[float, ...]:
-    """The values as plain finite floats."""
+    """Check that the values are finite numbers and return them as floats."""
     try:
         found = tuple(float(value) for value in values)
     except (TypeError, ValueError):

@@ -1,7 +1,8 @@
-"""The saddle-point equations (11) and (12) of the spectral-dynamics paper, for many ensembles or starts at a time.
+"""The saddle-point equations for many ensembles or initial states at once.
 
-A layer's state is (m_1 … m_K, q), its overlaps with the modes and with itself: (n, K + 1). A sweep leads from the
-hidden state by way of the field h to the visible state, and by way of h̄ back.
+Decelle, Fissore & Furtlehner (2017), eqs. (11) and (12), as stated in :mod:`harmonium.replicas.thermodynamics`. The
+state of a layer is (m_1, …, m_K, q), its overlaps with the modes and its spin-glass overlap: (n, K + 1). A sweep
+computes the visible state from the hidden state through the field h, then the hidden state from it through h̄.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .ensemble import Ensemble
 
 @dataclass(frozen=True)
 class ReplicaLayer:
-    """What a field does to a layer: its ``state`` (n, K + 1) and the averages it came from."""
+    """``state`` (n, K + 1) of a layer in a given field, and the averages from which it is computed."""
 
     state: Tensor
     averages: Averages
@@ -27,13 +28,16 @@ class ReplicaLayer:
 
     @property
     def entropy(self) -> Tensor:
-        """The layer's part of ln Z / L: κ^{∓1/2} E ln 2cosh."""
+        """Contribution κ^{∓1/2} E ln 2cosh of the layer to ln Z / L."""
         return self.averages.log_2cosh / self.scale
 
 
 @dataclass(frozen=True)
 class Solved:
-    """Where the iteration ended: the layers (n, K + 1), and (n,) -ln Z / L, the AT value, and how it got there."""
+    """Result of the iteration: the states of the layers (n, K + 1), and for each row (n,) the other quantities.
+
+    ``free_energy`` is -ln Z / L, ``at`` the de Almeida–Thouless value.
+    """
 
     hidden: Tensor
     visible: Tensor
@@ -45,7 +49,7 @@ class Solved:
 
 @dataclass(frozen=True)
 class Equations:
-    """Of n ensembles: ``w``, ``eta``, ``theta`` (n, K), ``sigma``, ``kappa`` (n,)."""
+    """The equations of n ensembles: ``w``, ``eta``, ``theta`` are (n, K), ``sigma`` and ``kappa`` (n,)."""
 
     components: Components
     w: Tensor
@@ -56,7 +60,7 @@ class Equations:
 
     @classmethod
     def of(cls, ensemble: Ensemble, copies: int) -> Equations:
-        """Those of one ensemble, for so many starts."""
+        """Equations of one ensemble for ``copies`` initial states."""
 
         def rows(values: float | Sequence[float]) -> Tensor:
             return torch.tensor([values] * copies, dtype=torch.float64)
@@ -67,15 +71,15 @@ class Equations:
         )
 
     def visible(self, hidden: Tensor) -> ReplicaLayer:
-        """From (m, q) to (m̄, q̄)."""
+        """Compute the visible state (m̄, q̄) from the hidden state (m, q)."""
         return self._layer(hidden, self.eta, self.kappa**0.5)
 
     def hidden(self, visible: Tensor) -> ReplicaLayer:
-        """From (m̄, q̄) to (m, q)."""
+        """Compute the hidden state (m, q) from the visible state (m̄, q̄)."""
         return self._layer(visible, self.theta, self.kappa**-0.5)
 
     def sweep(self, hidden: Tensor) -> Tensor:
-        """From (m, q) to (m, q)."""
+        """Compute the new hidden state (m, q) after one update of both layers."""
         return self.hidden(self.visible(hidden).state).state
 
     def _layer(self, other: Tensor, bias: Tensor, scale: Tensor) -> ReplicaLayer:
@@ -88,15 +92,15 @@ class Equations:
         return ReplicaLayer(torch.cat([found.projected / root, found.tanh2[:, None]], -1), found, scale)
 
     def select(self, rows: Tensor) -> Equations:
-        """Those of the ensembles with these numbers."""
+        """Equations of the ensembles with the given indices."""
         return Equations(
             self.components, self.w[rows], self.sigma[rows], self.kappa[rows], self.eta[rows], self.theta[rows]
         )
 
     def solve(self, start: Tensor, damping: float, tolerance: float, max_iterations: int) -> Solved:
-        """Sweep each of ``start`` (n, K + 1) until nothing changes by more than ``tolerance``."""
+        """Iterate from ``start`` (n, K + 1) until no overlap changes by more than ``tolerance``."""
         if not 0 <= damping < 1:
-            raise InvalidOption(f"damping: expected a share in [0, 1), found {damping}")
+            raise InvalidOption(f"damping: expected a number in [0, 1), found {damping}")
         if not tolerance > 0 or max_iterations < 1:
             raise InvalidOption(
                 f"tolerance and max_iterations: expected above 0, found {tolerance} and {max_iterations}"
@@ -132,7 +136,7 @@ class Equations:
         )
 
     def rates(self, state: Tensor) -> Tensor:
-        """By how much a sweep multiplies a small perturbation of (m, q): the spectral radius of its Jacobian, (n,)."""
+        """Spectral radius (n,) of the Jacobian of a sweep: the growth factor of a small perturbation of (m, q)."""
         matrices = [
             torch.autograd.functional.jacobian(self.select(torch.tensor([n])).sweep, state[n : n + 1])[0, :, 0]
             for n in range(len(state))

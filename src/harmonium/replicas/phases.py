@@ -1,6 +1,6 @@
-"""The phase diagram of one mode in noise, in the manner of a spin glass with a ferromagnetic coupling.
+"""Phase diagram of one mode with noise, analogous to a spin glass with a ferromagnetic coupling.
 
-The spectral-dynamics paper reads 1/σ as a temperature T and w/σ as the coupling J.
+Decelle, Fissore & Furtlehner (2017) interpret 1/σ as a temperature T and w/σ as the coupling J.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .ensemble import Ensemble, numbers
 from .equations import Equations
 from .thermodynamics import Phase, phase
 
-_ROWS = 8  # at a time: the strongest noise among them sets the nodes for all
+_ROWS = 8  # rows per call: the number of quadrature nodes depends on the largest field among them
 
 
 @dataclass(frozen=True)
 class PhaseDiagram:
-    """The state of lowest free energy at each temperature 1/σ (rows) and coupling w/σ (columns).
+    """The solution of lowest free energy at each temperature 1/σ (rows) and coupling w/σ (columns).
 
     ``hidden`` |m|, ``visible`` |m̄|, ``hidden_overlap`` q, ``visible_overlap`` q̄, ``free_energy`` -ln Z / L, ``at`` and
-    ``converged`` are (temperatures, couplings).
+    ``converged`` have shape (temperatures, couplings).
     """
 
     temperatures: Tensor
@@ -42,7 +42,7 @@ class PhaseDiagram:
 
     @property
     def phases(self) -> list[list[Phase]]:
-        """The names, one list for each temperature; see :func:`harmonium.replicas.thermodynamics.phase`."""
+        """Names of the phases, one list for each temperature; see :func:`harmonium.replicas.thermodynamics.phase`."""
         rows = zip(self.hidden.tolist(), self.hidden_overlap.tolist(), self.at.tolist(), strict=True)
         return [[phase(m, q, at) for m, q, at in zip(*row, strict=True)] for row in rows]
 
@@ -56,10 +56,18 @@ def phase_diagram(
     tolerance: float = 1e-10,
     max_iterations: int = 2_000,
 ) -> PhaseDiagram:
-    """Solve equations (11) and (12) for one mode at every pair of T = 1/σ and J = w/σ.
+    """Solve the saddle-point equations for one mode on a grid of T = 1/σ and J = w/σ.
 
-    Each pair starts with and without the mode, and the lower free energy is kept. On the lines between phases the
-    equations converge slowly; ``converged`` says where they did not.
+    At every point the iteration starts once with and once without overlap with the mode; the solution of lower free
+    energy is kept. Near phase boundaries it converges slowly; ``converged`` tells where it did.
+
+    Args:
+        temperatures: values of T = 1/σ.
+        couplings: values of J = w/σ.
+        kappa: ratio N_h / N_v of the layer sizes.
+        components: distribution of the components of the mode; see :class:`Ensemble`.
+        tolerance: stop if no overlap changes by more than this.
+        max_iterations: maximum number of iterations.
 
     >>> found = phase_diagram([0.6, 1.5], [0.2, 1.2, 2.0])
     >>> found.phases
@@ -73,7 +81,7 @@ def phase_diagram(
 
 
 def _lowest(up: Tensor, across: Tensor, rest: Ensemble, tolerance: float, max_iterations: int) -> dict[str, Tensor]:
-    """What a diagram holds, for some of its rows."""
+    """Compute the fields of a phase diagram for some of its rows."""
     n = len(up) * len(across)
     sigma = (1 / up).repeat_interleave(len(across)).repeat(2)
     w = sigma * across.repeat(2 * len(up))

@@ -1,12 +1,14 @@
-"""The replica-symmetric mean field of machines whose weights are a few modes and noise: the spectral-dynamics paper.
+"""Replica-symmetric theory of RBMs with weights of low rank plus noise.
 
-Spins ±1 in both layers, and the weights of equation (10)
+Decelle, Fissore & Furtlehner (2017), eqs. (10)-(12), with corrected factors; Decelle, Fissore & Furtlehner (2018). Both
+layers have ±1 units, and the weights are
 
-    W = Σ_α w_α u^α v^αᵀ + r,     r_ij ~ N(0, σ²/L),     L = √(N_v N_h),     κ = N_h / N_v,
+    W = Σ_α w_α u^α v^αᵀ + r,     r_ij ~ N(0, σ²/L),     L = √(N_v N_h),     κ = N_h / N_v,          (10)
 
-where the rescaled components √N_v u_i^α and √N_h v_j^α are independent, of unit variance. The state is given by the
-overlaps m_α = Σ_j v_j^α ⟨σ_j⟩ / √L of the hidden and m̄_α = Σ_i u_i^α ⟨s_i⟩ / √L of the visible layer, and by the
-spin-glass overlaps q = E⟨σ_j⟩² and q̄ = E⟨s_i⟩². With x normal, u and v rescaled components, and E over all of them,
+where the rescaled components √N_v u_i^α and √N_h v_j^α are independent with unit variance. The order parameters are
+the overlaps with the modes, m_α = Σ_j v_j^α ⟨σ_j⟩ / √L (hidden layer) and m̄_α = Σ_i u_i^α ⟨s_i⟩ / √L (visible layer),
+and the spin-glass overlaps q = E⟨σ_j⟩² and q̄ = E⟨s_i⟩². With x standard normal, u and v the rescaled components, and
+E the average over all of them, the saddle-point equations and the free energy are
 
     h = κ^{1/4} (σ √q x + Σ_α (w_α m_α + η_α) u^α),     h̄ = κ^{-1/4} (σ √q̄ x + Σ_α (w_α m̄_α + θ_α) v^α)
 
@@ -15,8 +17,8 @@ spin-glass overlaps q = E⟨σ_j⟩² and q̄ = E⟨s_i⟩². With x normal, u a
 
     ln Z / L = κ^{-1/2} E ln 2cosh h + κ^{1/2} E ln 2cosh h̄ + ½ σ² (1 - q)(1 - q̄) - Σ_α w_α m_α m̄_α.
 
-The biases enter by their projections η_α = Σ_i η_i u_i^α / √L and θ_α = Σ_j θ_j v_j^α / √L. With noise, w_α is not the
-singular value of W: that is √((w² + σ² κ^{1/2}) (w² + σ² κ^{-1/2})) / w.
+The biases enter through their projections η_α = Σ_i η_i u_i^α / √L and θ_α = Σ_j θ_j v_j^α / √L. With noise, w_α is
+not a singular value of W; the corresponding singular value is √((w² + σ² κ^{1/2}) (w² + σ² κ^{-1/2})) / w.
 """
 
 from __future__ import annotations
@@ -36,23 +38,23 @@ from ..errors import InvalidData, InvalidOption
 from .ensemble import Ensemble, numbers
 from .equations import Equations, Solved
 
-#: below these an overlap m, or q, is called zero; both fall only slowly to zero on a line between phases
+#: overlaps m and q below these values count as zero; both decay slowly to zero near phase boundaries
 RESOLUTION, GLASS_RESOLUTION = 1e-3, 1e-6
 
-_SAME = 1e-6  # two saddle points are one where no overlap differs by more
-_MARGINAL = 1e-9  # a rate this near to 1 neither attracts nor repels
+_SAME = 1e-6  # saddle points are the same if no overlap differs by more than this
+_MARGINAL = 1e-9  # a rate this close to 1 is marginal, neither attracting nor repelling
 
 Phase = Literal["paramagnetic", "spin glass", "ferromagnetic", "mixed"]
 
 
 @dataclass(frozen=True)
 class SaddlePoint:
-    """A solution of equations (11) and (12).
+    """A solution of eqs. (11) and (12).
 
-    ``hidden`` m_α and ``visible`` m̄_α (K,), ``hidden_overlap`` q and ``visible_overlap`` q̄, and ``free_energy``
-    -ln Z / L. ``at`` is σ⁴ E[sech⁴ h] E[sech⁴ h̄] (de Almeida and Thouless), the factor by which a sweep through both
-    layers multiplies a small difference between two replicas' overlap and q. ``rate`` is the factor for a small
-    perturbation of (m, q) itself, the spectral radius of the sweep's Jacobian.
+    ``hidden`` and ``visible`` are the overlaps m_α and m̄_α (K,), ``hidden_overlap`` and ``visible_overlap`` are q and
+    q̄, and ``free_energy`` is -ln Z / L. ``at`` is σ⁴ E[sech⁴ h] E[sech⁴ h̄] (de Almeida & Thouless 1978), the factor by
+    which a sweep multiplies a small deviation of the overlap of two replicas from q. ``rate`` is the factor for a
+    small perturbation of (m, q), the spectral radius of the Jacobian of a sweep.
     """
 
     ensemble: Ensemble
@@ -68,23 +70,25 @@ class SaddlePoint:
 
     @property
     def stable(self) -> bool:
-        """Whether the replica-symmetric solution holds, at < 1; beyond, it is only an approximation."""
+        """Whether the replica-symmetric solution is stable, at < 1; otherwise it is only an approximation."""
         return self.at < 1
 
     @property
     def attracts(self) -> bool:
-        """Whether the equations return to the point from a small perturbation of (m, q)."""
+        """Whether the iteration returns to this point after a small perturbation of (m, q)."""
         return self.rate < 1 - _MARGINAL
 
     @property
     def phase(self) -> Phase:
-        """As of :func:`phase`; a bias makes m ≠ 0 anywhere."""
+        """Name of the phase, see :func:`phase`. With a bias, m ≠ 0 in every phase."""
         return phase(max(map(abs, self.hidden), default=0.0), self.hidden_overlap, self.at)
 
 
 def phase(m: float, q: float, at: float) -> Phase:
-    """The name of a solution: "paramagnetic" has m = q = 0, "spin glass" m = 0 < q; with m ≠ 0 it is "ferromagnetic",
-    or "mixed" where replica symmetry is broken, at ≥ 1.
+    """Name of the phase of a solution with overlaps m and q.
+
+    It is "paramagnetic" if m = q = 0, "spin glass" if m = 0 < q, "ferromagnetic" if m ≠ 0 and at < 1, and "mixed" if
+    m ≠ 0 and replica symmetry is broken, at ≥ 1.
 
     >>> phase(0.5, 0.3, at=0.2)
     'ferromagnetic'
@@ -102,12 +106,14 @@ def saddle_point(
     tolerance: float = 1e-12,
     max_iterations: int = 10_000,
 ) -> SaddlePoint:
-    """Iterate equations (11) and (12) from (m, q) to a fixed point.
+    """Solve eqs. (11) and (12) by fixed-point iteration.
 
     Args:
-        start: (m, q); by default m = 1 for the strongest mode, along its bias if it has one, and q = ½.
-        damping: the share of the old (m, q) that is kept in a step.
-        tolerance: converged where a sweep changes no overlap by more.
+        ensemble: the ensemble of machines.
+        start: initial (m, q). By default q = ½ and m = 1 for the strongest mode, with the sign of its bias.
+        damping: fraction of the old (m, q) that is kept in each iteration.
+        tolerance: stop if a sweep changes no overlap by more than this.
+        max_iterations: maximum number of iterations.
 
     >>> found = saddle_point(Ensemble([1.1], sigma=0.3))
     >>> found.phase, round(found.hidden[0], 6), round(found.hidden_overlap, 6)  # q = 1 - 1/w at κ = 1
@@ -127,12 +133,13 @@ def saddle_points(
     tolerance: float = 1e-12,
     max_iterations: int = 10_000,
 ) -> tuple[SaddlePoint, ...]:
-    """The distinct saddle points reached from many starts, the lowest free energy first.
+    """Find the distinct saddle points reached from many initial states, in order of increasing free energy.
 
-    The starts are no mode, single modes and combinations of modes, then random overlaps up to ``starts``. Those that
-    do not converge are dropped. Where no bias points along a mode, its sign is a symmetry and one sign stands for both.
-    A start without a mode stays without it, so that points which repel are found as well: ask ``attracts``.
-    Gaussian modes of equal strength have a continuum of solutions, of which some points are given; none attracts.
+    The initial states have no overlap, overlap with single modes, overlap with combinations of modes, and then random
+    overlaps, up to ``starts`` in total. Those that do not converge are dropped. The sign of a mode without bias is a
+    symmetry, and only one sign is returned. An initial state without overlap with a mode keeps zero overlap with it.
+    Therefore the result includes unstable saddle points; see ``attracts``. Gaussian modes of equal strength have a
+    continuum of solutions; some of its points are returned, and none of them attracts.
 
     >>> for point in saddle_points(Ensemble([2.0, 1.6], sigma=0.3), starts=8):
     ...     print([round(m, 2) for m in point.hidden], point.phase, point.attracts)
@@ -153,11 +160,14 @@ def saddle_points(
 
 
 def response(points: Sequence[SaddlePoint], size: float) -> Tensor:
-    """⟨s_α σ_β⟩ = L/Z Σ_q e^{-F_q} m̄_α^q m_β^q of the machine, (K, K), with L = ``size`` = √(N_v N_h).
+    """Model correlations ⟨s_α σ_β⟩ = L/Z Σ_p e^{-F_p} m̄_α^p m_β^p of the modes, (K, K).
 
-    The sum runs over those of the ``points`` that attract, and their mirror images: the sign of every mode without bias
-    is free. Free energies F = L f are those of the average machine; a single machine's differ by O(√L). The points are
-    distinct up to these signs, as :func:`saddle_points` gives them.
+    The sum runs over the ``points`` p that attract and over their images under sign changes of the modes without bias.
+    The free energies F = L f are averages over the ensemble; those of a single machine differ by O(√L).
+
+    Args:
+        points: saddle points that are distinct up to these signs, as returned by :func:`saddle_points`.
+        size: L = √(N_v N_h).
 
     >>> response(saddle_points(Ensemble([2.0, 1.6], sigma=0.3), starts=8), size=100).round(decimals=2)
     tensor([[43.5700,  0.0000],
@@ -174,7 +184,7 @@ def response(points: Sequence[SaddlePoint], size: float) -> Tensor:
     hidden, visible = (_rows([getattr(point, side) for point in used]) for side in ("hidden", "visible"))
     images = ((hidden.abs() > RESOLUTION) & ~biased).sum(-1) * math.log(2)
     weights = torch.softmax(images - size * _rows([point.free_energy for point in used]), 0)
-    # over the images the product of two different modes averages to zero, unless a bias holds both signs
+    # averaged over the images, the product of two different modes is zero, unless both have a bias
     survives = torch.eye(len(biased), dtype=torch.bool) | (biased[:, None] & biased)
     return size * torch.where(survives, torch.einsum("n,na,nb->ab", weights, visible, hidden), 0.0)
 
@@ -220,7 +230,7 @@ def _strongest(ensemble: Ensemble) -> tuple[float, ...]:
 
 
 def _many_starts(ensemble: Ensemble, starts: int, seed: int | None) -> Tensor:
-    """(starts, K + 1): the combinations of modes, of few before those of many, then random overlaps."""
+    """Initial states (starts, K + 1): combinations of modes, in order of their number, then random overlaps."""
     rows = _rows(list(itertools.islice(_combinations(ensemble), starts)))
     generator = noise.generator(seed)
     random = torch.rand(starts - len(rows), ensemble.modes + 1, generator=generator, dtype=torch.float64)

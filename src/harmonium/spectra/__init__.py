@@ -1,4 +1,7 @@
-"""Singular values of the weights, and the linear theory of learning (Decelle, Fissore & Furtlehner 2017, 2018)."""
+"""Singular values of the weights, the Marchenko–Pastur edge, and the linear theory of learning.
+
+Decelle, Fissore & Furtlehner (2017); Decelle, Fissore & Furtlehner (2018).
+"""
 
 from .dynamics import Kinematics, LinearTheory, drive, empirical_term, kinematics, mean_slope
 from .marchenko_pastur import MarchenkoPastur

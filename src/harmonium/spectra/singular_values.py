@@ -1,7 +1,7 @@
-"""A machine seen through the singular values of its weights, W = Σ_α w_α u^α v^αᵀ: eq. (5) of the spectral paper.
+"""Singular values and vectors of the weights, W = Σ_α w_α u^α v^αᵀ: Decelle, Fissore & Furtlehner (2017), eq. (5).
 
-A few strong modes carry what was learned, the rest is a bulk of noise. At the beginning the strong left vectors are the
-principal axes of the data; later the modes interact, turn, and share out the strength.
+The information learned from the data is in a few modes with large singular values; the others are noise. Early in
+training, the leading left vectors are the principal axes of the data; later the modes interact and rotate.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The modes of one coupling, the strongest first, in float64: w_α, u^α on the lower and v^α on the upper layer.
+    """Singular value decomposition of one coupling, in float64 and in decreasing order.
 
-    ``values`` (modes,), ``left`` (modes, *lower), ``right`` (modes, *upper); vectors have length 1, and the sign that
-    makes the largest component of u^α positive.
+    ``values`` (modes,) are the singular values w_α, ``left`` (modes, *lower) the vectors u^α on the lower layer and
+    ``right`` (modes, *upper) the vectors v^α on the upper layer. Vectors have norm 1; the largest component of u^α in
+    magnitude is positive.
     """
 
     values: Tensor
@@ -39,22 +40,22 @@ class Spectrum:
 
     @property
     def size(self) -> tuple[int, int]:
-        """The numbers of lower and upper components."""
+        """Number of components of the lower and of the upper layer."""
         return self.left[0].numel(), self.right[0].numel()
 
     @property
     def noise(self) -> MarchenkoPastur:
-        """The bulk that noise of the same median would make."""
+        """Marchenko–Pastur distribution with the same median singular value."""
         return MarchenkoPastur.of(self.values, *self.size)
 
     @property
     def outliers(self) -> int:
-        """How many modes lie above what noise of the same median would reach."""
+        """Number of modes above the ``threshold`` of the noise."""
         return int((self.values > self.noise.threshold).sum())
 
     @property
     def effective_rank(self) -> float:
-        """(Σw²)²/Σw⁴: how many modes of the same strength would have the same spread.
+        """Participation ratio (Σw²)²/Σw⁴ of the singular values, the effective number of modes.
 
         >>> Spectrum(torch.tensor([3.0, 3.0, 0.0]), torch.eye(3), torch.eye(3)).effective_rank
         2.0
@@ -65,27 +66,35 @@ class Spectrum:
 
     @property
     def participation(self) -> tuple[Tensor, Tensor]:
-        """1/(N Σ u_i⁴) of the left and of the right vectors, (modes,) each: 1 is spread evenly, 1/N is one unit."""
+        """Participation ratios 1/(N Σ u_i⁴) of the left and right vectors, (modes,) each.
+
+        1 means that all N components are equal in magnitude, 1/N that only one component is nonzero.
+        """
         found = [1 / (x.shape[1] * x.pow(4).sum(1)) for x in (self.left.flatten(1), self.right.flatten(1))]
         return found[0], found[1]
 
     def project(self, lower: Tensor) -> Tensor:
-        """States of the lower layer (n, *lower) on the modes, s_α = Σ_i u^α_i s_i: (n, modes)."""
+        """Project states of the lower layer (n, *lower) on the left vectors, s_α = Σ_i u^α_i s_i: (n, modes)."""
         return lower.flatten(1).to(self.left) @ self.left.flatten(1).T
 
     def alignment(self, directions: Tensor) -> Tensor:
-        """|u^α · e^β| with unit vectors such as principal axes (k, *lower): (modes, k)."""
+        """Overlaps |u^α · e^β| with unit vectors e^β (k, *lower), such as principal axes: (modes, k)."""
         return (self.left.flatten(1) @ directions.flatten(1).to(self.left).T).abs()
 
 
 @torch.no_grad()
 def spectrum(machine: BoltzmannMachine, layer: int = 0, *, relative: bool = False) -> Spectrum:
-    """The modes of the coupling between ``layer`` and the one above.
+    """Compute the singular value decomposition of the coupling between ``layer`` and the layer above.
 
-    One-hot units are taken in the zero-sum gauge, as a constant added to all states of a site means nothing. With
-    ``relative`` every weight is multiplied by the standard deviations that its two units have without bias and
-    coupling: that of {0, 1} units is ½, so that the numbers are those of the equivalent machine of ±1 spins, where the
-    state without structure ends at w = 1.
+    Weights of one-hot units are taken in the zero-sum gauge, because a constant added to all states of a site has no
+    effect.
+
+    Args:
+        machine: any machine.
+        layer: index of the lower layer of the coupling.
+        relative: multiply every weight by the standard deviations of its two units without bias and coupling. These
+            are ½ for {0, 1} units, which gives the weights of the equivalent machine of ±1 units. There the
+            paramagnetic state becomes unstable at w = 1.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
@@ -109,7 +118,7 @@ def spectrum(machine: BoltzmannMachine, layer: int = 0, *, relative: bool = Fals
 
 
 def _gauge(unit: Unit, weight: Tensor) -> Tensor:
-    """Weights (size, others) with a mean of zero over the states of every one-hot site."""
+    """Shift weights (size, others) to mean zero over the states of every one-hot site."""
     rows = []
     for part, block in zip(unit.parts, weight.split([part.size for part in unit.parts]), strict=True):
         if isinstance(part.support, OneHot):
@@ -120,11 +129,11 @@ def _gauge(unit: Unit, weight: Tensor) -> Tensor:
 
 
 def _spread(unit: Unit) -> Tensor:
-    """The standard deviations of a layer without bias in no field: (size,)."""
+    """Standard deviations of the units of a layer at zero bias and field: (size,)."""
     found = []
     for part in unit.parts:
         free = part.with_natural({**part.natural(), "bias": torch.zeros_like(part.bias)})
-        # the covariance of a one-hot vector is its mean (a number, here) on everything that sums to zero
+        # on vectors that sum to zero, the covariance of a one-hot vector is its mean (equal for all states) times 1
         one_hot = isinstance(part.support, OneHot)
         found.append((free.mean(torch.zeros_like(part.bias)) if one_hot else free.free_variance()).flatten().double())
     return torch.cat(found).sqrt()
@@ -132,7 +141,7 @@ def _spread(unit: Unit) -> Tensor:
 
 @dataclass(frozen=True)
 class DataModes:
-    """The principal axes of data: ``variances`` (k,), the largest first, along ``axes`` (k, *visible)."""
+    """Principal axes of data: ``variances`` (k,) in decreasing order along ``axes`` (k, *visible)."""
 
     mean: Tensor
     variances: Tensor
@@ -141,10 +150,10 @@ class DataModes:
 
 @torch.no_grad()
 def data_modes(data: ArrayLike, *, centered: bool = True) -> DataModes:
-    """The principal axes of the rows of ``data`` (n, *visible), in float64.
+    """Compute the principal axes of the rows of ``data`` (n, *visible), in float64.
 
-    Without ``centered`` the second moments about zero replace the covariance, as they drive learning where the
-    visible biases start at zero: the first axis is then close to the mean.
+    With ``centered=False`` the second moments about zero replace the covariance, and the first axis is close to the
+    mean. These moments drive learning if the visible biases start at zero.
 
     >>> data_modes(torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])).variances.tolist()
     [2.0, 0.5]
@@ -165,24 +174,27 @@ def data_modes(data: ArrayLike, *, centered: bool = True) -> DataModes:
 
 @dataclass(frozen=True)
 class SpectralHistory:
-    """The spectra along the checkpoints of a run."""
+    """Spectra of the checkpoints of a run."""
 
     epochs: list[float]
     spectra: list[Spectrum]
 
     @property
     def values(self) -> Tensor:
-        """The singular values: (checkpoints, modes)."""
+        """Singular values, (checkpoints, modes)."""
         return torch.stack([found.values for found in self.spectra])
 
     @property
     def outliers(self) -> list[int]:
-        """How many modes lie above what the noise of the first checkpoint would reach, at every checkpoint."""
+        """Number of modes above the noise threshold of the first checkpoint, at every checkpoint."""
         threshold = self.spectra[0].noise.threshold
         return [int((found.values > threshold).sum()) for found in self.spectra]
 
     def alignment(self, directions: Tensor, modes: int = 10) -> Tensor:
-        """Σ_αβ (u^α·e^β)²/modes of the leading modes and directions at every checkpoint: 1 where they span the same."""
+        """Overlap Σ_αβ (u^α·e^β)²/modes of the leading modes with the leading ``directions``: (checkpoints,).
+
+        It is 1 if they span the same subspace.
+        """
         if not 1 <= modes <= min(len(self.spectra[0]), len(directions)):
             most = min(len(self.spectra[0]), len(directions))
             raise InvalidOption(f"modes: expected 1 to {most}, found {modes}")
@@ -190,14 +202,14 @@ class SpectralHistory:
         return torch.stack(overlap)
 
     def turned(self, modes: int = 10) -> Tensor:
-        """1 - the overlap of the space of the leading left vectors with that of the checkpoint before: (steps,)."""
+        """One minus the overlap of the leading left vectors with the previous checkpoint's: (checkpoints - 1,)."""
         pairs = zip(self.spectra[:-1], self.spectra[1:], strict=True)
         moved = [1 - after.alignment(before.left[:modes])[:modes].square().sum() / modes for before, after in pairs]
         return torch.stack(moved) if moved else torch.zeros(0, dtype=torch.float64)
 
 
 def spectral_history(machines: Machines, layer: int = 0, *, relative: bool = False) -> SpectralHistory:
-    """The spectra of ``machines``, the checkpoints of a run by epoch or in order.
+    """Compute the spectra of the checkpoints of a run, given as a dictionary by epoch or as a sequence.
 
     >>> import harmonium as hm
     >>> early, late = (hm.RBM(hm.units.Spin(8), hm.units.Spin(6)) for _ in range(2))

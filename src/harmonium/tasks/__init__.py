@@ -1,4 +1,4 @@
-"""What a trained machine is good for: denoising behind a known channel, and filling in what is missing.
+"""Applications of a trained machine: denoising with a known noise channel, and imputation of missing values.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))

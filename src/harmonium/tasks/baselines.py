@@ -1,4 +1,4 @@
-"""What denoising without a machine can do: each unit by itself, or the nearest examples."""
+"""Baselines for denoising without a machine: the pointwise estimator and nearest training rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from . import inference
 from .channels import Channel
 from .posterior import Posterior
 
-_TILE = 2**24  # distances at a time
+_TILE = 2**24  # distances per step
 
 
 class Pointwise:
-    """The optimal pointwise estimator (OPE), eq. (45): the best that single-site statistics allow.
+    """Optimal pointwise estimator (OPE): Tramel et al. (2018), eq. (45), with the sign corrected.
 
-    ``unit`` is a layer of independent units that has these statistics; :meth:`from_data` takes them from training data.
+    It is optimal among the estimators that treat all units as independent.
+
+    Args:
+        unit: layer of independent units with the single-site statistics of the signal; see also :meth:`from_data`.
 
     >>> from harmonium.units import Bernoulli
     >>> from harmonium.tasks import BinarySymmetric
@@ -33,14 +36,19 @@ class Pointwise:
 
     def __init__(self, unit: Unit) -> None:
         if not isinstance(unit, Unit):
-            raise InvalidOption(f"unit: expected a layer of units (or use from_data), found {type(unit).__name__}")
+            raise InvalidOption(
+                f"unit: expected a layer of units, found {type(unit).__name__}. Use from_data for training data"
+            )
         self.unit = unit
 
     @classmethod
     def from_data(cls, unit: Unit, data: Any, pseudocount: float | None = None) -> Pointwise:
-        """From rows of training data (n, *shape), by the rule with which such a unit begins its training.
+        """Create the estimator from training data, with the same rule that initializes biases for training.
 
-        For binary units that is the empirical magnetization, with ``pseudocount`` (default 1) of each value added.
+        Args:
+            unit: layer of units of the type of the data.
+            data: training rows (n, *shape).
+            pseudocount: for binary units, number of observations of each value added to the data (default 1).
         """
         own = copy.deepcopy(unit)
         states = rows(data, "data", fewest=1).to(own.bias)
@@ -49,7 +57,7 @@ class Pointwise:
         return cls(own)
 
     def estimate(self, noisy: Any, channel: Channel) -> Posterior:
-        """The posterior of each unit given its own observation alone: ``noisy`` is (n, *shape)."""
+        """Posterior of each unit given only its own observation; ``noisy`` is (n, *shape)."""
         channel.check(self.unit)
         y = torch.as_tensor(noisy).to(self.unit.bias)
         if y.shape[1:] != self.unit.shape or len(y) == 0:
@@ -59,10 +67,10 @@ class Pointwise:
 
 @torch.no_grad()
 def nearest_neighbors(train: Any, noisy: Any, *, k: int = 1) -> Tensor:
-    """The mean of the ``k`` training rows (m, *shape) nearest to each observation: (n, *shape).
+    """Mean of the ``k`` training rows (m, *shape) nearest to each observation: (n, *shape).
 
-    Distances are Euclidean, over what was not erased (NaN); for two values that is the number of flips, and the nearest
-    row the most probable one of the training set for a binary symmetric channel.
+    Distances are Euclidean over the entries that are not erased (NaN). For binary values this is the number of flips,
+    and the nearest row is the most probable training row under a binary symmetric channel.
 
     >>> nearest_neighbors(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), torch.tensor([[1.0, 0.9]]))
     tensor([[1., 1.]])
@@ -70,7 +78,7 @@ def nearest_neighbors(train: Any, noisy: Any, *, k: int = 1) -> Tensor:
     examples = rows(train, "train", fewest=1)
     y = torch.as_tensor(noisy).to(examples)
     if y.shape[1:] != examples.shape[1:]:
-        raise InvalidData(f"observations: expected rows like {tuple(examples.shape[1:])}, found {tuple(y.shape)}")
+        raise InvalidData(f"observations: expected rows of shape {tuple(examples.shape[1:])}, found {tuple(y.shape)}")
     if not 1 <= whole("k", k) <= len(examples):
         raise InvalidOption(f"k: expected a number from 1 to {len(examples)}, found {k}")
     flat = examples.flatten(1)

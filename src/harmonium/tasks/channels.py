@@ -1,4 +1,4 @@
-"""Known channels: how a signal is spoilt, and what an observation says of the signal.
+"""Noise channels with a known likelihood P(y|x) of the observation y given the signal x.
 
 >>> channel = BinarySymmetric(0.1)
 >>> channel.corrupt(torch.zeros(1, 8), seed=3)
@@ -25,40 +25,44 @@ ArrayLike = Any
 
 
 class Channel(ABC):
-    """A channel that spoils every unit independently, with a known law P(y|x)."""
+    """Noise channel that acts on every unit independently, with known P(y|x)."""
 
-    #: what ``level`` is called
+    #: symbol of ``level`` in tables and figures
     symbol: ClassVar[str]
 
     @property
     @abstractmethod
     def level(self) -> float:
-        """The strength of the noise."""
+        """Strength of the noise."""
 
     def corrupt(self, x: ArrayLike, *, seed: int | None = None, generator: Generator | None = None) -> Tensor:
-        """A signal (n, ...) after the channel: the same shape, and the same result for the same seed."""
+        """Pass a signal (n, ...) through the channel; the result has the same shape."""
         signal = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x)
         signal = signal if signal.is_floating_point() else signal.float()
         if not bool(torch.isfinite(signal).all()):
-            raise InvalidData("signal: expected finite numbers, found NaN or infinite ones")
+            raise InvalidData("signal: expected finite numbers, found NaN or infinity")
         return self._noisy(signal, noise.generator(seed, signal.device) if generator is None else generator)
 
-    def check(self, unit: Unit) -> None:  # noqa: B027 (most channels take all values)
-        """Raise :class:`InvalidOption` unless the channel takes the values of these units."""
+    def check(self, unit: Unit) -> None:  # noqa: B027 (most channels accept all values)
+        """Raise :class:`InvalidOption` if the channel does not accept the values of these units."""
 
     @abstractmethod
     def log_likelihood_terms(self, y: Tensor, unit: Unit) -> Evidence:
-        """ln P(y|x) as a function of x, for observations y (n, *shape) of these units: Bx - Ax²/2, or x itself."""
+        """ln P(y|x) as a function of x for observations y (n, *shape): the terms Bx - Ax²/2, or known values of x."""
 
     @abstractmethod
     def _noisy(self, x: Tensor, generator: Generator | None) -> Tensor: ...
 
 
 class BinarySymmetric(Channel):
-    """Each of two values is turned into the other with probability ``p``, from 0 to 0.5.
+    """Binary symmetric channel: Tramel et al. (2018), eqs. (42)-(43), with the sign corrected.
 
-    ``values`` are (0, 1), or (-1, 1) for spins. Eqs. (42)-(43) of the TAP paper, with the sign set right: the field is
-    D = (2y - 1) ln((1-p)/p) on {0, 1}, and half of that on spins, whose values are twice as far apart.
+    The field on {0, 1} units is D = (2y - 1) ln((1-p)/p); that on spins is half as large, because their values are
+    twice as far apart.
+
+    Args:
+        p: probability of a flip, from 0 to 0.5.
+        values: the two values, (0, 1) or (-1, 1) for spins.
 
     >>> from harmonium.units import Bernoulli
     >>> BinarySymmetric(0.2).log_likelihood_terms(torch.tensor([[0.0, 1.0]]), Bernoulli(2)).B
@@ -69,7 +73,7 @@ class BinarySymmetric(Channel):
 
     def __init__(self, p: float, *, values: tuple[float, float] = (0.0, 1.0)) -> None:
         if not 0 <= p <= 0.5:
-            raise InvalidOption(f"p: expected a probability of a flip from 0 to 0.5, found {p!r}")
+            raise InvalidOption(f"p: expected a flip probability from 0 to 0.5, found {p!r}")
         low, high = map(float, values)
         if not -math.inf < low < high < math.inf:
             raise InvalidOption(f"values: expected two numbers in increasing order, found {values!r}")
@@ -115,9 +119,9 @@ class BinarySymmetric(Channel):
 
 
 class Erasure(Channel):
-    """Each unit is lost with the given ``probability`` and becomes NaN; the others arrive unchanged.
+    """Erasure channel: each unit becomes NaN with the given ``probability``; the others are unchanged.
 
-    ``event_dims=1`` erases whole vectors, for one-hot or count units.
+    ``event_dims=1`` erases whole vectors, for one-hot or multinomial units.
 
     >>> Erasure(0.5).corrupt(torch.ones(1, 6), seed=0)
     tensor([[nan, 1., nan, nan, nan, nan]])
@@ -152,7 +156,7 @@ class Erasure(Channel):
 
 
 class AdditiveGaussian(Channel):
-    """y = x + ``sigma`` · N(0, 1): the field y/σ² and the quadratic term 1/σ².
+    """Additive Gaussian noise, y = x + ``sigma`` · N(0, 1): field B = y/σ² and quadratic term A = 1/σ².
 
     >>> from harmonium.units import Spin
     >>> AdditiveGaussian(0.5).log_likelihood_terms(torch.tensor([[0.25]]), Spin(1))
@@ -181,7 +185,9 @@ class AdditiveGaussian(Channel):
             return _fixed(y, torch.ones_like(y, dtype=torch.bool), unit)
         variance = self.sigma**2
         if variance * torch.finfo(y.dtype).max < max(1.0, y.abs().max().item()):
-            raise InvalidOption(f"sigma: expected 0, or so large that y/σ² is a {y.dtype}, found {self.sigma:g}")
+            raise InvalidOption(
+                f"sigma: expected 0 or a value large enough that y/σ² is finite in {y.dtype}, found {self.sigma:g}"
+            )
         return Evidence(y, B=y / variance, A=torch.full_like(y, 1 / variance))
 
     def _noisy(self, x: Tensor, generator: Generator | None) -> Tensor:
@@ -189,12 +195,12 @@ class AdditiveGaussian(Channel):
 
 
 def _whole_units(unit: Unit, known: Tensor) -> Tensor:
-    """A vector unit of which a component is missing is missing."""
+    """Mark a vector unit as known only if all of its components are known."""
     return known.all(-1, keepdim=True).expand(known.shape) if unit.event_shape else known
 
 
 def _fixed(y: Tensor, known: Tensor, unit: Unit) -> Evidence:
-    """The values that came through without noise, which have to be possible ones."""
+    """Evidence for values observed without noise; they must be in the support of the units."""
     if bool(known.all()):
         unit.check(y, "observations")
         return Evidence(y, known=known)

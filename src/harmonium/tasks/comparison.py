@@ -1,4 +1,4 @@
-"""Denoisers side by side over a range of noise: Fig. 8 and Fig. 9 of the TAP paper."""
+"""Compare denoisers over a range of noise levels: Tramel et al. (2018), figures 8 and 9."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from .scores import Score, mcc, mse
 
 @dataclass(frozen=True)
 class DenoisingCurves:
-    """Scores of denoisers at each level of the noise, and the estimates of the first few images."""
+    """Scores of denoisers at each noise level, and the estimates of the first few images."""
 
-    #: what a level is: "p" or "σ"
+    #: symbol of the noise level, such as "p" or "σ"
     symbol: str
     levels: list[float]
-    #: by the name of the denoiser, a score for each level
+    #: scores at each level, by name of the denoiser
     scores: dict[str, list[Score]]
-    #: the share of rows in which the machine's inference converged, for each level
+    #: fraction of rows for which inference with the machine converged, at each level
     converged: list[float]
-    #: the signals shown, (images, *visible)
+    #: signals of the first few images, (images, *visible)
     signals: Tensor = field(repr=False)
-    #: by the name of the denoiser, (levels, images, *visible); "noisy" is what it saw
+    #: estimates (levels, images, *visible), by name of the denoiser; "noisy" are the observations
     estimates: dict[str, Tensor] = field(repr=False)
 
     def table(self) -> list[list[str]]:
-        """Rows of text: the level, then the score of each denoiser."""
+        """Table rows as text: the level, then the score of each denoiser."""
         columns = [[str(score) for score in scores] for scores in self.scores.values()]
         return [[f"{level:g}", *cells] for level, *cells in zip(self.levels, *columns, strict=True)]
 
@@ -55,11 +55,22 @@ def compare_denoisers(
     score: Callable[..., Score] | None = None,
     **options: Any,
 ) -> DenoisingCurves:
-    """The machine, the optimal pointwise estimator and the nearest training rows, on the same noisy signals.
+    """Compare a machine, the optimal pointwise estimator and the nearest training rows on the same noisy signals.
 
-    ``signals`` (n, *visible) are unseen rows, ``train`` (m, *visible) those of the baselines. The score is the MCC of
-    rounded estimates for binary units, else the mean squared error of the posterior means, or ``score(signal,
-    estimate)``. The machine starts at the pointwise estimate; ``options`` are further ones of :func:`denoise`.
+    The machine starts from the pointwise estimate.
+
+    Args:
+        machine: the machine used as prior.
+        signals: held-out rows (n, *visible).
+        train: training rows (m, *visible) of the baselines.
+        channels: the noise channels, usually of one type at several levels.
+        neighbors: number of nearest neighbors.
+        shown: number of signals whose estimates are kept.
+        name: name of the machine in the result.
+        seed: seed of the noise, the inference and the intervals.
+        score: function ``score(signal, estimate)``; by default the MCC of rounded estimates for binary units, and
+            the mean squared error of the posterior means for others.
+        options: options of :func:`denoise`.
 
     >>> import harmonium as hm
     >>> from harmonium.tasks import BinarySymmetric
@@ -70,7 +81,7 @@ def compare_denoisers(
     1.0
     """
     if not channels:
-        raise InvalidOption("channels: expected at least one, found none")
+        raise InvalidOption("channels: expected at least one channel, found none")
     seed = resolve_seed(seed)
     unit, clean = machine.visible, machine.as_states(signals)
     unit.check(clean, "signals")

@@ -1,4 +1,4 @@
-"""Denoising with a machine as the prior: section VII.4 of the TAP paper, for every unit, channel and depth."""
+"""Denoising with a machine as prior, for any units, channel and depth: Tramel et al. (2018), section VII.4."""
 
 from __future__ import annotations
 
@@ -35,23 +35,28 @@ def denoise(
     seed: int | None = None,
     generator: Generator | None = None,
 ) -> Posterior:
-    """The posterior of signals of which ``noisy`` (n, *visible) came out of a known channel.
+    """Infer signals from noisy observations: the posterior P(x|y) ∝ P(y|x) P(x).
 
     Args:
         machine: the prior P(x), of any depth.
-        method: "tap" or "naive" for the mean field, "gibbs" for sampling, which is exact but slow.
-        start: where to begin, since mean field has many solutions. "pointwise": each visible unit by itself given its
-            observation; a :class:`Pointwise` estimator made from training data, as in the paper, which is the better
-            start where there is much noise; or visible magnetizations (n, *visible).
-        damping: with ``tolerance`` and ``max_iterations``, of mean field: see :func:`harmonium.meanfield.tap`.
-        chains: with ``sweeps`` and ``warm_up``, of Gibbs sampling: chains of each row, and sweeps of each chain.
-        seed: of Gibbs sampling; or give a ``generator``.
+        noisy: observations y (n, *visible).
+        channel: the noise channel P(y|x).
+        method: "tap" or "naive" for mean field, "gibbs" for Gibbs sampling, which is exact but slow.
+        start: initial magnetizations; they matter because mean field has many solutions. "pointwise": the posterior of
+            each visible unit without couplings. A :class:`Pointwise` estimator from training data, as in Tramel et
+            al. (2018), is better for strong noise. Or magnetizations (n, *visible).
+        damping, tolerance, max_iterations: options of mean field; see :func:`harmonium.meanfield.tap`.
+        chains: number of Gibbs chains for each row.
+        sweeps: number of Gibbs sweeps of each chain.
+        warm_up: number of Gibbs sweeps to discard before these.
+        seed: seed of Gibbs sampling.
+        generator: random generator of Gibbs sampling, instead of ``seed``.
 
     >>> import harmonium as hm
     >>> from harmonium.tasks import BinarySymmetric
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
     >>> found = denoise(rbm, torch.tensor([[0.0, 1.0, 1.0]]), BinarySymmetric(0.2))
-    >>> found.means, found.rounded  # nothing is coupled, 0 and 1 are as likely: the observation is all there is
+    >>> found.means, found.rounded  # no couplings, no bias: only the observation counts
     (tensor([[0.2000, 0.8000, 0.8000]]), tensor([[0., 1., 1.]]))
     """
     if method not in METHODS:
@@ -70,7 +75,7 @@ def denoise(
 
 
 def evidence_of(machine: BoltzmannMachine, noisy: Any, channel: Channel) -> Evidence:
-    """What observations (n, *visible) say of the visible units of a machine."""
+    """Evidence of observations (n, *visible) about the visible units of a machine."""
     y = machine.as_states(noisy)
     if len(y) == 0:
         raise InvalidData("observations: expected at least one row, found none")

@@ -1,4 +1,4 @@
-"""Missing values and in-painting: what a machine makes of the rest."""
+"""Imputation of missing values and inpainting."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from .posterior import Posterior
 
 
 def impute(machine: BoltzmannMachine, x: Any, missing: Any = None, **options: Any) -> Posterior:
-    """The posterior of the missing values of ``x`` (n, *visible) given those that are there.
+    """Infer missing values given the known values: the posterior of the missing values.
 
-    ``missing`` is a mask, (n, *visible) or (*visible) for the same region of all rows; without it, what is NaN is
-    missing. A one-hot unit is missing if any of its components is. Known values stay exactly as they are in ``means``
-    and ``rounded``; with ``method="gibbs"``, ``draws`` has complete rows drawn from the posterior. The ``options`` are
-    those of :func:`denoise`.
+    Known values are unchanged in ``means`` and ``rounded``. With ``method="gibbs"``, ``draws`` has complete rows
+    drawn from the posterior.
+
+    Args:
+        machine: the prior P(x), of any depth.
+        x: rows (n, *visible).
+        missing: boolean mask (n, *visible), or (*visible) for the same mask in all rows. By default NaN values are
+            missing. A one-hot unit is missing if any of its components is.
+        options: options of :func:`denoise`.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
@@ -35,6 +40,6 @@ def impute(machine: BoltzmannMachine, x: Any, missing: Any = None, **options: An
                 f"found {mask.dtype} {tuple(mask.shape)}"
             )
         if bool((torch.isnan(states) & ~mask).any()):
-            raise InvalidData("missing: expected every NaN to be in the mask, found one that is not")
+            raise InvalidData("missing: expected every NaN to be in the mask, found a NaN outside it")
         states = states.masked_fill(mask, torch.nan)
     return denoise(machine, states, Erasure(1.0), **options)

@@ -1,4 +1,4 @@
-"""The posterior of a machine's visible units, by mean field or by Gibbs sampling."""
+"""Posterior of the visible units of a machine, by mean field or by Gibbs sampling."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Start = Tensor | meanfield.Solutions
 Solver = Callable[..., meanfield.Solutions]
 
 _SOLVERS: dict[str, Solver] = {"tap": meanfield.tap, "naive": meanfield.naive}
-_BLOCK = 25  # iterations between two looks at which rows are done
-_MOST_ELEMENTS = 2**24  # of the sums over chains
-_RELATIVE_ERROR = 0.1  # of a mean in units of the posterior's deviation: worth a hundred independent draws
+_BLOCK = 25  # iterations between checks of which rows have converged
+_MOST_ELEMENTS = 2**24  # limit for the sums over chains
+_RELATIVE_ERROR = 0.1  # error of a mean in posterior standard deviations: equivalent to 100 independent draws
 
 
 @torch.no_grad()
 def pointwise(layer: Unit, evidence: Evidence) -> Posterior:
-    """Each unit of a layer by itself, as if nothing were coupled."""
+    """Posterior of each unit of a layer without couplings."""
     unit = observed(layer, evidence)
     zero = torch.zeros_like(evidence.values)
     n, device = len(evidence), evidence.values.device
@@ -53,9 +53,9 @@ def mean_field(
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
 ) -> Posterior:
-    """Naive or TAP mean field in the evidence, from the visible magnetizations ``start`` (n, *visible)."""
+    """Naive or TAP mean field given the evidence, starting from visible magnetizations ``start`` (n, *visible)."""
     for part in machine.visible.parts:
-        # mean field takes the covariance of other vectors to be that of the free unit
+        # for other vector units, mean field would use the covariance of the free unit
         if part.event_shape and not isinstance(part.support, OneHot):
             raise InvalidOption(f"{method}: expected scalar or one-hot units, found {part.name()}; use method='gibbs'")
     if whole("max_iterations", max_iterations) < 1:
@@ -81,7 +81,7 @@ def mean_field(
 
 
 def _advance(solver: Solver, machine: BoltzmannMachine, evidence: Evidence, begin: Start) -> meanfield.Solutions:
-    """Some iterations of each row. A row that was lost goes on by itself: mean field may have meant another one."""
+    """Iterate all rows. Rows that become infinite or NaN are repeated one by one: another row may be the cause."""
     found = solver(posterior_machine(machine, evidence), begin)
     lost = _lost(found)
     if len(evidence) == 1 or not bool(lost.any()):
@@ -110,10 +110,11 @@ def gibbs(
     warm_up: int = 100,
     generator: Generator | None = None,
 ) -> Posterior:
-    """Gibbs sampling in the evidence: ``chains`` of each row, ``sweeps`` after ``warm_up`` ones that do not count.
+    """Gibbs sampling given the evidence: ``chains`` per row, ``warm_up`` discarded sweeps, then ``sweeps`` sweeps.
 
-    A mean is that of ⟨x⟩ given the hidden layer, which has less variance than x. Its error comes from the spread of the
-    halves of all chains; a row has converged when that is small against the posterior's own width.
+    Means are averages of ⟨x⟩ given the hidden layer, which has less variance than x. Their errors are estimated from
+    the spread between the halves of all chains. A row has converged if the error is small compared with the posterior
+    standard deviation.
     """
     for name, value, least in (("chains", chains, 1), ("sweeps", sweeps, 2), ("warm_up", warm_up, 0)):
         if whole(name, value) < least:
@@ -144,7 +145,7 @@ def gibbs(
         center = groups.mean(1)
         within = (spread.unflatten(0, (-1, chains)).mean(1) / sweeps - center.square()).clamp_min(0.0)
         error = groups.std(1) / (2 * chains) ** 0.5
-        within, error = single.fix(within, 0.0), single.fix(error, 0.0)  # but for the rounding of sums
+        within, error = single.fix(within, 0.0), single.fix(error, 0.0)  # removes rounding errors of the sums
         settled = error.square().flatten(1).sum(1) <= _RELATIVE_ERROR**2 * within.flatten(1).sum(1)
         parts.append(
             Posterior(

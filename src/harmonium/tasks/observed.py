@@ -1,7 +1,7 @@
-"""Layers of which something is known: the same units in a further field and quadratic term, row by row.
+"""Layers conditioned on observations: a field and a quadratic term are added to each unit, for each row.
 
 For a known channel P(y|x) ∝ e^{Bx - Ax²/2} of each visible unit, the posterior P(x|y) ∝ P(y|x) P(x) is the same machine
-with a visible layer that has these terms added to its weight. An observation without noise fixes its unit instead.
+with these terms added to the visible layer. An observation without noise fixes the value of its unit instead.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ..units import Tail, Unit
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a batch of observations says of each visible unit: every tensor is (n, *visible).
+    """Evidence of a batch of observations about the visible units; every tensor is (n, *visible).
 
-    ``B`` and ``A`` are added to the weight as e^{Bx - Ax²/2} (``None`` where there is no such term); where ``known``,
-    the unit has the value in ``values``, and B and A say nothing.
+    ``B`` and ``A`` multiply the weight of a unit by e^{Bx - Ax²/2} (None: no such term). Where ``known`` is True, the
+    unit has the value in ``values``, and B and A are ignored.
     """
 
     values: Tensor
@@ -33,24 +33,24 @@ class Evidence:
         return len(self.values)
 
     def each(self, function: Callable[[Tensor], Tensor]) -> Evidence:
-        """The evidence with ``function`` applied to all of its tensors."""
+        """Apply ``function`` to all tensors of the evidence."""
         return Evidence(*(None if x is None else function(x) for x in (self.values, self.B, self.A, self.known)))  # type: ignore[arg-type]
 
     def fix(self, x: Tensor, value: Tensor | float | None = None) -> Tensor:
-        """``x`` with the known values (or ``value``) in their place."""
+        """Replace the known entries of ``x`` by their values, or by ``value``."""
         value = self.values if value is None else torch.as_tensor(value).to(x)
         return x if self.known is None else torch.where(self.known, value, x)
 
     def rows(self, index: Tensor | slice) -> Evidence:
-        """The evidence of some of the rows."""
+        """Evidence of the selected rows."""
         return self.each(lambda x: x[index])
 
 
 class Observed(Unit, named=False):
-    """A layer of one kind of unit together with what is known of each row of a batch.
+    """A layer of units of one type, conditioned on the evidence of each row of a batch.
 
     ``log_partition``, ``mean``, ``variance`` and ``sample`` are those of the posterior of a unit in the field of its
-    neighbors; all take batches of as many rows as the evidence has.
+    neighbors. Batches must have the same number of rows as the evidence.
     """
 
     def __init__(self, unit: Unit, evidence: Evidence) -> None:
@@ -60,7 +60,7 @@ class Observed(Unit, named=False):
 
     @property
     def bias(self) -> Tensor:  # type: ignore[override]
-        """The bias of the layer itself, what is known of it left out: (*shape)."""
+        """Bias of the layer without the evidence: (*shape)."""
         return self.unit.bias
 
     def tail(self) -> Tail:
@@ -106,7 +106,7 @@ class Observed(Unit, named=False):
         return self.evidence.fix(self.unit.sample(B, generator=generator, A=A))
 
     def _terms(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The whole field and quadratic term of the units; none where the value is known, and nothing is asked."""
+        """Total field and quadratic term of the units; zero where the value is known."""
         e = self.evidence
         B = B if e.B is None else B + e.B
         if e.A is not None:
@@ -125,16 +125,16 @@ class Observed(Unit, named=False):
 
 
 def observed(unit: Unit, evidence: Evidence) -> Unit:
-    """The layer with the evidence in its weight; of a mixed layer, each part with its own."""
+    """Condition a layer on the evidence; the parts of a mixed layer are conditioned separately."""
     pieces = [evidence.each(lambda x, k=k: unit.split(x)[k]) for k in range(len(unit.parts))]  # type: ignore[misc]
     return unit.with_parts([Observed(part, piece) for part, piece in zip(unit.parts, pieces, strict=True)])
 
 
 def posterior_machine(machine: BoltzmannMachine, evidence: Evidence) -> BoltzmannMachine:
-    """The machine whose distribution is the posterior, one for each row of the evidence: it shares all parameters."""
+    """Machine whose distribution is the posterior, for each row of the evidence. It shares all parameters."""
     return BoltzmannMachine([observed(machine.visible, evidence), *machine.layers[1:]], machine.couplings)
 
 
 def by_part(unit: Unit, function: Callable[[Unit, Tensor], Tensor], x: Tensor) -> Tensor:
-    """``function(part, its entries)`` for each part of the layer, side by side again: (n, *shape) throughout."""
+    """Apply ``function(part, entries)`` to each part of a layer and join the results: (n, *shape) -> (n, *shape)."""
     return unit.join([function(part, piece) for part, piece in zip(unit.parts, unit.split(x), strict=True)])

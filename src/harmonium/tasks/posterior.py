@@ -1,4 +1,4 @@
-"""What is inferred of signals from observations of them."""
+"""The posterior of signals given observations, and rounding to possible values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..units import Unit
 from ..units.support import OneHot
 from .observed import by_part
 
-_MOST_STATES = 4096  # of a unit, each of which is compared with the mean
+_MOST_STATES = 4096  # limit of states of a unit, because each is compared with the mean
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """The posterior of visible units given what was observed, a row for each observation.
+    """Posterior of the visible units given observations, one row per observation.
 
-    ``means`` and ``variances`` are (n, *visible), NaN in rows for which the method found nothing; ``converged`` (n,)
-    says whether they can be relied on as far as the method itself can tell. ``iterations`` are those that were done;
-    mean field looks at what has converged every 25.
+    ``means`` and ``variances`` are (n, *visible), NaN in rows for which the method failed. ``converged`` (n,) says
+    whether the method converged. ``iterations`` (n,) is the number of iterations; mean field checks for convergence
+    every 25 iterations.
     """
 
     method: str
@@ -31,11 +31,11 @@ class Posterior:
     converged: Tensor
     iterations: Tensor
     visible: Unit = field(repr=False)
-    #: of mean field: -ln Σ_x P(x) e^{Bx - Ax²/2}, P not normalized, as the method estimates it; to compare starts
+    #: mean field: estimate of -ln Σ_x P(x) e^{Bx - Ax²/2} with P not normalized, to compare solutions
     free_energy: Tensor | None = None
-    #: of Gibbs sampling: the standard error of the means
+    #: Gibbs sampling: standard error of the means
     error: Tensor | None = None
-    #: of Gibbs sampling: the last state of each chain, (n, chains, *visible)
+    #: Gibbs sampling: last state of each chain, (n, chains, *visible)
     draws: Tensor | None = None
 
     def __len__(self) -> int:
@@ -43,15 +43,15 @@ class Posterior:
 
     @property
     def rounded(self) -> Tensor:
-        """The possible value that is nearest to each mean, for binary and one-hot units the most probable one.
+        """The possible value nearest to each mean, (n, *visible), which minimizes the expected squared error.
 
-        It minimizes the expected squared error. (n, *visible)
+        For binary and one-hot units it is the most probable value.
         """
         return by_part(self.visible, nearest, self.means)
 
     @staticmethod
     def join(parts: list[Posterior]) -> Posterior:
-        """The results of several calls, one after the other."""
+        """Concatenate the results of several calls."""
         names = ("means", "variances", "converged", "iterations", "free_energy", "error", "draws")
         given = [name for name in names if getattr(parts[0], name) is not None]
         joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in given}
@@ -59,7 +59,7 @@ class Posterior:
 
 
 def nearest(unit: Unit, x: Tensor) -> Tensor:
-    """The value of each unit that is nearest to ``x``: (n, *shape); a tie goes to the smaller one, NaN stays.
+    """Possible value of each unit nearest to ``x``: (n, *shape). Ties go to the smaller value; NaN stays NaN.
 
     >>> from harmonium.units import Gaussian, Poisson, Spin
     >>> nearest(Spin(2), torch.tensor([[0.2, -0.7]])), nearest(Poisson(1), torch.tensor([[1.7]]))
@@ -71,10 +71,10 @@ def nearest(unit: Unit, x: Tensor) -> Tensor:
         top = torch.zeros_like(x).scatter_(-1, x.argmax(-1, keepdim=True), 1.0)
         return torch.where(torch.isnan(x), x, top)
     number = unit.cardinality
-    if number is None:  # real numbers, or counts without end
+    if number is None:  # real numbers, or unbounded counts
         return torch.where(unit.support.contains(x), x, x.round()) if not unit.event_shape else x.round()
     if number > _MOST_STATES**unit.sites:
-        raise NotEnumerable(f"rounding: expected at most {_MOST_STATES} states a unit, found more ({unit.name()})")
+        raise NotEnumerable(f"rounding: expected at most {_MOST_STATES} states per unit, found more ({unit.name()})")
     states = unit.support.states()
     assert states is not None
     states = states.to(x)

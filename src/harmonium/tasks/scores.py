@@ -1,4 +1,4 @@
-"""How near estimates are to the signals, with intervals from resampling the images."""
+"""Scores of estimated signals, with bootstrap confidence intervals over images."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..checks import whole
 from ..errors import InvalidData, InvalidOption, unknown
 from ..quality.inputs import rows
 
-_TILE = 2**20  # images drawn at a time
+_TILE = 2**20  # images per step of the bootstrap
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score with the interval that holds it at the given level of confidence.
+    """A score with its confidence interval [low, high] at the confidence ``level``.
 
     >>> print(mse(torch.zeros(4, 2), torch.ones(4, 2)))
     1.0000 [1.0000, 1.0000]
@@ -30,16 +30,16 @@ class Score:
     low: float
     high: float
     level: float = 0.95
-    #: the score of each image by itself: (n,)
+    #: score of each image, (n,)
     images: Tensor = field(default_factory=lambda: torch.empty(0), repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
     def minus(self, other: Score, *, resamples: int = 1000, seed: int | None = None) -> Score:
-        """The mean difference over the images, which both have to have scored in the same order.
+        """Mean difference between two scores of the same images, in the same order.
 
-        Some images are harder than others for every denoiser, so that this interval is narrower than those of the two.
+        The scores of two denoisers are correlated across images, so this interval is narrower than the separate ones.
         """
         if self.name != other.name or len(self.images) != len(other.images):
             raise InvalidData(
@@ -60,11 +60,18 @@ def mcc(
     resamples: int = 1000,
     seed: int | None = None,
 ) -> Score:
-    """The Matthews correlation coefficient of binary signals (n, ...) with their estimates, {0, 1} or {-1, 1}.
+    """Matthews correlation coefficient between binary signals and their estimates, both (n, ...).
 
-    ``average="images"``: the mean over the images of the coefficient of each, as in Fig. 8 of the TAP paper;
-    ``"pixels"``: that of all pixels together. It is 1 for no error, 0 for no correlation, and 0 by convention where a
-    signal or its estimate has one value only, unless they are equal.
+    It is 1 for no errors and 0 for no correlation. If the signal or its estimate is constant, it is 1 if they are equal
+    and 0 otherwise, by convention.
+
+    Args:
+        signal, estimate: values {0, 1} or {-1, 1}.
+        average: ``"images"`` for the mean of the coefficients of all images, as in Tramel et al. (2018), figure 8;
+            ``"pixels"`` for the coefficient of all pixels together.
+        level: confidence level of the interval.
+        resamples: number of bootstrap resamples.
+        seed: seed of the bootstrap.
 
     >>> signal = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]])
     >>> mcc(signal, torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1]])).images
@@ -81,7 +88,7 @@ def mcc(
 
 
 def mse(signal: Any, estimate: Any, *, level: float = 0.95, resamples: int = 1000, seed: int | None = None) -> Score:
-    """The mean squared error of estimates (n, ...), over pixels and images."""
+    """Mean squared error of estimates (n, ...) over pixels and images; options as of :func:`mcc`."""
     (truth, _), (guess, _) = _alike(signal, estimate)
     images = (truth.double() - guess.double()).square().mean(1)
     return _score("MSE", images.unsqueeze(1), lambda x: x[..., 0], images, level, resamples, seed)
@@ -100,11 +107,11 @@ def _positive(x: Tensor, what: str) -> Tensor:
     for low in (0.0, -1.0):
         if bool(((x == low) | (x == 1)).all()):
             return x == 1
-    raise InvalidData(f"{what}: expected binary values, 0 and 1 or -1 and 1, for the MCC; round estimates first")
+    raise InvalidData(f"{what}: expected binary values, 0 and 1 or -1 and 1. For the MCC, round estimates first")
 
 
 def _matthews(table: Tensor) -> Tensor:
-    """Of (..., 4) counts: both positive, signal only, estimate only, neither."""
+    """Coefficient from counts (..., 4): positive in both, in the signal only, in the estimate only, in neither."""
     both, signal, estimate, neither = table.unbind(-1)
     margins = (both + signal) * (both + estimate) * (neither + signal) * (neither + estimate)
     value = (both * neither - signal * estimate) / margins.clamp_min(1e-300).sqrt()
@@ -120,7 +127,7 @@ def _score(
     resamples: int,
     seed: int | None,
 ) -> Score:
-    """``value`` of the mean over the images of ``terms`` (n, k), and its percentiles when images are drawn again."""
+    """Apply ``value`` to the mean of ``terms`` (n, k) over images; the interval is from bootstrap percentiles."""
     if not 0 < level < 1:
         raise InvalidOption(f"level: expected a number between 0 and 1, found {level!r}")
     if whole("resamples", resamples) < 1:
