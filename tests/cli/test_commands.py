@@ -1,4 +1,4 @@
-"""Each command does what it says."""
+"""Each command does what its help says."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_config_holds_everything_and_runs_again_to_the_bit(command, binary, tmp_
     assert command("train", "--config", first / "config.toml", "--run", again, "-q", "--no-report").status == 0
     assert same(first, again)
     assert (again / "config.toml").read_text() == (first / "config.toml").read_text()
-    # what is said on the command line wins over the file
+    # the command line overrides the file
     assert (
         command("train", "--config", first / "config.toml", "--seed", 8, "--run", other, "-q", "--no-report").status
         == 0
