@@ -111,7 +111,7 @@ def test_default_folder_is_numbered_and_a_given_one_is_refused(command, binary, 
         assert command(*arguments).status == 0
     assert {p.name for p in (tmp_path / "runs").iterdir()} == {"binary", "binary-2"}
     outcome = command(*arguments, "--run", "runs/binary")
-    assert outcome.status == 2 and "holds a run already" in outcome.err
+    assert outcome.status == 2 and "already contains a run" in outcome.err
 
 
 @pytest.mark.slow

@@ -174,7 +174,7 @@ def test_a_batch_larger_than_the_data_is_all_of_the_data(command, tmp_path):
         (("--schedule", "growing:0"), ("expected", "found 0")),
         (("--binarize", "treshold"), ("unknown way to binarize", "did you mean 'threshold'")),
         (("--validation", "1.5"), ("between 0 and 1",)),
-        (("--validation", "test"), ("share of the file's rows",)),
+        (("--validation", "test"), ("fraction of the file's rows",)),
         (("--split", "train"), ("data sets by name",)),
         (("--dtype", "float16"), ("unknown dtype", "float32")),
         (("--device", "toaster"), ("toaster",)),
