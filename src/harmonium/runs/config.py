@@ -14,8 +14,8 @@ from ..errors import InvalidOption, RunError, unknown
 from ..options import DataOptions, MachineOptions, TrainingOptions
 
 FORMAT = 1
-#: former names of keys in files of earlier versions; in two parts, so that an automatic rename does not change them
-FORMER = {"binari" + "se": "binari" + "ze", "initiali" + "se": "initiali" + "ze", "cent" + "red": "cente" + "red"}
+#: former names of keys, in files of earlier versions
+FORMER = {"binarise": "binarize", "initialise": "initialize", "centred": "centered"}
 
 
 @dataclass
@@ -93,8 +93,8 @@ def is_path(source: str) -> bool:
 def current_name(key: str, known: Container[str]) -> str:
     """Return the present name of a key that an older file has in another spelling.
 
-    >>> current_name("cent" + "red", {"cente" + "red"}) == "cente" + "red"
-    True
+    >>> current_name("centred", {"centered"})
+    'centered'
     """
     if key in known:
         return key
