@@ -206,4 +206,4 @@ def test_the_annealed_row_is_the_annealed_number(monkeypatch):
     (row,) = evaluation.annealed(evaluation.Subject(rbm, rows, rows, betas=10))
     assert row.train == -5.0
     assert row.test == pytest.approx(-rbm.free_energy(rows).mean().item() - 4.0)
-    assert "not to be trusted: two nats apart" in row.note and "between -6.00 and -4.00" in row.note
+    assert "not trustworthy: two nats apart" in row.note and "between -6.00 and -4.00" in row.note

@@ -137,7 +137,7 @@ def neighbor_accuracy(neighbors: NeighborAccuracy, *, ax: Axes | None = None) ->
         )
         ax.set_yticks(places, labels=list(lines))
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.6, len(lines) - 0.4))
-        ax.set_xticks([0, 0.5, 1], labels=["0\ncopies", "0.5\nalike", "1\ntold apart"])
+        ax.set_xticks([0, 0.5, 1], labels=["0\ncopies", "0.5\nideal", "1\ndistinct"])
         ax.set_title("Nearest-neighbor accuracy")
         if neighbors.privacy_loss is not None:
             ax.set_xlabel(f"privacy loss {neighbors.privacy_loss}")

@@ -86,7 +86,7 @@ def _pictures(images: Any) -> np.ndarray:
     array = array[:, None] if array.ndim == 3 else array
     if array.ndim != 4 or array.shape[1] not in (1, 3) or len(array) == 0:
         raise InvalidData(
-            "pictures: expected shape (n, height, width) or (n, 1 or 3 channels, height, width), "
+            "images: expected shape (n, height, width) or (n, 1 or 3 channels, height, width), "
             f"found {np.shape(images)}"
         )
     return array

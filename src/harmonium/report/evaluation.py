@@ -87,7 +87,7 @@ def annealed(subject: Subject) -> list[LikelihoodRow]:
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
     low, high = result.annealed_interval
-    verdict = "trustworthy" if not result.problems else f"not to be trusted: {'; '.join(result.problems)}"
+    verdict = "trustworthy" if not result.problems else f"not trustworthy: {'; '.join(result.problems)}"
     # always with the annealed ln Z, even if the exact one is known: each row of the table shows one method
     log_z = -result.mean_free_energy - result.annealed
     unseen = _free_energy(subject.machine, subject.test)

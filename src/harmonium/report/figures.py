@@ -36,7 +36,7 @@ def svg(figure: Figure, name: str, alt: str) -> str:
 
 def png(picture: np.ndarray, alt: str) -> str:
     """Return an RGBA image (height, width, 4) of bytes as an ``<img>`` element with embedded data."""
-    Image = require("PIL.Image", "pictures in a report need")
+    Image = require("PIL.Image", "images in a report need")
     buffer = io.BytesIO()
     Image.fromarray(picture).quantize(256, method=Image.Quantize.FASTOCTREE).save(buffer, format="png", optimize=True)
     code = base64.b64encode(buffer.getvalue()).decode()
