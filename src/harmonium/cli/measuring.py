@@ -64,7 +64,7 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
     seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
     show.table(
         f"{folder}: {setup.rows.title}, {seen}",
-        ["measure", "in", "train", name, "better", "how"],
+        ["measure", "unit", "train", name, "better", "note"],
         [[r.name, r.unit, show.number(r.train, 5), show.number(r.test, 5), r.better, r.note] for r in rows],
         numbers=(2, 3),
     )

@@ -110,7 +110,7 @@ def pseudo_likelihood(subject: Subject) -> list[LikelihoodRow]:
     return [
         LikelihoodRow(name, "nats per row", train, test, f"sum over {sites} units; {note}"),
         LikelihoodRow(
-            f"{name} per unit", "nats per unit", _divided(train, sites), _divided(test, sites), f"the sum over {sites}"
+            f"{name} per unit", "nats per unit", _divided(train, sites), _divided(test, sites), f"the sum / {sites}"
         ),
     ]
 

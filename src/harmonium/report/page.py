@@ -249,7 +249,7 @@ def _reconstructions(subject: _Subject) -> str:
     whose = f"{subject.test_name} rows, not used in training" if subject.test is not None else "training rows"
     shows = f"Mean visible values given the mean hidden values of a row, ⟨v | ⟨h | v⟩⟩, for {escape(whose)}."
     good = "close to the data, slightly smoothed."
-    bad = "close to the average of all rows (too few hidden units or epochs). Accurate reconstructions alone prove little."
+    bad = "close to the average of all rows (too few hidden units or epochs). Accurate ones alone prove little."
     alt = "Data and their reconstructions"
     if subject.image is None:
         figure = plots.reconstructions(machine, rows[:500])
