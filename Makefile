@@ -1,4 +1,4 @@
-# `make demo` and `make test` do all of the set-up on a fresh machine with Python 3.11+; a second run installs nothing.
+# `make demo` and `make test` need only Python 3.11+. The first run creates .venv and installs everything.
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,7 +16,7 @@ test: $(INSTALLED)
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
 
-# Leaves out what is marked slow; tests/conftest.py has the rule for the conformance suite.
+# Skips tests marked slow; tests/conftest.py has the rule for the conformance suite.
 test-fast: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -36,7 +36,7 @@ format: $(INSTALLED)
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov
 
-# The constraints file pins torch: a looser requirement may fetch another build.
+# The constraints file pins torch; otherwise pip may install another build.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harmonium needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,12 +1,12 @@
-"""Regressions on inputs chosen to be hard: each check measures numbers and compares them with a goal.
+"""Regression tests on difficult inputs: each check computes numbers and compares them with goals.
 
-    python benchmarks/adversarial.py                        # everything; half an hour of one core
+    python benchmarks/adversarial.py                        # everything; half an hour on one core
     python benchmarks/adversarial.py --quick                # minutes: fewer machines, the same goals
     python benchmarks/adversarial.py --only likelihood      # one of the checks
 
-The exit status is 1 where a goal is missed. Results of full runs: ``results/adversarial.json``.
+The exit status is 1 if a goal is missed. Results of full runs: ``results/adversarial.json``.
 
-To add a check, write a function of :class:`Options` that returns :class:`Number` and enter it in ``CHECKS``.
+To add a check, write a function that takes :class:`Options` and returns :class:`Number` objects; add it to ``CHECKS``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from test_defaults import LEARNABLE, draws, teacher, untrained
 
 @dataclass(frozen=True)
 class Options:
-    """Of the command line."""
+    """Command-line options."""
 
     quick: bool
     first_seed: int = 0
@@ -47,7 +47,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Number:
-    """Something measured, with the largest value that is allowed (``None``: for information)."""
+    """A measured number, with the largest allowed value (``None``: for information only)."""
 
     name: str
     value: float
@@ -56,13 +56,13 @@ class Number:
 
     @property
     def good(self) -> bool:
-        """Whether the goal is met."""
+        """Return whether the goal is met."""
         return self.goal is None or self.value <= self.goal
 
 
 # -- the likelihood of machines that are hard to sample ----------------------------------------------------------------
 
-# Thresholds of the library were chosen on seeds from 1000 on. Those from 0 on are for the report.
+# The thresholds of the library were chosen on seeds from 1000 on; this report uses seeds from 0 on.
 SEEDS, QUICK_SEEDS = 20, 2
 SLOW = {"relu": 2}  # seeds of kinds whose units are slow to sample
 TEMPERATURES, SAMPLING_STEPS, POPULATION = 400, 50, 1000
@@ -72,7 +72,7 @@ LARGEST_FALSE_ASSURANCE, LARGEST_MISSES = 0.01, 0.005
 
 @dataclass
 class Tally:
-    """How the verdicts and the intervals of one method compare with the truth."""
+    """Counts of how the verdicts and intervals of one method compare with the exact values."""
 
     total: int = 0
     trusted: int = 0
@@ -83,7 +83,7 @@ class Tally:
     open_ended: int = 0
 
     def add(self, error: float, trusted: bool, low: float, high: float) -> str:
-        """Judge one result by its ``error`` and an interval of the same quantity; returns what is wrong with it."""
+        """Count one result, given its ``error`` and an interval of the error; return a description of what is wrong."""
         wrong, missed = not abs(error) <= WRONG, not low <= 0 <= high
         self.total += 1
         self.trusted += trusted
@@ -96,7 +96,7 @@ class Tally:
         return ", ".join(mark for mark, on in marks.items() if on)
 
     def numbers(self, name: str, verdict: bool = True) -> list[Number]:
-        """The shares; a method without a verdict gives no assurance that could be false."""
+        """Return the fractions; a method without a verdict cannot give false assurance."""
         n = max(self.total, 1)
         found = [
             Number(f"{name}: interval misses", self.misses / n, LARGEST_MISSES, f"{self.misses} of {self.total}"),
@@ -117,9 +117,9 @@ class Tally:
 
 
 def likelihood(options: Options) -> list[Number]:
-    """Verdicts and intervals of the estimates of ln Z, with data of one mode and with exact draws as data.
+    """Check verdicts and intervals of the estimates of ln Z, with data from one mode and with exact samples as data.
 
-    An estimate is wrong if it is off by more than half a nat, which is judged by enumeration.
+    An estimate is wrong if it differs from the exact value, by enumeration, by more than half a nat.
     """
     cases = _cases(options)
     two_sided, one_sided, from_data = Tally(), Tally(), Tally()
@@ -130,7 +130,7 @@ def likelihood(options: Options) -> list[Number]:
         log_z = machine.log_partition()
         source = Generator().manual_seed(seed)
         data = {"one mode": one_mode(machine, ROWS, source), "exact draws": exact_draws(machine, ROWS, source)}
-        # what does not depend on the data is computed once; `estimate` would do it again, with the same numbers
+        # the parts that do not depend on the data are computed once; `estimate` would repeat them with the same result
         first = hm.likelihood.estimate(
             machine, data["one mode"], betas=TEMPERATURES, sampling_sweeps=SAMPLING_STEPS, seed=seed
         )
@@ -160,10 +160,10 @@ def likelihood(options: Options) -> list[Number]:
 
 
 def population(options: Options) -> list[Number]:
-    """The same of population annealing, whose conditional interval with both ends is judged.
+    """Check population annealing in the same way, using its conditional interval, which has both ends.
 
-    It is fast, so there are twice as many machines: those of the other check, on which it had 2 misses of 302, and as
-    many new ones, as so few misses say little about a level of 0.3 %.
+    It is fast, so there are twice as many machines: those of the other check, on which it had 2 misses in 302, and
+    equally many new ones, because so few misses say little about a level of 0.3 %.
     """
     tally, cases = Tally(), _cases(options, 2)
     for kind, seed in cases:
@@ -177,7 +177,7 @@ def population(options: Options) -> list[Number]:
 
 
 def _cases(options: Options, times: int = 1) -> list[tuple[str, int]]:
-    """(kind, seed) of the machines."""
+    """Return (kind, seed) of the machines."""
     first, count = options.first_seed, times * (QUICK_SEEDS if options.quick else SEEDS)
     return [
         (kind, seed) for seed in range(first, first + count) for kind in KINDS if seed - first < SLOW.get(kind, count)
@@ -195,7 +195,7 @@ def _one_sided(tally: Tally, found: Estimate, log_z: float) -> str:
 
 
 def optimizers(options: Options) -> list[Number]:
-    """Adam with centering and exact gradients: how far the likelihood falls from its maximum, and behind plain Adam."""
+    """Check Adam with centering and exact gradients: fall of the likelihood from its maximum, and below plain Adam."""
     potts, relu = hm.units.Potts((4, 3)), hm.units.ReLU(3)
     teacher = hm.RBM(potts, relu).double()
     source = Generator().manual_seed(1)
@@ -229,7 +229,7 @@ def _keep_likelihood(values: list[float], data: Tensor, machine: hm.RBM) -> floa
 
 
 def defaults(options: Options) -> list[Number]:
-    """Nothing but defaults: the digits, and (full) every pair of units that can learn."""
+    """Check the defaults of ``fit``: the digits, and (full run) every pair of units that can learn."""
     digits = torch.as_tensor(hm.data.load("digits", binarize="threshold")).float()
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(16))
     hm.fit(rbm, digits, seed=0, progress=False)
@@ -259,7 +259,7 @@ def defaults(options: Options) -> list[Number]:
 
 
 def units(options: Options) -> list[Number]:
-    """Numbers that rounding used to spoil: draws, modes and variances in large fields, in float32."""
+    """Check numbers that used to have large rounding errors: samples, modes and variances in large fields (float32)."""
     n, source = 200_000, Generator().manual_seed(0)
     spread = max(
         abs(kind(1).sample(torch.full((n, 1), 1e4), generator=source).double().var().item() - 1)
@@ -280,7 +280,7 @@ def units(options: Options) -> list[Number]:
 
 
 def mean_field(options: Options) -> list[Number]:
-    """Convergence that is only apparent: strong damping, and the unstable solution of a ferromagnet."""
+    """Check for false convergence: strong damping, and the unstable solution of a ferromagnet."""
     rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(20)).double()
     with torch.no_grad():
         rbm.coupling.weight.fill_(0.1)  # the threshold is 0.05
@@ -310,16 +310,16 @@ CHECKS: dict[str, Callable[[Options], list[Number]]] = {
 
 
 def show(numbers: Sequence[Number]) -> None:
-    """A table."""
+    """Print a table."""
     for number in numbers:
         goal = "" if number.goal is None else f"goal ≤ {number.goal:g}  {'met' if number.good else 'MISSED'}"
         print(f"  {number.name:52s} {number.value:10.4g}  {goal:22s} {number.note}")
 
 
 def main() -> None:
-    """Measure, print, and keep the results of a full run."""
+    """Run the checks, print the numbers, and write the results of a full run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer machines; nothing is written")
+    parser.add_argument("--quick", action="store_true", help="fewer machines; writes no results")
     parser.add_argument("--only", choices=CHECKS, action="append", help="one of the checks")
     parser.add_argument("--first-seed", type=int, default=0, help="thresholds were chosen on seeds from 1000 on")
     arguments = parser.parse_args()

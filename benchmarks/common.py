@@ -1,4 +1,4 @@
-"""What the benchmarks share: shapes, data, timing, statistics, result files."""
+"""Shared by the benchmarks: shapes, data, timing, statistics, result files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def binary_data(rows: int, columns: int, seed: int = 0) -> Tensor:
-    """Sparse binary rows with the density of MNIST (13 % ones). Speed does not depend on the pattern."""
+    """Return sparse binary rows with the density of MNIST (13 % ones). Speed does not depend on the pattern."""
     return (torch.rand(rows, columns, generator=torch.Generator().manual_seed(seed)) < 0.13).float()
 
 
 def interleaved(
     candidates: dict[str, Callable[[], None]], chunks: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, list[float]]:
-    """Time every candidate in turn, chunk after chunk, so that drift of the machine meets all alike."""
+    """Time the candidates in turn, chunk by chunk, so that changes of the computer's speed affect all equally."""
     for run in candidates.values():
         run()
     times: dict[str, list[float]] = {name: [] for name in candidates}
@@ -37,7 +37,7 @@ def interleaved(
 
 
 def ratios(times: dict[str, list[float]], reference: str) -> dict[str, dict[str, float]]:
-    """Each candidate's time over the reference's of the same round: median and quartiles."""
+    """Return the time of each candidate relative to the reference of the same round: median and quartiles."""
     table = {}
     for name, values in times.items():
         quotients = [value / base for value, base in zip(values, times[reference], strict=True)]
@@ -47,7 +47,7 @@ def ratios(times: dict[str, list[float]], reference: str) -> dict[str, dict[str,
 
 
 def write(name: str, results: dict[str, Any]) -> None:
-    """Write ``results/NAME.json`` with what is needed to read it later."""
+    """Write ``results/NAME.json``, with the processor and the versions of torch and Python."""
     RESULTS.mkdir(exist_ok=True)
     header = {
         "machine": {"processor": platform.machine(), "threads": torch.get_num_threads()},

@@ -1,17 +1,15 @@
-"""Do the conditional intervals of annealed importance sampling hold the truth?
-
-100 seeds of each machine whose ln Z is known.
+"""Coverage of the conditional intervals of annealed importance sampling, 100 seeds of each machine with known ln Z.
 
     python benchmarks/coverage.py            # all small machines, and the digits machine
     python benchmarks/coverage.py --small    # without the digits machine (which takes minutes)
 
-Every machine of the conformance suite, some with strong weights, and a machine of 784 x 15 units trained on handwritten
-digits. The weights of 100 x ``RUNS`` independent chains are split into 100 groups, each an estimate of its own: chains
-do not see each other, so that groups of one batch are as independent as runs with 100 seeds, and much cheaper. (The
-schedule is given, not chosen by a pilot: that would be shared.)
+Uses every machine of the conformance suite, some with strong weights, and a 784 x 15 machine trained on handwritten
+digits. The weights of 100 x ``RUNS`` independent chains are split into 100 groups, and each group is one estimate. The
+chains are independent, so that this equals 100 runs with different seeds and is much cheaper. (The schedule is fixed;
+one chosen by a pilot run would be shared by all groups.)
 
-The reverse direction starts at exact draws: of the enumerated states, or of the hidden ones and then the visible.
-Results: ``results/coverage.json``.
+The reverse direction starts from exact samples: of the enumerated states, or of the hidden states and then the visible
+ones. Results: ``results/coverage.json``.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ BATCH = 1000  # chains of a large machine at a time, so that they stay in the ca
 
 
 def split(estimate: Estimate) -> list[Estimate]:
-    """The estimates of groups of runs."""
+    """Return the estimates of groups of runs."""
     return [
         Estimate(estimate.machine, weights, estimate.base_log_partition, estimate.direction)
         for weights in estimate.log_weights.view(-1, RUNS)
@@ -52,7 +50,7 @@ def split(estimate: Estimate) -> list[Estimate]:
 
 
 def summary(groups: list[Estimate], log_z: float) -> dict[str, Any]:
-    """How often the intervals of the groups hold ln Z, and where their mean lies."""
+    """Return how often the intervals of the groups contain ln Z, and the mean error."""
     errors = torch.tensor([group.log_partition - log_z for group in groups], dtype=torch.float64)
     ends = [group.conditional_interval for group in groups]
     return {
@@ -74,7 +72,7 @@ def both(
     base: hm.BoltzmannMachine | Tensor,
     temperatures: int,
 ) -> dict[str, Any]:
-    """Forward and reverse, and whether their means lie on their own sides of the truth (within 3 errors)."""
+    """Run both directions, and check that their means lie on the expected sides of the truth (within 3 errors)."""
     began = time.perf_counter()
     source = Generator().manual_seed(seed)
     options: dict[str, Any] = {"betas": temperatures, "base": base, "generator": source}
@@ -92,13 +90,13 @@ def both(
 
 
 def small() -> Iterator[tuple[str, hm.BoltzmannMachine, float, Tensor, int]]:
-    """(name, machine, ln Z, exact draws, temperatures) of all that can be enumerated."""
+    """Yield (name, machine, ln Z, exact samples, temperatures) of all machines that can be enumerated."""
     n = SEEDS * RUNS
     cases = {**{id_of(pair): rbm(*pair) for pair in PAIRS}, **MACHINES}
     for name, case in cases.items():
         machine = case.build()
         exact = joint(machine, case.nodes(machine))
-        if len(machine.layers) == 2:  # backwards, a deep machine's hidden layers would have to settle first
+        if len(machine.layers) == 2:  # in reverse, the hidden layers of a deep machine would first have to equilibrate
             yield name, machine, exact.log_partition, exact.draw(n, generator("coverage", name))[0], 30
     for name, golden in zip(BINARY_IDS, BINARY, strict=True):
         yield name, *_enumerated(binary(golden), n, name), 60
@@ -117,7 +115,7 @@ def _enumerated(machine: hm.RBM, n: int, name: str) -> tuple[hm.RBM, float, Tens
 
 
 def draws_by_hidden_states(machine: hm.RBM, n: int, source: Generator) -> Tensor:
-    """Exact visible states (n, *visible) of a machine whose hidden states can be enumerated."""
+    """Draw exact visible states (n, *visible) of a machine whose hidden states can be enumerated."""
     parts = list(enumeration.chunks(machine, 1))
     hidden = torch.cat([state[1] for state, _ in parts if state[1] is not None])
     log_p = torch.cat([log_p for _, log_p in parts])
@@ -126,7 +124,7 @@ def draws_by_hidden_states(machine: hm.RBM, n: int, source: Generator) -> Tensor
 
 
 def show(name: str, table: dict[str, Any]) -> None:
-    """One line of the table."""
+    """Print one line of the table."""
     parts = [
         f"{side[:3]} {row['inside']:3d} (open {row['open']:3d}) "
         f"mean {row['mean_error']:+.4f} ± {row['error_of_mean']:.4f} effective {row['effective_runs']:5.1f}"
@@ -140,11 +138,11 @@ def show(name: str, table: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run and write."""
+    """Run the benchmark and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="without the digits machine")
-    parser.add_argument("--digits", action="store_true", help="the digits machine alone")
-    parser.add_argument("--temperatures", type=int, default=1000, help="of the digits machine")
+    parser.add_argument("--digits", action="store_true", help="only the digits machine")
+    parser.add_argument("--temperatures", type=int, default=1000, help="temperatures for the digits machine")
     options = parser.parse_args()
     tables = {}
     if not options.digits:

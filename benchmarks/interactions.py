@@ -1,10 +1,10 @@
-"""All couplings of a machine of 784 × 1200 units, for each activation function.
+"""Time to compute all couplings of a 784 × 1200 machine, for each activation function.
 
     python benchmarks/interactions.py [--hidden 1200] [--scale 0.1] [--repeats 3]
 
-306 936 couplings from weights of the size that training on MNIST leaves, exactly and in the small-parameter limit, and
-the error of the fast form against eq. (14) term by term on random pairs. Threads are those of torch: set
-OMP_NUM_THREADS=1 to measure one core.
+Computes 306 936 couplings, exactly and in the small-parameter limit, from weights as large as after training on MNIST,
+and the error of the fast form compared with eq. (14) of Bulso & Roudi (2021), summed term by term, for random pairs.
+Set OMP_NUM_THREADS=1 to measure one core.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNITS = {
 
 
 def seconds(run: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """The median time of several runs, by the clock on the wall and that of the processor."""
+    """Return the median wall time and CPU time of several runs."""
     run()
     times = []
     for _ in range(repeats):

@@ -1,10 +1,10 @@
-"""How much does annealed importance sampling cost beyond its two matrix products a temperature?
+"""How much does annealed importance sampling cost beyond its two matrix products per temperature?
 
-    python benchmarks/likelihood.py            # 784×500, 100 runs, and the sizes around it
+    python benchmarks/likelihood.py            # 784×500, 100 runs, and other sizes
     python benchmarks/likelihood.py --quick    # the main shape only
 
-Wall time with two threads and CPU time with one, interleaved with the bare products (the *floor*), as ratios to it;
-and the largest memory with 1000 and with 8000 temperatures, which should not differ. Run it with nothing else running.
+Measures wall time with two threads and CPU time with one, relative to the bare products (the *floor*) measured in
+turn; and the peak memory with 1000 and with 8000 temperatures, which should not differ. Run it without other load.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SHAPES = [(784, 500, 100), (784, 500, 500), (784, 64, 100), (784, 1200, 100)]
 
 
 def temperatures_of(visible: int, hidden: int, runs: int) -> int:
-    """Temperatures in a chunk: about as long for every shape."""
+    """Return the temperatures per chunk, so that chunks take about the same time for every shape."""
     return max(100, round(1000 * (784 * 500 * 100) / (visible * hidden * runs)))
 
 
 def floor(visible: int, hidden: int, runs: int) -> Callable[[], None]:
-    """The products of every temperature and nothing else."""
+    """Return a function that computes only the products of every temperature."""
     W = torch.randn(visible, hidden) * 0.01
     v, h = binary_data(runs, visible), (torch.rand(runs, hidden) < 0.5).float()
     up, down = torch.empty(runs, hidden), torch.empty(runs, visible)
@@ -45,14 +45,14 @@ def floor(visible: int, hidden: int, runs: int) -> Callable[[], None]:
 
 
 def machine(visible: int, hidden: int) -> hm.RBM:
-    """A machine with weights of the size of trained ones."""
+    """Return a machine with weights as large as those of trained machines."""
     rbm = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden))
     rbm.initialize(weights="normal", scale=0.05, seed=0)
     return rbm
 
 
 def ours(visible: int, hidden: int, runs: int) -> Callable[[], None]:
-    """hm.likelihood.ais from the data's single-site statistics."""
+    """Return a function that runs hm.likelihood.ais from the single-site statistics of data."""
     rbm, data = machine(visible, hidden), binary_data(1000, visible)
     chunk = temperatures_of(visible, hidden, runs)
 
@@ -63,7 +63,7 @@ def ours(visible: int, hidden: int, runs: int) -> Callable[[], None]:
 
 
 def memory(temperatures: int) -> float:
-    """The largest memory in MB of a process of its own that anneals over so many temperatures."""
+    """Return the peak memory in MB of a separate process that anneals over this number of temperatures."""
     done = subprocess.run(
         [sys.executable, __file__, "--memory", str(temperatures)], capture_output=True, text=True, check=True
     )
@@ -71,7 +71,7 @@ def memory(temperatures: int) -> float:
 
 
 def main() -> None:
-    """Measure, print and keep."""
+    """Run the benchmark, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
@@ -89,7 +89,7 @@ def main() -> None:
             rows[name] = ratios(times, "floor")
             show(name, rows[name])
     megabytes = {str(n): memory(n) for n in (1000, 8000)}
-    print(f"largest memory in MB with so many temperatures: {megabytes}")
+    print(f"peak memory in MB by number of temperatures: {megabytes}")
     write("likelihood", {"ratios": rows, "memory_mb": megabytes})
 
 

@@ -1,13 +1,14 @@
-"""What mean field costs: an iteration against its matrix products, TAP against adaptive TAP, and against PCD.
+"""Cost of mean field: an iteration compared with its matrix products, TAP with adaptive TAP and with PCD.
 
     python benchmarks/meanfield.py [--threads 1] [--chunks 30]
 
-1. One TAP iteration of a 784 x 500 binary machine on 100 starts, over its *floor*: the four products W m and W² c in
-   both directions, written into buffers that exist. Naive mean field is over its two.
-2. TAP against adaptive TAP for each iteration, as in the TAP paper's Fig. 10 (right), by the number of starts.
-3. An epoch of training by TAP (3 and 10 iterations a step) against one of PCD-1.
+1. One TAP iteration of a 784 x 500 binary machine with 100 starts, relative to its *floor*: the four products W m and
+   W² c in both directions, written into existing buffers. Naive mean field is relative to its two products.
+2. An iteration of TAP compared with one of adaptive TAP, by the number of starts, as in fig. 10 (right) of Tramel et
+   al. (2018).
+3. An epoch of training with TAP (3 and 10 iterations per step) compared with one of PCD-1.
 
-With one thread the time is that of the processor, so that other programs do not count.
+With one thread, times are CPU times, so that other programs do not count.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ VISIBLE, HIDDEN, BATCH = 784, 500, 100
 
 
 def machine(scale: float = 0.05) -> hm.RBM:
-    """Weights of a size at which TAP converges and the units are not frozen."""
+    """Return a machine with weights for which TAP converges and the units are not saturated."""
     rbm = hm.RBM(hm.units.Bernoulli(VISIBLE), hm.units.Bernoulli(HIDDEN))
     rbm.initialize(scale=scale, seed=0)
     return rbm
@@ -40,7 +41,7 @@ def machine(scale: float = 0.05) -> hm.RBM:
 
 @torch.no_grad()
 def iteration(clock: Callable[[], float], chunks: int) -> dict[str, Any]:
-    """One iteration over the products that it cannot do without."""
+    """Time one iteration relative to the products that it needs."""
     rbm, data = machine(), binary_data(BATCH, VISIBLE)
     weight = rbm.coupling.weight.detach()
     square = weight.square()
@@ -84,9 +85,9 @@ def _ten(run: Callable[[], Any]) -> Callable[[], None]:
 
 
 def adaptive(clock: Callable[[], float], sizes: tuple[int, ...] = (1, 4)) -> dict[str, Any]:
-    """Seconds for an iteration of TAP and of adaptive TAP, from two numbers of iterations."""
+    """Time an iteration of TAP and of adaptive TAP, as the difference of two runs of different length."""
     rbm, found = machine(), {}
-    print("\nTAP against adaptive TAP, seconds for an iteration")
+    print("\nTAP and adaptive TAP, seconds per iteration")
     for size in sizes:
         data = binary_data(size, VISIBLE)
         seconds = {}
@@ -105,7 +106,7 @@ def adaptive(clock: Callable[[], float], sizes: tuple[int, ...] = (1, 4)) -> dic
 
 
 def epochs(clock: Callable[[], float], chunks: int, rows: int = 2000) -> dict[str, Any]:
-    """Epochs of training on ``rows`` rows in batches of 100."""
+    """Time epochs of training on ``rows`` rows in batches of 100."""
     data = binary_data(rows, VISIBLE)
     phases = {
         "PCD-1": hm.PCD(1),
@@ -123,7 +124,7 @@ def epochs(clock: Callable[[], float], chunks: int, rows: int = 2000) -> dict[st
 
 
 def main() -> None:
-    """Measure, print, and keep."""
+    """Run the benchmark, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--chunks", type=int, default=30)

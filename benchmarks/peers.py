@@ -1,7 +1,7 @@
-"""One whole epoch of a peer (or of ours) in a process of its own: ``python peers.py NAME …`` prints seconds as JSON.
+"""Time an epoch of another library, or of harmonium: ``python peers.py NAME …`` prints seconds as JSON.
 
-Every peer trains on the same rows with the same shapes, in the way its own training loop does. A first, short call
-warms up; then each epoch is timed. ``setup`` makes the environments of the peers that are no dependencies.
+Every library trains on the same rows with the same shapes, with its own training loop. A first, short call warms up;
+then each epoch is timed. ``setup`` creates the environments of the libraries that are not dependencies of harmonium.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEEDS = {
 
 
 def setup(name: str) -> Path:
-    """The Python of the peer's environment, made when it is not there."""
+    """Return the Python of the library's environment, which is created if it does not exist."""
     folder = ENVIRONMENTS / name
     python = folder / "bin" / "python"
     if not (folder / ".done").exists():
@@ -35,7 +35,7 @@ def setup(name: str) -> Path:
 
 
 def python_of(peer: str) -> str:
-    """The Python in which a peer runs."""
+    """Return the Python that runs a library."""
     package = peer.split("-")[0]
     return str(setup(package)) if package in NEEDS else sys.executable
 
@@ -47,7 +47,7 @@ def _torch_data(rows: int, visible: int):
 
 
 def harmonium(args: argparse.Namespace) -> Callable[[], None]:
-    """hm.fit, all of it: validation, shuffling, metrics at the end of the epoch."""
+    """hm.fit, including checks, shuffling, and metrics at the end of the epoch."""
     import harmonium as hm
 
     data = _torch_data(args.rows, args.visible)
@@ -73,12 +73,12 @@ def sklearn32(args: argparse.Namespace, dtype: str = "float32") -> Callable[[], 
 
 
 def sklearn64(args: argparse.Namespace) -> Callable[[], None]:
-    """The same in float64, its default for float64 input."""
+    """scikit-learn's BernoulliRBM in float64, its default for float64 input."""
     return sklearn32(args, "float64")
 
 
 def rbms(args: argparse.Namespace) -> Callable[[], None]:
-    """rbms: the statements of its training loop (centered gradient, persistent chains or CD), without its files."""
+    """rbms: its training loop (centered gradient, persistent chains or CD) without writing files."""
     import torch
     from rbms.bernoulli_bernoulli.classes import BBRBM
     from rbms.training.pcd import fit_batch_pcd
@@ -135,7 +135,7 @@ PEERS = {
 
 
 def main() -> None:
-    """Time some epochs of one peer."""
+    """Time some epochs of one library."""
     parser = argparse.ArgumentParser()
     parser.add_argument("peer", choices=PEERS)
     for name, default in {"rows": 60000, "visible": 784, "hidden": 500, "batch": 100, "k": 1, "epochs": 1}.items():

@@ -1,15 +1,15 @@
-"""How fast is a training epoch? Ours against the bare matrix products, the textbook, and other libraries.
+"""Speed of training, compared with the bare matrix products, textbook code, and other libraries.
 
     python benchmarks/training.py            # everything (about a quarter of an hour)
     python benchmarks/training.py --quick    # the main shape only, fewer chunks
 
-Two measurements, each interleaved so that the machine's drift meets all candidates alike:
+Two measurements; candidates are timed in turn, so that changes of the computer's speed affect all equally:
 
-* steps: ours, the *floor* (the matrix products that the algorithm cannot avoid, same shapes, nothing between them) and
-  plain torch as a textbook writes it; wall time with two threads and CPU time with one, as ratios to the floor;
-* whole epochs of 60 000 rows: ours and the peers, each in a process of its own, as ratios to ours.
+* steps of harmonium and of plain torch as in a textbook, relative to the *floor*: the matrix products that the
+  algorithm needs, with the same shapes and nothing else; in wall time with two threads and CPU time with one;
+* whole epochs of 60 000 rows of the other libraries, each in its own process, relative to harmonium.
 
-Run it with nothing else running. Results go to benchmarks/results/.
+Run it without other load. Results are written to benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ SHAPES = [
 
 
 def steps_of(visible: int, hidden: int, batch: int, k: int) -> int:
-    """Steps in a chunk: about as long for every shape."""
+    """Return the steps per chunk, so that chunks take about the same time for every shape."""
     return max(4, round(20 * (784 * 500 * 100 * 5) / (visible * hidden * batch * (3 + 2 * k))))
 
 
 def floor(visible: int, hidden: int, batch: int, k: int, method: str) -> Callable[[], None]:
-    """The products of a step and nothing else."""
+    """Return a function that computes only the products of a step."""
     W = torch.randn(visible, hidden) * 0.01
     v, h = binary_data(2 * batch, visible), (torch.rand(2 * batch, hidden) < 0.5).float()
     field_v, field_h, both = torch.empty(batch, visible), torch.empty(batch, hidden), torch.empty(2 * batch, hidden)
@@ -75,7 +75,7 @@ def floor(visible: int, hidden: int, batch: int, k: int, method: str) -> Callabl
 
 
 def ours(visible: int, hidden: int, batch: int, k: int, method: str, centered: bool = False) -> Callable[[], None]:
-    """The steps of hm.fit over a small data set: shuffling, gathering, gradient, torch.optim.SGD."""
+    """Return a function that runs the steps of hm.fit on a small data set, with shuffling and torch.optim.SGD."""
     rbm = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden))
     arguments = Arguments(
         rbm,
@@ -88,7 +88,7 @@ def ours(visible: int, hidden: int, batch: int, k: int, method: str, centered: b
 
 
 def textbook(visible: int, hidden: int, batch: int, k: int, method: str) -> Callable[[], None]:
-    """Plain torch as a tutorial writes it."""
+    """Return a function that trains with plain torch, as in a tutorial."""
     W = torch.randn(visible, hidden) * 0.01
     b, c = torch.zeros(visible), torch.zeros(hidden)
     chunk = steps_of(visible, hidden, batch, k)
@@ -113,7 +113,7 @@ def textbook(visible: int, hidden: int, batch: int, k: int, method: str) -> Call
 
 
 def steps(shapes: list[tuple[int, int, int, int]], chunks: int) -> dict[str, object]:
-    """Ratios to the floor for every shape, in two-thread wall time and one-thread CPU time."""
+    """Measure ratios to the floor for every shape, in wall time with two threads and CPU time with one."""
     results: dict[str, object] = {}
     for threads, clock, what in ((2, time.perf_counter, "wall, 2 threads"), (1, time.process_time, "CPU, 1 thread")):
         torch.set_num_threads(threads)
@@ -134,7 +134,7 @@ def steps(shapes: list[tuple[int, int, int, int]], chunks: int) -> dict[str, obj
 
 
 def epochs(rounds: int) -> dict[str, object]:
-    """Whole epochs at 784×500, batch 100, each peer in its own process, round after round."""
+    """Time whole epochs at 784×500, batch 100, each library in its own process, in turn."""
     here = Path(__file__).parent
     results: dict[str, object] = {}
     for method, peers in {
@@ -156,7 +156,7 @@ def epochs(rounds: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Measure and write."""
+    """Run the benchmark and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=("steps", "epochs"))

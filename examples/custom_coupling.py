@@ -1,4 +1,4 @@
-"""A coupling of one's own: features that are the same at every place of a ring, such as a periodic signal."""
+"""A custom coupling: translation-invariant features of periodic signals."""
 
 import torch
 
@@ -17,14 +17,14 @@ class Circulant(hm.couplings.Coupling):
         index = (torch.arange(n)[:, None] - torch.arange(n)) % n
         self.register_buffer("index", index, persistent=False)
 
-    def up(self, x):  # that is all: down and correlate are derivatives of it
+    def up(self, x):  # down and correlate are derived from it by autograd
         return torch.einsum("bi,cij->bcj", x, self.weight[:, self.index])
 
 
 if __name__ == "__main__":
     hm.testing.check_coupling(Circulant((6,), (2, 6)))
 
-    # pulses of width three at a random place of a ring of twelve units
+    # pulses of width three at random positions on a ring of twelve units
     generator = torch.Generator().manual_seed(0)
     place = torch.randint(12, (500, 1), generator=generator)
     pulses = (((torch.arange(12) - place) % 12) < 3).float()

@@ -1,6 +1,6 @@
-"""A negative phase of one's own: persistent Gibbs chains that also try to flip all spins at once.
+"""A custom negative phase: persistent Gibbs chains with an additional Metropolis move that flips all spins.
 
-Gibbs sweeps rarely cross between a state and its mirror image; a Metropolis move to it costs one free energy.
+Gibbs sweeps rarely go from a state to its mirror image; the Metropolis move does, at the cost of one free energy.
 """
 
 import torch
@@ -23,7 +23,7 @@ if __name__ == "__main__":
     spins = hm.RBM(hm.units.Spin(5, bias=0.2), hm.units.Spin(3), hm.couplings.Dense(5, 3, 0.6 * weight))
     hm.testing.check_negative_phase(MirrorPCD(1), spins)
 
-    # a small ferromagnet: all up or all down, one spin in ten is wrong
+    # a small ferromagnet: all up or all down, with one spin in ten flipped
     generator = torch.Generator().manual_seed(0)
     data = torch.randint(2, (500, 1), generator=generator) * 2.0 - 1
     data = data * torch.where(torch.rand(500, 8, generator=generator) < 0.1, -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""A unit of one's own: Blume-Capel spins {-1, 0, 1}, for data with votes for, against and abstentions."""
+"""A custom unit: Blume-Capel spins {-1, 0, 1}, for data with votes for, votes against and abstentions."""
 
 import torch
 
@@ -19,7 +19,7 @@ class BlumeCapel(hm.units.Unit):
     def log_weight(self, x):
         return self.bias * x - self.crystal_field * x.square()
 
-    def mean(self, B, A=None):  # optional: faster than the default, which differentiates log_partition
+    def mean(self, B, A=None):  # optional: faster than the default, the derivative of log_partition
         h, d = self.bias + B, self.crystal_field if A is None else self.crystal_field + A / 2
         minus, _, plus = torch.softmax(torch.stack([-h - d, torch.zeros_like(h), h - d]), 0)
         return plus - minus

@@ -1,4 +1,4 @@
-"""The order of the packages, and the graph of their imports, drawn from the code.
+"""Define the order of the packages, and generate the graph of their imports from the code.
 
     python tools/architecture.py          # rewrite the generated parts of docs/architecture.md and CONTRIBUTING.md
     python tools/architecture.py --check  # exit with status 1 if one of them is out of date
@@ -27,7 +27,7 @@ ORDER = [
     *("training", "testing", "runs", "interactions", "spectra", "landscape", "replicas", "tasks"),
     *("plots", "report", "sklearn", "cli"),
 ]
-#: these import everything, and nothing imports them
+#: these modules import everything, and no module imports them
 TOP = {"__init__", "__main__"}
 #: where generated text goes, between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``
 PAGES = {
@@ -40,17 +40,17 @@ PAGES = {
 
 
 def modules() -> list[Path]:
-    """Every module of the package."""
+    """Return every module of the package."""
     return sorted(PACKAGE.rglob("*.py"))
 
 
 def package_of(path: Path) -> str:
-    """The package or top-level module that a file belongs to, such as ``units``."""
+    """Return the package or top-level module that a file belongs to, such as ``units``."""
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 def imports(path: Path, tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """(line, package of harmonium) of every import in a file, also of those inside functions."""
+    """Return (line, package of harmonium) of every import in a file, including those inside functions."""
     here = ["harmonium", *path.relative_to(PACKAGE).with_suffix("").parts]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -69,7 +69,7 @@ def imports(path: Path, tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 @cache
 def graph() -> dict[str, frozenset[str]]:
-    """For each package, in the order of ``ORDER``, the packages that it imports."""
+    """Return the packages that each package imports, in the order of ``ORDER``."""
     found: dict[str, set[str]] = {}
     for path in modules():
         package = package_of(path)
@@ -81,7 +81,7 @@ def graph() -> dict[str, frozenset[str]]:
 
 
 def purpose(package: str) -> str:
-    """The first line of the docstring of a package or top-level module."""
+    """Return the first line of the docstring of a package or top-level module."""
     folder = PACKAGE / package
     path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
@@ -92,20 +92,20 @@ def purpose(package: str) -> str:
 
 
 def reachable(package: str) -> frozenset[str]:
-    """All packages that a package imports, directly or through others. (``ORDER`` excludes cycles.)"""
+    """Return all packages that a package imports, directly or indirectly. (``ORDER`` excludes cycles.)"""
     direct = graph()[package]
     return direct.union(*(reachable(other) for other in direct))
 
 
 def reduced(package: str) -> list[str]:
-    """The direct imports of a package that do not follow from its other imports."""
+    """Return the direct imports of a package that are not implied by its other imports."""
     direct = graph()[package]
     implied = frozenset[str]().union(*(reachable(other) for other in direct))
     return [name for name in graph() if name in direct - implied]
 
 
 def groups() -> list[list[str]]:
-    """The packages in their order; neighbors of which none imports another share a group."""
+    """Return the packages in order, in groups of consecutive packages that do not import each other."""
     found: list[list[str]] = []
     for package, imported in graph().items():
         if found and not imported & set(found[-1]):
@@ -119,7 +119,7 @@ def groups() -> list[list[str]]:
 
 
 def order_text() -> str:
-    """The order in one paragraph of code: groups of packages, separated by arrows."""
+    """Return the order as a code block: groups of packages, separated by arrows."""
     lines = [""]
     for number, group in enumerate(groups()):
         word = ("" if number == 0 else "→ ") + ", ".join(group) + " "
@@ -130,13 +130,13 @@ def order_text() -> str:
 
 
 def graph_text() -> str:
-    """The reduced graph in Mermaid, which GitHub draws; an arrow points from a package to one that imports it."""
+    """Return the reduced graph in Mermaid, which GitHub renders; an arrow points to the importing package."""
     arrows = [f"    {other} --> {package}" for package in graph() for other in reduced(package)]
     return "\n".join(["```mermaid", "flowchart TD", *arrows, "```"])
 
 
 def packages_text() -> str:
-    """A table of all packages: what each is for, and its direct imports."""
+    """Return a table of all packages with their purposes and direct imports."""
     rows = ["| package | contents | imports |", "|---|---|---|"]
     for package, imported in graph().items():
         names = ", ".join(f"`{name}`" for name in graph() if name in imported)
@@ -145,7 +145,7 @@ def packages_text() -> str:
 
 
 def updated(text: str, parts: tuple[str, ...]) -> str:
-    """A page with its generated parts as they should be."""
+    """Return a page with its generated parts updated."""
     for part in parts:
         begin, end = f"<!-- begin {part} -->", f"<!-- end {part} -->"
         if text.count(begin) != 1 or text.count(end) != 1:
@@ -160,7 +160,7 @@ WRITERS = {"order": order_text, "graph": graph_text, "packages": packages_text}
 
 
 def outdated() -> dict[Path, str]:
-    """The pages that are out of date, with the text that they should have."""
+    """Return the pages that are out of date, with their updated text."""
     pages = {}
     for name, parts in PAGES.items():
         path = REPOSITORY / name

@@ -1,4 +1,4 @@
-"""The command run in this process: fast, and by the same door as the real one."""
+"""Run the command in this process, through the same entry point as the installed one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Command = Callable[..., Outcome]
 
 @pytest.fixture(autouse=True)
 def same_threads() -> Iterator[None]:
-    """--threads sets the process's number of threads: give it back."""
+    """Restore the number of threads, which --threads sets for the whole process."""
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)

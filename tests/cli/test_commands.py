@@ -1,4 +1,4 @@
-"""Each command does what it says."""
+"""Each command does what its help says."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_train_says_what_it_does_and_does_it(command, binary, tmp_path):
     )
     assert outcome.status == 0
     for words in (
-        "60 to learn from",
+        "60 for training",
         "bernoulli:6 – bernoulli:3",
         "pcd:1",
         "sgd, learning rate chosen from the data",
@@ -75,7 +75,7 @@ def test_config_holds_everything_and_runs_again_to_the_bit(command, binary, tmp_
     assert command("train", "--config", first / "config.toml", "--run", again, "-q", "--no-report").status == 0
     assert same(first, again)
     assert (again / "config.toml").read_text() == (first / "config.toml").read_text()
-    # what is said on the command line wins over the file
+    # the command line overrides the file
     assert (
         command("train", "--config", first / "config.toml", "--seed", 8, "--run", other, "-q", "--no-report").status
         == 0
@@ -111,7 +111,7 @@ def test_default_folder_is_numbered_and_a_given_one_is_refused(command, binary, 
         assert command(*arguments).status == 0
     assert {p.name for p in (tmp_path / "runs").iterdir()} == {"binary", "binary-2"}
     outcome = command(*arguments, "--run", "runs/binary")
-    assert outcome.status == 2 and "holds a run already" in outcome.err
+    assert outcome.status == 2 and "already contains a run" in outcome.err
 
 
 @pytest.mark.slow
@@ -230,7 +230,7 @@ def test_resume_begins_again_without_a_checkpoint(command, trained, tmp_path):
     shutil.copytree(trained, copy)
     shutil.rmtree(copy / "checkpoints")
     outcome = command("resume", copy, "--no-report")
-    assert outcome.status == 0 and "begins again" in outcome.out
+    assert outcome.status == 0 and "starts from the beginning" in outcome.out
     assert same(trained, copy)
 
 
@@ -374,7 +374,7 @@ def test_gray_values_can_be_redrawn_in_every_epoch(command, tmp_path):
     options = ("train", path, "--binarize", "redraw", "--hidden", "bernoulli:2", "--no-report")
     outcome = command(*options, "--epochs", 40, "--run", run)
     assert outcome.status == 0
-    assert "a new draw each epoch" in outcome.out
+    assert "sampling anew each epoch" in outcome.out
     mean = hm.load(run).sample(4000, sweeps=50, seed=0).mean(0)
     assert torch.allclose(mean, torch.tensor([0.0, 0.2, 1.0]), atol=0.05)
     command(*options, "--epochs", 20, "--run", again)

@@ -1,4 +1,4 @@
-"""The examples of docs/cli.md work, one after the other, as a reader would type them."""
+"""The examples of docs/cli.md work when run in order."""
 
 from __future__ import annotations
 

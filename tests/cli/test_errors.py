@@ -1,4 +1,4 @@
-"""What can go wrong for a user: one or two lines, status 2, nothing left behind."""
+"""User errors give one or two lines and exit status 2, and leave no files behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harmonium.training import Run
 
 @pytest.fixture
 def fails(command, tmp_path):
-    """Run a command that has to fail, and look for words in what it says."""
+    """Run a command that has to fail, and look for words in its message."""
 
     def check(*arguments: object, words: tuple[str, ...]) -> str:
         before = {p for p in tmp_path.rglob("*") if p.is_file()}
@@ -174,7 +174,7 @@ def test_a_batch_larger_than_the_data_is_all_of_the_data(command, tmp_path):
         (("--schedule", "growing:0"), ("expected", "found 0")),
         (("--binarize", "treshold"), ("unknown way to binarize", "did you mean 'threshold'")),
         (("--validation", "1.5"), ("between 0 and 1",)),
-        (("--validation", "test"), ("share of the file's rows",)),
+        (("--validation", "test"), ("fraction of the file's rows",)),
         (("--split", "train"), ("data sets by name",)),
         (("--dtype", "float16"), ("unknown dtype", "float32")),
         (("--device", "toaster"), ("toaster",)),
@@ -418,7 +418,7 @@ def test_full_file_system(binary, tmp_path):
     ],
 )
 def test_repeated_options_are_rejected(train, options, name, why):
-    """The last one would win silently."""
+    """Otherwise the last one would be used without notice."""
     train(BINARY, *options, words=(name, why))
 
 

@@ -1,4 +1,4 @@
-"""kill -9 at random moments: resuming ends, to the bit, where the run that was never stopped ends."""
+"""After kill -9 at random moments, a resumed run ends bit-for-bit like an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KILLS = int(os.environ.get("HARMONIUM_KILLS", "6"))
 EPOCHS = 20 + 20 * KILLS
 
 
-#: every command is a process of its own, forked from a server that has imported the library once
+#: every command runs in its own process, forked from a server that has imported the library once
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["harmonium.cli"])
 
@@ -41,9 +41,9 @@ def stamp(run: Run) -> int:
 def kill_after(
     process: BaseProcess, begun: Callable[[], bool], stamp: Callable[[], int], checkpoints: int, share: float
 ) -> bool:
-    """Kill the process once it has begun to write: so many checkpoints later, plus a share of the time of one.
+    """Kill the process after a number of checkpoints, plus a fraction of the time between two.
 
-    Returns whether it was still at work.
+    Returns whether it was still running.
     """
     while not begun() and process.is_alive():
         time.sleep(0.001)
@@ -60,7 +60,7 @@ def kill_after(
 
 
 def watched(run: Run) -> list[dict[str, float]]:
-    """The metrics but for those that tell the time."""
+    """The metrics except times."""
     return [{k: v for k, v in row.items() if k not in ("seconds", "samples_per_second")} for row in run.read_metrics()]
 
 
@@ -78,7 +78,7 @@ def test_killed_runs_end_where_the_whole_one_ends(tmp_path: Path, command) -> No
     process = start("train", *options, "--run", run.folder)
     killed += kill_after(
         process, run.folder.exists, lambda: stamp(run), 0, 0.0
-    )  # as early as can be, maybe before the first checkpoint
+    )  # as early as possible, maybe before the first checkpoint
     for _ in range(KILLS - 1):
         if run.config_path.exists():
             shown = command("info", run.folder)  # never an unreadable run folder
@@ -90,7 +90,7 @@ def test_killed_runs_end_where_the_whole_one_ends(tmp_path: Path, command) -> No
         before = stamp(run)
         when = moments.randint(1, 8), moments.random()
         killed += kill_after(process, lambda before=before: stamp(run) != before, lambda: stamp(run), *when)
-    assert killed >= KILLS - 1, "too few kills met the run at work"
+    assert killed >= KILLS - 1, "too few kills hit a running process"
     resumed = command("resume", run.folder, "-q", "--no-report")
     assert resumed.status == 0, resumed.err
 

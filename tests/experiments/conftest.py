@@ -1,4 +1,4 @@
-"""Makes the helpers beside these tests importable under pytest's importlib mode."""
+"""Make the helpers in this folder importable in pytest's importlib mode."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every experiment has to leave behind."""
+"""Check the output of an experiment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from experiments import Record
 
 
 def check_left_behind(record: Record, figure: str | None) -> None:
-    """A picture, tables with rows, and a verdict with a measurement for every claim."""
+    """Check that there are a figure, tables with rows, and a verdict with a measurement for every claim."""
     folder = record.folder
     if figure is not None:
         assert (folder / f"{figure}.png").read_bytes().startswith(b"\x89PNG")

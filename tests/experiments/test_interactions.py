@@ -1,4 +1,4 @@
-"""The experiments of the interaction-models paper run end to end on small settings, and their parts are right."""
+"""The experiments of Bulso & Roudi (2021) run end to end on small settings, and their parts are correct."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def options(name: str, shared) -> dict[str, object]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MNIST_FIGURES)
 def test_on_trained_machines(name, shared, tmp_path):
-    """Claims about other data, sizes or fewer epochs than the paper's stay open, whatever the machines show."""
+    """With other data, sizes or fewer epochs than in the paper, claims stay open for any result."""
     record = experiments.reproduce(name, "quick", tmp_path, **options(name, shared))
     check_left_behind(record, name.removeprefix("interactions/"))
     assert all(claim.holds is None for claim in record.claims)
@@ -69,7 +69,7 @@ def test_counting_experiments(k, tmp_path):
 
 @pytest.mark.parametrize(("rbm", "strength"), [(fig2.drawn(), 1.0), (fig2.symmetric(0.5), 0.5)])
 def test_pure_three_body_machines(rbm, strength):
-    """By enumeration of the machine itself, without the interactions: all states but 111 are equally likely."""
+    """By enumeration, without using interactions: all states except 111 are equally likely."""
     states, log_p = rbm.distribution()
     all_on = states.sum(1) == 3
     assert torch.allclose(log_p[~all_on], log_p[~all_on][0].expand(7), atol=1e-12)
@@ -83,7 +83,7 @@ def test_fields_of_figure_4_vanish():
 
 
 def test_wrong_probabilities_are_found():
-    """χ² of frequencies against another machine's model is hopeless, against its own it is not."""
+    """χ² of the frequencies rejects another machine's model, but not the machine's own."""
     rbm, other = (fig3.machine("Step", seed, visible=5, hidden=4) for seed in (0, 1))
     counted = counting.count(rbm, 2000, 20, seed=0, repeats=5)
     assert counted.chi_square()[2] > 0.001
@@ -103,7 +103,7 @@ def test_rare_states_are_one_cell():
 
 
 def test_distances_to_pairwise_models():
-    """Pairwise: nothing is missed. Three bodies alone: all is missed without them, less by the nearest pairs."""
+    """A pairwise model misses nothing; of a pure three-body model it misses all, the nearest pairs less."""
     pairs = hm.interactions.InteractionModel(3, {1: [0.3, -0.2, 0.1], 2: torch.full((3, 3), 0.7).fill_diagonal_(0)})
     log_p = pairs.distribution()[1]
     assert counting.best_pairwise(pairs, log_p) == pytest.approx(0, abs=1e-10)
@@ -201,7 +201,7 @@ def test_strength_is_the_root_mean_square():
 
 
 def test_differences_of_rows_are_paired():
-    """Machines that differ by a constant differ without an error, but for that of ln Z."""
+    """The difference of machines that differ by a constant has no error, except that of ln Z."""
     rows = torch.randn(50, generator=torch.Generator().manual_seed(0)).double()
     a, b = fig5.Scores(rows + 1, 0.3), fig5.Scores(rows, 0.4)
     found = fig5.combined([(1, a), (-1, b)])
@@ -396,7 +396,7 @@ def test_figures_3_and_4_are_told_apart():
 
 
 def test_frozen_machines_are_left_out():
-    """Exponential units with strong weights may put all probability on one state, where shares have no meaning."""
+    """With strong weights, exponential units may put all probability on one state; then shares are meaningless."""
 
     def make(seed: int) -> hm.RBM:
         rbm = fig3.machine("Step", seed, visible=4, hidden=3)
@@ -428,7 +428,7 @@ def test_typical_weight(tmp_path):
 
 
 def test_errors_of_halves(tmp_path):
-    """Of two machines whose interactions are x and 3x: √2/2 of the mean, whatever the order."""
+    """For two machines with interactions x and 3x the error is √2/2 of the mean, for every order."""
     some = machines(tmp_path)
     rbm, other = (some.build("Linear", 4) for _ in range(2))
     rbm.initialize(weights="normal", scale=0.5, seed=0)

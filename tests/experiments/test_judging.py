@@ -1,4 +1,4 @@
-"""Errors and three-valued verdicts from which the experiments judge."""
+"""Errors and three-valued verdicts of the experiments."""
 
 from __future__ import annotations
 

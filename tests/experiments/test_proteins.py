@@ -1,4 +1,4 @@
-"""The examples on proteins and spikes: their parts on what is known, and small runs where the data are at hand."""
+"""The examples on proteins and spikes: their parts on known cases, and small runs if the data are available."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_hidden_units_have_to_be_known(tmp_path):
 
 
 def test_places_are_those_of_a_chain():
-    """β carbons of neighbors in a chain are 4 to 7 Å apart; none are nearer than that anywhere."""
+    """β carbons of neighbors in a chain are 4 to 7 Å apart, and no pair is closer than 4 Å."""
     places = torch.tensor(proteins.CARBONS, dtype=torch.float64)
     distance = torch.cdist(places, places)
     assert len(places) == len(proteins.PIN1)
@@ -121,7 +121,7 @@ def test_attraction_of_opposite_charges():
         for letter in letters:
             charge[proteins.LETTERS.index(letter)] = value
     couplings[0, 1] = -0.3 * torch.outer(charge, charge)
-    couplings[1, 0] = 0.7 * charge[:, None]  # a field in disguise attracts nobody
+    couplings[1, 0] = 0.7 * charge[:, None]  # equivalent to a field, so not a coupling
     pull = proteins.attraction(couplings)
     assert pull[0, 1].item() == pytest.approx(0.3)
     assert pull[1, 0].item() == pytest.approx(0.0)
@@ -143,7 +143,7 @@ def test_ranking():
 
 
 def test_average_precision():
-    """By its definition, and without a site by that of a ranking of the other sites."""
+    """Compare with the definition; without one site, with the definition for the other sites."""
     pairs = torch.tensor([[0, 5], [1, 6], [0, 6], [2, 7], [1, 7]])
     hits = torch.tensor([True, False, True, True, False])
     found = proteins.Ranking(pairs, torch.arange(5.0, 0, -1), hits).average_precision()
@@ -174,7 +174,7 @@ VERDICTS = {
         proteins.judge_contacts,
         [(12, 15, 0.14)],
         [[(12, 15, 0.14), (1, 100, 0.14)]],
-        [[], [(6, 15, 0.14)]],  # which p < 0.01 would call far above chance
+        [[], [(6, 15, 0.14)]],  # p < 0.01 would count this as far above chance
     ),
     "charges": (
         proteins.judge_charges,
@@ -186,7 +186,7 @@ VERDICTS = {
         lambda x: spikes.judge_equally(x, 1.0),
         Measured(0.05, 0.01),
         [Measured(0.5, 0.01), Measured(-0.5, 0.01)],
-        [Measured(0.05, 0.2), Measured(0.24, 0.01)],  # an error as large as this used to be agreement
+        [Measured(0.05, 0.2), Measured(0.24, 0.01)],  # an error this large used to count as agreement
     ),
     "better": (spikes.judge_better, Measured(1.0, 0.1), [Measured(-1.0, 0.1)], [Measured(0.2, 0.1)]),
     "at the floor": (spikes.judge_at_floor, Measured(-1.0, 0.1), [Measured(1.0, 0.1)], [Measured(0.2, 0.1)]),

@@ -1,4 +1,4 @@
-"""Experiments leave figures, tables and a verdict; wrong names and options are told."""
+"""Experiments write figures, tables and verdicts; wrong names and options raise clear errors."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_command(known, tmp_path, capsys):
 
 
 def test_experiments_that_are_not_there(tmp_path, monkeypatch, capsys):
-    """An installed package has none beside it: the message says where they are."""
+    """An installed package has no experiments; the message says where to find them."""
     monkeypatch.setattr(command, "CHECKOUT", tmp_path)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stop:
@@ -114,7 +114,7 @@ def test_other_packages_of_that_name_are_not_taken(tmp_path, monkeypatch):
 
 
 def test_experiments_of_the_current_folder_come_first(tmp_path):
-    """In a new process, as the modules of this one are loaded already."""
+    """In a new process, because this one has already loaded the modules."""
     for name in ("__init__", "record", "judging"):
         path = tmp_path / "experiments" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The experiments of the spectral paper run end to end on small settings, and their parts are right."""
+"""The experiments of Decelle, Fissore & Furtlehner (2017) run end to end on small settings; their parts are correct."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_machines_start_as_the_paper_says(tmp_path):
     mean, zero = (hm.load(path) for path in kept)
     assert (zero.visible.bias == 0).all() and (zero.hidden.bias == 0).all() and (mean.hidden.bias == 0).all()
     rows = machines.rows.double()
-    expected = (rows.sum(0) / (len(rows) + 2)).clamp(-1, 1)  # about: with a pseudocount
+    expected = (rows.sum(0) / (len(rows) + 2)).clamp(-1, 1)  # approximately, because of the pseudocount
     torch.testing.assert_close(torch.tanh(mean.visible.bias.double()), expected, rtol=0, atol=0.02)
     assert machines.history("mean").epochs == histories["mean"].epochs  # kept, not trained again
     names = {f"digits-12-rows-300-epochs-1-{field}-seed-0" for field in ("mean", "zero")}  # as in earlier versions
@@ -87,7 +87,7 @@ def test_how_far_from_noise():
 
 
 def test_the_likelihood_is_that_of_the_machine():
-    """A linear machine is a Gaussian of precision 1 - WWᵀ; weights that are not on the axes of the data count too."""
+    """A linear machine is a Gaussian of precision 1 - WWᵀ; weights off the axes of the data contribute too."""
     rbm = hm.RBM(hm.units.Gaussian(4, learn=()), hm.units.Gaussian(3, learn=())).double()
     rbm.initialize(weights="normal", scale=0.3, seed=1)
     weight = rbm.coupling.matrix().detach()
@@ -234,7 +234,7 @@ def test_cut_offs():
 
 
 def test_growth_by_the_linear_theory():
-    """Two pixels that are equal and one of its own: one mode grows, one shrinks, one stays."""
+    """Two equal pixels and one independent pixel: one mode grows, one shrinks, one stays."""
     rows = torch.tensor([[1.0, 1, 1], [1, 1, -1], [-1, -1, 1], [-1, -1, -1]])
     expected = [math.exp(0.5), 1.0, math.exp(-0.5)]
     assert fig4.linear_growth(rows, 2.0, 0.25).tolist() == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""Figures 10 and 11 of the TAP paper on small settings, and the parts they are made of."""
+"""Figures 10 and 11 of Tramel et al. (2018) on small settings, and their parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def record(tmp_path, name: str = "tap/fig") -> Record:
     return Record(name, "quick", tmp_path / "record")
 
 
-# -- what is claimed ------------------------------------------------------------------------------------------------
+# -- claims ---------------------------------------------------------------------------------------------------------
 
 
 def ends(noise: float = 1.0, **end: float) -> tuple[dict[fig10.Method, np.ndarray], dict[fig10.Method, np.ndarray]]:
@@ -36,7 +36,7 @@ def ends(noise: float = 1.0, **end: float) -> tuple[dict[fig10.Method, np.ndarra
     [
         ({"adatap3": -120.0}, [True, True]),
         ({}, [True, False]),
-        ({"adatap3": -105.0}, [True, False]),  # poorer, but less than counts
+        ({"adatap3": -105.0}, [True, False]),  # worse, but by less than the margin
         ({"adatap3": -120.0, "tap3": -115.0}, [False, False]),
         ({"adatap3": -150.0, "tap3": -115.0}, [False, True]),
         ({"adatap3": -math.inf}, [True, True]),
@@ -66,7 +66,7 @@ def test_claims_about_times():
 
     found = [fig10.judge_orders(fig10.orders(times(factor), times(1e-3))) for factor in (0.8, 0.05, 0.32)]
     assert found == [True, False, None]
-    # the inverses are the cause where they alone cost as much, however the time grows with the batch
+    # the inverses are the cause if they alone take as long, for any growth of the time with the batch
     found = [fig10.judge_cause(fig10.orders(times(factor), times(1e-3))) for factor in (0.8, 0.05, 0.32)]
     assert found == [True, False, None]
     assert fig10.judge_orders(fig10.orders(times(10.0), times(1e-3))) is False

@@ -1,4 +1,4 @@
-"""Denoising with TAP machines, figures 8 and 9: end to end on a small setting, and how verdicts are reached."""
+"""Denoising with TAP machines, figures 8 and 9 of Tramel et al. (2018): end to end on small settings, and verdicts."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_machines_side_by_side(shared, tmp_path):
 def test_likeness_to_a_digit():
     train = torch.tensor([[1.0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1]])
     pictures = torch.stack([train[1], torch.zeros(6), torch.tensor([1.0, 0, 0, 0, 0, 0])])
-    # an empty picture is two flips away from a digit, and like none
+    # an empty image is two flips away from a digit, but correlates with none
     assert fig9.likeness(train, pictures).tolist() == pytest.approx([1.0, 0.0, 0.4**0.5])
     expected = [mcc(train, x.expand_as(train), resamples=1).images.max().item() for x in pictures]
     assert fig9.likeness(train, pictures).tolist() == pytest.approx(expected)

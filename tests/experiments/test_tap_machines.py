@@ -1,4 +1,4 @@
-"""The experiments of the TAP paper on trained machines run end to end on small settings, and their parts are right."""
+"""The experiments of Tramel et al. (2018) run end to end on small settings, and their parts are correct."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def shared(tmp_path_factory):
 
 @pytest.fixture
 def fast(monkeypatch):
-    """Many steps at a large rate, so that little training has an effect, and few rows to explore from."""
+    """Many steps at a large rate, so that short training has an effect, and few starting rows."""
     quick = {
         name: replace(chosen, batch=20, rate=(0.3, 0.3), iterations=3, probes=60)
         for name, chosen in trained.SETTINGS["quick"].items()
@@ -45,7 +45,7 @@ def test_runs(name, fast, shared, tmp_path):
     EXPERIMENTS[name].run(record, "quick", **SMALL, machines=str(shared))
     record.close()
     check_left_behind(record, None if name == "table1" else name)
-    if name == "table1":  # six epochs are too few for the rise that counts, but all stays finite
+    if name == "table1":  # six epochs are too few for the required increase, but all numbers are finite
         assert all("parameters finite" in claim.measured for claim in record.claims)
 
 
@@ -213,7 +213,7 @@ def test_basins_that_gather_a_class():
 
 
 def test_the_error_of_a_log_likelihood_includes_that_of_the_partition_function():
-    """Two states: without a tenth of the starts both are still there, without the only start of one it is gone."""
+    """Two states: both remain without a tenth of the starts; one is lost without the only start that leads to it."""
     rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(20))
     torch.nn.init.constant_(rbm.coupling.weight, 0.2)
     with torch.no_grad():
@@ -406,7 +406,7 @@ def test_solutions_where_the_data_are_dense():
     assert fig7.judge_dense(fig7.Nearness.of(centers, rows)) is True
     assert fig7.judge_dense(fig7.Nearness.of(centers + 20, rows)) is False
     assert fig7.judge_dense(fig7.Nearness.of(centers[:2], rows)) is None
-    # solutions that are all the mean of rows without clusters: near, but to every row alike
+    # all solutions are the mean of rows without clusters: close, but equally close to every row
     rows = torch.randn(400, 50, generator=draw)
     near = fig7.Nearness.of(rows.mean(0).expand(30, 50), rows)
     assert near.center < np.median(near.rows) and fig7.judge_dense(near) is False

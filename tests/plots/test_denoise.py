@@ -1,4 +1,4 @@
-"""Pictures of denoising show the scores and the images they were given."""
+"""Plots of denoising show the given scores and images."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_several_machines_have_one_set_of_baselines(curves):
     other = result([tasks.BinarySymmetric(p) for p in (0.0, 0.5)], name="other")
     ax = plots.denoising_curves([curves, other]).axes[0]
     assert [line.get_label() for line in ax.lines] == ["machine", "other", "OPE", "1-NN"]
-    with pytest.raises(InvalidOption, match="a name for each"):
+    with pytest.raises(InvalidOption, match="expected different names"):
         plots.denoising_curves([curves, curves])
     with pytest.raises(InvalidData, match="found none"):
         plots.denoising_curves([])
 
 
 def pixels(figure, lines, columns):
-    """The center of every pixel of a 3 x 4 image of the mosaic, as gray values: (lines, columns, 3, 4)."""
+    """Return the gray values at the centers of the pixels of each 3 x 4 image of the mosaic: (lines, columns, 3, 4)."""
     picture = figure.axes[0].images[0].get_array()[..., 0] / 255
     height, width = (picture.shape[0] + 3) // lines, (picture.shape[1] + 3) // columns
     zoom = (width - 3) // 4

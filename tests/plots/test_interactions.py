@@ -1,4 +1,4 @@
-"""Pictures of interactions show the numbers they are given."""
+"""Plots of interactions show the given numbers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_strength_has_a_line_through_the_points_of_each_machine():
     line, points, _, second = (item.get_data() for item in ax.lines)
     assert np.allclose(line[1], [1.0, 0.01]) and np.allclose(points[1], [1.0, 0.1, 0.01])
     assert list(second[0]) == [1, 2], "an order without interactions is not drawn"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a: ×0.1 an order", "b: ×0.5 an order"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a: ×0.1 per order", "b: ×0.5 per order"]
     assert ax.get_yscale() == "log"
     alone = interactions.Strength((2,), (0.5,), (5,))
     assert plots.interaction_strength(alone).axes[0].get_legend() is None
@@ -94,7 +94,7 @@ def test_the_network_draws_the_strongest_couplings():
 def test_refusals(machine):
     with pytest.raises(hm.errors.InvalidData, match="found none"):
         plots.interaction_strength({})
-    with pytest.raises(hm.errors.InvalidData, match="as many values of each, found 3 and 2"):
+    with pytest.raises(hm.errors.InvalidData, match="equally many values in both, found 3 and 2"):
         plots.interaction_scatter(torch.ones(3), torch.ones(2))
     with pytest.raises(hm.errors.InvalidData, match="an image of 12 pixels, found 3 × 3"):
         plots.coupling_map(machine, 0, (3, 3))

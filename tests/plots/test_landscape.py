@@ -1,4 +1,4 @@
-"""Pictures of a landscape: they show every solution of every checkpoint."""
+"""Plots of a landscape show every solution of every checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each picture shows what it says, for pictures, sequences, counts and plain numbers."""
+"""Each plot shows its data, for images, sequences, counts and plain numbers."""
 
 from __future__ import annotations
 

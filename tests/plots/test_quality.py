@@ -1,4 +1,4 @@
-"""Pictures of samples beside data show what was measured."""
+"""Plots that compare samples with data show the measured numbers."""
 
 from __future__ import annotations
 

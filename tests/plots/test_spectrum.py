@@ -1,4 +1,4 @@
-"""Pictures of spectra: they show every mode, the noise and the data."""
+"""Plots of spectra show every mode, the noise and the data."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def test_modes_as_pictures(history, data):
 
 
 def test_pages(history, data):
-    assert sum(ax.get_visible() for ax in plots.spectrum_page(history, data).axes) == 5  # with the bar of colors
+    assert sum(ax.get_visible() for ax in plots.spectrum_page(history, data).axes) == 5  # with the color bar
     assert sum(ax.get_visible() for ax in plots.spectrum_page(history).axes) == 3
     assert len(plots.mode_page(history.spectra[-1], data, (1, 6, 6)).axes) == 2

@@ -1,4 +1,4 @@
-"""The picture of the phases shows the diagram's."""
+"""The plot of the phases shows those of the diagram."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_every_cell_has_its_phase_and_every_phase_its_name():
     shown = np.asarray(ax.collections[0].get_array()).reshape(3, 3)
     assert [[list(PHASES)[int(cell)] for cell in row] for row in shown] == diagram.phases
     assert {text.get_text() for text in ax.texts} == {name for row in diagram.phases for name in row}
-    for text in ax.texts:  # each stands in a cell of its own phase
+    for text in ax.texts:  # each name is inside its phase
         column = int(np.argmin(abs(diagram.couplings.numpy() - text.xy[0])))
         row = int(np.argmin(abs(diagram.temperatures.numpy() - text.xy[1])))
         assert diagram.phases[row][column] == text.get_text()

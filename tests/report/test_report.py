@@ -1,4 +1,4 @@
-"""The page stands alone, says what is true, and cannot be broken by a user's strings."""
+"""The page is self-contained, its numbers are correct, and users' strings cannot break it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VOID = {"meta", "img", "br", "link", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """The elements of a page; fails where tags do not match."""
+    """The elements of a page; fails if tags do not match."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ def test_what_cannot_be_measured_says_why():
 
 
 def test_the_annealed_row_is_the_annealed_number(monkeypatch):
-    """Where a machine can be enumerated the row still shows what annealing found, and its own verdict."""
+    """For a machine that can be enumerated, the row still shows the annealed value and its own verdict."""
     rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3))
     weights = torch.zeros(10, dtype=torch.float64)
     sides = (hm.likelihood.Estimate(rbm, weights, log_z, side) for log_z, side in ((3.0, "forward"), (5.0, "reverse")))
@@ -206,4 +206,4 @@ def test_the_annealed_row_is_the_annealed_number(monkeypatch):
     (row,) = evaluation.annealed(evaluation.Subject(rbm, rows, rows, betas=10))
     assert row.train == -5.0
     assert row.test == pytest.approx(-rbm.free_energy(rows).mean().item() - 4.0)
-    assert "not to be trusted: two nats apart" in row.note and "between -6.00 and -4.00" in row.note
+    assert "not trustworthy: two nats apart" in row.note and "between -6.00 and -4.00" in row.note

@@ -1,4 +1,4 @@
-"""The command ``harmonium``: a thin face of the library. Errors are one or two lines and exit status 2."""
+"""The command ``harmonium``. User errors print one or two lines and exit with status 2."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ USAGE_ERROR, INTERRUPTED = 2, 130
 
 
 class Interrupted(Exception):
-    """The user pressed Ctrl-C; the message says how to go on."""
+    """The user pressed Ctrl-C; the message says how to continue."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command with ``arguments`` (those of the process unless given) and exit with its status."""
+    """Run the command with ``arguments`` (by default those of the process) and exit with its status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         from .app import app
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if type(error).__name__ == "Abort":
             _stop("stopped", INTERRUPTED)
         if _out_of_memory(error):
-            _stop("not enough memory; expected a machine, chains or batches that fit into it", USAGE_ERROR)
+            _stop("not enough memory; use a smaller machine, fewer chains or smaller batches", USAGE_ERROR)
         if not hasattr(error, "format_message"):
             raise
         _stop(_usage(error), USAGE_ERROR)
@@ -60,7 +60,7 @@ def _words(error: HarmoniumError | OSError) -> str:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Whether there was no memory for an array; torch has only a RuntimeError with words for it on the processor."""
+    """Return whether memory ran out; on the CPU torch raises a RuntimeError that only its message tells apart."""
     words = ("can't allocate memory", "not enough memory", "out of memory")
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and any(word in str(error) for word in words)

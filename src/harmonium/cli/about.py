@@ -1,4 +1,4 @@
-"""What a run folder or a file holds, in words."""
+"""The command ``info``: the contents of a run folder or a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .measuring import check_exists
 
 
 def describe(path: Path) -> None:
-    """Print what is in a run folder or a .safetensors file."""
+    """Print the contents of a run folder or a .safetensors file."""
     check_exists(path)
     if path.is_file():
         tensors, metadata = files.read_tensors(path)
@@ -31,7 +31,7 @@ def describe(path: Path) -> None:
     else:
         done = 0
     wanted = config.get("training", {}).get("epochs")
-    state = "finished" if done == wanted else f"'harmonium resume {path}' goes on"
+    state = "finished" if done == wanted else f"'harmonium resume {path}' continues"
     facts["epochs done"] = f"{done} of {wanted} ({state})"
     for name, table in config.items():
         if not isinstance(table, dict):

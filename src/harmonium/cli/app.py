@@ -1,5 +1,4 @@
-"""The commands and their options. The work is in the other modules, which a command imports when it runs, so that help
-and mistakes answer quickly."""
+"""The commands and their options. A command imports its implementation when it runs, so that help is fast."""
 
 from __future__ import annotations
 
@@ -14,25 +13,25 @@ from .once import App
 
 app = App(
     name="harmonium",
-    help="Restricted Boltzmann machines: train, measure and study them.",
+    help="Train, evaluate and analyze restricted Boltzmann machines.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = App(help="The data sets that are known by name.", no_args_is_help=True, rich_markup_mode=None)
+data_app = App(help="List and describe the named data sets.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")]
 FolderOrFile = Annotated[Path, typer.Argument(metavar="DIR|FILE", help="A run folder or a .safetensors file.")]
 OtherData = Annotated[
     str | None,
-    typer.Option("--data", metavar="FILE", help="The run's data file, where it has moved.", show_default=False),
+    typer.Option("--data", metavar="FILE", help="Data file of the run, if it has moved.", show_default=False),
 ]
 PresetName = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help=f"Settings found by measuring: {preset_names()}; options that are given win."),
+    typer.Option(metavar="NAME", help=f"Settings tuned on MNIST: {preset_names()}; other options override them."),
 ]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -52,7 +51,7 @@ def harmonium(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Restricted Boltzmann machines: train, measure and study them."""
+    """Train, evaluate and analyze restricted Boltzmann machines."""
 
 
 # -- training -------------------------------------------------------------------------------------------------
@@ -62,12 +61,12 @@ def harmonium(
 def demo(
     run: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Run folder; by default runs/demo, or runs/demo-2, … where that exists."),
+        typer.Option(metavar="DIR", help="New run folder. [runs/demo, or runs/demo-2, …]"),
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs.")] = 400,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 400,
     quiet: Quiet = False,
 ) -> None:
-    """Train a binary machine on the embedded digits (about half a minute) and write its report."""
+    """Train a binary machine on the built-in digits (about half a minute) and write a report."""
     from .running import demo_run
 
     demo_run(run, epochs=epochs, quiet=quiet)
@@ -77,17 +76,17 @@ def demo(
 @with_run_options
 def train(
     run: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Run folder, new. [runs/DATA, or runs/DATA-2, …]")
+        Path | None, typer.Option(metavar="DIR", help="New run folder. [runs/DATA, or runs/DATA-2, …]")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Options from a TOML file; those given here win.")
+        Path | None, typer.Option(metavar="FILE", help="TOML file with options; options given here override it.")
     ] = None,
     preset: PresetName = None,
     report: Report = True,
     quiet: Quiet = False,
     **given: Any,
 ) -> None:
-    """Train a machine on DATA and keep configuration, metrics, checkpoints and a report in a run folder."""
+    """Train a machine on DATA; write configuration, metrics, checkpoints and a report to a run folder."""
     from .running import train_run
 
     train_run(by_table(given), run, config=config, preset=preset, quiet=quiet, report=report)
@@ -97,32 +96,34 @@ def train(
 def resume(
     folder: Folder,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Continue to this many epochs in all.", show_default=False)
+        int | None, typer.Option(min=1, help="Continue to this total number of epochs.", show_default=False)
     ] = None,
     data: OtherData = None,
     report: Report = True,
     quiet: Quiet = False,
 ) -> None:
-    """Continue from the last checkpoint, bit-for-bit as if training had never stopped."""
+    """Continue from the last checkpoint; the result is bit-for-bit that of an uninterrupted run."""
     from .running import resume_run
 
     resume_run(folder, epochs=epochs, data=data, quiet=quiet, report=report)
 
 
-# -- looking at a run -----------------------------------------------------------------------------------------
+# -- using a run ----------------------------------------------------------------------------------------------
 
 
 @app.command()
 def sample(
     folder: FolderOrFile,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of samples.")] = 64,
-    sweeps: Annotated[int, typer.Option(min=0, help="Gibbs sweeps of each chain.")] = 1000,
-    start: Annotated[str, typer.Option(metavar="random|data", help="Where chains start.")] = "random",
-    seed: Annotated[int, typer.Option(help="Seed of the chains.")] = 0,
+    sweeps: Annotated[int, typer.Option(min=0, help="Gibbs sweeps per chain.")] = 1000,
+    start: Annotated[
+        str, typer.Option(metavar="random|data", help="Initial states: random, or rows of the data.")
+    ] = "random",
+    seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A .npy, .npz, .csv or .png file; by default samples.npy in DIR or beside FILE."
+            metavar="FILE", help="A .npy, .npz, .csv or .png file. [samples.npy in DIR, or in the folder of FILE]"
         ),
     ] = None,
     data: OtherData = None,
@@ -138,14 +139,14 @@ def evaluate(
     folder: Folder,
     data: OtherData = None,
     betas: Annotated[
-        int, typer.Option(min=0, help="Steps of annealed importance sampling, each way; 0 leaves it out.")
+        int, typer.Option(min=0, help="Steps of annealed importance sampling in each direction; 0 skips it.")
     ] = 5000,
     samples: Annotated[
-        int, typer.Option(min=0, help="Also draw so many samples and compare them with the data; 0 leaves it out.")
+        int, typer.Option(min=0, help="Number of samples to draw and compare with the data; 0 skips it.")
     ] = 0,
-    sweeps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps of the samples, from training rows.")] = 1000,
+    sweeps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps per sample, starting from training rows.")] = 1000,
 ) -> None:
-    """Measure a trained machine on the training rows and on rows it has not seen."""
+    """Evaluate a trained machine on training rows and on held-out rows."""
     from .measuring import evaluate_run
 
     evaluate_run(folder, data=data, betas=betas, samples=samples, sweeps=sweeps)
@@ -157,14 +158,16 @@ def denoise(
     data: OtherData = None,
     levels: Annotated[
         str | None,
-        typer.Option(metavar="P,P,…", help="Of the noise: flips of binary units, else its width. [a range]"),
+        typer.Option(
+            metavar="P,P,…", help="Noise levels: flip probabilities (binary units) or standard deviations. [a range]"
+        ),
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=2, help="Rows to denoise, of those not seen in training.")] = 200,
-    method: Annotated[str, typer.Option(metavar="tap|naive|gibbs", help="Of inference.")] = "tap",
-    neighbors: Annotated[int, typer.Option(min=1, help="Of the baseline of nearest neighbors.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
+    n: Annotated[int, typer.Option("-n", min=2, help="Number of held-out rows to denoise.")] = 200,
+    method: Annotated[str, typer.Option(metavar="tap|naive|gibbs", help="Inference method.")] = "tap",
+    neighbors: Annotated[int, typer.Option(min=1, help="Number of neighbors of the nearest-neighbor baseline.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
 ) -> None:
-    """Clean noisy rows with a trained machine, beside what single pixels and nearest neighbors would give."""
+    """Denoise rows with a trained machine, and compare with single-pixel and nearest-neighbor baselines."""
     from .tasks import denoise_run, numbers
 
     denoise_run(folder, data=data, levels=numbers("levels", levels), n=n, method=method, neighbors=neighbors, seed=seed)
@@ -174,12 +177,15 @@ def denoise(
 def spectrum(
     folder: Folder,
     data: OtherData = None,
-    layer: Annotated[int, typer.Option(min=0, help="The lower layer of the coupling.")] = 0,
+    layer: Annotated[int, typer.Option(min=0, help="Index of the lower layer of the coupling.")] = 0,
     relative: Annotated[
-        bool, typer.Option("--relative", help="Weights in units of the free units' spread: as those of ±1 spins.")
+        bool,
+        typer.Option(
+            "--relative", help="Scale weights by the standard deviations of the free units, comparable to ±1 spins."
+        ),
     ] = False,
 ) -> None:
-    """Show the singular values of the weights along the run, and the modes beside the data's principal axes."""
+    """Show the singular values of the weights during training, compared with noise and with the data."""
     from .views import spectrum_run
 
     spectrum_run(folder, data=data, layer=layer, relative=relative)
@@ -189,11 +195,11 @@ def spectrum(
 def landscape(
     folder: Folder,
     data: OtherData = None,
-    n: Annotated[int, typer.Option("-n", min=1, help="Rows of the data to start from.")] = 1000,
-    method: Annotated[str, typer.Option(metavar="tap|naive|adatap", help="Of mean field.")] = "tap",
-    seed: Annotated[int, typer.Option(help="Of the choice of rows.")] = 0,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of data rows to start from.")] = 1000,
+    method: Annotated[str, typer.Option(metavar="tap|naive|adatap", help="Mean-field method.")] = "tap",
+    seed: Annotated[int, typer.Option(help="Seed of the choice of rows.")] = 0,
 ) -> None:
-    """Count the mean-field solutions along the run: too few, too many, or healthy."""
+    """Count the mean-field solutions during training, and report if there are too few or too many."""
     from .views import landscape_run
 
     landscape_run(folder, data=data, n=n, method=method, seed=seed)
@@ -203,11 +209,13 @@ def landscape(
 def interactions(
     folder: Folder,
     data: OtherData = None,
-    order: Annotated[int, typer.Option(min=1, help="Units that interact.")] = 2,
-    n: Annotated[int, typer.Option("-n", min=1, help="Of the strongest to print.")] = 20,
-    gauge: Annotated[str | None, typer.Option(metavar="NAME", help="lattice-gas or zero-sum. [by the units]")] = None,
+    order: Annotated[int, typer.Option(min=1, help="Order: number of units in an interaction.")] = 2,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of interactions to print, strongest first.")] = 20,
+    gauge: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Gauge: lattice-gas or zero-sum. [depends on the units]")
+    ] = None,
 ) -> None:
-    """Print the strongest interactions between visible units that the hidden units bring about."""
+    """Print the strongest effective interactions between visible units."""
     from .views import interactions_run
 
     interactions_run(folder, data=data, order=order, n=n, gauge=gauge)
@@ -263,15 +271,15 @@ def reproduce(
 
 @data_app.command("list")
 def data_list() -> None:
-    """List the data sets, and which are at hand."""
+    """List the data sets, and which are available on this computer."""
     from .data_sets import list_data
 
     list_data()
 
 
 @data_app.command("info")
-def data_info(name: Annotated[str, typer.Argument(metavar="NAME", help="A data set's name.")]) -> None:
-    """Show all that is known of a data set."""
+def data_info(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set.")]) -> None:
+    """Show the details of a data set: size, files, license, citation, how to obtain it."""
     from .data_sets import describe_data
 
     describe_data(name)

@@ -1,4 +1,4 @@
-"""The commands ``data``: the data sets that are known by name."""
+"""The commands ``data list`` and ``data info``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import show
 
 
 def list_data() -> None:
-    """Print the data sets, and which are at hand."""
+    """Print the data sets, and which are available."""
     rows = []
     for name in data.names():
         facts, status = data.info(name), data.status(name)
@@ -24,7 +24,7 @@ def list_data() -> None:
 
 
 def describe_data(name: str) -> None:
-    """Print all that is known of a data set."""
+    """Print the details of a data set."""
     facts, status = data.info(name), data.status(name)
     rows: dict[str, Any] = {
         "name": facts.name,

@@ -13,7 +13,7 @@ from ..options.markdown import TABLES
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes ``**given`` an argument or option for every option of a run, before its own."""
+    """Add an argument or option for every option of a run to a command that takes ``**given``, before its own."""
     own = inspect.signature(command, eval_str=True).parameters.values()
     generated = [
         inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(option))
@@ -29,7 +29,7 @@ def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def by_table(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The values of such a command, each in the table of its option."""
+    """Group the values of such a command by the table of their option."""
     return {
         name: {key: given[key] for key, option in options(table).items() if not option.about.recorded}
         for name, table in TABLES.items()

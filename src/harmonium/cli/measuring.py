@@ -1,4 +1,4 @@
-"""The commands ``sample`` and ``evaluate``: draw from a trained machine and measure it."""
+"""The commands ``sample`` and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sample_run(
     begin = None
     if start == "data":
         if rows is None:
-            raise InvalidOption(f"{folder}: --start data needs a run folder, which knows its data; found a file")
+            raise InvalidOption(f"{folder}: --start data needs a run folder, which records its data; found a file")
         from ..report import some_rows
 
         begin = some_rows(rows.train, machine, n, seed=seed)
@@ -36,13 +36,13 @@ def sample_run(
 
 
 def check_exists(path: Path) -> None:
-    """Raise where there is neither a run folder nor a file."""
+    """Raise if there is neither a run folder nor a file."""
     if not path.exists():
         raise RunError(f"{path}: no such file or folder; expected a run folder or a .safetensors file")
 
 
 def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
-    """The machine of a run folder or of a file, and its rows where they are needed and known."""
+    """Load the machine of a run folder or a file, and its rows if they are needed and known."""
     if need_rows and folder.is_dir():
         setup = reopen(folder, source)
         return setup.machine, setup.rows
@@ -50,7 +50,7 @@ def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
 
 
 def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sweeps: int) -> None:
-    """Measure the machine of a run on training rows and unseen rows; with ``samples``, compare those with the data."""
+    """Evaluate the machine of a run on training and held-out rows, and compare ``samples`` samples with the data."""
     if 0 < samples < FEWEST_ROWS:
         raise InvalidOption(f"samples: expected 0 or at least {FEWEST_ROWS}, found {samples}")
     from ..report import evaluation as measures
@@ -58,13 +58,13 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
 
     setup = reopen(folder, data)
     name, test = load_test(setup.config, setup.rows)
-    train_rows = some_rows(setup.rows.train, setup.machine, 20_000)
-    test_rows = None if test is None else some_rows(test, setup.machine, 20_000)
+    train_rows = some_rows(setup.rows.train, setup.machine, 20_000, seed=0)
+    test_rows = None if test is None else some_rows(test, setup.machine, 20_000, seed=0)
     rows = measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, betas=betas))
     seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
     show.table(
         f"{folder}: {setup.rows.title}, {seen}",
-        ["measure", "in", "train", name, "better", "how"],
+        ["measure", "unit", "train", name, "better", "note"],
         [[r.name, r.unit, show.number(r.train, 5), show.number(r.test, 5), r.better, r.note] for r in rows],
         numbers=(2, 3),
     )
@@ -73,14 +73,14 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
 
 
 def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, sweeps: int) -> None:
-    """Compare samples with unseen rows where there are some, else with the training rows; table and picture."""
+    """Compare samples with held-out rows, or with training rows if there are none; print a table and write a figure."""
     from .. import plots, quality
 
     drawn = machine.sample(n, sweeps=sweeps, start=train, seed=0)
     found = quality.compare(drawn, train if test is None else test, train=None if test is None else train, seed=0)
     show.table(
         f"{n:,} samples after {sweeps} sweeps from training rows",
-        ["samples against data", "value", "error", "ideal"],
+        ["samples compared with data", "value", "error", "ideal"],
         [
             [r.name, show.number(r.estimate, 4), show.number(r.standard_error, 2), show.number(r.ideal, 4)]
             for r in found.table()

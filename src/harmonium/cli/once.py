@@ -1,4 +1,4 @@
-"""Commands that reject an option given twice, instead of silently taking the last, and suggest the option meant."""
+"""Commands that reject an option given twice, instead of using the last, and suggest corrections of unknown options."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _HINTS = {"hidden": "one hidden layer is supported on the command line"}
 
 
 class OnceCommand(TyperCommand):
-    """A command whose options may each be given once, but for those that collect several values."""
+    """A command whose options may be given only once, except those that collect several values."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As click's, which reports every occurrence of an option in the order of parsing."""
+        """Parse as click does, whose parser reports every occurrence of an option."""
         try:
             _, _, order = self.make_parser(ctx).parse_args(list(args))
         except Exception as error:  # click's NoSuchOption is not public in all versions of typer
@@ -35,13 +35,13 @@ class OnceCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def _flags(self, ctx: Any) -> list[str]:
-        """The long names of all options of the command."""
+        """Return the long names of all options of the command."""
         parameters = self.get_params(ctx)
         return [name for part in parameters for name in (*part.opts, *part.secondary_opts) if name.startswith("--")]
 
 
 def suggested(flag: str, flags: Sequence[str]) -> list[str]:
-    """The option that was meant, where another library's name or a near one was given.
+    """Suggest options for an unknown one: a name used by another library, or a similar spelling.
 
     >>> suggested("--n-epochs", ["--epochs", "--seed"]), suggested("--weight-decay", ["--l2"])
     (['--epochs'], ['--l2'])
@@ -52,9 +52,9 @@ def suggested(flag: str, flags: Sequence[str]) -> list[str]:
 
 
 class App(typer.Typer):
-    """A typer application with such commands."""
+    """A typer application with these commands."""
 
     def command(self, *names: Any, **options: Any) -> Any:
-        """As ``typer.Typer.command``."""
+        """Register a command, as ``typer.Typer.command`` does."""
         options.setdefault("cls", OnceCommand)
         return super().command(*names, **options)

@@ -1,4 +1,4 @@
-"""Samples as files: arrays, tables or a picture."""
+"""Write samples to a file: array, table or image."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Picture = tuple[int, int, int] | None
 
 
 def check(path: Path) -> None:
-    """Raise before any work is done where the file could not be written."""
+    """Raise, before any work is done, if the file could not be written."""
     if path.suffix.lower() not in _WRITERS:
         raise unknown("file extension", path.suffix or path.name, _WRITERS)
     if not path.parent.is_dir():
-        raise InvalidOption(f"{path}: expected a file in a folder that exists")
+        raise InvalidOption(f"{path}: expected a file in a folder that exists; create the folder first")
 
 
 def write(path: Path, samples: object, machine: RBM, image: Picture) -> None:

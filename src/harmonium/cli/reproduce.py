@@ -1,4 +1,4 @@
-"""``harmonium reproduce``: the experiments, which are part of the repository and not of the installed package."""
+"""The command ``reproduce``: run an experiment of the repository; experiments are not part of the installed package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).parents[3]
 
 
 def find_experiments() -> ModuleType:
-    """The package ``experiments`` of the current folder, or else of the source checkout."""
+    """Import the package ``experiments`` of the current folder, or else of the source checkout."""
     for root in (Path.cwd(), CHECKOUT):
         if (root / "experiments" / "record.py").is_file() and (root / "experiments" / "judging.py").is_file():
             if sys.path[:1] != [str(root)]:
@@ -54,7 +54,7 @@ def run_experiment(name: str, scale: str, run: Path | None, preset: str | None, 
 
 
 def parse_option(text: str) -> tuple[str, Any]:
-    """KEY=VALUE, the value as a number if it is one.
+    """Parse KEY=VALUE; the value is a number if it looks like one.
 
     >>> parse_option("epochs=3"), parse_option("rate=0.1"), parse_option("data=digits")
     (('epochs', 3), ('rate', 0.1), ('data', 'digits'))

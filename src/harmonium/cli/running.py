@@ -1,4 +1,4 @@
-"""The commands ``demo``, ``train``, ``resume`` and ``report``: a run folder from beginning to end."""
+"""The commands ``demo``, ``train``, ``resume`` and ``report``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..runs.rows import load_test
 from ..training import Callback, Run
 from . import Interrupted, show
 
-_BINARIZED = {"threshold": "by threshold", "sample": "by a draw", "redraw": "by a new draw each epoch"}
+_BINARIZED = {"threshold": "by threshold", "sample": "by sampling", "redraw": "by sampling anew each epoch"}
 
 
 def demo_run(run: Path | None, *, epochs: int, quiet: bool) -> None:
-    """Train a binary machine on the embedded digits and write its report."""
+    """Train a binary machine on the built-in digits and write a report."""
     chosen: dict[str, dict[str, Any]] = {
         "data": {"source": "digits", "binarize": "threshold"},
         "machine": {"hidden": "bernoulli:128"},
@@ -49,7 +49,7 @@ def train_run(
     quiet: bool,
     report: bool,
 ) -> None:
-    """Train with the options of a file, a preset and the command line, where the later ones win."""
+    """Train with the options of a file, a preset and the command line; later ones override earlier ones."""
     chosen = schema.Config() if config is None else schema.read(config)
     if preset is not None:
         chosen = schema.merge(chosen, {"training": options.find_preset(preset).settings})
@@ -59,25 +59,25 @@ def train_run(
 
 
 def resume_run(folder: Path, *, epochs: int | None, data: str | None, quiet: bool, report: bool) -> None:
-    """Continue from the last checkpoint, to ``epochs`` in all where they are given."""
+    """Continue from the last checkpoint, to a total of ``epochs`` if given."""
     config = recipe.read_config(folder)
     done = recipe.epochs_done(folder)
     if epochs is not None:
         if epochs < done:
             raise InvalidOption(
-                f"{folder}: {done} epochs are done already; expected --epochs of at least that, found {epochs}"
+                f"{folder}: expected --epochs of at least {done}, the number already done, found {epochs}"
             )
         config.training.epochs = epochs
     if config.training.epochs is not None and done >= config.training.epochs:
-        print(f"{folder}: finished, all {done} epochs are done; nothing to resume (--epochs N goes on to N)")
+        print(f"{folder}: all {done} epochs are done, nothing to resume; --epochs N continues to N epochs")
         return
     if data is not None:
         config.data.source = data
     if done:
-        Run(folder).read_metrics()  # a damaged table is found before anything is changed
+        Run(folder).read_metrics()  # raises for a damaged table before anything is changed
     setup = recipe.prepare(config)
     if not quiet:
-        begin = f"goes on after epoch {done}" if done else "no checkpoint yet: begins again"
+        begin = f"continues after epoch {done}" if done else "no checkpoint yet, starts from the beginning"
         print(f"{folder}: {begin}, to epoch {setup.config.training.epochs}")
     if epochs is not None and done:
         Run(folder).write_config(setup.config.to_dict())
@@ -92,14 +92,14 @@ def report_run(folder: Path, *, data: str | None = None) -> None:
 
 
 def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
-    """What training is going to do, line by line: sizes that are known by now, and all options."""
+    """Describe the training to come, line by line: data, machine and all options."""
     config, rows = setup.config, setup.rows
     how = _BINARIZED.get(config.data.binarize or "")
     parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
     held_out = f"{len(rows.held_out):,} held out" if rows.held_out else "none held out"
     lines = {
         "data": f"{rows.title} ({config.data.source})" + (f", binarized {how}" if how else ""),
-        "rows": f"{len(rows.train):,} to learn from, {held_out}",
+        "rows": f"{len(rows.train):,} for training, {held_out}",
         "machine": f"RBM {config.machine.visible} – {config.machine.hidden}, {parameters:,} parameters",
     }
     for line, words in options.plan(config.data, config.machine, config.training).items():
@@ -116,7 +116,7 @@ def _train(config: schema.Config, run: Path, *, quiet: bool, report: bool) -> No
             _fit(setup, run, quiet=quiet, announce=lambda: show.facts("harmonium train", plan(setup, run)))
         except Exception:
             if made and not (run / "checkpoints" / "last.safetensors").exists():
-                shutil.rmtree(run, ignore_errors=True)  # nothing to go on from: leave nothing
+                shutil.rmtree(run, ignore_errors=True)  # no checkpoint to resume from
             raise
         _finish(setup, run, quiet=quiet, report=report)
 
@@ -142,7 +142,7 @@ def _finish(setup: recipe.Setup, run: Path, *, quiet: bool, report: bool) -> Non
     rows["seconds"] = show.duration(last["seconds"])
     show.facts("done", {**rows, "run folder": run})
     if report:
-        print(f"Look at {run / 'report.html'} in a browser.")
+        print(f"Open {run / 'report.html'} in a browser.")
 
 
 def _write_report(setup: recipe.Setup, run: Path) -> Path:
@@ -151,8 +151,8 @@ def _write_report(setup: recipe.Setup, run: Path) -> Path:
     name, test = load_test(setup.config, setup.rows)
     return report.write(
         run,
-        data=report.some_rows(setup.rows.train, setup.machine),
-        test=None if test is None else report.some_rows(test, setup.machine),
+        data=report.some_rows(setup.rows.train, setup.machine, seed=0),
+        test=None if test is None else report.some_rows(test, setup.machine, seed=0),
         test_name=name,
         image=setup.rows.image,
         letters=setup.rows.letters,
@@ -164,4 +164,4 @@ def _interruptible(run: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(f"stopped; 'harmonium resume {run}' goes on from the last checkpoint") from None
+        raise Interrupted(f"stopped; 'harmonium resume {run}' continues from the last checkpoint") from None

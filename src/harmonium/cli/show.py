@@ -1,4 +1,4 @@
-"""What the command prints: tables on a terminal, short plain lines elsewhere."""
+"""Printed output: formatted tables on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..training import Callback, Progress
 
 
 def facts(title: str, rows: Mapping[str, Any], console: Console | None = None) -> None:
-    """Names and values, one a line."""
+    """Print names and values, one per line."""
     console = console or Console()
     if not console.is_terminal:
         print(title)
@@ -29,7 +29,7 @@ def facts(title: str, rows: Mapping[str, Any], console: Console | None = None) -
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Sequence[int] = ()) -> None:
-    """A table; ``numbers`` are the columns set flush right."""
+    """Print a table; the columns ``numbers`` are right-aligned."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
@@ -38,12 +38,12 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], num
         grid.add_column(column, justify="right" if k in numbers else "left", overflow="fold", header_style="cyan")
     for row in rows:
         grid.add_row(*(_escaped(cell) for cell in row))
-    console.print(_escaped(title), style="bold", highlight=False)  # not of the table, which would fold it to its width
+    console.print(_escaped(title), style="bold", highlight=False)  # as title of the table it would be wrapped
     console.print(grid)
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number as people read it; a dash for none.
+    """Format a number for reading; a dash stands for None.
 
     >>> number(1234567.0), number(0.0123461), number(None)
     ('1,234,567', '0.01235', '–')
@@ -56,7 +56,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them.
+    """Format a duration in seconds for reading.
 
     >>> duration(42.3), duration(3700)
     ('42.3 s', '1 h 02 min')
@@ -68,7 +68,7 @@ def duration(seconds: float) -> str:
 
 
 class Announcement(Callback):
-    """Says something when all is ready and training begins: what is wrong has been found by then."""
+    """Callback that runs a function when training starts, after all checks have passed."""
 
     def __init__(self, say: Callable[[], None]) -> None:
         self.say = say
@@ -78,7 +78,7 @@ class Announcement(Callback):
 
 
 class PlainLines(Callback):
-    """A line now and then where there is no terminal for a progress bar."""
+    """Callback that prints a line from time to time, if there is no terminal for a progress bar."""
 
     def __init__(self, lines: int = 10) -> None:
         self.lines = lines

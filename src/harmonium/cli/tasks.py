@@ -1,4 +1,4 @@
-"""The command ``denoise``: a trained machine against the baselines, on rows it has not seen."""
+"""The command ``denoise``: compare a trained machine with baselines on held-out rows."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def denoise_run(
     neighbors: int = 1,
     seed: int = 0,
 ) -> None:
-    """Denoise ``n`` unseen rows (training rows where there are none) at every level of the noise.
+    """Denoise ``n`` held-out rows (training rows if there are none) at every noise level.
 
-    Prints a table of scores and writes ``denoise.png`` (and, of pictures, ``denoised.png``) into the run folder. Units
-    of two values get bit flips, others Gaussian noise.
+    Prints a table of scores and writes ``denoise.png`` (and ``denoised.png`` if rows are images) into the run folder.
+    Binary units get bit flips, others Gaussian noise.
     """
     if method not in METHODS:
         raise unknown("method", method, METHODS)
@@ -40,7 +40,7 @@ def denoise_run(
     unit = setup.machine.visible
     channels = _channels(unit, levels)
     name, test = load_test(setup.config, setup.rows)
-    train = some_rows(setup.rows.train, setup.machine, 60_000)
+    train = some_rows(setup.rows.train, setup.machine, 60_000, seed=0)
     signals = train[:n] if test is None else some_rows(test, setup.machine, n, seed=seed)
     curves = compare_denoisers(
         setup.machine, signals, train, channels, method=method, neighbors=neighbors, name=method, seed=seed
@@ -62,9 +62,9 @@ def denoise_run(
 
 
 def _channels(unit: Unit, levels: Sequence[float]) -> list[Channel]:
-    """Bit flips for units of two numbers, Gaussian noise for other numbers."""
+    """Return bit flips for binary units, Gaussian noise for other numeric units."""
     if unit.event_shape or unit.parts != [unit]:
-        raise InvalidOption(f"denoise: expected a layer of one kind of numbers, found {unit.name()} units")
+        raise InvalidOption(f"denoise: expected numeric units of one type, found {unit.name()} units")
     states = unit.support.states()
     if states is None or len(states) != 2:
         return [AdditiveGaussian(level) for level in levels or _DEVIATIONS]
@@ -73,7 +73,7 @@ def _channels(unit: Unit, levels: Sequence[float]) -> list[Channel]:
 
 
 def numbers(name: str, text: str | None) -> tuple[float, ...]:
-    """Numbers with commas between; none where nothing is given.
+    """Parse numbers separated by commas; empty if ``text`` is None.
 
     >>> numbers("levels", "0.1,0.2")
     (0.1, 0.2)
@@ -81,4 +81,4 @@ def numbers(name: str, text: str | None) -> tuple[float, ...]:
     try:
         return () if text is None else tuple(map(float, text.split(",")))
     except ValueError:
-        raise InvalidOption(f"{name}: expected numbers with commas between, found '{text}'") from None
+        raise InvalidOption(f"{name}: expected numbers separated by commas, found '{text}'") from None

@@ -1,4 +1,4 @@
-"""The commands ``spectrum``, ``landscape`` and ``interactions``: what a machine has learned, in tables and pictures."""
+"""The commands ``spectrum``, ``landscape`` and ``interactions``."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from . import show
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MODES = 10  # whose space is compared with the data's
-_SHOWN = 12  # lines of a table
-_LINES = 60  # of the picture of interactions
+_MODES = 10  # modes whose span is compared with that of the data's principal axes
+_SHOWN = 12  # lines of the table
+_LINES = 60  # lines of the network of interactions
 
 
 def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relative: bool = False) -> None:
-    """The singular values of the weights along the run; writes ``spectrum.png`` and, of pictures, ``modes.png``."""
+    """Print the singular values during the run; write ``spectrum.png`` and, if rows are images, ``modes.png``."""
     setup = reopen(folder, data)
     history = spectra.spectral_history(Run(folder).machines(), layer, relative=relative)
-    rows = some_rows(setup.rows.train, setup.machine, 60_000)
+    rows = some_rows(setup.rows.train, setup.machine, 60_000, seed=0)
     axes = spectra.data_modes(rows) if layer == 0 else None
     modes = min(_MODES, len(history.spectra[0]))
     aligned = None if axes is None else history.alignment(axes.axes, modes).tolist()
@@ -52,7 +52,7 @@ def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relat
 
 
 def landscape_run(folder: Path, *, data: str | None = None, n: int = 1000, method: str = "tap", seed: int = 0) -> None:
-    """The mean-field solutions from ``n`` rows of the data along the run; writes ``landscape.png``."""
+    """Print the mean-field solutions from ``n`` rows of the data during the run; write ``landscape.png``."""
     setup = reopen(folder, data)
     starts = some_rows(setup.rows.train, setup.machine, n, seed=seed)
     growth = landscape.growth(Run(folder).machines(), starts, method=method)
@@ -72,7 +72,7 @@ def landscape_run(folder: Path, *, data: str | None = None, n: int = 1000, metho
 def interactions_run(
     folder: Path, *, data: str | None = None, order: int = 2, n: int = 20, gauge: str | None = None
 ) -> None:
-    """The strongest interactions between visible units; those of order 2 also as ``interactions.png``."""
+    """Print the strongest interactions between visible units; for order 2, also write ``interactions.png``."""
     machine = reopen(folder, data).machine
     options = {} if gauge is None else {"gauge": gauge}
     units, values = interactions.strongest(machine, order, n, **options)
@@ -99,7 +99,7 @@ def interactions_run(
 
 
 def _some(epochs: Sequence[float]) -> list[int]:
-    """Numbers of a few checkpoints, the first and the last among them."""
+    """Return the indices of a few checkpoints, including the first and the last."""
     last, lines = len(epochs) - 1, min(len(epochs), _SHOWN)
     return [round(k * last / max(1, lines - 1)) for k in range(lines)]
 

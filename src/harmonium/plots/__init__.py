@@ -1,4 +1,4 @@
-"""One function for each picture. All take data and an optional ``ax``, and return the figure; nothing is global.
+"""Plots: one function per figure. Each takes data and an optional ``ax``, and returns the figure; no global state.
 
 >>> import torch
 >>> figure = tiles(torch.rand(6, 8, 8), columns=3)
@@ -8,7 +8,7 @@
 
 from ..extras import require
 
-require("matplotlib", "plots need")  # an error that names the extra, before the modules that import it
+require("matplotlib", "plots need")  # fails here with the name of the extra, before the imports below
 
 from .activity import hidden_activity, weight_histogram
 from .curves import METRICS, learning_curve, learning_curves, likelihood_curve

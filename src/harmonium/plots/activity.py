@@ -1,4 +1,4 @@
-"""How the hidden units are used, and how large the weights are."""
+"""Plots of hidden activity and of the distribution of the weights."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from . import style
 
 @torch.no_grad()
 def hidden_activity(rbm: RBM, data: Any, *, ax: Axes | None = None) -> Figure:
-    """⟨h⟩ of every hidden unit over the rows of ``data``: its mean, and where the middle 80 % of the rows lie.
+    """Plot ⟨h | v⟩ of every hidden unit: its mean over the rows of ``data``, and the 10 % to 90 % quantiles as a band.
 
-    Units are sorted by their mean. Of one-hot units every state is shown by itself.
+    Units are sorted by their mean. Each state of a one-hot unit is shown separately.
     """
     means = style.as_array(rbm.hidden_mean(data)).reshape(len(data), -1)
     order = np.argsort(-means.mean(0), kind="stable")
@@ -35,7 +35,7 @@ def hidden_activity(rbm: RBM, data: Any, *, ax: Axes | None = None) -> Figure:
 
 
 def weight_histogram(machine: BoltzmannMachine, *, bins: int = 81, ax: Axes | None = None) -> Figure:
-    """How many weights there are of each size, on a logarithmic scale; couplings one over the other."""
+    """Plot a histogram of the weights with a logarithmic vertical axis; the couplings of a deep machine overlap."""
     weights = [style.as_array(coupling.weight).ravel() for coupling in machine.couplings]
     limit = max(float(np.abs(w).max()) for w in weights) or 1.0
     edges = np.linspace(-limit, limit, bins + 1)

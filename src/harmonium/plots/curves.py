@@ -1,4 +1,4 @@
-"""How training went: a small chart for each number that was watched."""
+"""Learning curves: one small plot for each recorded metric."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from matplotlib.ticker import MaxNLocator
 from ..errors import InvalidData
 from . import style
 
-#: the metrics of ``fit`` as people call them, with their units
+#: title and unit of each metric of ``fit``
 METRICS = {
     "pseudo_likelihood": ("Pseudo-log-likelihood", "nats per unit"),
     "reconstruction": ("Reconstruction error", "squared, per value"),
-    "free_energy_gap": ("Free-energy gap", "nats, unseen − training"),
+    "free_energy_gap": ("Free-energy gap", "nats, validation − training"),
     "weight_norm": ("Norm of the weights", "‖W‖"),
 }
 _NOT_DRAWN = ("epoch", "seconds", "samples_per_second")
 
 
 def learning_curves(history: Sequence[dict[str, float]], *, figure: Figure | None = None) -> Figure:
-    """A chart for each metric against the epoch, two in a row; ``history`` as :func:`harmonium.fit` returns it."""
+    """Plot each metric against the epoch, two plots per row; ``history`` is that of :func:`harmonium.fit`."""
     names = drawn(history)
     if not names:
         raise InvalidData("learning curves: expected metrics of at least one epoch, found none")
@@ -49,24 +49,26 @@ def likelihood_curve(
     final: tuple[float, float] | None = None,
     title: str = "",
 ) -> Figure:
-    """Log-likelihood against the time of training, with lines at ``references`` to compare with.
+    """Plot the log-likelihood against the training time, with horizontal lines at the values of ``references``.
 
-    ``final`` are the ends of a better estimate of the last value, drawn as a bar.
+    ``final`` is the interval of a more accurate estimate of the last value, drawn as an error bar.
     """
     if not len(minutes) or len(minutes) != len(values):
-        raise InvalidData(f"likelihood curve: expected as many minutes as values, found {len(minutes)}, {len(values)}")
+        raise InvalidData(
+            f"likelihood curve: expected equally many minutes and values, found {len(minutes)} and {len(values)}"
+        )
     with style.look():
         ax = style.axes(None, (6.4, 3.6))
         for words, value in references.items():
             ax.axhline(value, color=style.FAINT, linewidth=0.8, zorder=0)
             ax.annotate(f"{value:.2f}  {words}", (0.01, value), xycoords=("axes fraction", "data"), ha="left",
                         va="bottom", fontsize=7, color=style.FAINT)  # fmt: skip
-        ax.plot(minutes, values, color=style.ACCENT, marker="o", markersize=3.5, linewidth=1.6, label="on the way")
+        ax.plot(minutes, values, color=style.ACCENT, marker="o", markersize=3.5, linewidth=1.6, label="during training")
         if final is not None:
             low, high = sorted(final)
             middle = (low + high) / 2
             ax.errorbar([minutes[-1]], [middle], [[middle - low], [high - middle]], color=style.SECOND, capsize=4,
-                        marker="_", label=f"at the end, from both sides: {low:.2f} to {high:.2f}")  # fmt: skip
+                        marker="_", label=f"final, annealed in both directions: {low:.2f} to {high:.2f}")  # fmt: skip
             ax.legend(loc="lower right", fontsize=8)
         ax.set_xlabel("minutes of training")
         ax.set_ylabel("log-likelihood, nats")
@@ -77,7 +79,7 @@ def likelihood_curve(
 
 
 def learning_curve(history: Sequence[dict[str, float]], name: str, *, ax: Axes | None = None) -> Figure:
-    """One metric against the epoch: thin line as measured, thick line its running mean where there are many points."""
+    """Plot one metric against the epoch; if there are many points, as a thin line with the running mean on top."""
     points = np.array([(row["epoch"], row[name]) for row in history if name in row], dtype=np.float64)
     if len(points) == 0:
         raise InvalidData(f"learning curve: expected a metric '{name}' in the history, found none")
@@ -102,13 +104,13 @@ def learning_curve(history: Sequence[dict[str, float]], name: str, *, ax: Axes |
 
 
 def drawn(history: Sequence[dict[str, Any]]) -> list[str]:
-    """The metrics in a history, the known ones first."""
+    """Return the names of the metrics in a history, the known ones first."""
     present = dict.fromkeys(name for row in history for name in row if name not in _NOT_DRAWN)
     return [name for name in METRICS if name in present] + [name for name in present if name not in METRICS]
 
 
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """The mean over ``window`` neighbors, fewer at the ends.
+    """Return the running mean over ``window`` values, fewer at the ends.
 
     >>> running_mean(np.array([0.0, 3.0, 6.0]), 3)
     array([1.5, 3. , 4.5])

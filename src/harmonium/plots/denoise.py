@@ -1,4 +1,4 @@
-"""Denoising: scores against the noise, and the pictures themselves. Figs. 8 and 9 of the TAP paper."""
+"""Denoising: scores against the noise level, and the images, as in figs. 8 and 9 of Tramel et al. (2018)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from . import style, tiling
 
 Picture = tuple[int, int, int]
 _COLORS = (style.ACCENT, style.SECOND, "#4a9a5e", "#8a63b0", "#b8973b")
-_AXIS = {"p": "probability of a flip, $p$", "σ": "standard deviation of the noise, $σ$", "erased": "share erased"}
+_AXIS = {"p": "probability of a flip, $p$", "σ": "standard deviation of the noise, $σ$", "erased": "fraction erased"}
 
 
 def denoising_curves(
     curves: DenoisingCurves | Sequence[DenoisingCurves], *, title: str | None = None, ax: Axes | None = None
 ) -> Figure:
-    """The score of each denoiser against the level of the noise, with its interval as a band.
+    """Plot the score of each denoiser against the noise level, with its interval as a band.
 
-    Of several results, as for machines of different size, the baselines are drawn once: those of the first.
+    For several results (such as machines of different sizes) only the baselines of the first are drawn.
     """
     several = [curves] if isinstance(curves, DenoisingCurves) else list(curves)
     if not several:
         raise InvalidData("denoising curves: expected at least one result, found none")
     machines = [(found, next(iter(found.scores))) for found in several]
     if len({name for _, name in machines}) < len(machines):
-        raise InvalidOption(f"denoising curves: expected a name for each, found {[name for _, name in machines]}")
+        raise InvalidOption(f"denoising curves: expected different names, found {[name for _, name in machines]}")
     first = several[0]
     baselines = [(first, name) for name in list(first.scores)[1:]]
     with style.look():
@@ -51,9 +51,9 @@ def denoising_curves(
 def denoising_strip(
     curves: DenoisingCurves, level: int = 0, *, image: Picture, title: str | None = None, ax: Axes | None = None
 ) -> Figure:
-    """Signals, what was seen of them at one level of the noise, and what each denoiser made of it: a line for each.
+    """Show signals, their noisy observations at one noise level, and the estimate of each denoiser, one line for each.
 
-    ``level`` is the number of the level; ``image`` (channels, height, width) says how a row is a picture.
+    ``level`` is the index of the noise level; ``image`` is the shape (channels, height, width) of a row.
     """
     if not 0 <= level < len(curves.levels):
         raise InvalidOption(f"level: expected a number from 0 to {len(curves.levels) - 1}, found {level}")
@@ -66,7 +66,7 @@ def denoising_strip(
 def denoising_levels(
     curves: DenoisingCurves, number: int = 0, *, image: Picture, title: str | None = None, ax: Axes | None = None
 ) -> Figure:
-    """One signal at every level of the noise: what was seen, and the means that each denoiser found."""
+    """Show one signal at every noise level: the noisy observation, and the posterior mean of each denoiser."""
     if not 0 <= number < len(curves.signals):
         raise InvalidOption(f"number: expected a number from 0 to {len(curves.signals) - 1}, found {number}")
     lines = {name: style.as_array(values[:, number]) for name, values in curves.estimates.items()}
@@ -98,11 +98,11 @@ def _lines(
     ax: Axes | None,
     below: list[str],
 ) -> Figure:
-    """A line of pictures for each name, with the name on its left and the labels of the columns below."""
+    """Draw a line of images for each name, with the name on its left and the column labels below."""
     signals = style.as_array(curves.signals)
     low, high = float(signals.min()), float(signals.max())
     pictures = np.concatenate([values.reshape(-1, *image) for values in lines.values()])
-    pictures = np.where(np.isnan(pictures), (low + high) / 2, pictures)  # what was erased
+    pictures = np.where(np.isnan(pictures), (low + high) / 2, pictures)  # erased values are gray
     columns = len(pictures) // len(lines)
     picture = tiling.mosaic(pictures, columns=columns, limits=(low, high), ink=len(np.unique(signals)) <= 2)
     height, width = picture.shape[:2]

@@ -1,4 +1,4 @@
-"""Pictures of the interactions between visible units."""
+"""Plots of the interactions between visible units."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MARKERS = "osD^v"
 def interaction_strength(
     strengths: Strength | Mapping[str, Strength], *, title: str | None = None, ax: Axes | None = None
 ) -> Figure:
-    """The root mean square interaction by order, on a logarithmic scale, with the exponential decay through it."""
+    """Plot the root mean square interaction against the order, on a logarithmic scale, with a fitted exponential."""
     named = {"": strengths} if isinstance(strengths, Strength) else dict(strengths)
     if not named:
         raise InvalidData("interaction strength: expected at least one machine, found none")
@@ -41,7 +41,7 @@ def interaction_strength(
                 decay = found.decay()
                 ends = np.array([orders.min(), orders.max()], dtype=float)
                 ax.plot(ends, [decay.at(end) for end in ends], color=color, linewidth=1, alpha=0.6)
-                label = f"{name}: ×{decay.factor:.2g} an order" if name else f"×{decay.factor:.2g} an order"
+                label = f"{name}: ×{decay.factor:.2g} per order" if name else f"×{decay.factor:.2g} per order"
             ax.plot(orders, values, marker, color=color, markersize=6, label=label or None)
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -62,13 +62,13 @@ def interaction_scatter(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """The same interactions of two machines (or by two methods) against each other, with y = x and the slope.
+    """Plot the interactions of two machines (or by two methods) against each other, with y = x and the fitted slope.
 
-    Of symmetric matrices the pairs above the diagonal are drawn; of more than 20 000 points an even share.
+    For symmetric matrices only the pairs above the diagonal are drawn; more than 20 000 points are thinned evenly.
     """
     first, second = (_values(part) for part in (x, y))
     if first.shape != second.shape or first.size == 0:
-        raise InvalidData(f"scatter: expected as many values of each, found {first.size} and {second.size}")
+        raise InvalidData(f"scatter: expected equally many values in both, found {first.size} and {second.size}")
     comparison = InteractionComparison.of(torch.from_numpy(second), torch.from_numpy(first))
     step = max(1, -(-first.size // _MOST_POINTS))
     with style.look():
@@ -91,7 +91,7 @@ def interaction_scatter(
 def exact_against_small(
     rbm: RBM, order: int = 2, indices: Any = None, *, title: str | None = None, ax: Axes | None = None
 ) -> Figure:
-    """The small-parameter limit, eqs. (19) and (21), against the exact interactions; all of them unless given."""
+    """Plot the small-parameter limit, Bulso & Roudi (2021), eqs. (19) and (21), against the exact interactions."""
     number = rbm.visible.sites
     chosen = all_tuples(number, order) if indices is None and order != 2 else indices
     exact, small = (n_body(rbm, order, chosen, method=method, bias=False) for method in ("exact", "small"))
@@ -107,10 +107,10 @@ def coupling_map(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """The couplings of one pixel to all others, laid on the image (height, width); the pixel itself is ringed.
+    """Show the couplings of one pixel to all others as an image (height, width); a ring marks the pixel itself.
 
-    ``couplings`` is a machine or a matrix (N, N), such as ``interactions(rbm, 2)``. Red pixels tend to be on together
-    with the chosen one, blue pixels off. Colors end at ``limit``, by default where 1 coupling in 200 is cut.
+    ``couplings`` is a machine or a matrix (N, N), such as ``n_body(rbm, 2)``. Couplings to red pixels are positive,
+    to blue pixels negative. Colors saturate at ``limit``, by default the 99.5 % quantile of the magnitudes.
     """
     height, width = image[-2:]
     row = _couplings(couplings, unit)
@@ -140,10 +140,10 @@ def interaction_network(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """The ``n`` strongest couplings as lines between named variables on a circle: red binds, blue repels.
+    """Draw the ``n`` strongest couplings as lines between variables on a circle: positive red, negative blue.
 
-    ``couplings`` is a machine or a matrix (N, N). The width of a line grows with the magnitude; the color of a dot is
-    its field where ``fields`` (N,) are given. Neighbors on the circle are variables that are coupled alike.
+    ``couplings`` is a machine or a matrix (N, N). The width of a line grows with the magnitude. The color of a dot is
+    its field if ``fields`` (N,) are given. Variables with similar couplings are placed close to each other.
     """
     matrix = _matrix(couplings)
     size = len(matrix)
@@ -187,7 +187,7 @@ def interaction_network(
 
 
 def _values(given: Any) -> np.ndarray:
-    """Values as one line; of a symmetric matrix those above the diagonal."""
+    """Return the values as a vector; for a symmetric matrix, those above the diagonal."""
     array = style.as_array(given)
     if array.ndim == 2 and array.shape[0] == array.shape[1]:
         return array[np.triu_indices(len(array), 1)]
@@ -202,7 +202,7 @@ def _matrix(couplings: Any) -> np.ndarray:
 
 
 def _couplings(couplings: Any, unit: int) -> np.ndarray:
-    """The row of one unit."""
+    """Return the row of one unit."""
     matrix = _matrix(couplings)
     if not 0 <= unit < len(matrix):
         raise InvalidData(f"coupling map: expected a unit from 0 to {len(matrix) - 1}, found {unit}")
@@ -210,7 +210,7 @@ def _couplings(couplings: Any, unit: int) -> np.ndarray:
 
 
 def _circle(matrix: np.ndarray) -> list[int]:
-    """The variables in the order of the leading eigenvectors' angle, so that strong couplings are short lines."""
+    """Sort the variables by the angle of the leading eigenvectors, so that strong couplings are short lines."""
     if len(matrix) < 3:
         return list(range(len(matrix)))
     values, vectors = np.linalg.eigh(matrix)

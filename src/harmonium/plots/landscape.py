@@ -1,4 +1,4 @@
-"""The landscape of mean-field solutions along training: their number, their depth, their places, their tree."""
+"""Plots of the mean-field solutions during training: number, free energies, positions, and how they split."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import style
 
 
 def solution_counts(growth: Growth, *, ax: Axes | None = None) -> Figure:
-    """The number of distinct solutions against the epoch, with the line at a tenth of the starts."""
+    """Plot the number of distinct solutions against the epoch, with a line at a tenth of the number of starts."""
     with style.look():
         ax = style.axes(ax, (4.6, 2.8))
         ax.plot(growth.epochs, growth.counts, color=style.ACCENT, marker="o", markersize=3.5)
@@ -22,7 +22,7 @@ def solution_counts(growth: Growth, *, ax: Axes | None = None) -> Figure:
         ax.annotate(f"a tenth of the {growth.landscapes[-1].starts} starts", (growth.epochs[0], limit),
                     textcoords="offset points", xytext=(2, 3), fontsize=8, color=style.FAINT)  # fmt: skip
         ax.set_yscale("log")
-        ax.set_ylim(top=3 * max(limit, *growth.counts))  # room for the words
+        ax.set_ylim(top=3 * max(limit, *growth.counts))  # room for the annotation
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter("")
         ax.set_xlabel("epoch")
@@ -31,7 +31,7 @@ def solution_counts(growth: Growth, *, ax: Axes | None = None) -> Figure:
 
 
 def solution_depths(landscape: Landscape, *, ax: Axes | None = None) -> Figure:
-    """How many starts fell into each solution, against its free energy."""
+    """Plot the number of starts that converged to each solution against its free energy."""
     if len(landscape) == 0:
         raise InvalidData("solution depths: expected at least one solution, found none")
     with style.look():
@@ -47,7 +47,7 @@ def solution_depths(landscape: Landscape, *, ax: Axes | None = None) -> Figure:
 
 
 def landscape_page(growth: Growth) -> Figure:
-    """How many solutions there were along the run, and how deep those of its end are."""
+    """Plot the number of solutions during the run, and the free energies of those of the last checkpoint."""
     with style.look():
         figure = Figure(figsize=(9.2, 2.9), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -60,7 +60,7 @@ def landscape_page(growth: Growth) -> Figure:
 
 
 def solution_map(growth: Growth, *, most: int = 6, neighbors: int = 5, figure: Figure | None = None) -> Figure:
-    """The solutions of up to ``most`` checkpoints in the plane that Isomap finds for the last; size is the basin's."""
+    """Plot the solutions of up to ``most`` checkpoints in an Isomap plane; the size shows the number of starts."""
     places = growth.embedding(neighbors)
     shown = np.unique(np.linspace(0, len(places) - 1, min(most, len(places))).round().astype(int))
     with style.look():
@@ -86,7 +86,7 @@ def solution_map(growth: Growth, *, most: int = 6, neighbors: int = 5, figure: F
 
 
 def solution_tree(growth: Growth, *, ax: Axes | None = None) -> Figure:
-    """How solutions split along training: every branch leads from a solution to those it becomes."""
+    """Draw how solutions split during training: each branch leads from a solution to its successors."""
     heights = _heights(growth)
     with style.look():
         ax = style.axes(ax, (5.6, 3.6))
@@ -104,7 +104,7 @@ def solution_tree(growth: Growth, *, ax: Axes | None = None) -> Figure:
 
 
 def _heights(growth: Growth) -> list[np.ndarray]:
-    """Where to draw each solution: leaves in the order of their families, a parent in the middle of its children."""
+    """Return the position of each solution: leaves ordered by ancestry, a parent in the middle of its children."""
     leaves = np.lexsort(tuple(_ancestry(growth)))
     heights = [np.empty(growth.counts[-1])]
     heights[0][leaves] = np.arange(len(leaves))
@@ -121,7 +121,7 @@ def _heights(growth: Growth) -> list[np.ndarray]:
 
 
 def _ancestry(growth: Growth) -> list[np.ndarray]:
-    """For every solution of the last checkpoint the numbers of its forebears, the nearest first."""
+    """Return the indices of the ancestors of every solution of the last checkpoint, the nearest first."""
     current = np.arange(growth.counts[-1])
     lines = [current]
     for parents in reversed(growth.parents):

@@ -1,4 +1,4 @@
-"""Pictures of a machine: what it draws, what it looks for, what it remembers."""
+"""Plots of a machine: samples, receptive fields, reconstructions."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def samples(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Visible states (n, *visible), drawn or of the data.
+    """Show visible states (n, *visible), samples or data.
 
-    As tiles where ``image`` (channels, height, width) says how a row is a picture; for Potts units the frequency of
-    each state at each site; else a heat map with a line for each row.
+    Draws tiles if ``image``, the shape (channels, height, width) of a row, is given; for Potts units the frequency of
+    each state at each site; otherwise a heat map with one line per row.
     """
     unit, array = machine.visible, style.as_array(states)
     if image is not None:
@@ -62,10 +62,10 @@ def receptive_fields(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """The weights of the hidden units with the largest norms, in that order, on one scale symmetric about zero.
+    """Show the weights of the hidden units with the largest norms, in that order, on one scale symmetric about zero.
 
-    Pictures where ``image`` is given; for Potts units the weight of each state at each site of the strongest unit;
-    else the whole matrix as a heat map.
+    Draws images if ``image`` is given; for Potts units the weight of each state at each site of the strongest hidden
+    unit; otherwise the whole matrix as a heat map.
     """
     weights, limit = ordered_weights(rbm, n)
     if image is not None:
@@ -96,10 +96,10 @@ def reconstructions(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Rows of the data and ⟨v⟩ given the mean hidden response to each.
+    """Show rows of the data and their reconstructions ⟨v | ⟨h | v⟩⟩.
 
-    Pictures in pairs, a row of data above the row of its reconstructions; for Potts units the probability of the
-    true state at each site; else the reconstruction against the data, value by value.
+    Images are shown in pairs, data above reconstructions; for Potts units the probability of the true state at each
+    site is shown; otherwise each reconstructed value is plotted against its value in the data.
     """
     rows = rbm.as_states(data)
     if len(rows) == 0:
@@ -125,7 +125,7 @@ def reconstructions(
 
 
 def paired(above: np.ndarray, below: np.ndarray, columns: int) -> np.ndarray:
-    """Two series of pictures as alternating lines of ``columns`` tiles; whole lines only where there are several."""
+    """Interleave two series of images in lines of ``columns`` tiles; an incomplete line is drawn only if alone."""
     columns = min(columns, len(above))
     lines = max(1, len(above) // columns)
     parts = [part[k * columns : (k + 1) * columns] for k in range(lines) for part in (above, below)]
@@ -133,9 +133,9 @@ def paired(above: np.ndarray, below: np.ndarray, columns: int) -> np.ndarray:
 
 
 def ordered_weights(rbm: RBM, n: int) -> tuple[np.ndarray, float]:
-    """Incoming weights of the ``n`` hidden units of largest norm, (n, visible), and the limit of the colors.
+    """Return the incoming weights of the ``n`` hidden units with the largest norms, (n, visible), and the color limit.
 
-    The limit is where 1 weight in 500 is cut, so that a single large weight does not pale all others.
+    The limit is the 99.8 % quantile of the magnitudes, so that a single large weight does not wash out the others.
     """
     matrix = style.as_array(rbm.coupling.matrix()).T
     order = np.argsort(-np.linalg.norm(matrix, axis=1), kind="stable")[:n]
@@ -143,7 +143,7 @@ def ordered_weights(rbm: RBM, n: int) -> tuple[np.ndarray, float]:
 
 
 def value_range(unit: Unit, values: np.ndarray) -> tuple[float, float]:
-    """From the smallest to the largest value of the unit; without such, that of the values, outermost left out."""
+    """Return the range of the unit's support; if it is unbounded, the range of the values without outliers."""
     states = unit.support.states() if not unit.event_shape else None
     if states is not None:
         return float(states.min()), float(states.max())
@@ -155,7 +155,7 @@ def value_range(unit: Unit, values: np.ndarray) -> tuple[float, float]:
 
 
 def is_ink(unit: Unit) -> bool:
-    """Whether a large value is drawn dark: binary pictures are ink on paper, others are photographs."""
+    """Return whether large values are drawn dark: yes for binary images, no for gray values, as in photographs."""
     return unit.cardinality == 2**unit.sites
 
 
@@ -171,7 +171,7 @@ def _letters(ax: Axes, letters: str | None) -> None:
 
 
 def _round_trip(ax: Axes, before: np.ndarray, after: np.ndarray) -> None:
-    """Reconstructed values against those of the data: a box for each value where there are few, else points."""
+    """Plot reconstructed values against those of the data: a box for each value if there are few, otherwise points."""
     flat, back = before.ravel(), after.ravel()
     values = np.unique(flat)
     ax.set(xlabel="value in the data", ylabel="reconstructed mean")

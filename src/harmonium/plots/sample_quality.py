@@ -1,6 +1,6 @@
-"""Samples beside data: moments, principal axes, neighbors, and all of it on one page.
+"""Comparison of samples with data: moments, principal axes, nearest neighbors, and all of them in one figure.
 
-Each takes a part of what :func:`harmonium.quality.compare` returns. Data are gray, samples are colored.
+Each function takes a part of the result of :func:`harmonium.quality.compare`. Data are gray, samples are colored.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _LABELS = {1: "⟨$x_i$⟩", 2: "⟨$x_i x_j$⟩$_c$", 3: "⟨$x_i x_j x_k$⟩$_
 
 
 def correlation_scatter(correlations: Correlations, *, ax: Axes | None = None) -> Figure:
-    """Moments of the samples against those of the data, with the identity.
+    """Plot the moments of the samples against those of the data, with the identity line.
 
-    The shaded band is twice the floor: about 95 % of the points would lie in it if the samples were other data.
+    The shaded band is twice the noise floor: it would contain about 95 % of the points if the samples were data.
     """
     both = np.stack([style.as_array(correlations.data), style.as_array(correlations.samples)], 1)
     x, y = _thinned(both, _MOST_POINTS).T
@@ -52,7 +52,7 @@ def correlation_scatter(correlations: Correlations, *, ax: Axes | None = None) -
 
 
 def principal_clouds(principal: Principal, *, axes: tuple[int, int] = (0, 1), figure: Figure | None = None) -> Figure:
-    """Data and samples on two principal axes of the data, side by side on the same scales."""
+    """Plot data and samples projected on two principal axes of the data, side by side on the same scales."""
     with style.look():
         figure = figure or Figure(figsize=(6.4, 3.2), layout="constrained")
         left, right = figure.subplots(1, 2, sharex=True, sharey=True)
@@ -64,7 +64,7 @@ def principal_clouds(principal: Principal, *, axes: tuple[int, int] = (0, 1), fi
 
 
 def principal_overlay(principal: Principal, *, axes: tuple[int, int] = (0, 1), ax: Axes | None = None) -> Figure:
-    """Data and samples on two principal axes of the data, the samples over the data."""
+    """Plot data and samples projected on two principal axes of the data, the samples on top of the data."""
     with style.look():
         ax = style.axes(ax, (3.6, 3.4))
         _clouds(principal, axes, (ax, ax))
@@ -75,7 +75,7 @@ def principal_overlay(principal: Principal, *, axes: tuple[int, int] = (0, 1), a
 
 
 def axis_histogram(principal: Principal, *, axis: int = 0, bins: int = 50, ax: Axes | None = None) -> Figure:
-    """The densities of data and samples along one principal axis of the data."""
+    """Plot the densities of data and samples along one principal axis of the data."""
     edges, data, samples = (style.as_array(part) for part in principal.histogram(axis, bins))
     with style.look():
         ax = style.axes(ax, (3.6, 2.6))
@@ -90,7 +90,7 @@ def axis_histogram(principal: Principal, *, axis: int = 0, bins: int = 50, ax: A
 
 
 def spectra(principal: Principal, *, ax: Axes | None = None) -> Figure:
-    """The leading eigenvalues of the covariance of data and samples, largest first."""
+    """Plot the leading eigenvalues of the covariances of data and samples, largest first."""
     with style.look():
         ax = style.axes(ax, (3.6, 3.0))
         for values, color, label, width in (
@@ -98,7 +98,7 @@ def spectra(principal: Principal, *, ax: Axes | None = None) -> Figure:
             (principal.sample_spectrum, _SAMPLES, "samples", 1.3),
         ):
             array = style.as_array(values)
-            shown = array[array > 1e-6 * max(array.max(), 1e-300)]  # directions without variance have no logarithm
+            shown = array[array > 1e-6 * max(array.max(), 1e-300)]  # no logarithm of zero
             mark = "o" if len(shown) < 25 else None
             ax.plot(np.arange(1, len(shown) + 1), shown, color=color, linewidth=width, label=label, marker=mark,
                     markersize=width + 1.5, alpha=0.55 if label == "data" else 1.0)  # fmt: skip
@@ -117,7 +117,7 @@ def spectra(principal: Principal, *, ax: Axes | None = None) -> Figure:
 
 
 def neighbor_accuracy(neighbors: NeighborAccuracy, *, ax: Axes | None = None) -> Figure:
-    """The nearest-neighbor accuracies with three standard errors, about the ideal 0.5."""
+    """Plot the nearest-neighbor accuracies with three standard errors; the ideal value is 0.5."""
     lines = {"both": neighbors.accuracy, "of data": neighbors.truth, "of samples": neighbors.synthetic}
     if neighbors.train is not None:
         lines["training rows"] = neighbors.train.accuracy
@@ -137,7 +137,7 @@ def neighbor_accuracy(neighbors: NeighborAccuracy, *, ax: Axes | None = None) ->
         )
         ax.set_yticks(places, labels=list(lines))
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.6, len(lines) - 0.4))
-        ax.set_xticks([0, 0.5, 1], labels=["0\ncopies", "0.5\nalike", "1\ntold apart"])
+        ax.set_xticks([0, 0.5, 1], labels=["0\ncopies", "0.5\nideal", "1\ndistinct"])
         ax.set_title("Nearest-neighbor accuracy")
         if neighbors.privacy_loss is not None:
             ax.set_xlabel(f"privacy loss {neighbors.privacy_loss}")
@@ -145,7 +145,7 @@ def neighbor_accuracy(neighbors: NeighborAccuracy, *, ax: Axes | None = None) ->
 
 
 def quality(comparison: SampleComparison, *, figure: Figure | None = None) -> Figure:
-    """All of a comparison on one page: moments, principal axes, neighbors, and the verdict above them.
+    """Plot a whole comparison in one figure: moments, principal axes, nearest neighbors, and the verdict as title.
 
     >>> import torch
     >>> from harmonium.quality import compare
@@ -184,7 +184,7 @@ def quality(comparison: SampleComparison, *, figure: Figure | None = None) -> Fi
 
 
 def _clouds(principal: Principal, axes: tuple[int, int], targets: tuple[Axes, Axes]) -> None:
-    """Data and samples, as many points of each, with limits that hold both."""
+    """Return equally many points of data and samples, and axis limits that contain both."""
     _check(principal, *axes)
     sides = [style.as_array(points)[:, list(axes)] for points in (principal.data, principal.samples)]
     number = min(_MOST_POINTS, *map(len, sides))
@@ -210,7 +210,7 @@ def _check(principal: Principal, *axes: int) -> None:
 
 
 def _thinned(points: np.ndarray, number: int) -> np.ndarray:
-    """So many of the points (n, 2), the same ones each time."""
+    """Return a fixed random subset of the points (n, 2)."""
     if len(points) <= number:
         return points
     return points[np.random.default_rng(0).permutation(len(points))[:number]]

@@ -1,4 +1,4 @@
-"""The singular values of the weights: their bulk, their order, their growth, and the modes themselves."""
+"""Plots of the singular values of the weights: histogram, order, growth during training, and the singular vectors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_LINES = 8
 def spectrum_histogram(
     spectrum: Spectrum, *, noise: MarchenkoPastur | None = None, bins: int = 60, ax: Axes | None = None
 ) -> Figure:
-    """How the singular values lie, beside the law of the ``noise`` (by default noise with the same median)."""
+    """Plot a histogram of the singular values with the distribution of ``noise`` (by default with the same median)."""
     noise = noise or spectrum.noise
     values = style.as_array(spectrum.values)
     low, edge = noise.edges
@@ -42,9 +42,10 @@ def spectrum_histogram(
 
 
 def singular_values(history: SpectralHistory, *, data: DataModes | None = None, ax: Axes | None = None) -> Figure:
-    """The singular values in decreasing order along training, on two logarithmic scales; with those of the ``data``.
+    """Plot the singular values in decreasing order at several epochs, on logarithmic axes.
 
-    The data's are the standard deviations along their principal axes, shifted to the height of the last first mode.
+    If ``data`` are given, also plots the standard deviations along their principal axes, scaled so that the first one
+    equals the first singular value of the last epoch.
     """
     shown = np.unique(np.linspace(0, len(history.epochs) - 1, _MOST_LINES).round().astype(int))
     colors = matplotlib.colormaps["viridis"](np.linspace(0.9, 0.1, len(shown)))
@@ -75,7 +76,7 @@ def singular_values(history: SpectralHistory, *, data: DataModes | None = None, 
 
 
 def mode_evolution(history: SpectralHistory, *, modes: Sequence[int] = (), ax: Axes | None = None) -> Figure:
-    """Some singular values along training: ``modes`` counted from 1, by default spread over all of them."""
+    """Plot some singular values against the epoch; ``modes`` count from 1 and by default cover the whole range."""
     most = len(history.spectra[0])
     chosen = list(modes) or sorted(
         {1, 2, *np.geomspace(3, most, 5).round().astype(int).tolist()} & {*range(1, most + 1)}
@@ -93,7 +94,7 @@ def mode_evolution(history: SpectralHistory, *, modes: Sequence[int] = (), ax: A
             ax.xaxis.set_major_formatter("{x:g}")
         ax.set_yscale("log")
         ax.set(xlabel="epoch", ylabel="singular value")
-        ax.set_title("Modes along training")
+        ax.set_title("Modes during training")
         ax.legend(fontsize=7.5, ncols=2)
     return style.figure_of(ax)
 
@@ -107,7 +108,7 @@ def mode_pictures(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """The left vectors u^α of the strongest modes, or principal axes of data, as pictures on a scale about zero."""
+    """Show the left singular vectors u^α of the strongest modes, or the principal axes of data, as images."""
     vectors = modes.left if isinstance(modes, Spectrum) else modes.axes
     shown = style.as_array(vectors[:n]).reshape(-1, *image)
     limit = float(np.quantile(np.abs(shown), 0.995)) or 1.0
@@ -115,7 +116,7 @@ def mode_pictures(
 
 
 def alignment_map(spectrum: Spectrum, data: DataModes, *, n: int = 20, ax: Axes | None = None) -> Figure:
-    """|u^α · e^β| of the strongest modes with the first principal axes of the data."""
+    """Show |u^α · e^β| between the strongest modes and the first principal axes of the data."""
     overlap = style.as_array(spectrum.alignment(data.axes[:n])[:n])
     with style.look():
         ax = style.axes(ax, (3.8, 3.2))
@@ -130,7 +131,7 @@ def alignment_map(spectrum: Spectrum, data: DataModes, *, n: int = 20, ax: Axes 
 
 
 def spectrum_page(history: SpectralHistory, data: DataModes | None = None) -> Figure:
-    """Singular values along a run: in order, in time, against noise, and beside the principal axes of the ``data``."""
+    """Plot the singular values of a run: by order, by epoch, against noise, and against the axes of the ``data``."""
     with style.look():
         figure = Figure(figsize=(9.8, 6.2), layout="constrained")
         grid = figure.subplots(2, 2)
@@ -145,7 +146,7 @@ def spectrum_page(history: SpectralHistory, data: DataModes | None = None) -> Fi
 
 
 def mode_page(spectrum: Spectrum, data: DataModes, image: Picture, *, n: int = 20) -> Figure:
-    """The strongest modes of the weights above the first principal axes of the data."""
+    """Show the strongest modes of the weights above the first principal axes of the data."""
     with style.look():
         figure = Figure(figsize=(8.0, 3.9), layout="constrained")
         above, below = figure.subplots(2, 1)

@@ -1,4 +1,4 @@
-"""The look of all pictures: few lines, quiet colors, readable at the width of a page."""
+"""Common style of all plots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-INK = "#3b4048"  # text and axes; a page may put its own color in the place of it
+INK = "#3b4048"  # text and axes; the report replaces it by the text color of the page
 FAINT = "#a3a8b0"
 ACCENT = "#2f7ab8"
 SECOND = "#d9722e"
@@ -42,34 +42,34 @@ _SETTINGS: dict[str, Any] = {
 
 @contextmanager
 def look() -> Iterator[None]:
-    """The settings for the time of drawing."""
+    """Apply the style to everything drawn in this context."""
     with matplotlib.rc_context(cast("Any", _SETTINGS)):
         yield
 
 
 def axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The given axes, or those of a new figure of ``size`` (inches)."""
+    """Return the given axes, or those of a new figure of ``size`` (inches)."""
     if ax is not None:
         return ax
     return Figure(figsize=size, layout="constrained").subplots()
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The figure that the axes belong to."""
+    """Return the figure that contains the axes."""
     found = ax.get_figure(root=True) if hasattr(ax.figure, "get_figure") else ax.figure
     assert isinstance(found, Figure)
     return found
 
 
 def as_array(values: Any) -> np.ndarray:
-    """Tensors of any device, lists and arrays as float arrays."""
+    """Convert a tensor on any device, a list or an array to a float64 array."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
     return np.asarray(values, dtype=np.float64)
 
 
 def heat_map(ax: Axes, values: np.ndarray, limits: tuple[float, float], label: str, colors: str) -> None:
-    """A matrix as colors, with a bar that says what they mean."""
+    """Draw a matrix as a heat map with a labeled color bar."""
     shown = ax.imshow(values, aspect="auto", interpolation="nearest", cmap=colors, vmin=limits[0], vmax=limits[1])
     for spine in ax.spines.values():
         spine.set_visible(False)

@@ -1,4 +1,4 @@
-"""The phases of a random machine with one mode, over its noise and the strength of the mode."""
+"""Phase diagram of a random machine with one mode, by noise and by strength of the mode."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ PHASES = {"paramagnetic": "#f3f1ec", "ferromagnetic": "#a9cbe4", "mixed": "#e9c7
 
 
 def phase_diagram(diagram: PhaseDiagram, *, ax: Axes | None = None) -> Figure:
-    """The phases over the coupling w/σ and the temperature 1/σ, named where they are.
+    """Draw the phases against the coupling w/σ and the temperature 1/σ, with their names.
 
-    The lines are exact for all components: the paramagnet gives way to the mode at w = 1, to the spin glass at σ = 1.
+    The lines are exact for all distributions of components: the paramagnetic phase ends at w = 1 (ferromagnetic
+    phase) and at σ = 1 (spin glass).
     """
     names = list(PHASES)
     number = np.array([[names.index(name) for name in row] for row in diagram.phases])
@@ -42,13 +43,13 @@ def phase_diagram(diagram: PhaseDiagram, *, ax: Axes | None = None) -> Figure:
 
 
 def _inside(region: np.ndarray) -> tuple[int, int] | None:
-    """The cell of the region that is farthest from all others: (row, column), or none for an empty region."""
+    """Return the cell (row, column) of the region that is farthest from its boundary, or None for an empty region."""
     if not region.any():
         return None
     rows, columns = np.nonzero(region)
     outside = np.pad(~region, 1, constant_values=True)
     away = np.argwhere(outside) - 1
     cells = np.stack([rows, columns], 1)
-    depth = ((cells[:, None] - away[None]) ** 2 / np.array([1.0, 3.0])).sum(-1).min(1)  # a name is wider than high
+    depth = ((cells[:, None] - away[None]) ** 2 / np.array([1.0, 3.0])).sum(-1).min(1)  # names are wide
     row, column = cells[depth.argmax()]
     return int(row), int(column)

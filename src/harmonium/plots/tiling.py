@@ -1,4 +1,4 @@
-"""Many small pictures side by side."""
+"""Grids of small images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from ..errors import InvalidData
 from . import style
 
-_GAP = (150, 158, 168, 110)  # RGBA of what lies between the tiles
+_GAP = (150, 158, 168, 110)  # RGBA of the space between tiles
 
 
 def mosaic(
@@ -25,11 +25,11 @@ def mosaic(
     tile: int = 48,
     gap: int = 3,
 ) -> np.ndarray:
-    """Pictures (n, height, width) or (n, channels, height, width) in a grid: (rows, columns, 4), RGBA bytes.
+    """Arrange images (n, height, width) or (n, channels, height, width) in a grid (height, width, 4) of RGBA bytes.
 
-    Each pixel becomes a square of whole size, so that nothing is blurred; the gaps between are a faint gray that
-    suits light and dark pages. Values run from ``limits[0]`` to ``limits[1]``; with ``ink`` the larger a gray value
-    the darker, as on paper, else the brighter, as in a photograph. Three channels are red, green and blue.
+    Each pixel is enlarged by a whole number, so that nothing is blurred. The gaps are a faint gray, visible on light
+    and dark pages. Gray values are scaled from ``limits`` to black and white: larger values are darker with ``ink``,
+    brighter without. Three channels are red, green and blue.
 
     >>> mosaic(np.ones((6, 8, 8)), columns=3, tile=8, gap=1).shape
     (17, 26, 4)
@@ -44,9 +44,9 @@ def mosaic(
 def diverging(
     images: Any, *, columns: int | None = None, limit: float | None = None, tile: int = 48, gap: int = 3
 ) -> np.ndarray:
-    """The same for signed values: white is zero, blue and red are ∓ ``limit`` (by default the largest value).
+    """Arrange signed images in a grid: white is zero, blue and red are ∓ ``limit`` (by default the largest magnitude).
 
-    Three channels are shown as colors about mid-gray.
+    Three channels are shown as colors around mid-gray.
     """
     pictures = _pictures(images)
     limit = (float(np.abs(pictures).max()) or 1.0) if limit is None else limit
@@ -65,12 +65,12 @@ def tiles(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Pictures (n, height, width) or (n, channels, height, width) as tiles with thin gaps; see :func:`mosaic`."""
+    """Show images (n, height, width) or (n, channels, height, width) as tiles with thin gaps; see :func:`mosaic`."""
     return show(mosaic(images, columns=columns, limits=limits, ink=ink), title, ax)
 
 
 def show(picture: np.ndarray, title: str | None, ax: Axes | None) -> Figure:
-    """A composed picture on axes without ticks."""
+    """Show an image on axes without ticks."""
     with style.look():
         height = max(0.6, 6.3 * picture.shape[0] / picture.shape[1])
         ax = style.axes(ax, (6.3, height + (0.3 if title else 0.0)))
@@ -86,7 +86,7 @@ def _pictures(images: Any) -> np.ndarray:
     array = array[:, None] if array.ndim == 3 else array
     if array.ndim != 4 or array.shape[1] not in (1, 3) or len(array) == 0:
         raise InvalidData(
-            "pictures: expected shape (n, height, width) or (n, 1 or 3 channels, height, width), "
+            "images: expected shape (n, height, width) or (n, 1 or 3 channels, height, width), "
             f"found {np.shape(images)}"
         )
     return array

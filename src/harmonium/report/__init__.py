@@ -1,4 +1,4 @@
-"""One self-contained HTML page for a run: what was trained, how it went, and what the machine has learned."""
+"""Report of a run: one self-contained HTML page with samples, weights, learning curves, likelihoods, configuration."""
 
 from .evaluation import LikelihoodRow, Subject, evaluate
 from .page import some_rows, write

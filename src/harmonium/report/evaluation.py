@@ -1,4 +1,4 @@
-"""How good a machine is: a table with a row for each measure, on rows it has learned from and rows it has not."""
+"""A table of quality measures of a machine, on training data and on held-out data."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ..errors import HarmoniumError, NotEnumerable
 from ..likelihood.data import mean_free_energy
 from ..machines import RBM, enumeration
 
-MOST_ROWS = 1000  # rows that the pseudo-likelihood, which visits every unit of each, looks at
+MOST_ROWS = 1000  # for the pseudo-likelihood, whose cost grows with rows times units
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured: a machine, rows of the training data, and rows held out from it where there are some."""
+    """A machine to evaluate, with rows of the training data (n, *visible) and held-out rows, if there are any."""
 
     machine: RBM
     train: Tensor
     test: Tensor | None = None
     most_states: int = enumeration.MAX_STATES
-    betas: int = 0  # of annealed importance sampling, which is left out where there are none
+    betas: int = 0  # steps of annealed importance sampling; 0 skips it
 
 
 @dataclass(frozen=True)
 class LikelihoodRow:
-    """One measure. ``None`` stands for what cannot be measured; ``note`` says why, or on how many rows it was."""
+    """One measure on training and test rows. A value is None if it cannot be computed; ``note`` gives the reason."""
 
     name: str
     unit: str
@@ -44,7 +44,7 @@ Measure = Callable[[Subject], list[LikelihoodRow]]
 
 
 def evaluate(subject: Subject) -> list[LikelihoodRow]:
-    """The table of all measures; what a machine does not allow is a row with the reason.
+    """Compute all measures. One that fails for this machine becomes a row with the reason.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
@@ -56,13 +56,13 @@ def evaluate(subject: Subject) -> list[LikelihoodRow]:
 
 
 def exact(subject: Subject) -> list[LikelihoodRow]:
-    """⟨ln p(v)⟩ with ln Z by enumeration."""
+    """Compute ⟨ln p(v)⟩ with ln Z by enumeration."""
     name, unit = "log-likelihood, exact", "nats per row"
     try:
         subject.machine.check_normalizable()
         _, states = enumeration.cheaper_parity(subject.machine)
         if states > subject.most_states:
-            raise NotEnumerable(f"not enumerated here: {states} states on the smaller side")
+            raise NotEnumerable(f"not enumerated here: the smaller side has {states} states")
         estimate = likelihood.exact(subject.machine)
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
@@ -78,27 +78,27 @@ def exact(subject: Subject) -> list[LikelihoodRow]:
 
 
 def annealed(subject: Subject) -> list[LikelihoodRow]:
-    """⟨ln p(v)⟩ with ln Z by annealing in both directions, and whether they agree."""
+    """Estimate ⟨ln p(v)⟩ with ln Z by annealing in both directions, and check that they agree."""
     if not subject.betas:
         return []
     name, unit = "log-likelihood, annealed", "nats per row"
     try:
-        result = likelihood.estimate(subject.machine, subject.train, betas=subject.betas)
+        result = likelihood.estimate(subject.machine, subject.train, betas=subject.betas, seed=0)
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
     low, high = result.annealed_interval
-    verdict = "trustworthy" if not result.problems else f"not to be trusted: {'; '.join(result.problems)}"
-    # by its own ln Z, also where the exact one is known: a row of the table stands for one method
+    verdict = "trustworthy" if not result.problems else f"not trustworthy: {'; '.join(result.problems)}"
+    # always with the annealed ln Z, even if the exact one is known: each row of the table shows one method
     log_z = -result.mean_free_energy - result.annealed
     unseen = _free_energy(subject.machine, subject.test)
     test = None if unseen is None else -unseen - log_z
-    ends = f"between {low:.2f} and {high:.2f}" if math.isfinite(low) else f"at most {high:.2f}, with no lower end"
+    ends = f"between {low:.2f} and {high:.2f}" if math.isfinite(low) else f"at most {high:.2f}, with no lower bound"
     note = f"train {ends}, gap {result.gap:.2f}: {verdict}"
     return [LikelihoodRow(name, unit, result.annealed, test, note)]
 
 
 def pseudo_likelihood(subject: Subject) -> list[LikelihoodRow]:
-    """⟨Σ_i ln p(v_i | v_-i)⟩: as a sum, and per unit so that machines of different size can be compared."""
+    """Compute ⟨Σ_i ln p(v_i | v_-i)⟩, in total and per unit, to compare machines of different sizes."""
     name = "pseudo-log-likelihood"
     try:
         train, test = (_mean_pseudo(subject.machine, rows) for rows in (subject.train, subject.test))
@@ -106,32 +106,30 @@ def pseudo_likelihood(subject: Subject) -> list[LikelihoodRow]:
         return [LikelihoodRow(name, "nats per row", note=str(error))]
     sites = subject.machine.visible.sites
     seen = [str(min(len(rows), MOST_ROWS)) for rows in (subject.train, subject.test) if rows is not None]
-    note = f"every one of the {sites} units of {' and '.join(seen)} rows"
+    note = f"on {' and '.join(seen)} rows"
     return [
-        LikelihoodRow(name, "nats per row", train, test, f"a sum over {sites} units; {note}"),
+        LikelihoodRow(name, "nats per row", train, test, f"sum over {sites} units; {note}"),
         LikelihoodRow(
-            f"{name} per unit", "nats per unit", _divided(train, sites), _divided(test, sites), f"the sum over {sites}"
+            f"{name} per unit", "nats per unit", _divided(train, sites), _divided(test, sites), f"the sum / {sites}"
         ),
     ]
 
 
 def reconstruction(subject: Subject) -> list[LikelihoodRow]:
-    """The mean squared error per value of ⟨v | ⟨h | v⟩⟩."""
+    """Compute the mean squared error of ⟨v | ⟨h | v⟩⟩ per value."""
     train, test = (_reconstruction(subject.machine, rows) for rows in (subject.train, subject.test))
     return [
-        LikelihoodRow(
-            "reconstruction error", "squared, per value", train, test, "of one mean-field round trip", "lower"
-        )
+        LikelihoodRow("reconstruction error", "squared, per value", train, test, "between v and ⟨v | ⟨h | v⟩⟩", "lower")
     ]
 
 
 def free_energy(subject: Subject) -> list[LikelihoodRow]:
-    """⟨F⟩ of both, and the gap, which grows as the machine overfits."""
+    """Compute ⟨F⟩ of training and test rows, and their difference, which grows when the machine overfits."""
     train, test = (_free_energy(subject.machine, rows) for rows in (subject.train, subject.test))
     gap = None if test is None or train is None else test - train
-    note = "unseen rows minus training rows: grows when the machine overfits"
+    note = "held-out minus training rows; grows when the machine overfits"
     return [
-        LikelihoodRow("free energy", "nats", train, test, "only differences have a meaning", "neither"),
+        LikelihoodRow("free energy", "nats", train, test, "only differences are meaningful", "neither"),
         LikelihoodRow(
             "free-energy gap", "nats", None, gap, note if gap is not None else "needs held-out rows", "near 0"
         ),

@@ -1,4 +1,4 @@
-"""Pictures as parts of a page: charts as inline SVG in the page's own colors, tiles as PNG."""
+"""Embed figures in a page: plots as inline SVG in the colors of the page, images as PNG."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IDS = re.compile(r'(\bid="|url\(#|xlink:href="#|\bhref="#)')
 
 
 def svg(figure: Figure, name: str, alt: str) -> str:
-    """A figure as SVG; text stays text, and ``name`` keeps its ids apart from those of other figures."""
+    """Return a figure as SVG. Text stays text; ``name`` is a prefix that makes ids unique in the page."""
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         buffer = io.StringIO()
         figure.savefig(
@@ -35,8 +35,8 @@ def svg(figure: Figure, name: str, alt: str) -> str:
 
 
 def png(picture: np.ndarray, alt: str) -> str:
-    """An array (height, width, 4) of bytes as a picture in the page."""
-    Image = require("PIL.Image", "pictures in a report need")
+    """Return an RGBA image (height, width, 4) of bytes as an ``<img>`` element with embedded data."""
+    Image = require("PIL.Image", "images in a report need")
     buffer = io.BytesIO()
     Image.fromarray(picture).quantize(256, method=Image.Quantize.FASTOCTREE).save(buffer, format="png", optimize=True)
     code = base64.b64encode(buffer.getvalue()).decode()

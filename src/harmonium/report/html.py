@@ -1,4 +1,4 @@
-"""A few words of HTML. Every text that comes from outside passes through :func:`escape`."""
+"""Helpers that write HTML. All text from users and files goes through :func:`escape`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def escape(text: Any) -> str:
-    """Text without meaning as HTML.
+    """Escape text for HTML.
 
     >>> escape('<a href="x">')
     '&lt;a href=&quot;x&quot;&gt;'
@@ -17,7 +17,7 @@ def escape(text: Any) -> str:
 
 
 def figure(content: str, title: str, shows: str, good: str, bad: str) -> str:
-    """A picture with its title, what it shows, and how to tell a good one from a bad one; these are our own words."""
+    """Return a figure with title, caption, and how a good and a bad one look. The texts are not escaped."""
     return (
         f"<figure><figcaption><h3>{title}</h3><p>{shows}</p></figcaption>{content}"
         f'<p class="judge"><span><b class="good">Good</b> {good}</span> '
@@ -26,19 +26,19 @@ def figure(content: str, title: str, shows: str, good: str, bad: str) -> str:
 
 
 def section(title: str, name: str, parts: Iterable[str]) -> str:
-    """A part of the page; empty where there is nothing in it."""
+    """Return a section of the page, or an empty string if it has no content."""
     content = "\n".join(part for part in parts if part)
     return f'<section id="{name}"><h2>{title}</h2>\n{content}</section>' if content else ""
 
 
 def facts(rows: Mapping[str, Any]) -> str:
-    """Names and values."""
+    """Return a list of names and values."""
     cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows.items())
     return f'<dl class="facts">{cells}</dl>'
 
 
 def cards(rows: Iterable[tuple[str, str, str]]) -> str:
-    """The few numbers that count: value, name, and a word on it."""
+    """Return the key numbers: (value, name, remark) each."""
     cells = "".join(
         f"<li><strong>{escape(value)}</strong> <span>{escape(name)}</span> <small>{escape(word)}</small></li>"
         for value, name, word in rows
@@ -47,7 +47,7 @@ def cards(rows: Iterable[tuple[str, str, str]]) -> str:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
-    """A table that may be scrolled sideways on a small screen."""
+    """Return a table that scrolls horizontally on a small screen."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = ""
     for first, *rest in rows:

@@ -1,4 +1,4 @@
-"""``report.html`` of a run folder."""
+"""Write ``report.html`` of a run folder."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from ..units.support import OneHot
 from . import evaluation, figures, html
 from .html import escape
 
-_ROWS = 10_000  # rows that are measured
+_ROWS = 10_000  # rows of the evaluation
 _TILES, _WIDE = 60, 10
 _FIELDS = 120
-_SWEEPS, _FEW_SWEEPS, _LARGE = 1000, 100, 2**20  # chains of machines with more weights than that are shorter
-_MOST_STATES = 2**20  # a report is quick: larger sums are for 'harmonium evaluate'
+_SWEEPS, _FEW_SWEEPS, _LARGE = 1000, 100, 2**20  # fewer sweeps for machines with more weights than _LARGE
+_MOST_STATES = 2**20  # keeps the report quick; 'harmonium evaluate' enumerates more
 
 
 @dataclass
 class _Subject:
-    """What the page is about."""
+    """The run, machine and data of a page."""
 
     run: Run
     machine: RBM
@@ -64,14 +64,20 @@ def write(
 ) -> Path:
     """Write ``report.html`` into a run folder and return its path.
 
-    ``data`` (n, *visible) are rows to show and measure, ``test`` rows that training did not see; without them they
-    are those that the run's configuration names, where it does. ``image`` says how a row is a picture (channels,
-    height, width), ``letters`` what the states of Potts units are called. The page needs nothing but itself.
+    The page is one self-contained file.
+
+    Args:
+        run: the run folder.
+        data: rows (n, *visible) to show and evaluate; by default those named in the configuration of the run.
+        test: held-out rows (n, *visible).
+        test_name: name of the held-out rows on the page.
+        image: shape (channels, height, width) of a row, to show rows as images.
+        letters: one letter for each state of Potts units.
     """
     folder = Run(run)
     machine = files.load(folder.folder)
     if not isinstance(machine, RBM):
-        raise RunError(f"{folder.folder}: a report is for machines of two layers, found {type(machine).__name__}")
+        raise RunError(f"{folder.folder}: expected a machine of two layers, found {type(machine).__name__}")
     config = folder.read_config()
     if data is None and "source" in config.get("data", {}):
         data, test, test_name, image, letters = _recorded(folder.folder)
@@ -82,17 +88,17 @@ def write(
 
 
 def some_rows(rows: Source, machine: RBM, most: int = _ROWS, *, seed: int | None = None) -> Tensor:
-    """Up to ``most`` rows as visible states, drawn without return."""
+    """Draw up to ``most`` rows without replacement, as visible states."""
     index = torch.randperm(len(rows), generator=stream(resolve_seed(seed), Purpose.SHOW))[:most]
     return rows.rows(index, machine)
 
 
 def _recorded(folder: Path) -> tuple[Tensor, Tensor | None, str, Any, str | None]:
-    """The rows that the run's own configuration names."""
+    """Load the rows named in the configuration of the run."""
     setup = reopen(folder)
     name, test = rows.load_test(setup.config, setup.rows)
-    held = None if test is None else some_rows(test, setup.machine)
-    return some_rows(setup.rows.train, setup.machine), held, name, setup.rows.image, setup.rows.letters
+    held = None if test is None else some_rows(test, setup.machine, seed=0)
+    return some_rows(setup.rows.train, setup.machine, seed=0), held, name, setup.rows.image, setup.rows.letters
 
 
 def _page(subject: _Subject) -> str:
@@ -102,14 +108,14 @@ def _page(subject: _Subject) -> str:
         [
             f"<header><h1>{escape(title)}</h1><p>{_lead(subject)}</p>{html.cards(_cards(subject))}</header>",
             "<main>",
-            html.section("What it draws", "samples", _samples(subject)),
-            html.section("What it has learned", "learned", _learned(subject)),
-            html.section("How training went", "training", _curves(subject)),
-            html.section("How it uses its units", "activity", _activity(subject)),
-            html.section("How good it is", "evaluation", _evaluation(subject)),
-            html.section("The run", "run", _configuration(subject)),
+            html.section("Samples and data", "samples", _samples(subject)),
+            html.section("Weights and reconstructions", "learned", _learned(subject)),
+            html.section("Training", "training", _curves(subject)),
+            html.section("Hidden units and weights", "activity", _activity(subject)),
+            html.section("Evaluation", "evaluation", _evaluation(subject)),
+            html.section("Configuration", "run", _configuration(subject)),
             "</main>",
-            f"<footer>Written by harmonium {escape(_version())}. One file: nothing is loaded from elsewhere.</footer>",
+            f"<footer>Written by harmonium {escape(_version())}. This page is self-contained.</footer>",
         ]
     )
     return (
@@ -119,7 +125,7 @@ def _page(subject: _Subject) -> str:
     )
 
 
-# -- the head ---------------------------------------------------------------------------------------------------
+# -- head -------------------------------------------------------------------------------------------------------
 
 
 def _title(subject: _Subject) -> str:
@@ -159,15 +165,15 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-# -- pictures ---------------------------------------------------------------------------------------------------
+# -- figures ----------------------------------------------------------------------------------------------------
 
 
 def _samples(subject: _Subject) -> list[str]:
     parts = []
     if subject.data is not None:
-        shows = "Rows of the training data, chosen at random: what the machine was given."
-        good = "they are what you meant to train on."
-        bad = "wrong contrast, scrambled or all alike: look at how they are read in."
+        shows = "Random rows of the training data."
+        good = "they look as you expect."
+        bad = "inverted, scrambled or all alike: check how the data are loaded."
         parts.append(_states(subject, subject.data[:_TILES], "data", "Data", shows, good, bad))
     try:
         with warnings.catch_warnings(record=True, category=NotMixed) as found:
@@ -175,10 +181,10 @@ def _samples(subject: _Subject) -> list[str]:
             drawn_states = _draw(subject)
     except HarmoniumError as error:
         return [*parts, f"<p>No samples: {escape(error)}.</p>"]
-    shows = f"Drawn from the machine: {_TILES} independent chains after {_sweeps(subject.machine)} Gibbs sweeps each."
-    shows += "".join(f" Beware: {warning.message}." for warning in found)
-    good = "as varied as the data, and as sharp."
-    bad = "all alike, noise, or fewer kinds than in the data: more epochs, sweeps or chains."
+    shows = f"The states of {_TILES} independent chains after {_sweeps(subject.machine)} Gibbs sweeps."
+    shows += "".join(f" Warning: {warning.message}." for warning in found)
+    good = "as varied and as sharp as the data."
+    bad = "all alike, noise, or less varied than the data: try more epochs, sweeps or chains."
     parts.append(_states(subject, drawn_states, "samples", "Samples", shows, good, bad))
     return ['<div class="grid">', *parts, "</div>"]
 
@@ -187,7 +193,7 @@ def _draw(subject: _Subject) -> Tensor:
     machine, steps = subject.machine, _sweeps(subject.machine)
     try:
         return machine.sample(_TILES, sweeps=steps, seed=0)
-    except HarmoniumError:  # counts without a fixed total: the length of a document comes from the data
+    except HarmoniumError:  # counts without a fixed total take the length of a document from the data
         if subject.data is None:
             raise
         return machine.sample(_TILES, sweeps=steps, start=subject.data[:_TILES], seed=0)
@@ -207,7 +213,7 @@ def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str
         return html.figure(figures.png(picture, alt), title, shows, good, bad)
     figure = plots.samples(subject.machine, states, letters=subject.letters)
     if isinstance(subject.machine.visible.support, OneHot):
-        shows += " Shown is how often each state occurs at each site."
+        shows += " The plot shows the frequency of each state at each site."
     return html.figure(figures.svg(figure, name, alt), title, shows, good, bad)
 
 
@@ -219,15 +225,15 @@ def _learned(subject: _Subject) -> list[str]:
 def _receptive_fields(subject: _Subject) -> str:
     machine, image = subject.machine, subject.image
     count = min(_FIELDS, machine.hidden.size)
-    colors = "Red adds to its input, blue takes from it."
-    shows = f"The weights of each hidden unit, the strongest first: what it looks for. {colors}"
-    good = "local strokes, edges or parts, different from unit to unit."
-    bad = "noise (too short), many copies of one field, or almost all blank (too strong a penalty)."
+    colors = "Positive weights are red, negative weights blue."
+    shows = f"The weights of each hidden unit, in the order of their norms. {colors}"
+    good = "local strokes, edges or parts that differ between units."
+    bad = "noise (too little training), many copies of one field, or almost all zero (too strong a penalty)."
     alt = f"Receptive fields of the {count} hidden units with the largest weights"
     if image is None:
         figure = plots.receptive_fields(machine, n=count, letters=subject.letters)
         if isinstance(machine.visible.support, OneHot):
-            shows = f"The weights of the strongest hidden unit, for each state at each site. {colors}"
+            shows = f"The weights of the hidden unit with the largest norm, for each state at each site. {colors}"
         return html.figure(figures.svg(figure, "fields", alt), "Receptive fields", shows, good, bad)
     weights, limit = ordered_weights(machine, count)
     columns = 15 if count >= 45 else 10
@@ -240,15 +246,15 @@ def _reconstructions(subject: _Subject) -> str:
     rows, machine = subject.test if subject.test is not None else subject.data, subject.machine
     if rows is None:
         return ""
-    whose = f"{subject.test_name} rows, which training did not see" if subject.test is not None else "training rows"
-    shows = f"From the data to the hidden units and back, on {escape(whose)}."
+    whose = f"{subject.test_name} rows, not used in training" if subject.test is not None else "training rows"
+    shows = f"Mean visible values given the mean hidden values of a row, ⟨v | ⟨h | v⟩⟩, for {escape(whose)}."
     good = "close to the data, slightly smoothed."
-    bad = "blurred toward the average of all rows (too few hidden units or epochs). A perfect copy alone proves little."
+    bad = "close to the average of all rows (too few hidden units or epochs). Accurate ones alone prove little."
     alt = "Data and their reconstructions"
     if subject.image is None:
         figure = plots.reconstructions(machine, rows[:500])
         return html.figure(figures.svg(figure, "reconstructions", alt), "Reconstructions", shows, good, bad)
-    shows += " Upper line: data. Lower line: what came back."
+    shows += " Upper lines: data. Lower lines: reconstructions."
     some = rows[:30]
     before, after = (style.as_array(x).reshape(-1, *subject.image) for x in (some, machine.reconstruct(some)))
     limits = value_range(machine.visible, style.as_array(some))
@@ -259,24 +265,24 @@ def _reconstructions(subject: _Subject) -> str:
 
 _CURVE_WORDS = {
     "pseudo_likelihood": (
-        "How well each unit is predicted from all others.",
-        "rises, then levels off (0 would be perfect).",
-        "falls, or jumps: the learning rate is too large.",
+        "The log-probability of each visible unit given all others.",
+        "rises, then levels off (the maximum is 0 for discrete units).",
+        "falls or jumps: the learning rate is too large.",
     ),
     "reconstruction": (
-        "How far a round trip through the hidden units moves a row.",
+        "The squared error of ⟨v | ⟨h | v⟩⟩.",
         "falls, then levels off.",
         "rises steadily. It can fall while samples get worse, so do not trust it alone.",
     ),
     "free_energy_gap": (
-        "How much less probable unseen rows are than training rows.",
+        "The mean free energy of held-out rows minus that of training rows.",
         "stays near zero.",
-        "grows without end: the machine learns its rows by heart.",
+        "keeps growing: the machine overfits.",
     ),
     "weight_norm": (
-        "How large the weights have become.",
+        "The Frobenius norm of the weights.",
         "grows quickly at first, then slowly.",
-        "explodes, or never leaves zero.",
+        "diverges, or stays near zero.",
     ),
 }
 
@@ -285,9 +291,7 @@ def _curves(subject: _Subject) -> list[str]:
     parts: list[str] = []
     for name in drawn(subject.history):
         title, unit = plots.METRICS.get(name, (name.replace("_", " "), ""))
-        shows, good, bad = _CURVE_WORDS.get(
-            name, ("A number that was recorded for each epoch.", "as you expect.", "not.")
-        )
+        shows, good, bad = _CURVE_WORDS.get(name, ("A metric recorded in training.", "as you expect.", "otherwise."))
         figure = plots.learning_curve(subject.history, name)
         figure.axes[0].set_title("", loc="left")
         first, last = ([row[name] for row in subject.history if name in row][k] for k in (0, -1))
@@ -304,18 +308,18 @@ def _activity(subject: _Subject) -> list[str]:
             html.figure(
                 figures.svg(figure, "activity-1", "Mean activity of each hidden unit over the data, sorted"),
                 "Hidden activity",
-                "The mean response of every hidden unit to the data, and the range that 80 % of the rows lie in.",
-                "wide bands: each unit tells some rows from others.",
-                "a flat line at 0 or 1 with no band: units that never change and do nothing.",
+                "The mean value of every hidden unit over the data, and the range of the middle 80 % of the rows.",
+                "wide bands: each unit responds to some rows and not to others.",
+                "a flat line at 0 or 1 without a band: units that never change.",
             )
         )
     parts.append(
         html.figure(
             figures.svg(plots.weight_histogram(subject.machine), "weights-1", "Histogram of the weights"),
             "Weights",
-            "How many weights there are of each size; the vertical scale is logarithmic.",
-            "a peak at zero with broad shoulders: a few strong couplings among many weak ones.",
-            "a narrow bell (little was learned), or lone values far outside (too large a learning rate).",
+            "Histogram of all weights with a logarithmic vertical axis.",
+            "a peak at zero with broad tails: a few strong weights among many weak ones.",
+            "a narrow Gaussian (little was learned), or isolated outliers (too large a learning rate).",
         )
     )
     return ['<div class="grid">', *parts, "</div>"]
@@ -332,7 +336,9 @@ def _evaluation(subject: _Subject) -> list[str]:
     if subject.test is not None:
         seen += f" and {len(subject.test):,} {subject.test_name} rows"
     cells = [[f"{row.name}", _number(row.train), _number(row.test), row.unit, row.better, row.note] for row in rows]
-    return [html.table(["measure", "train", subject.test_name, "in", "better", "how"], cells, f"Measured on {seen}.")]
+    return [
+        html.table(["measure", "train", subject.test_name, "unit", "better", "note"], cells, f"Measured on {seen}.")
+    ]
 
 
 def _number(value: float | None) -> str:
@@ -346,10 +352,10 @@ def _configuration(subject: _Subject) -> list[str]:
     full = command(subject.config)
     return [
         html.facts(_summary(subject)),
-        "<h3>Run it again</h3>" if full else "",
-        "<p>With the same version and the same number of threads the result is the same, to the bit.</p>"
+        "<h3>Repeat this run</h3>" if full else "",
+        "<p>The same version and the same number of threads give the same result, bit-for-bit.</p>"
         f"<pre>{escape(words)}</pre>"
-        f"<p>Or, all of it by hand:</p><pre>{escape(full)}</pre>"
+        f"<p>Or with all options on the command line:</p><pre>{escape(full)}</pre>"
         if full
         else "",
         f"<details><summary>config.toml</summary><pre>{escape(text)}</pre></details>",
@@ -377,7 +383,7 @@ def _summary(subject: _Subject) -> dict[str, Any]:
 
 
 def command(config: Mapping[str, Any]) -> str:
-    """The command line that does what a run's configuration says; empty where it does not name its data.
+    """Return the command that repeats a run, or an empty string if the configuration does not name its data.
 
     >>> command({"data": {"source": "digits"}, "training": {"epochs": 3, "centered": False}})
     'harmonium train digits --epochs 3 --no-centered'

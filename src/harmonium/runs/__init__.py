@@ -1,4 +1,4 @@
-"""Recipes: a run in plain words (a TOML file, options of the command line) and what they mean."""
+"""Runs: training from a configuration (a TOML file or command-line options) into a run folder."""
 
 from .config import Config
 from .setup import Setup, prepare, read_config, reopen, train

@@ -1,4 +1,4 @@
-"""The configuration of a run: one schema for the command line, for ``--config`` files and for ``config.toml``."""
+"""The configuration of a run: one schema for the command line, ``--config`` files and ``config.toml``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..errors import InvalidOption, RunError, unknown
 from ..options import DataOptions, MachineOptions, TrainingOptions
 
 FORMAT = 1
-#: former names of keys, which files of earlier versions have; written in two parts, so that no renaming meets them
-FORMER = {"binari" + "se": "binari" + "ze", "initiali" + "se": "initiali" + "ze", "cent" + "red": "cente" + "red"}
+#: former names of keys, in files of earlier versions
+FORMER = {"binarise": "binarize", "initialise": "initialize", "centred": "centered"}
 
 
 @dataclass
 class Config:
-    """All of a run. ``format`` is that of the file, ``harmonium`` the version that wrote it."""
+    """All options of a run. ``format`` is the format of the file, ``harmonium`` the version that wrote it."""
 
     data: DataOptions = field(default_factory=DataOptions)
     machine: MachineOptions = field(default_factory=MachineOptions)
@@ -29,13 +29,13 @@ class Config:
     format: int = FORMAT
 
     def to_dict(self) -> dict[str, Any]:
-        """Nested plain values, top-level keys first; unset values are ``None``."""
+        """Return nested plain values, top-level keys first; unset values are ``None``."""
         tables = asdict(self)
         return {"format": tables.pop("format"), "harmonium": tables.pop("harmonium"), **tables}
 
 
 def from_dict(tables: Mapping[str, Any], where: str = "configuration") -> Config:
-    """The configuration of nested tables; an unknown name is an error that tells the nearest valid one.
+    """Build the configuration from nested tables. An unknown key raises an error that suggests the nearest valid one.
 
     >>> from_dict({"training": {"epochs": 3}}).training.epochs
     3
@@ -47,13 +47,13 @@ def from_dict(tables: Mapping[str, Any], where: str = "configuration") -> Config
     config = Config()
     written = tables.get("format", FORMAT)
     if not isinstance(written, int) or written > FORMAT:
-        raise RunError(f"{where}: format {written!r} is of a newer harmonium; this one reads up to {FORMAT}")
+        raise RunError(f"{where}: expected a format up to {FORMAT}, found {written!r} of a newer harmonium")
     _fill(config, tables, f"key in {where}", "")
     return config
 
 
 def read(path: str | Path) -> Config:
-    """The configuration in a TOML file; a relative path of data in it is relative to the file."""
+    """Read the configuration from a TOML file; a relative path of data is relative to the folder of the file."""
     path = Path(path).expanduser()
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -62,7 +62,9 @@ def read(path: str | Path) -> Config:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InvalidOption(f"{path}: expected a configuration in TOML ({error})") from None
     if isinstance(tables.get("machine"), dict) and "layers" in tables["machine"]:
-        raise RunError(f"{path}: written by hm.fit without its data; expected one written by 'harmonium train'")
+        raise RunError(
+            f"{path}: expected one written by 'harmonium train', found one of hm.fit, which does not name its data"
+        )
     config = from_dict(tables, str(path))
     if is_path(config.data.source):
         config.data.source = str((path.parent / Path(config.data.source).expanduser()).resolve())
@@ -70,17 +72,17 @@ def read(path: str | Path) -> Config:
 
 
 def merge(config: Config, options: Mapping[str, Mapping[str, Any]]) -> Config:
-    """The configuration with the options that were given (those not ``None``) in their place."""
+    """Return the configuration with the given options (those that are not ``None``) replaced."""
     tables = config.to_dict()
     for name, values in options.items():
         tables[name] |= {key: value for key, value in values.items() if value is not None}
-    if options.get("data", {}).get("source") is not None:  # other data: what identified the old file is no more
+    if options.get("data", {}).get("source") is not None:  # other data: drop the size and checksum of the old file
         tables["data"] |= dict.fromkeys(("rows", "bytes", "sha256"))
     return from_dict({k: v for k, v in tables.items() if v is not None}, "the options")
 
 
 def is_path(source: str) -> bool:
-    """Whether a data source is a file and not the name of a data set.
+    """Return whether a data source is a file and not the name of a data set.
 
     >>> is_path("digits"), is_path("mine.csv"), is_path("folder/mine")
     (False, True, True)
@@ -89,10 +91,10 @@ def is_path(source: str) -> bool:
 
 
 def current_name(key: str, known: Container[str]) -> str:
-    """The name of a key among those known today, where a file has it in the other spelling.
+    """Return the present name of a key that an older file has in another spelling.
 
-    >>> current_name("cent" + "red", {"cente" + "red"}) == "cente" + "red"
-    True
+    >>> current_name("centred", {"centered"})
+    'centered'
     """
     if key in known:
         return key

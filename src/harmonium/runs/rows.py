@@ -1,4 +1,4 @@
-"""The rows of a run: a data set by name or a file, binarized, encoded and split as the configuration says."""
+"""The rows of a run: a named data set or a file, binarized, encoded and split according to the configuration."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from . import config as schema
 from . import specs
 from .specs import UnitSpec
 
-_CHUNK = 2**24  # values looked at in one go
+_CHUNK = 2**24  # values processed at once
 
 
 @dataclass
 class Rows:
-    """The rows to train on and those held out, the layer that fits them, and how a row is laid out as a picture."""
+    """Training rows, held-out rows, the visible layer that fits them, and the image shape of a row."""
 
     train: Source
     held_out: Source | None
@@ -41,7 +41,7 @@ class Rows:
 
 
 class Subset(Source):
-    """Some rows of a source, by number."""
+    """Some rows of a source, selected by index."""
 
     def __init__(self, whole: Source, index: Tensor) -> None:
         super().__init__(index, whole.shape)
@@ -52,14 +52,16 @@ class Subset(Source):
 
 
 def load(config: schema.Config) -> Rows:
-    """The rows that the configuration describes, with what it left open filled in."""
+    """Load the rows that the configuration describes, and fill in the data options that it leaves open."""
     if not config.data.source:
-        raise InvalidOption("no data: expected the name of a data set (see 'harmonium data list') or a file")
+        raise InvalidOption(
+            "data: expected the name of a data set (see 'harmonium data list') or a file, found no data"
+        )
     return _from_file(config) if schema.is_path(config.data.source) else _by_name(config)
 
 
 def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
-    """Rows that training did not see: the data set's test split, or the rows held out; with their name."""
+    """Load rows not used in training, and their name: the test split of the data set, or the held-out rows."""
     if schema.is_path(config.data.source):
         return "held out", rows.held_out
     splits = data.info(config.data.source).splits
@@ -99,7 +101,7 @@ def _by_name(config: schema.Config) -> Rows:
 
 
 def _named_rows(config: schema.Config, split: str, binarize: str | None, *, training: bool = False) -> Source:
-    """The rows of a split; those that are redrawn in training are drawn once everywhere else."""
+    """Load the rows of a split. Only training redraws binary values each epoch; elsewhere they are drawn once."""
     kind = specs.dtype(config.machine.dtype)
     how: Any = _how(binarize)
     redrawn = how == "redraw" and training
@@ -121,13 +123,14 @@ def _from_file(config: schema.Config) -> Rows:
     path = Path(chosen.source).expanduser().resolve()
     if chosen.split is not None:
         raise InvalidOption(
-            f"--split is for data sets by name; {path.name} is a file (--validation 0.1 holds rows out)"
+            f"split: expected none for the file {path.name}; splits belong to data sets by name. "
+            "Use --validation 0.1 to hold out rows."
         )
     array: Tensor | np.ndarray = data.read(path)
     size, digest = path.stat().st_size, _sha256(path)
     if chosen.sha256 is not None and chosen.sha256 != digest:
         raise RunError(
-            f"{path}: expected the file of the recorded run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
+            f"{path}: expected the training file of the run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
         )
     if array.ndim == 1:
         array = array[:, None]
@@ -151,7 +154,7 @@ def _from_file(config: schema.Config) -> Rows:
         train, held_out = _hold_out(whole, share, config.training.seed)
     elif validation != "none":
         raise InvalidOption(
-            f"validation: expected a share of the file's rows such as 0.1, or none, found '{validation}'"
+            f"validation: expected a fraction of the file's rows such as 0.1, or none, found '{validation}'"
         )
     resolved = replace(
         chosen,
@@ -166,7 +169,7 @@ def _from_file(config: schema.Config) -> Rows:
 
 
 def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> Source:
-    """The rows in the shape of the visible layer: as they are, one-hot encoded, or reshaped where the sizes agree."""
+    """Return the rows in the shape of the visible layer: unchanged, one-hot encoded, or reshaped if the sizes agree."""
     row = tuple(array.shape[1:])
     if len(visible) == 1:
         spec = visible[0]
@@ -183,10 +186,12 @@ def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> 
 
 
 def _states(spec: UnitSpec, row: tuple[int, ...]) -> int | None:
-    """The number of states where rows are labels of one-hot units; ``None`` where they are one-hot vectors already."""
+    """Return the number of states if rows are labels of one-hot units; ``None`` if they are one-hot vectors."""
     if spec.shape is None:
         if len(row) < 2:
-            raise InvalidOption(f"{spec.name}: rows are labels; say how many states, as in --visible {spec.name}:21")
+            raise InvalidOption(
+                f"{spec.name}: expected how many states the labels have, as in --visible {spec.name}:21"
+            )
         return None
     if len(spec.shape) == 1:
         return spec.shape[0] if len(row) < 2 else None
@@ -210,20 +215,23 @@ def _inferred(array: Tensor | np.ndarray, path: Path) -> list[UnitSpec]:
     for chunk in _chunks(array):
         if not bool(((chunk == 0) | (chunk == 1)).all()):
             raise InvalidOption(
-                f"{path}: say what the values are with --visible (values from {float(array.min()):g} to "
-                f"{float(array.max()):g}; only 0 and 1 would be bernoulli); for gray pixels also --binarize threshold"
+                f"{path}: expected only 0 and 1 (bernoulli units) or the option --visible, found values from "
+                f"{float(array.min()):g} to {float(array.max()):g}. For gray pixels also use --binarize threshold."
             )
     return [UnitSpec("bernoulli")]
 
 
 def _binarized(array: Tensor | np.ndarray, how: str, seed: int, path: Path) -> Tensor:
-    """1 above half of the file's largest value; or drawn with the value, as a share of the largest, as probability.
+    """Binarize gray values.
 
-    Where they are to be redrawn, the probabilities.
+    ``threshold``: 1 above half of the file's largest value. ``sample``: 1 with probability value / largest value.
+    ``redraw``: returns these probabilities.
     """
     low, high = float(array.min()), float(array.max())
     if low < 0 or high <= 0:
-        raise InvalidData(f"{path}: expected gray values from 0 up to binarize, found values from {low:g} to {high:g}")
+        raise InvalidData(
+            f"{path}: expected non-negative gray values to binarize, found values from {low:g} to {high:g}"
+        )
     if how not in ("threshold", "sample", "redraw"):
         raise unknown("way to binarize", how, ["threshold", "sample", "redraw", "none"])
     if how == "redraw":
@@ -266,7 +274,7 @@ def _source(array: Tensor | np.ndarray) -> Source:
 
 
 def _tensor(array: Tensor | np.ndarray) -> Tensor:
-    """In memory, where a memory map is copied."""
+    """Return a tensor in memory; a memory map is copied."""
     return array if isinstance(array, Tensor) else torch.from_numpy(np.array(array))
 
 
@@ -282,7 +290,7 @@ def _sha256(path: Path) -> str:
 
 
 def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
-    """The visible layer with its shape taken from the rows where it was left open."""
+    """Return the visible layer, with the shape of the rows if it has none."""
     if len(visible) > 1:
         return visible
     spec = visible[0]
@@ -293,12 +301,12 @@ def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
 
 
 def _picture(row: tuple[int, ...], text: str | None) -> tuple[int, int, int] | None:
-    """Channels, height and width of a row that is a picture."""
+    """Return (channels, height, width) of a row that is an image, or ``None``."""
     if text is not None:
         shape = specs.parse_shape(text)
         shape = (1, *shape) if len(shape) == 2 else shape
         if len(shape) != 3 or math.prod(shape) != math.prod(row):
-            raise InvalidOption(f"image '{text}': expected HxW or CxHxW with {math.prod(row)} values in all")
+            raise InvalidOption(f"image: expected HxW or CxHxW with {math.prod(row)} values in total, found '{text}'")
         return shape
     if len(row) == 2:
         return (1, *row)
@@ -306,20 +314,20 @@ def _picture(row: tuple[int, ...], text: str | None) -> tuple[int, int, int] | N
 
 
 def _share(validation: str | float | None) -> float | None:
-    """A share of the rows to hold out, where that is what was asked for."""
+    """Return the fraction of rows to hold out, or ``None`` if ``validation`` is not a number."""
     try:
         share = float(validation)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
     if not 0 < share < 1:
-        raise InvalidOption(f"validation: expected a share of the rows between 0 and 1, found {share:g}")
+        raise InvalidOption(f"validation: expected a fraction of the rows between 0 and 1, found {share:g}")
     return share
 
 
 def _hold_out(rows: Source, share: float, seed: int) -> tuple[Source, Source]:
-    """The rows in two parts, by a draw of its own; each keeps the order of the file."""
+    """Split the rows at random, with a separate random stream; both parts keep the order of the file."""
     order = torch.randperm(len(rows), generator=stream(seed, Purpose.HELD_OUT))
     cut = round(share * len(rows))
     if not 0 < cut < len(rows):
-        raise InvalidData(f"validation: a share of {share:g} of {len(rows)} rows leaves one side empty")
+        raise InvalidData(f"validation: expected rows on both sides of the split, found {share:g} of {len(rows)} rows")
     return Subset(rows, order[cut:].sort().values), Subset(rows, order[:cut].sort().values)

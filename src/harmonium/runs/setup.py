@@ -1,4 +1,4 @@
-"""From a configuration to a machine, its data and a call of ``fit``; and back from a run folder."""
+"""Build machine, data and the call of ``fit`` from a configuration, and reopen run folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from . import rows, specs
 
 @dataclass
 class Setup:
-    """A run that is ready to begin: the configuration with nothing left open, the machine and the rows."""
+    """A run that is ready to start: the complete configuration, the machine and the rows."""
 
     config: schema.Config
     machine: RBM
@@ -30,7 +30,7 @@ class Setup:
 
 
 def prepare(config: schema.Config) -> Setup:
-    """Load the data, build the machine and fill in what the configuration leaves open."""
+    """Load the data, build the machine and fill in the options that the configuration leaves open."""
     chosen = config.training
     for table in (config.data, config.machine, chosen):
         options.check(table)
@@ -64,7 +64,7 @@ def train(
     progress: bool = True,
     callbacks: list[Callback] | None = None,
 ) -> Result:
-    """Train the machine as configured, into a run folder."""
+    """Train the machine as configured and write the results into a run folder."""
     machine = setup.config.machine
     initialize = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
     return training.fit(
@@ -85,7 +85,7 @@ def train(
 
 
 def read_config(folder: str | Path) -> schema.Config:
-    """The configuration of a run folder written by ``harmonium train``."""
+    """Read the configuration of a run folder written by ``harmonium train``."""
     run = Run(folder)
     if not run.config_path.exists():
         what = "not a run folder (no config.toml)" if run.folder.exists() else "no such folder; expected a run folder"
@@ -97,7 +97,7 @@ def read_config(folder: str | Path) -> schema.Config:
 
 
 def epochs_done(folder: str | Path) -> int:
-    """The epochs in the newest checkpoint; 0 where there is none yet."""
+    """Return the number of epochs of the last checkpoint, or 0 if there is none."""
     run = Run(folder)
     if not run.last.exists():
         return 0
@@ -105,25 +105,27 @@ def epochs_done(folder: str | Path) -> int:
     try:
         return int(json.loads(metadata["training"])["epoch"])
     except (KeyError, ValueError, TypeError) as error:
-        raise RunError(f"{run.last}: no training state in it ({error})") from None
+        raise RunError(f"{run.last}: expected a training state, found none ({error})") from None
 
 
 def reopen(folder: str | Path, source: str | None = None) -> Setup:
-    """A run folder as a :class:`Setup`, with the machine of its newest checkpoint."""
+    """Return a run folder as a :class:`Setup` with the machine of its last checkpoint."""
     config = read_config(folder)
     if source is not None:
         config.data.source = source
     setup = prepare(config)
     run = Run(folder)
     if not run.last.exists():
-        raise RunError(f"{run.folder}: no checkpoint yet; 'harmonium resume {run.folder}' begins it again")
+        raise RunError(
+            f"{run.folder}: expected a checkpoint, found none; 'harmonium resume {run.folder}' restarts the run"
+        )
     tensors, _ = files.read_tensors(run.last)
     files.load_parameters(setup.machine, run.last, tensors)
     return setup
 
 
 def free_folder(wanted: str | Path) -> Path:
-    """``wanted``, or the first of ``wanted-2``, ``wanted-3``, … that holds no run yet."""
+    """Return ``wanted``, or the first of ``wanted-2``, ``wanted-3``, … that does not exist."""
     wanted = Path(wanted)
     candidate, k = wanted, 2
     while candidate.exists():
@@ -132,11 +134,11 @@ def free_folder(wanted: str | Path) -> Path:
 
 
 def new_folder(run: str | Path) -> Path:
-    """A folder for a new run; one that is in use, or that cannot be written, is refused before any work is done."""
+    """Return the folder for a new run; raises before any work is done if it is in use or a file."""
     folder = Path(run).expanduser()
     if Run(folder).exists():
         raise RunError(
-            f"{folder}: holds a run already; resume it ('harmonium resume {folder}') or choose another --run"
+            f"{folder}: already contains a run; resume it ('harmonium resume {folder}') or choose another --run"
         )
     if folder.exists() and not folder.is_dir():
         raise RunError(f"{folder}: expected a folder for the run, found a file")
@@ -146,5 +148,5 @@ def new_folder(run: str | Path) -> Path:
 
 
 def _leftover(path: Path) -> bool:
-    """Whether a file is what a kill in the middle of a write left; the next run removes it."""
+    """Return whether a file is left over from an interrupted write; the next run removes it."""
     return path.name.startswith(".") and path.suffix == ".tmp"

@@ -1,4 +1,4 @@
-"""The short strings for layers, types and devices: ``bernoulli:500``, ``potts:31x21``, ``float64``, ``cuda``."""
+"""Parse strings for layers, types and devices: ``bernoulli:500``, ``potts:31x21``, ``float64``, ``cuda``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST = 2**31  # entries of a layer
 
 @dataclass(frozen=True)
 class UnitSpec:
-    """``NAME[:SHAPE][,key=value…]``: a layer of units, whose shape may still be open.
+    """A layer of units, ``NAME[:SHAPE][,key=value…]``; ``shape`` is None if it is to be taken from the data.
 
     >>> spec = UnitSpec.parse("truncated-gaussian:361,low=0,high=1")
     >>> spec.name, spec.shape, spec.options
@@ -34,14 +34,14 @@ class UnitSpec:
 
     @classmethod
     def parse(cls, text: str) -> UnitSpec:
-        """Read the string; unknown names and options tell the nearest valid one."""
+        """Parse the string. Unknown names and options raise an error that suggests the nearest valid one."""
         name, argument, options = split(text)
         known = {known: kind for known, kind in Unit.registry.items() if kind is not Mixed}
         if name not in known:
             raise unknown("unit", name, known)
         shape = None if argument is None else parse_shape(argument, text)
         if shape is not None and math.prod(shape) > _LARGEST:
-            raise InvalidOption(f"'{text}': the layer is too large; expected at most {_LARGEST:,} units")
+            raise InvalidOption(f"'{text}': expected at most {_LARGEST:,} units; the layer is too large")
         learn = options.pop("learn", None)
         parameters = inspect.signature(known[name], eval_str=True).parameters
         allowed = {key: p for key, p in parameters.items() if key not in ("shape", "options")}
@@ -63,7 +63,7 @@ class UnitSpec:
         return Unit.registry[self.name]
 
     def build(self) -> Unit:
-        """The layer."""
+        """Build the layer."""
         if self.shape is None:
             raise InvalidOption(f"{self.name}: expected a number of units, as in '{self.name}:100'")
         try:
@@ -77,18 +77,18 @@ class UnitSpec:
 
 
 def layer(specs: list[UnitSpec]) -> Unit:
-    """The layer of one spec, or the mixed layer of several."""
+    """Build the layer of one spec, or the mixed layer of several."""
     units = [spec.build() for spec in specs]
     return units[0] if len(units) == 1 else Mixed(*units)
 
 
 def parse_layer(text: str) -> list[UnitSpec]:
-    """The parts of a layer, separated by ``+`` where it is mixed: ``bernoulli:784+potts:1x10``."""
+    """Parse a layer; ``+`` separates the parts of a mixed layer: ``bernoulli:784+potts:1x10``."""
     return [UnitSpec.parse(part) for part in text.split("+")]
 
 
 def parse_hidden(text: str) -> list[UnitSpec]:
-    """The parts of a hidden layer; a number alone means Bernoulli units.
+    """Parse a hidden layer; a number alone means Bernoulli units.
 
     >>> [str(part) for part in parse_hidden("200")]
     ['bernoulli:200']
@@ -97,7 +97,7 @@ def parse_hidden(text: str) -> list[UnitSpec]:
 
 
 def parse_shape(text: str, whole: str | None = None) -> tuple[int, ...]:
-    """``28x28`` as a tuple of positive numbers."""
+    """Parse sizes such as ``28x28`` into a tuple of positive numbers."""
     try:
         shape = tuple(int(part) for part in text.split("x"))
     except ValueError:
@@ -108,7 +108,7 @@ def parse_shape(text: str, whole: str | None = None) -> tuple[int, ...]:
 
 
 def dtype(name: str) -> torch.dtype:
-    """``float32`` or ``float64``."""
+    """Return the type named ``float32`` or ``float64``."""
     known = {"float32": torch.float32, "float64": torch.float64}
     if name not in known:
         raise unknown("dtype", name, known)
@@ -116,12 +116,14 @@ def dtype(name: str) -> torch.dtype:
 
 
 def device(name: str) -> torch.device:
-    """A device of torch that is at hand."""
+    """Return a torch device; raises if it is not available."""
     try:
         found = torch.device(name)
         torch.empty(1, device=found)
     except (RuntimeError, AssertionError) as error:
-        raise InvalidOption(f"device '{name}': not at hand ({str(error).splitlines()[0]})") from None
+        raise InvalidOption(
+            f"device: expected an available device of torch, found '{name}' ({str(error).splitlines()[0]})"
+        ) from None
     return found
 
 

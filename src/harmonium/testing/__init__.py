@@ -3,7 +3,7 @@
 >>> import harmonium as hm
 >>> hm.testing.check_coupling(hm.couplings.Dense(3, 2))
 
-Each check raises ``AssertionError`` with the name of the check, the expected and the actual value.
+A failed check raises ``AssertionError`` with its name, the expected and the actual value.
 """
 
 from .couplings import check_coupling

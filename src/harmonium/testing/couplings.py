@@ -1,4 +1,4 @@
-"""Conformance checks of a coupling: one matrix behind up, down, correlate and squared."""
+"""Conformance checks of a coupling: up, down, correlate and squared belong to the same matrix."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ F64 = torch.float64
 
 
 def check_coupling(coupling: Coupling, *, seed: int = 0) -> None:
-    """Check that an instance of :class:`~harmonium.couplings.Coupling` fulfils the contract.
+    """Check that an instance of :class:`~harmonium.couplings.Coupling` fulfills the contract.
 
     With random weights in float64: ``up`` and ``down`` are products with :meth:`~Coupling.matrix` and its transpose,
-    ``correlate`` is the gradient of x·W·y, ``squared`` has the squared matrix, the in-place forms equal the plain
-    ones, and configuration and files give the coupling back. The coupling itself is not changed.
+    ``correlate`` is the gradient of x·W·y, ``squared`` has the elementwise square of the matrix, the in-place forms
+    equal the plain ones, and configuration and files restore the coupling. The coupling itself is not changed.
 
     Raises:
         AssertionError: with the name of the check, the expected and the actual value.
@@ -44,7 +44,7 @@ def check_coupling(coupling: Coupling, *, seed: int = 0) -> None:
 
 
 def transposes(subject: Subject, coupling: Coupling, x: Tensor, y: Tensor) -> None:
-    """``up`` and ``down`` belong to one matrix."""
+    """``up`` and ``down`` are products with the same matrix."""
     matrix = coupling.matrix()
     subject.equal("shape of matrix", tuple(matrix.shape), (coupling.lower.numel(), coupling.upper.numel()))
     subject.equal("shape of up", tuple(coupling.up(x).shape), tuple(y.shape))
@@ -57,7 +57,7 @@ def transposes(subject: Subject, coupling: Coupling, x: Tensor, y: Tensor) -> No
 
 
 def gradient(subject: Subject, coupling: Coupling, x: Tensor, y: Tensor) -> None:
-    """``correlate`` is the derivative of Σ x·W·y with respect to ``weight``, and so is that through ``down``."""
+    """``correlate`` is the derivative of Σ x·W·y with respect to ``weight``, computed through ``up`` or ``down``."""
     (expected,) = torch.autograd.grad((coupling.up(x) * y).sum(), coupling.weight)
     (through_down,) = torch.autograd.grad((coupling.down(y) * x).sum(), coupling.weight)
     subject.close("down is differentiable in weight", through_down, expected, 1e-7)
@@ -72,7 +72,7 @@ def gradient(subject: Subject, coupling: Coupling, x: Tensor, y: Tensor) -> None
 
 
 def squares(subject: Subject, coupling: Coupling, x: Tensor, y: Tensor) -> None:
-    """``squared`` is the coupling of the squares of the matrix, differentiable."""
+    """``squared`` is the coupling with the elementwise square of the matrix, and differentiable."""
     squared, matrix = coupling.squared(), coupling.matrix().square()
     subject.close("matrix of squared()", squared.matrix(), matrix, 1e-7)
     subject.close("down of squared()", squared.down(y).flatten(1), y.flatten(1) @ matrix.T, 1e-7)
@@ -82,7 +82,7 @@ def squares(subject: Subject, coupling: Coupling, x: Tensor, y: Tensor) -> None:
 
 
 def weights(subject: Subject, coupling: Coupling, x: Tensor, y: Tensor) -> None:
-    """``with_weight`` has the same connections, and the given tensor stays part of its graph."""
+    """``with_weight`` keeps the connections, and gradients reach the given tensor."""
     other = coupling.with_weight(2 * coupling.weight)
     subject.close("matrix of with_weight(2 W)", other.matrix(), 2 * coupling.matrix(), 1e-7)
     (found,) = torch.autograd.grad((other.up(x) * y).sum(), coupling.weight)
@@ -93,7 +93,7 @@ def weights(subject: Subject, coupling: Coupling, x: Tensor, y: Tensor) -> None:
 
 @torch.no_grad()
 def in_place(subject: Subject, coupling: Coupling, x: Tensor, y: Tensor) -> None:
-    """``up_`` and ``down_`` write into slices of larger buffers, as the hot loop asks."""
+    """``up_`` and ``down_`` write into slices of larger buffers, as the training loop does."""
     upper, lower = (torch.zeros(9, *shape, dtype=F64) for shape in (coupling.upper, coupling.lower))
     coupling.up_(x, upper[4:])
     coupling.down_(y, lower[:5])
@@ -111,8 +111,10 @@ def _initialization(subject: Subject, coupling: Coupling) -> None:
             coupling.initialize(0.25, kind, Generator().manual_seed(1))
             first.append(coupling.weight.clone())
         subject.expect(torch.equal(*first[-2:]), f"initialize({kind!r}) with the same generator", "equal", "different")
-        subject.expect(bool(first[-1].any()), f"initialize({kind!r})", "weights", "zeros alone")
-        subject.expect(not coupling.matrix()[outside].any(), "zeros of the matrix after initialize", "zeros", "others")
+        subject.expect(bool(first[-1].any()), f"initialize({kind!r})", "nonzero weights", "only zeros")
+        subject.expect(
+            not coupling.matrix()[outside].any(), "zeros of the matrix after initialize", "zeros", "nonzero values"
+        )
     subject.expect(coupling.fan_in > 0, "fan_in", "a positive number", coupling.fan_in)
 
 
@@ -121,7 +123,7 @@ def _files(subject: Subject, coupling: Coupling, x: Tensor) -> None:
     again = Coupling.from_config(json.loads(json.dumps(coupling.config()))).double()
     subject.equal("type after from_config(config())", type(again).__name__, type(coupling).__name__)
     subject.equal("config after from_config(config())", again.config(), coupling.config())
-    subject.expect(not again.weight.any(), "weights after from_config", "zeros", "others")
+    subject.expect(not again.weight.any(), "weights after from_config", "zeros", "nonzero values")
     again.load_state_dict(coupling.state_dict())
     rbm = RBM(Bernoulli(tuple(coupling.lower)), Bernoulli(tuple(coupling.upper)), copy.deepcopy(coupling)).double()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Where the states of units are: points and the logarithms of their weights, so that ∫ f = Σ e^{weight} f(point)."""
+"""Quadrature nodes of units: points and the logarithms of their weights, so that ∫ f = Σ e^{weight} f(point)."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ F64 = torch.float64
 
 
 def states(values: Sequence[float] | Tensor) -> Nodes:
-    """A plain sum over values."""
+    """Return the nodes of a plain sum over values."""
     points = torch.as_tensor(values, dtype=F64)
     return points, torch.zeros(len(points), dtype=F64)
 
 
 def line(reach: float = 12.0, step: float = 0.4) -> Nodes:
-    """The trapezoidal rule, which converges geometrically for what falls like a Gaussian on both sides."""
+    """Return the trapezoidal rule, which converges geometrically for functions with Gaussian tails."""
     points = torch.arange(-reach, reach + step / 2, step, dtype=F64)
     return points, torch.full_like(points, math.log(step))
 
 
 def segment(low: float, high: float, n: int) -> Nodes:
-    """Gauss-Legendre quadrature from ``low`` to ``high``."""
+    """Return Gauss-Legendre quadrature from ``low`` to ``high``."""
     nodes, weights = (torch.from_numpy(x) for x in np.polynomial.legendre.leggauss(n))
     return (low + high) / 2 + (high - low) / 2 * nodes, (weights * (high - low) / 2).log()
 
 
 def union(*parts: Nodes) -> Nodes:
-    """The nodes of sets that have no point in common."""
+    """Concatenate the nodes of disjoint sets."""
     return torch.cat([points for points, _ in parts]), torch.cat([weights for _, weights in parts])
 
 
 def product(*parts: Nodes) -> Nodes:
-    """Every combination of the parts' (flat) points side by side."""
+    """Return every combination of the parts' points, flattened and concatenated."""
     points, weights = torch.zeros(1, 0, dtype=F64), torch.zeros(1, dtype=F64)
     for x, w in parts:
         x = x.reshape(len(x), -1)
@@ -53,9 +53,9 @@ def product(*parts: Nodes) -> Nodes:
 
 @torch.no_grad()
 def of_unit(unit: Unit, reach: float = 40.0) -> Nodes:
-    """The states of one unit of a layer of one kind, from its support.
+    """Return the nodes of one unit of a layer that is not mixed, from its support.
 
-    An unbounded one is cut off ``reach`` standard deviations from the mean of the free unit.
+    An unbounded support is truncated at ``reach`` standard deviations from the mean of the free unit.
     """
     support = unit.support
     values = support.states()

@@ -1,4 +1,4 @@
-"""The slow, independent oracle: the joint distribution of a small machine on the nodes of every layer."""
+"""A slow, independent reference: the joint distribution of a small machine on the nodes of every layer."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ State = list[Tensor]
 
 @dataclass(frozen=True)
 class Joint:
-    """p over every combination of the layers' nodes: ``p`` is (m_0, …, m_L)."""
+    """Probabilities ``p`` (m_0, …, m_L) of all combinations of the layers' nodes."""
 
     points: list[Tensor]
     p: Tensor
     log_partition: float
 
     def marginal(self, *layers: int) -> Tensor:
-        """p summed over all other layers."""
+        """Return p summed over all other layers."""
         others = [k for k in range(self.p.ndim) if k not in layers]
         return self.p.sum(others) if others else self.p
 
     def draw(self, n: int, source: Generator) -> State:
-        """States at p: nodes of the quadrature, for which every smooth expectation is the exact one."""
+        """Draw states from p. They are quadrature nodes, so expectations of smooth functions are exact."""
         index = torch.multinomial(self.p.flatten(), n, replacement=True, generator=source)
         numbers = torch.unravel_index(index, self.p.shape)
         return [points[number] for points, number in zip(self.points, numbers, strict=True)]
 
     def expectations(self) -> tuple[Tensor, Tensor]:
-        """The exact mean and standard deviation of each of :func:`statistics`, in its order."""
+        """Return the exact mean and standard deviation of each of :func:`statistics`, in the same order."""
         first: list[Tensor] = []
         second: list[Tensor] = []
         for power, values in ((1, first), (2, second)):
@@ -49,7 +49,7 @@ class Joint:
 
 
 def joint(machine: BoltzmannMachine, nodes: list[Nodes]) -> Joint:
-    """From the units' log-weights and the couplings' matrices alone."""
+    """Compute the joint distribution from only the units' log-weights and the couplings' matrices."""
     depth = len(nodes)
     log_p = torch.zeros((), dtype=F64)
     with torch.no_grad():
@@ -70,14 +70,14 @@ def _of_layer(x: Tensor) -> list[Tensor]:
 
 
 def statistics(state: State) -> Tensor:
-    """x, x², tanh x of every unit and x_i y_j of every coupled pair, averaged over the chains."""
+    """Return x, x², tanh x of every unit and x_i y_j of every coupled pair, averaged over the chains."""
     values = [value.mean(0) for x in state for value in _of_layer(x)]
     values += [(x.flatten(1).T @ y.flatten(1)).flatten() / len(x) for x, y in pairwise(state)]
     return torch.cat(values)
 
 
 def worst_deviation(state: State, exact: Joint) -> float:
-    """The largest deviation of a statistic of independent chains from its exact value, in standard errors."""
+    """Return the largest deviation of a statistic of independent chains from its exact value, in standard errors."""
     mean, deviation = exact.expectations()
     error = deviation / math.sqrt(len(state[0]))
     return ((statistics(state) - mean).abs() / (error + 1e-7)).max().item()

@@ -1,4 +1,4 @@
-"""Conformance checks of a negative phase: its chains stay at p, its gradient is that of its loss, and it learns."""
+"""Conformance checks of a negative phase: its chains sample p, its gradient is that of its loss, and it learns."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _SIGMAS = 5.0
 
 
 def check_negative_phase(phase: NegativePhase, machine: RBM | None = None, *, seed: int = 0) -> None:
-    """Check that an instance of :class:`~harmonium.training.NegativePhase` fulfils the contract.
+    """Check that an instance of :class:`~harmonium.training.NegativePhase` fulfills the contract.
 
-    On a small machine whose distribution p is known exactly:
+    Uses a small machine whose distribution p is known exactly. Checks that
 
-    * where the phase has chains: chains that start at p are still distributed as p after 20 steps, and the gradient is
-      that of the contrastive loss of the batch against the states of the chains;
-    * every learned parameter gets a finite gradient, for whole and for incomplete batches and after ``resize``;
-    * a phase that is given back its ``state_dict`` goes on bit-for-bit;
-    * the exact log-likelihood of data rises in training.
+    * if the phase has chains, chains that start from p are distributed as p after 20 steps, and the gradient is that
+      of the contrastive loss between the batch and the states of the chains;
+    * every learned parameter gets a finite gradient, for full and incomplete batches and after ``resize``;
+    * a phase restored from its ``state_dict`` continues bit-for-bit;
+    * training increases the exact log-likelihood of the data.
 
     Args:
-        phase: the phase, as it would be given to ``fit``; it is copied, not changed.
-        machine: a small RBM with a finite visible layer, if the default of 5 and 3 Bernoulli units does not suit.
-        seed: seed of everything random.
+        phase: the phase, as for ``fit``; it is copied, not changed.
+        machine: a small RBM with a finite visible layer; by default 5 visible and 3 hidden Bernoulli units.
+        seed: seed of the random generators.
 
     Raises:
         AssertionError: with the name of the check, the expected and the actual value.
@@ -62,7 +62,7 @@ def check_negative_phase(phase: NegativePhase, machine: RBM | None = None, *, se
 
 
 def _machine() -> RBM:
-    """Weak enough that a chain forgets its start within a few sweeps, strong enough that there is much to learn."""
+    """Return a machine with weights small enough to mix in a few sweeps and large enough to be worth learning."""
     source = Generator().manual_seed(0)
     weight = 1.2 * torch.randn(5, 3, generator=source, dtype=F64)
     lower, upper = (0.5 * torch.randn(n, generator=source, dtype=F64) for n in (5, 3))
@@ -74,7 +74,7 @@ def _draw(states: Tensor, log_p: Tensor, n: int, source: Generator) -> Tensor:
 
 
 def _two_clusters(rbm: RBM, states: Tensor, source: Generator, n: int = 400) -> Tensor:
-    """Data with much to learn: the first or the last state, with one unit in five at random."""
+    """Return strongly correlated data: the first or the last state, with one unit in five drawn at random."""
     unit = rbm.visible
     ends = states[-torch.randint(2, (n,), generator=source)]
     others = states[torch.randint(len(states), (n,), generator=source)]
@@ -87,7 +87,7 @@ def _two_clusters(rbm: RBM, states: Tensor, source: Generator, n: int = 400) -> 
 
 
 def _step(phase: NegativePhase, rbm: RBM, data: Tensor, source: Generator) -> dict[str, Tensor]:
-    """The gradient for a batch."""
+    """Return the gradient for a batch."""
     phase.use(len(data))
     phase.batch.copy_(data)
     phase.gradient(rbm, source)
@@ -146,7 +146,7 @@ def _resume(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) -> N
 def _stationarity(
     subject: Subject, phase: NegativePhase, rbm: RBM, states: Tensor, log_p: Tensor, source: Generator
 ) -> None:
-    """Chains that start at p stay there; several starts where the phase has few chains."""
+    """Check that chains that start from p keep this distribution; repeated if the phase has few chains."""
     found: list[Tensor] = []
     for start in count():
         trial = copy.deepcopy(phase)
@@ -165,7 +165,7 @@ def _stationarity(
     drawn = torch.cat(found)
     p = log_p.exp()
     same = (drawn.flatten(1).unsqueeze(1) == states.flatten(1)).all(-1)
-    subject.expect(bool(same.any(1).all()), "states of the chains", "states of the visible layer", "others")
+    subject.expect(bool(same.any(1).all()), "states of the chains", "states of the visible layer", "other values")
     error = (p * (1 - p) / len(drawn)).sqrt()
     check = f"frequency of every visible state, {len(drawn)} chains {_STEPS} steps after a start at p"
     subject.close(check, same.double().mean(0), p, _SIGMAS * error + 10 / len(drawn))

@@ -1,4 +1,4 @@
-"""How a check fails: with its name, the expected and the actual value."""
+"""Failures of checks: the name of the check, the expected and the actual value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Subject:
-    """What is checked; every failure names it and the check."""
+    """The checked object; every failure names the object and the check."""
 
     def __init__(self, function: str, name: str) -> None:
         self.title = f"{function}({name})"

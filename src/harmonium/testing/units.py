@@ -1,4 +1,4 @@
-"""Conformance checks of a unit: its functions are derivatives, sums and maxima of one another."""
+"""Conformance checks of a unit: its functions are consistent with each other and with sums over the support."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _STEP = 1e-4  # of finite differences, in units of 1/(standard deviation)
 
 
 def check_unit(unit: Unit, *, seed: int = 0) -> None:
-    """Check that an instance of :class:`~harmonium.units.Unit` fulfils the contract.
+    """Check that an instance of :class:`~harmonium.units.Unit` fulfills the contract.
 
-    Compares ``log_partition``, ``mean``, ``variance``, ``moments`` and draws with sums or quadrature of e^{log_weight}
-    over the support and with finite differences, in float64; then shapes and types, the in-place forms, what happens to
-    data outside the support, ``initialize_from``, files, and whether a small RBM with this unit learns. The unit itself
-    is not changed. Give parameters that differ between the units of the layer, and not zero, so that a function which
-    forgets them is found.
+    Compares ``log_partition``, ``mean``, ``variance``, ``moments`` and samples with sums or quadrature of
+    e^{log_weight} over the support and with finite differences, in float64. Also checks shapes and types, the in-place
+    forms, errors for data outside the support, ``initialize_from``, files, and that a small RBM with this unit learns.
+    The unit itself is not changed. Use nonzero parameters that differ between the units of the layer: then the checks
+    find functions that ignore them.
 
     Args:
         unit: a layer of a few units. A mixed layer is checked as a whole and part by part.
@@ -61,7 +61,7 @@ def check_unit(unit: Unit, *, seed: int = 0) -> None:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A copy of the unit in float64 and what the checks try it with."""
+    """A copy of the unit in float64, and the inputs of the checks."""
 
     subject: Subject
     unit: Unit
@@ -85,11 +85,11 @@ class _Trial:
 
     @property
     def quadratics(self) -> Iterator[tuple[str, Tensor | None]]:
-        """Without and with a quadratic term."""
+        """Yield (label, A) without and with a quadratic term."""
         yield from (("", None), (" with A", self.A))
 
     def exponents(self, A: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Points (m, 1, *shape) and log-probabilities, unnormalized, (m, n, *site shape) in the fields B and A."""
+        """Return points (m, 1, *shape) and unnormalized log-probabilities (m, n, *site shape) in the fields B and A."""
         unit = self.unit
         points, weights = nodes.of_unit(unit)
         points = points.view(-1, 1, *(1 for _ in range(len(unit.shape) - len(unit.event_shape))), *unit.event_shape)
@@ -99,11 +99,11 @@ class _Trial:
         return x, value + weights.view(-1, *(1 for _ in value.shape[1:]))
 
     def average(self, p: Tensor, values: Tensor) -> Tensor:
-        """The expectation of values (m, 1, *shape) under p (m, n, *site shape): (n, *shape)."""
+        """Return the expectation (n, *shape) of values (m, 1, *shape) under p (m, n, *site shape)."""
         return ((p.unsqueeze(-1) if self.unit.event_shape else p) * values).sum(0)
 
 
-# -- the mathematics of one kind of unit ----------------------------------------------------------------------------
+# -- the mathematics of one unit type -------------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -151,7 +151,7 @@ def _derivatives(t: _Trial) -> None:
             field = t.B.clone().requires_grad_()
             (slope,) = torch.autograd.grad(unit.log_partition(field, A).sum(), field)
         scale = 1e-6 * (t.spread + mean.abs())
-        t.subject.close(f"mean is the gradient that autograd finds of log_partition{what}", mean, slope, scale)
+        t.subject.close(f"mean is the gradient of log_partition by autograd{what}", mean, slope, scale)
         for k in range(unit.event_shape.numel()):
             along = step if not unit.event_shape else step * torch.eye(unit.event_shape.numel(), dtype=F64)[k]
             up, down = (unit.mean(t.B + sign * along, A) for sign in (1, -1))
@@ -190,7 +190,7 @@ def _normalization(t: _Trial) -> None:
 
 @torch.no_grad()
 def _statistics(t: _Trial) -> None:
-    """-U is linear in the natural parameters, with the statistics as coefficients, up to a constant of x."""
+    """-U is linear in the natural parameters, with the statistics as coefficients, up to a term independent of x."""
     unit, natural = t.unit, {name: value.detach() for name, value in t.unit.natural().items()}
     t.subject.equal("names of natural()", set(natural), set(unit.naturals))
     t.subject.expect(set(unit.learn) <= set(natural), "learn", f"some of {sorted(natural)}", unit.learn)
@@ -211,7 +211,7 @@ def _statistics(t: _Trial) -> None:
         size = 1e-8 * (1 + unit.log_weight(x).abs() + expected.abs())
         found, expected = (y - y[:1] for y in (found, expected))
         t.subject.close(f"log_weight changes with {name} by statistics['{name}']", found, expected, size)
-    for lead in ((), (5,)):  # a ladder of machines has parameters of its own for every row
+    for lead in ((), (5,)):  # machines of a ladder have separate parameters for every row
         wide = {name: value.expand(*lead, *unit.shape) for name, value in natural.items()}
         found = unit.with_natural(wide).log_partition(t.B)
         t.subject.close(f"log_partition of natural parameters of shape {(*lead, *unit.shape)}", found,
@@ -229,7 +229,7 @@ def _mode(t: _Trial) -> None:
     highest = heights.max(0).values
     excess = (highest - best).max().item()
     t.subject.expect(excess <= 1e-9 * (1 + best.abs().max().item()), "mode has the largest log_weight + B x",
-                     f"at least {highest.flatten()[0]:.6g} and so on", f"{excess:.3g} less")  # fmt: skip
+                     f"at least {highest.flatten()[0]:.6g}, …", f"{excess:.3g} less")  # fmt: skip
 
 
 @torch.no_grad()
@@ -241,7 +241,9 @@ def _draws(t: _Trial) -> None:
         B, quadratic = (None if y is None else y[:2].expand(_DRAWS, 2, *unit.shape) for y in (t.B, A))
         assert B is not None
         one, two = (unit.sample(t.B, generator=Generator().manual_seed(1), A=A) for _ in range(2))
-        t.subject.expect(torch.equal(one, two), f"sample{what} with the same generator", "equal draws", "others")
+        t.subject.expect(
+            torch.equal(one, two), f"sample{what} with the same generator", "equal samples", "different samples"
+        )
         drawn = unit.sample(B, generator=Generator().manual_seed(1), A=quadratic)
         _inside(t, f"sample{what}", drawn.flatten(0, 1))
         functions: dict[str, Callable[[Tensor], Tensor]] = {
@@ -253,8 +255,8 @@ def _draws(t: _Trial) -> None:
         for name, function in functions.items():
             expected = t.average(p, function(x))
             error = (t.average(p, function(x).square()) - expected.square()).clamp_min(0.0).sqrt() / math.sqrt(_DRAWS)
-            allowed = _SIGMAS * error + 20 / _DRAWS  # rare events, of which few are drawn
-            t.subject.close(f"sample{what}: {name} of {_DRAWS} draws", function(drawn).mean(0), expected, allowed)
+            allowed = _SIGMAS * error + 20 / _DRAWS  # allows for rare events
+            t.subject.close(f"sample{what}: {name} of {_DRAWS} samples", function(drawn).mean(0), expected, allowed)
 
 
 @torch.no_grad()
@@ -298,7 +300,7 @@ def _inside(t: _Trial, what: str, x: Tensor) -> None:
 @torch.no_grad()
 def _parts(t: _Trial) -> None:
     unit = t.unit
-    t.subject.expect(torch.equal(unit.join(unit.split(t.B)), t.B), "join(split(x))", "x", "something else")
+    t.subject.expect(torch.equal(unit.join(unit.split(t.B)), t.B), "join(split(x))", "x", "a different tensor")
     t.subject.equal("sites", unit.sites, sum(part.sites for part in unit.parts))
     t.subject.equal("tail (size)", tuple(unit.tail().precision.shape), (unit.size,))
     if unit.cardinality is not None and unit.cardinality <= 4096:
@@ -325,7 +327,7 @@ def _in_place(t: _Trial) -> None:
         field = B.clone() if given is None or not unit.samples_from_mean else torch.full_like(B, torch.nan)
         what = "sample_" + ("" if given is None else " with the mean given")
         found = unit.sample_(field, torch.full_like(B, 77.0), Generator().manual_seed(3), mean=given)
-        t.subject.close(f"{what} draws what sample does", found, drawn, 1e-9 * (1 + drawn.abs()))
+        t.subject.close(f"{what} equals sample", found, drawn, 1e-9 * (1 + drawn.abs()))
     other = copy.deepcopy(unit)
     other.shift_bias(0.1 / t.spread)
     change = (unit.log_partition(B) - other.log_partition(0.5 * B)).reshape(len(B), -1).sum(1)
@@ -376,7 +378,7 @@ def _files(t: _Trial) -> None:
 
 
 def _training(t: _Trial) -> None:
-    """An RBM with this unit, visible or hidden, learns data of another one by exact gradients."""
+    """Check that an RBM with this unit, visible or hidden, learns data of another RBM with exact gradients."""
     for place in ("visible", "hidden"):
         layers = [copy.deepcopy(t.unit), Bernoulli(3).double()]
         scales = [t.spread, torch.full((3,), 0.5, dtype=F64)]
@@ -405,7 +407,7 @@ def _training(t: _Trial) -> None:
 
 @torch.no_grad()
 def _exact_draws(rbm: RBM, n: int) -> Tensor:
-    """Visible states of an RBM of which one layer is finite: that layer exactly, then the other."""
+    """Draw visible states of an RBM with one finite layer: that layer exactly, then the other given it."""
     generator = Generator().manual_seed(5)
     if rbm.hidden.cardinality is None:
         states, log_p = rbm.distribution()

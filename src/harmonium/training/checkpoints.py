@@ -35,7 +35,7 @@ def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | Non
 def seed(run: Run | None, resume: bool, given: int | None) -> int:
     """Return the seed of all processes: the given one, else that of the run to resume, else a new one."""
     if given is None and resume and run is not None:
-        given = run.read_checkpoint_seed()
+        given = run.checkpoint_seed()
     chosen: int = distributed.of_first(noise.resolve_seed(given))
     return chosen
 

@@ -1,6 +1,6 @@
-"""Does centring make learning independent of the encoding? MNIST and its negative, 16 hidden units, exact likelihood.
+"""Does centering make learning independent of the encoding? MNIST and its negative, 16 hidden units, exact likelihood.
 
-    python benchmarks/centring.py [--epochs 50]
+    python benchmarks/centering.py [--epochs 50]
 
 Centered and plain PCD-1 on MNIST (pixels > 127) and on the flipped images 1 - v: learning rate 0.05, constant for
 30 % of the run then linear to zero, parameters averaged over the last 30 %. With 16 hidden units ln Z is exact
@@ -52,7 +52,7 @@ def main() -> None:
             }
             rows.append(row)
             print("{gradient:8s} {data:6s} train {train:9.2f}  test {test:9.2f} nats   ({seconds:.0f} s)".format(**row))
-    write("centring", {"epochs": args.epochs, "hidden": args.hidden, "rows": rows})
+    write("centering", {"epochs": args.epochs, "hidden": args.hidden, "rows": rows})
 
 
 if __name__ == "__main__":
