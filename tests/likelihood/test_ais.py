@@ -138,7 +138,7 @@ def test_the_likelihood_of_other_data_needs_no_other_annealing():
     first, second = (hm.likelihood.estimate(machine, data, **options) for data in (here, there))
     again = first.annealing.likelihood(there)
     assert again.forward is first.forward and again.reverse is first.reverse
-    assert again.value == second.value and again.from_forward == second.from_forward
+    assert again.log_likelihood == second.log_likelihood and again.from_forward == second.from_forward
     assert again.problems == second.problems and again.checks.keys() == second.checks.keys()
 
 

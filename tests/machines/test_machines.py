@@ -44,7 +44,7 @@ def binary(n: int, size: int, seed: int) -> Tensor:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: hm.RBM(784, 500), "expected units such as"),
+        (lambda: hm.RBM("784", 500), "expected units such as"),
         (lambda: hm.BoltzmannMachine([units.Bernoulli(2)] * 2), "the same one twice"),
         (lambda: hm.BoltzmannMachine([units.Bernoulli(2)]), "two or more layers, found 1"),
         (lambda: hm.DeepBoltzmannMachine([units.Bernoulli(2), units.Bernoulli(2)]), "three or more layers, found 2"),

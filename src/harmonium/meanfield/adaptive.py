@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..units.base import per_row
 from .chain import respond_, solve, undefined_rows
-from .iteration import Map, Rule, iterate
+from .iteration import Map, Options, Randomness, Rule, iterate, split
 from .layers import MeanFieldLayer
 from .solutions import Solutions
 from .starts import Start, check
@@ -37,13 +37,7 @@ _CHUNK_ELEMENTS = 2**24
 def adatap(
     machine: BoltzmannMachine,
     start: Start = None,
-    *,
-    damping: float = 0.5,
-    tolerance: float = 1e-8,
-    max_iterations: int = 1000,
-    iterations: int | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    **options: Unpack[Options],
 ) -> Solutions:
     """Solve adaptive TAP (Opper & Winther 2001) with the iteration of Rangan et al. (2019).
 
@@ -56,12 +50,12 @@ def adatap(
     >>> round(adatap(rbm).free_energy.item(), 6)  # zero weights: -5 ln 2
     -3.465736
     """
-    rule = Rule(damping, tolerance, max_iterations, iterations)
+    rule, random = split(options)
     double = copy.deepcopy(machine).double()
     check(double, True, False)
     if not all(MeanFieldLayer(unit).diagonal for unit in double.layers):
         raise InvalidOption("adatap expects scalar units, found softmax units: use tap")
-    begin = start if isinstance(start, Solutions) else _first_fields(double, start, seed, generator)
+    begin = start if isinstance(start, Solutions) else _first_fields(double, start, random)
     sides = Sides(double)
     rows = max(1, _CHUNK_ELEMENTS // sides.weight.numel())
     parts = []
@@ -85,10 +79,10 @@ def adatap(
     return Solutions.join(parts)
 
 
-def _first_fields(machine: BoltzmannMachine, start: Any, seed: int | None, generator: Generator | None) -> Solutions:
+def _first_fields(machine: BoltzmannMachine, start: Any, random: Randomness) -> Solutions:
     """Return A and B after one undamped iteration of TAP."""
     rule = Rule(damping=0.0, iterations=1)
-    return solve(machine, start, rule, clamped=None, second_order=True, seed=seed, generator=generator)
+    return solve(machine, start, rule, clamped=None, second_order=True, **random)
 
 
 def free_energy(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Generator, Tensor
@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import per_row
-from .iteration import Map, Rule, Update, iterate
+from .iteration import Map, Options, Rule, Update, iterate, split
 from .layers import MeanFieldLayer, link
 from .solutions import Solutions
 from .starts import Start, prepare
@@ -22,12 +22,7 @@ def naive(
     start: Start = None,
     *,
     clamped: Any = None,
-    damping: float = 0.5,
-    tolerance: float = 1e-8,
-    max_iterations: int = 1000,
-    iterations: int | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    **options: Unpack[Options],
 ) -> Solutions:
     """Solve naive mean field: every unit in the mean field of its neighbors. -F is a lower bound of ln Z.
 
@@ -38,8 +33,8 @@ def naive(
     >>> naive(rbm).free_energy  # zero weights: -5 ln 2
     tensor([-3.4657])
     """
-    rule = Rule(damping, tolerance, max_iterations, iterations)
-    return solve(machine, start, rule, clamped=clamped, second_order=False, seed=seed, generator=generator)
+    rule, random = split(options)
+    return solve(machine, start, rule, clamped=clamped, second_order=False, **random)
 
 
 def tap(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypedDict, cast
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from ..checks import whole
 from ..errors import InvalidOption
@@ -44,6 +44,35 @@ class Rule:
     def limit(self) -> int:
         """The largest number of iterations."""
         return self.max_iterations if self.iterations is None else self.iterations
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments that all mean-field methods share; :func:`harmonium.meanfield.tap` documents them."""
+
+    damping: float
+    tolerance: float
+    max_iterations: int
+    iterations: int | None
+    seed: int | None
+    generator: Generator | None
+
+
+class Randomness(TypedDict, total=False):
+    """The part of :class:`Options` that draws initial states."""
+
+    seed: int | None
+    generator: Generator | None
+
+
+def split(options: Options) -> tuple[Rule, Randomness]:
+    """The rule of the iteration, and the source of random initial states.
+
+    >>> split({"damping": 0.1, "seed": 3})
+    (Rule(damping=0.1, tolerance=1e-08, max_iterations=1000, iterations=None), {'seed': 3})
+    """
+    own = {key: value for key, value in options.items() if key not in Randomness.__annotations__}
+    random = {key: value for key, value in options.items() if key in Randomness.__annotations__}
+    return Rule(**own), cast("Randomness", random)  # type: ignore[arg-type]
 
 
 class Scheme(Protocol):

@@ -7,17 +7,17 @@ the values of a unit and need finitely many values; the result is then exact on 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, Unpack
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from ..errors import InvalidOption, NotEnumerable, unknown
 from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.base import per_row
 from .chain import respond_, undefined_rows
-from .iteration import Map, Rule, Update, iterate
+from .iteration import Map, Options, Update, iterate, split
 from .solutions import Solutions
 from .starts import Start, prepare
 
@@ -32,12 +32,7 @@ def bp(
     start: Start = None,
     *,
     messages: str = "relaxed",
-    damping: float = 0.5,
-    tolerance: float = 1e-8,
-    max_iterations: int = 1000,
-    iterations: int | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    **options: Unpack[Options],
 ) -> Solutions:
     """Solve belief propagation and compute its Bethe free energy (Yedidia et al. 2005).
 
@@ -54,9 +49,9 @@ def bp(
     """
     if messages not in _KINDS:
         raise unknown("type of messages", messages, _KINDS)
-    rule = Rule(damping, tolerance, max_iterations, iterations)
+    rule, random = split(options)
     relaxed = messages == "relaxed"
-    bound, layers, (a, c) = prepare(machine, start, quadratic=relaxed, seed=seed, generator=generator)
+    bound, layers, (a, c) = prepare(machine, start, quadratic=relaxed, **random)
     if relaxed and not all(layer.diagonal for layer in layers):
         raise InvalidOption("relaxed BP expects scalar units, found softmax units: use tap, or messages='exact'")
     graph: _Graph = _Relaxed(bound) if relaxed else _Exact(bound)

@@ -3,57 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import torch
 from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import NotNormalizable
-from .base import Tail, Unit, Value
-from .positive import LearnedPrecision, log_of_positive
-from .quadratic import Quadratic
+from .base import Tail
+from .quadratic import GaussianWeight
 from .support import real
 
 
-class Gaussian(LearnedPrecision, Quadratic, Unit):
+class Gaussian(GaussianWeight):
     """Gaussian units x ∈ ℝ with -U(x) = b x - γ x²/2 and a linear activation.
 
     Tramel et al. (2018), eqs. (C10)-(C18) without bounds.
 
-    ``max_precision`` bounds a learned precision; by default ``initialize_from`` sets it from the data
-    (:class:`~harmonium.units.positive.LearnedPrecision`).
+    ``max_precision`` bounds a learned precision (:class:`~harmonium.units.positive.LearnedPrecision`).
 
     >>> Gaussian(1, precision=4.0).variance(torch.zeros(1, 1))
     tensor([[0.2500]])
     """
 
     support = real
-    naturals = ("bias", "precision")
-
-    def __init__(
-        self,
-        shape: int | Iterable[int],
-        *,
-        bias: Value = 0.0,
-        precision: Value = 1.0,
-        max_precision: float | None = None,
-        learn: Iterable[str] = ("bias",),
-    ) -> None:
-        super().__init__(shape, bias=bias, learn=learn)
-        self.log_precision = self.new_parameter("precision", log_of_positive("precision", precision))
-        self._bound_precision(max_precision, ("precision",))
-
-    @property
-    def precision(self) -> Tensor:
-        """γ > 0, stored as its logarithm: (*shape)."""
-        return self._positive(self.log_precision)
 
     def tail(self) -> Tail:
         return Tail.normal(self.precision)
-
-    def log_weight(self, x: Tensor) -> Tensor:
-        return self.bias * x - self.precision * x.square() / 2
 
     def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
         precision = self._precision(A)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor
+
+from .base import Unit, Value
+from .positive import LearnedPrecision, log_of_positive
 
 
 class Quadratic:
@@ -18,3 +22,34 @@ class Quadratic:
         """⟨x⟩ and -⟨x²⟩/2 in the field B."""
         mean = self.mean(B, A) if mean is None else mean
         return {"bias": mean, "precision": -(mean.square() + self.variance(B, A)) / 2}
+
+
+class GaussianWeight(LearnedPrecision, Quadratic, Unit, named=False):
+    """Base of the units with -U(x) = b x - γ x²/2 and γ > 0 on an unbounded support.
+
+    ``max_precision`` bounds a learned precision; by default ``initialize_from`` sets it from the data
+    (:class:`~harmonium.units.positive.LearnedPrecision`).
+    """
+
+    naturals = ("bias", "precision")
+
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        bias: Value = 0.0,
+        precision: Value = 1.0,
+        max_precision: float | None = None,
+        learn: Iterable[str] = ("bias",),
+    ) -> None:
+        super().__init__(shape, bias=bias, learn=learn)
+        self.log_precision = self.new_parameter("precision", log_of_positive("precision", precision))
+        self._bound_precision(max_precision, ("precision",))
+
+    @property
+    def precision(self) -> Tensor:
+        """γ > 0, stored as its logarithm: (*shape)."""
+        return self._positive(self.log_precision)
+
+    def log_weight(self, x: Tensor) -> Tensor:
+        return self.bias * x - self.precision * x.square() / 2

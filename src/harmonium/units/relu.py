@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 from torch import Generator, Tensor
 
 from ..errors import NotNormalizable
-from .base import Tail, Unit, Value
-from .positive import LearnedPrecision, log_of_positive
-from .quadratic import Quadratic
+from .base import Tail
+from .quadratic import GaussianWeight
 from .special import HalfLine, expectation, smoothed, solve_moments
 from .support import nonnegative
 
 _half_line = HalfLine()
 
 
-class ReLU(LearnedPrecision, Quadratic, Unit):
+class ReLU(GaussianWeight):
     """Rectified linear units x ∈ [0, ∞) with -U(x) = b x - γ x²/2; the activation is max(0, (b + B)/γ).
 
-    ``max_precision`` bounds a learned precision; by default ``initialize_from`` sets it from the data
-    (:class:`~harmonium.units.positive.LearnedPrecision`).
+    ``max_precision`` bounds a learned precision (:class:`~harmonium.units.positive.LearnedPrecision`).
 
     >>> unit = ReLU(1, bias=-1e3)
     >>> unit.mean(torch.zeros(1)) * 1e3  # far below threshold: an exponential of rate 1000
@@ -29,31 +25,9 @@ class ReLU(LearnedPrecision, Quadratic, Unit):
     """
 
     support = nonnegative
-    naturals = ("bias", "precision")
-
-    def __init__(
-        self,
-        shape: int | Iterable[int],
-        *,
-        bias: Value = 0.0,
-        precision: Value = 1.0,
-        max_precision: float | None = None,
-        learn: Iterable[str] = ("bias",),
-    ) -> None:
-        super().__init__(shape, bias=bias, learn=learn)
-        self.log_precision = self.new_parameter("precision", log_of_positive("precision", precision))
-        self._bound_precision(max_precision, ("precision",))
-
-    @property
-    def precision(self) -> Tensor:
-        """γ > 0, stored as its logarithm: (*shape)."""
-        return self._positive(self.log_precision)
 
     def tail(self) -> Tail:
         return Tail.normal(self.precision, one_sided=True)
-
-    def log_weight(self, x: Tensor) -> Tensor:
-        return self.bias * x - self.precision * x.square() / 2
 
     def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
         return expectation(_half_line, 0, *self._natural(B, A))

@@ -12,10 +12,10 @@ from torch.nn.functional import logsigmoid
 
 from .. import noise
 from ..errors import InvalidOption
-from .base import Unit, Value
+from .base import Value
 from .special import expectation, smoothed, solve_moments
 from .support import Interval, Support, real
-from .truncated_gaussian import segment, uniform_smoothed
+from .truncated_gaussian import OnSegment, uniform_smoothed
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class SpikeAndSlab(Interval):
         return super().contains(x) | (x == 0)
 
 
-class TruncatedGaussBernoulli(Unit):
+class TruncatedGaussBernoulli(OnSegment):
     """Spike-and-slab units: x = 0 with weight 1-ρ, or x ∈ [low, high] with weight ρ e^{bx - Vx²/2}.
 
     This is eq. (C21) of Tramel et al. (2018), not the inconsistent eq. (C20).
@@ -49,22 +49,22 @@ class TruncatedGaussBernoulli(Unit):
         self,
         shape: int | Iterable[int],
         *,
+        rho: Value = 0.5,
         low: float = 0.0,
         high: float = 1.0,
-        rho: Value = 0.5,
         bias: Value = 0.0,
         precision: Value = 1.0,
         learn: Iterable[str] = ("bias",),
     ) -> None:
-        self.segment = segment(low, high)
-        super().__init__(shape, bias=bias, learn=learn, options={"low": self.segment.low, "high": self.segment.high})
-        self.support = SpikeAndSlab(f"0 or numbers from {low:g} to {high:g}", low=low, high=high)
-        self.precision = self.new_parameter("precision", precision)
+        super().__init__(shape, low=low, high=high, bias=bias, precision=precision, learn=learn)
         rho = torch.as_tensor(rho)
         if not bool(((rho > 0) & (rho < 1)).all()):
             found = f"{rho.min().item():g} to {rho.max().item():g}"
             raise InvalidOption(f"rho: expected values above 0 and below 1, found {found}")
         self.log_odds = self.new_parameter("log_odds", torch.logit(rho))
+
+    def _support(self, low: float, high: float) -> Support:
+        return SpikeAndSlab(f"0 or numbers from {low:g} to {high:g}", low=low, high=high)
 
     @property
     def rho(self) -> Tensor:
@@ -155,9 +155,6 @@ class TruncatedGaussBernoulli(Unit):
         self.precision.data.copy_(p)
         if learned:
             self.log_odds.data.copy_(torch.logit(share) - self.segment.moment(0, h, p))
-
-    def _natural(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
-        return self.bias + B, self.precision if A is None else self.precision + A
 
     def _slab_odds(self, B: Tensor, A: Tensor | None) -> Tensor:
         """ln P[x ≠ 0]/P[x = 0]."""

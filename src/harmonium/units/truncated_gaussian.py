@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -14,19 +15,10 @@ from .special import Segment, expectation, smoothed, solve_moments
 from .support import Interval, Support, real
 
 
-class TruncatedGaussian(Quadratic, Unit):
-    """Truncated Gaussian units x ∈ [low, high] with -U(x) = b x - V x²/2 for any real V.
+class OnSegment(Unit, named=False):
+    """Base of the units with a Gaussian weight e^{bx - Vx²/2}, for any real V, on [low, high]."""
 
-    Tramel et al. (2018), eqs. (C3)-(C18), computed by quadrature, because the closed forms lose all precision if V + A
-    is small or the field is large.
-
-    >>> unit = TruncatedGaussian(1, low=0.0, high=1.0, precision=-3.0)
-    >>> unit.mean(torch.tensor([-1.5]))  # symmetric about the middle
-    tensor([0.5000], grad_fn=<_MomentBackward>)
-    """
-
-    support: Support = real
-    naturals = ("bias", "precision")
+    naturals: ClassVar[tuple[str, ...]] = ("bias", "precision")
 
     def __init__(
         self,
@@ -40,8 +32,28 @@ class TruncatedGaussian(Quadratic, Unit):
     ) -> None:
         self.segment = segment(low, high)
         super().__init__(shape, bias=bias, learn=learn, options={"low": self.segment.low, "high": self.segment.high})
-        self.support = Interval(f"numbers from {low:g} to {high:g}", low=low, high=high)
+        self.support = self._support(self.segment.low, self.segment.high)
         self.precision = self.new_parameter("precision", precision)
+
+    def _support(self, low: float, high: float) -> Support:
+        return Interval(f"numbers from {low:g} to {high:g}", low=low, high=high)
+
+    def _natural(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.bias + B, self.precision if A is None else self.precision + A
+
+
+class TruncatedGaussian(Quadratic, OnSegment):
+    """Truncated Gaussian units x ∈ [low, high] with -U(x) = b x - V x²/2 for any real V.
+
+    Tramel et al. (2018), eqs. (C3)-(C18), computed by quadrature, because the closed forms lose all precision if V + A
+    is small or the field is large.
+
+    >>> unit = TruncatedGaussian(1, low=0.0, high=1.0, precision=-3.0)
+    >>> unit.mean(torch.tensor([-1.5]))  # symmetric about the middle
+    tensor([0.5000], grad_fn=<_MomentBackward>)
+    """
+
+    support: Support = real
 
     def log_weight(self, x: Tensor) -> Tensor:
         return self.bias * x - self.precision * x.square() / 2
@@ -82,9 +94,6 @@ class TruncatedGaussian(Quadratic, Unit):
         )
         self.bias.data.copy_(h)
         self.precision.data.copy_(p)
-
-    def _natural(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
-        return self.bias + B, self.precision if A is None else self.precision + A
 
 
 def segment(low: float, high: float) -> Segment:
