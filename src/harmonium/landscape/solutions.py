@@ -98,12 +98,7 @@ class Landscape:
 
 
 def find_solutions(
-    machine: BoltzmannMachine,
-    start: Any,
-    *,
-    same: float = SAME,
-    method: str = "tap",
-    **options: Any,
+    machine: BoltzmannMachine, start: Any, *, same: float = SAME, method: str = "tap", **options: Any
 ) -> Landscape:
     """Find the distinct stable mean-field solutions reached from given initial states.
 
@@ -198,14 +193,7 @@ class Growth:
         return [isomap.transform(part) if len(part) else np.empty((0, 2)) for part in points]
 
 
-def growth(
-    machines: Machines,
-    start: Any,
-    *,
-    same: float = SAME,
-    method: str = "tap",
-    **options: Any,
-) -> Growth:
+def growth(machines: Machines, start: Any, *, same: float = SAME, method: str = "tap", **options: Any) -> Growth:
     """Compute the landscapes of the checkpoints of a run and the tree of their solutions.
 
     The tree is built backward: the solutions of a checkpoint are the initial states for the iteration with the

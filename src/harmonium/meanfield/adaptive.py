@@ -24,7 +24,7 @@ from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..units.base import per_row
 from .chain import respond_, solve, undefined_rows
-from .iteration import Map, Options, Randomness, Rule, iterate, split
+from .iteration import Map, Options, Randomness, Rule, Tensors, iterate, split
 from .layers import MeanFieldLayer
 from .solutions import Solutions
 from .starts import Start, check
@@ -85,13 +85,7 @@ def _first_fields(machine: BoltzmannMachine, start: Any, random: Randomness) -> 
     return solve(machine, start, rule, clamped=None, second_order=True, **random)
 
 
-def free_energy(
-    machine: BoltzmannMachine,
-    a: Sequence[Tensor],
-    c: Sequence[Tensor],
-    B: Sequence[Tensor],
-    A: Sequence[Tensor],
-) -> Tensor:
+def free_energy(machine: BoltzmannMachine, a: Tensors, c: Tensors, B: Tensors, A: Tensors) -> Tensor:
     """Return the estimate of -ln Z at a state: (rows,), differentiable; NaN if the Gaussian is not normalizable."""
     value = torch.zeros(len(a[0]), dtype=a[0].dtype, device=a[0].device)
     for k, unit in enumerate(machine.layers):

@@ -46,6 +46,9 @@ class Rule:
         return self.max_iterations if self.iterations is None else self.iterations
 
 
+Tensors = Sequence[Tensor]
+
+
 class Options(TypedDict, total=False):
     """Keyword arguments that all mean-field methods share; :func:`harmonium.meanfield.tap` documents them."""
 

@@ -180,10 +180,7 @@ def interaction_network(
                     ha="right" if left else "left", va="center", fontsize=font)  # fmt: skip
         ax.set_aspect("equal")
         ax.set(xlim=(-1.45, 1.45), ylim=(-1.45, 1.45))
-        ax.set_axis_off()
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.bare(ax, title)
 
 
 def _values(given: Any) -> np.ndarray:

@@ -54,6 +54,14 @@ def axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return Figure(figsize=size, layout="constrained").subplots()
 
 
+def bare(ax: Axes, title: str | None) -> Figure:
+    """Remove ticks and frame, set the title, and return the figure."""
+    ax.set_axis_off()
+    if title:
+        ax.set_title(title)
+    return figure_of(ax)
+
+
 def figure_of(ax: Axes) -> Figure:
     """Return the figure that contains the axes."""
     found = ax.get_figure(root=True) if hasattr(ax.figure, "get_figure") else ax.figure

@@ -75,10 +75,7 @@ def show(picture: np.ndarray, title: str | None, ax: Axes | None) -> Figure:
         height = max(0.6, 6.3 * picture.shape[0] / picture.shape[1])
         ax = style.axes(ax, (6.3, height + (0.3 if title else 0.0)))
         ax.imshow(picture, interpolation="nearest")
-        ax.set_axis_off()
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.bare(ax, title)
 
 
 def _pictures(images: Any) -> np.ndarray:

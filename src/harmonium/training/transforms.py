@@ -17,6 +17,12 @@ from . import distributed
 from .negative import NegativePhase
 from .schedules import Clock
 
+Rates = Callable[[Tensor], float]
+
+
+def _same(parameter: Tensor) -> float:
+    return 1.0
+
 
 class Transform:
     """Base class of transforms: change the gradient before the optimizer's step and the parameters after it.
@@ -44,12 +50,7 @@ class Transform:
     def leave(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         """Convert the parameters back to the usual coordinates, after the optimizer's step."""
 
-    def pull_back(
-        self,
-        machine: BoltzmannMachine,
-        phase: NegativePhase,
-        learning_rate_of: Callable[[Tensor], float] = lambda parameter: 1.0,
-    ) -> None:
+    def pull_back(self, machine: BoltzmannMachine, phase: NegativePhase, learning_rate_of: Rates = _same) -> None:
         """Map the gradient so that a plain step with it equals a plain step in the transform's coordinates.
 
         ``learning_rate_of`` returns the learning rate of a parameter.
@@ -118,12 +119,7 @@ class Centered(Transform):
         for k, link in phase.coupling_gradients.items():
             link.subtract((self._offsets[k], biases[k + 1]), (biases[k], self._offsets[k + 1]))
 
-    def pull_back(
-        self,
-        machine: BoltzmannMachine,
-        phase: NegativePhase,
-        learning_rate_of: Callable[[Tensor], float] = lambda parameter: 1.0,
-    ) -> None:
+    def pull_back(self, machine: BoltzmannMachine, phase: NegativePhase, learning_rate_of: Rates = _same) -> None:
         units, offsets = machine.layers, self._offsets
         for k, link in phase.coupling_gradients.items():
             rate = learning_rate_of(link.coupling.weight)
@@ -359,7 +355,7 @@ def _joined(unit: Unit, value_of: Callable[[Tensor], Tensor | None]) -> Tensor:
     return values[0].clone() if len(values) == 1 else torch.cat([v.flatten() for v in values]).view(unit.shape)
 
 
-def _subtract_field(unit: Unit, change: Tensor, rate: float, learning_rate_of: Callable[[Tensor], float]) -> None:
+def _subtract_field(unit: Unit, change: Tensor, rate: float, learning_rate_of: Rates) -> None:
     """Change the bias gradient so that a plain step cancels the change of the mean field by the weights, (*shape)."""
     pieces = change.flatten().split([bias.numel() for bias in unit.biases()])
     for bias, piece in zip(unit.biases(), pieces, strict=True):
