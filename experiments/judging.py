@@ -275,7 +275,7 @@ def claim(
         record: where to write.
         claimed: the claim of the paper.
         measured: what was measured here.
-        holds: the verdict of the criterion on the machines at hand.
+        holds: the verdict of the criterion on the machines of this run.
         difference: settings that are not those of the paper, in words; empty if there are none.
         stands: the verdicts that ``difference`` does not turn into open: ``NEVER``, ``IF_TRUE`` (what fails here may
             hold with the settings of the paper) or ``ALWAYS``.

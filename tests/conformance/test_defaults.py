@@ -62,9 +62,18 @@ def normalizable(weight: Tensor, machine: hm.RBM) -> bool:
 
 
 def untrained(machine: hm.RBM) -> hm.RBM:
-    """The same unit types with default parameters and default learned parameters."""
-    configs = [{name: value for name, value in unit.config().items() if name != "learn"} for unit in machine.layers]
-    return hm.RBM(*map(hm.units.Unit.from_config, configs)).double()
+    """The same units without couplings and biases; what is not learned by default is as in the machine.
+
+    With another fixed precision the data may have less variance than any machine with couplings, and there is nothing
+    to learn.
+    """
+    other = copy.deepcopy(machine)
+    torch.nn.init.zeros_(other.coupling.weight)
+    for unit in other.layers:
+        unit.shift_bias(-torch.cat([bias.detach().flatten() for bias in unit.biases()]).view(unit.shape))
+        for name, parameter in unit.named_parameters():
+            parameter.requires_grad_(name.split(".")[-1] == "bias")
+    return other
 
 
 def draws(machine: hm.RBM, n: int) -> Tensor:

@@ -30,7 +30,7 @@ def binary() -> hm.RBM:
         ({"schedule": 0.5}, "schedule: expected a function"),
         ({"transforms": hm.L2(0.1)}, "transforms: expected a sequence"),
         ({"epochs": 1.5}, "epochs: expected a whole number"),
-        ({"seed": -1}, "seed: expected"),
+        ({"seed": None}, "seed: expected a whole number"),
         (
             {"optimizer": torch.optim.SGD(binary().parameters(), lr=0.1)},
             "expected only parameters of the trained machine",

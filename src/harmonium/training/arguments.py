@@ -97,7 +97,7 @@ class Arguments:
         None, "folder for configuration, metrics and checkpoints.", unset="nothing is saved"
     )
     resume: bool = option(False, "continue the run in the folder ``run`` from its last checkpoint, bit-for-bit.")
-    seed: int | None = option(None, "seed of the random generator.", unset="drawn from PyTorch's default generator")
+    seed: int = again(TrainingOptions, "seed")
     progress: bool = option(True, "show a progress bar on a terminal.")
     validation: Any = option(None, "validation rows, for the free-energy gap.", unset="none")
     initialize: bool | Mapping[str, Any] | None = option(
@@ -135,9 +135,7 @@ class Arguments:
 
     def __post_init__(self) -> None:
         declared = options(TrainingOptions)
-        if self.seed is not None:
-            self.seed = declared["seed"].check(self.seed)
-        for name in ("epochs", "batch_size", "learning_rate", "metrics_every", "precision"):
+        for name in ("epochs", "batch_size", "learning_rate", "seed", "metrics_every", "precision"):
             setattr(self, name, declared[name].check(getattr(self, name)))
         if self.transforms is not None and (
             isinstance(self.transforms, Transform) or not all(isinstance(part, Transform) for part in self.transforms)

@@ -121,10 +121,10 @@ class MixingTime(Callback):
     'in equilibrium'
     """
 
-    def __init__(self, every: int = 1, sweeps: int = 1000, seed: int | None = None) -> None:
+    def __init__(self, every: int = 1, sweeps: int = 1000, seed: int = 0) -> None:
         if every < 1 or sweeps < 20:
             raise InvalidOption(f"expected every ≥ 1 and sweeps ≥ 20, found {every} and {sweeps}")
-        self.every, self.sweeps, self.seed = every, sweeps, noise.resolve_seed(seed)
+        self.every, self.sweeps, self.seed = every, sweeps, noise.check_seed(seed)
         self.verdict = ""
 
     def on_epoch(self, progress: Progress) -> None:

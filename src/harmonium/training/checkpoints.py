@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .. import noise
 from ..errors import RunError
 from . import distributed
 from .run import Run
@@ -30,14 +29,6 @@ def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | Non
         run.clean()
         resume = resume and run.last.exists()  # a run that stopped before its first checkpoint starts over
     return run, distributed.of_first(resume)
-
-
-def seed(run: Run | None, resume: bool, given: int | None) -> int:
-    """Return the seed of all processes: the given one, else that of the run to resume, else a new one."""
-    if given is None and resume and run is not None:
-        given = run.checkpoint_seed()
-    chosen: int = distributed.of_first(noise.resolve_seed(given))
-    return chosen
 
 
 def save(training: Training, *, snapshot: bool) -> None:

@@ -13,9 +13,7 @@ from .batches import as_source
 from .loop import Result, fit
 
 
-def pretrain(
-    machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: int | None = None, **options: Any
-) -> list[Result]:
+def pretrain(machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: int = 0, **options: Any) -> list[Result]:
     """Train every coupling of a deep machine as an RBM, from the visible layer up (Hinton et al. 2006).
 
     The first RBM is trained on the ``data`` and sets the parameters of the first coupling and its two layers. Each
@@ -41,7 +39,7 @@ def pretrain(
     >>> [bool(coupling.weight.any()) for coupling in deep.couplings]
     [True, True]
     """
-    seed, source = noise.resolve_seed(seed), as_source(data, machine)
+    source = as_source(data, machine)
     rows: Any = data
     results = []
     for k, coupling in enumerate(machine.couplings):

@@ -76,7 +76,7 @@ class Training:
 
     def __init__(self, given: Arguments) -> None:
         machine = given.machine
-        self.machine, self.negative = machine, given.phase()
+        self.machine, self.negative, self.seed = machine, given.phase(), given.seed
         self.schedule, self.callbacks = given.scheduled(), check_callbacks(given.callbacks)
         self.metrics_every, self.progress = given.metrics_every, given.progress
         self.rounded = given.rounded(self.negative)
@@ -92,7 +92,6 @@ class Training:
         self.epochs = default_epochs(self.share, self.batch_size) if given.epochs is None else given.epochs
         self.keep = given.run is not None
         self.run, resume = checkpoints.begin(given.run, given.resume, self.rank)
-        self.seed = checkpoints.seed(self.run, resume, given.seed)
 
         if not resume:
             self._initialize(given.initialize)

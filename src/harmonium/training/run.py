@@ -101,14 +101,6 @@ class Run:
             raise CheckpointError(f"{self.last}: the training state is damaged ({error})") from None
         return state
 
-    def checkpoint_seed(self) -> int | None:
-        """Return the seed of the newest checkpoint, or None if it has no training state."""
-        _, metadata = files.read_tensors(self.last)
-        try:
-            return int(json.loads(metadata[_TRAINING])["of"]["seed"])
-        except (KeyError, ValueError, TypeError):
-            return None  # reading the whole checkpoint names the problem
-
     def write_snapshot(self, machine: BoltzmannMachine, epoch: int) -> None:
         """Save the machine of this epoch."""
         files.write_tensors(
