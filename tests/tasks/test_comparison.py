@@ -37,7 +37,7 @@ def curves(digits):
 def test_a_trained_machine_beats_its_single_sites(curves):
     """Tramel et al. (2018), section VII.4.1: the machine is better than the pointwise estimator."""
     machine, pointwise, neighbor = curves.scores.values()
-    assert machine[0].value == 1
+    assert machine[0].estimate == 1
     for level in (1, 2):
         assert machine[level].minus(pointwise[level]).low > 0 and machine[level].minus(neighbor[level]).low > 0
     assert min(curves.converged) > 0.9
@@ -64,7 +64,7 @@ def test_real_units_are_scored_by_their_squared_error():
     machine = hm.RBM(hm.units.Gaussian(5), hm.units.Bernoulli(2))
     found = compare_denoisers(machine, x[:20], x[20:], [AdditiveGaussian(0.0), AdditiveGaussian(0.5)], neighbors=3)
     assert list(found.scores) == ["machine", "OPE", "3-NN"]
-    assert found.scores["machine"][0].value == 0 and found.scores["machine"][1].name == "MSE"
+    assert found.scores["machine"][0].estimate == 0 and found.scores["machine"][1].name == "MSE"
     with pytest.raises(InvalidOption, match="at least one"):
         compare_denoisers(machine, x, x, [])
 

@@ -21,19 +21,19 @@ def test_mcc_is_that_of_scikit_learn():
     each = [matthews_corrcoef(a, b) for a, b in zip(SIGNAL, GUESS, strict=True)]
     images = mcc(SIGNAL.astype(float), GUESS.astype(float))
     np.testing.assert_allclose(images.images, each, atol=1e-12)
-    assert images.value == pytest.approx(np.mean(each), abs=1e-12)
+    assert images.estimate == pytest.approx(np.mean(each), abs=1e-12)
     pixels = mcc(SIGNAL.astype(float), GUESS.astype(float), average="pixels")
-    assert pixels.value == pytest.approx(matthews_corrcoef(SIGNAL.ravel(), GUESS.ravel()), abs=1e-12)
+    assert pixels.estimate == pytest.approx(matthews_corrcoef(SIGNAL.ravel(), GUESS.ravel()), abs=1e-12)
     spins = mcc(2.0 * SIGNAL - 1, 2.0 * GUESS - 1)
-    assert (spins.value, spins.low, spins.high) == (images.value, images.low, images.high)
+    assert (spins.estimate, spins.low, spins.high) == (images.estimate, images.low, images.high)
 
 
 def test_mcc_of_one_value():
     zeros, ones = torch.zeros(1, 4), torch.ones(1, 4)
     mixed = torch.tensor([[0.0, 1.0, 0.0, 1.0]])
-    assert mcc(zeros, zeros).value == mcc(ones, ones).value == mcc(mixed, mixed).value == 1
-    assert mcc(mixed, zeros).value == mcc(zeros, mixed).value == mcc(zeros, ones).value == 0
-    assert mcc(mixed, 1 - mixed).value == -1
+    assert mcc(zeros, zeros).estimate == mcc(ones, ones).estimate == mcc(mixed, mixed).estimate == 1
+    assert mcc(mixed, zeros).estimate == mcc(zeros, mixed).estimate == mcc(zeros, ones).estimate == 0
+    assert mcc(mixed, 1 - mixed).estimate == -1
 
 
 def test_mse():
@@ -71,7 +71,7 @@ def test_paired_differences():
     hard = SOURCE.exponential(size=(60, 1)) * np.ones((1, 5))
     one, two = mse(np.zeros_like(hard), hard + 0.1), mse(np.zeros_like(hard), hard)
     difference = one.minus(two)
-    assert difference.value == pytest.approx(one.estimate - two.estimate, rel=1e-12)
+    assert difference.estimate == pytest.approx(one.estimate - two.estimate, rel=1e-12)
     assert difference.low > 0 and one.low < two.estimate
     with pytest.raises(InvalidData, match="the same images"):
         one.minus(mse(hard[:3], hard[:3]))
@@ -79,7 +79,7 @@ def test_paired_differences():
 
 def test_seeds():
     one, two, other = (mcc(SIGNAL.astype(float), GUESS.astype(float), seed=seed) for seed in (1, 1, 2))
-    assert one == two and (one.low, one.high) != (other.low, other.high) and one.estimate == other.value
+    assert one == two and (one.low, one.high) != (other.low, other.high) and one.estimate == other.estimate
 
 
 def test_refused():

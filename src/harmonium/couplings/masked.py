@@ -32,7 +32,7 @@ class Masked(Dense):
         *,
         mask: Tensor | None = None,
         degree: int | None = None,
-        seed: int | None = None,
+        seed: int | None = 0,
     ) -> None:
         super().__init__(lower, upper, weight)
         shape = self.weight.shape

@@ -64,7 +64,7 @@ def load(
     split: str = "train",
     binarize: Binarize | None = None,
     labels: bool = False,
-    seed: int | None = None,
+    seed: int | None = 0,
     dtype: torch.dtype = torch.float32,
     flatten: bool = True,
 ) -> Tensor | tuple[Tensor, Tensor]:

@@ -133,7 +133,7 @@ class InteractionModel:
         *,
         sweeps: int = 1000,
         start: Any = None,
-        seed: int | None = None,
+        seed: int | None = 0,
         generator: Generator | None = None,
     ) -> Tensor:
         """Sample ``n`` states by Gibbs sampling: (n, variables).

@@ -56,7 +56,7 @@ def n_body(
     gauge: str | None = None,
     bias: bool = True,
     n_samples: int | None = None,
-    seed: int | None = None,
+    seed: int | None = 0,
     chunk: int | None = None,
 ) -> Tensor:
     """Compute the interactions of a given order between visible units: Bulso & Roudi (2021), eq. (14), in float64.

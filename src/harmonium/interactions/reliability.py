@@ -78,7 +78,7 @@ def split_half(
     orders: Sequence[int] = (1, 2, 3),
     *,
     n_tuples: int | None = 20_000,
-    seed: int | None = None,
+    seed: int | None = 0,
     method: str = "exact",
     **training: Any,
 ) -> SplitHalf:

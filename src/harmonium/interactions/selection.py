@@ -23,7 +23,7 @@ _EXACT_STATES = 2**20
 _MOST_UNITS = 2000
 
 
-def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: int | None = None) -> RBM:
+def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: int | None = 0) -> RBM:
     """RBM in which every hidden unit is connected to ``order`` visible units, which limits the interaction order.
 
     The hidden units are connected to different random sets of visible units; sets repeat only if there are more hidden
@@ -121,7 +121,7 @@ def order_selection(
     hidden: Callable[[int], Unit] = Bernoulli,
     units: int | None = None,
     validation: float = 0.25,
-    seed: int | None = None,
+    seed: int | None = 0,
     estimation: dict[str, Any] | None = None,
     **training: Any,
 ) -> OrderSelection:

@@ -68,7 +68,7 @@ def strength(
     orders: Sequence[int] = (1, 2, 3),
     *,
     n_tuples: int | None = 20_000,
-    seed: int | None = None,
+    seed: int | None = 0,
     **options: Any,
 ) -> Strength:
     """Root mean square of the interactions of each order, from ``n_tuples`` random tuples (None: all tuples).
@@ -105,7 +105,7 @@ def compare(
     order: int = 2,
     *,
     n_tuples: int | None = 20_000,
-    seed: int | None = None,
+    seed: int | None = 0,
     **options: Any,
 ) -> InteractionComparison:
     """Compare the interactions of two machines with visible layers of the same shape.
@@ -138,13 +138,13 @@ def agreement(
     machines: Mapping[Key, RBM], order: int = 2, **options: Any
 ) -> dict[tuple[Key, Key], InteractionComparison]:
     """Compare every pair of machines; keys are (machine, reference). As in Bulso & Roudi (2021), figure 7."""
-    n_tuples, seed = options.pop("n_tuples", 20_000), noise.resolve_seed(options.pop("seed", None))
+    n_tuples, seed = options.pop("n_tuples", 20_000), noise.resolve_seed(options.pop("seed", 0))
     values = {key: sampled(rbm, order, n_tuples, seed, **options) for key, rbm in machines.items()}
     return {(a, b): InteractionComparison.of(values[a], values[b]) for a in machines for b in machines if a != b}
 
 
 def exact_versus_small(
-    rbm: RBM, order: int = 2, *, n_tuples: int | None = None, seed: int | None = None
+    rbm: RBM, order: int = 2, *, n_tuples: int | None = None, seed: int | None = 0
 ) -> InteractionComparison:
     """Compare the small-weight limit, Bulso & Roudi (2021), eqs. (19) and (21), with the exact interactions.
 

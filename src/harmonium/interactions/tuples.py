@@ -49,7 +49,7 @@ def all_tuples(n: int, order: int) -> Tensor:
 
 
 def random_tuples(
-    n: int, order: int, n_tuples: int, *, seed: int | None = None, generator: Generator | None = None
+    n: int, order: int, n_tuples: int, *, seed: int | None = 0, generator: Generator | None = None
 ) -> Tensor:
     """Draw ``n_tuples`` different increasing tuples of ``order`` indices below ``n``, uniformly: (n_tuples, order).
 

@@ -187,7 +187,7 @@ def ais(
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
     remove_outliers: bool = False,
-    seed: int | None = None,
+    seed: int | None = 0,
     generator: Generator | None = None,
 ) -> Estimate:
     """Estimate ln Z by annealed importance sampling from a base machine to ``machine`` (Neal 2001).
@@ -242,7 +242,7 @@ def reverse_ais(
     base: BoltzmannMachine | Tensor | None = None,
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
-    seed: int | None = None,
+    seed: int | None = 0,
     generator: Generator | None = None,
 ) -> Estimate:
     """Estimate ln Z by annealing samples of the model, ``start`` (runs, *visible), back to the base.

@@ -140,7 +140,7 @@ def estimate(
     waypoints: Sequence[BoltzmannMachine] = (),
     samples: Tensor | None = None,
     sampling_sweeps: int = 1000,
-    seed: int | None = None,
+    seed: int | None = 0,
 ) -> TwoSided:
     """Estimate the mean log-likelihood of ``data`` by annealing in both directions, and check the result.
 

@@ -144,7 +144,7 @@ def compare(
     train: ArrayLike | None = None,
     *,
     most_rows: int = 10_000,
-    seed: int | None = None,
+    seed: int | None = 0,
 ) -> SampleComparison:
     """Compare samples with data by all measures of this package.
 

@@ -40,7 +40,7 @@ class Novelty:
 
 
 @torch.no_grad()
-def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: int | None = None) -> Novelty:
+def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: int | None = 0) -> Novelty:
     """Count repeated samples and samples that are copies of ``train`` (of ``data`` if None); all are (n, *shape).
 
     Standard errors are binomial, which overestimates those of the fractions of distinct rows.

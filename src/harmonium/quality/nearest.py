@@ -66,7 +66,7 @@ def nearest_neighbor_accuracy(
     *,
     train: ArrayLike | None = None,
     most_rows: int = 10_000,
-    seed: int | None = None,
+    seed: int | None = 0,
 ) -> NeighborAccuracy:
     """Compute the nearest-neighbor adversarial accuracy of samples and data (Yale et al. 2020).
 

@@ -87,7 +87,7 @@ class Principal:
 
 
 @torch.no_grad()
-def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, seed: int | None = None) -> Principal:
+def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, seed: int | None = 0) -> Principal:
     """Compare samples and data, both (n, *shape), on the leading principal axes of the data.
 
     Args:

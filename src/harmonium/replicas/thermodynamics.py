@@ -128,7 +128,7 @@ def saddle_points(
     ensemble: Ensemble,
     starts: int = 64,
     *,
-    seed: int | None = None,
+    seed: int | None = 0,
     damping: float = 0.0,
     tolerance: float = 1e-12,
     max_iterations: int = 10_000,

@@ -87,7 +87,7 @@ def write(
     return target
 
 
-def some_rows(rows: Source, machine: RBM, most: int = _ROWS, *, seed: int | None = None) -> Tensor:
+def some_rows(rows: Source, machine: RBM, most: int = _ROWS, *, seed: int | None = 0) -> Tensor:
     """Draw up to ``most`` rows without replacement, as visible states."""
     index = torch.randperm(len(rows), generator=stream(resolve_seed(seed), Purpose.SHOW))[:most]
     return rows.rows(index, machine)

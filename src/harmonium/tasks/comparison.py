@@ -51,7 +51,7 @@ def compare_denoisers(
     neighbors: int = 1,
     shown: int = 8,
     name: str = "machine",
-    seed: int | None = None,
+    seed: int | None = 0,
     score: Callable[..., Score] | None = None,
     **options: Any,
 ) -> DenoisingCurves:

@@ -155,7 +155,7 @@ def gibbs(
                 settled | (error == 0).flatten(1).all(1),
                 torch.full((len(center),), sweeps, device=start.device),
                 machine.visible,
-                error=error.to(start),
+                standard_error=error.to(start),
                 draws=state[0].unflatten(0, (-1, chains)),
             )
         )

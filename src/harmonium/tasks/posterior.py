@@ -34,7 +34,7 @@ class Posterior:
     #: mean field: estimate of -ln Σ_x P(x) e^{Bx - Ax²/2} with P not normalized, to compare solutions
     free_energy: Tensor | None = None
     #: Gibbs sampling: standard error of the means
-    error: Tensor | None = None
+    standard_error: Tensor | None = None
     #: Gibbs sampling: last state of each chain, (n, chains, *visible)
     draws: Tensor | None = None
 
@@ -52,7 +52,7 @@ class Posterior:
     @staticmethod
     def join(parts: list[Posterior]) -> Posterior:
         """Concatenate the results of several calls."""
-        names = ("means", "variances", "converged", "iterations", "free_energy", "error", "draws")
+        names = ("means", "variances", "converged", "iterations", "free_energy", "standard_error", "draws")
         given = [name for name in names if getattr(parts[0], name) is not None]
         joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in given}
         return replace(parts[0], **joined)

@@ -36,7 +36,7 @@ class Score:
     def __str__(self) -> str:
         return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
-    def minus(self, other: Score, *, resamples: int = 1000, seed: int | None = None) -> Score:
+    def minus(self, other: Score, *, resamples: int = 1000, seed: int | None = 0) -> Score:
         """Mean difference between two scores of the same images, in the same order.
 
         The scores of two denoisers are correlated across images, so this interval is narrower than the separate ones.
@@ -58,7 +58,7 @@ def mcc(
     average: str = "images",
     level: float = 0.95,
     resamples: int = 1000,
-    seed: int | None = None,
+    seed: int | None = 0,
 ) -> Score:
     """Matthews correlation coefficient between binary signals and their estimates, both (n, ...).
 
@@ -87,7 +87,7 @@ def mcc(
     return _score("MCC", table, _matthews, images, level, resamples, seed)
 
 
-def mse(signal: Any, estimate: Any, *, level: float = 0.95, resamples: int = 1000, seed: int | None = None) -> Score:
+def mse(signal: Any, estimate: Any, *, level: float = 0.95, resamples: int = 1000, seed: int | None = 0) -> Score:
     """Mean squared error of estimates (n, ...) over pixels and images; options as of :func:`mcc`."""
     (truth, _), (guess, _) = _alike(signal, estimate)
     images = (truth.double() - guess.double()).square().mean(1)
