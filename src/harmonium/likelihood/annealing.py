@@ -338,6 +338,7 @@ def _anneal(
     fast: bool,
     spreads: list[Tensor] | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
+    """Accumulate ln w = Σ_t ln p*_{t+1}(x_t) - ln p*_t(x_t), with the odd layers summed out (Neal 2001)."""
     state = [x.clone() for x in state]
     weights = torch.zeros(len(state[0]), dtype=torch.float64, device=state[0].device)
     means = {layer: torch.empty_like(state[layer]) for layer in path.odd}

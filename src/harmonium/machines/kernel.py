@@ -49,8 +49,8 @@ def sweep(
         state: one tensor (*batch, *shape) for each layer; not modified.
         generator: random generator.
         held: units that are not updated, by layer index: ``True`` for the whole layer, or a boolean mask that
-            broadcasts to the layer's states. The sweep then leaves the conditional distribution of the other units
-            given these invariant. All components of a vector unit must be held together.
+            broadcasts to the layer's states. The sweep then samples the other units conditional on these: it leaves
+            that conditional distribution invariant. All components of a vector unit must be held together.
 
     >>> from harmonium import RBM
     >>> from harmonium.units import Bernoulli
@@ -81,7 +81,7 @@ def half_sweep(
 
     The draws replace entries of the list ``state`` or, with ``in_place``, are written into its tensors. ``fields`` and
     ``means`` are fields and conditional means that are already known, by layer index; ``means`` are used only with
-    ``in_place``, in which case a field without a known mean may be overwritten.
+    ``in_place``. With ``in_place``, a field without a known mean is overwritten as scratch memory.
     """
     held, known, seen = held or {}, fields or {}, {}
     for k in range(parity, chain.depth, 2):
@@ -124,7 +124,7 @@ def log_weight(
 def log_partitions(
     chain: Layers, state: Sequence[Tensor | None], *, summed: int = 1, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Σ ln Z(field) over the layers of one parity, the part of :func:`log_weight` nonlinear in β: (*batch,)."""
+    """Σ ln Z(field) over the layers that are summed out, the second sum of :func:`log_weight`: (*batch,)."""
     return _total(_summed(chain, state, summed, dtype))
 
 

@@ -177,7 +177,7 @@ class Training:
         for callback in self.callbacks:
             callback.on_start(state)
         kept = log_spaced(self.epochs)
-        if self._all_plain:  # the loop itself updates; a torch scheduler warns if the optimizer never stepped
+        if self._all_plain:  # these steps bypass the optimizer; one empty step stops torch schedulers from warning
             self.optimizer.zero_grad(set_to_none=True)
             self.optimizer.step()
         with ProgressBar(self.epochs, self.epoch, self.progress and self.rank == 0) as bar:
@@ -214,7 +214,10 @@ class Training:
 
     @torch.no_grad()
     def one_epoch(self, bar: ProgressBar | None = None) -> None:
-        """Run the steps of one epoch, without metrics, callbacks or checkpoints."""
+        """Run the steps of epoch ``self.epoch + 1``, without metrics, callbacks or checkpoints.
+
+        Does not advance ``self.epoch``, which :meth:`train` does: repeated calls use the same order of rows.
+        """
         epoch = self.epoch + 1
         setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
         batch_size = self.batch_size if setting.batch_size is None else self._checked_batch(setting.batch_size)
