@@ -28,7 +28,8 @@ class Unit(InPlace, UnitLayer, named=False):
     To define a new unit type, subclass ``Unit`` with ``support`` and :meth:`log_weight`. A unit with infinitely many
     states must also define :meth:`log_partition`, :meth:`sample` and :meth:`mode`, one with unbounded support
     :meth:`tail`, and a vector unit :meth:`initialize_from`. All other methods have defaults based on automatic
-    differentiation or on a sum over the states; closed forms are faster and more precise. ``harmonium.testing.check_unit`` tests a new type.
+    differentiation or on a sum over the states; closed forms are faster and more precise.
+    ``harmonium.testing.check_unit`` tests a new type.
 
     Natural parameters enter -U linearly; the ``bias`` enters as +b·x. ``learn`` names the natural parameters that
     training updates. Defining a class registers it under its :meth:`name`, so that files with such units can be loaded.
