@@ -175,7 +175,7 @@ def test_mixing_is_judged_within_a_row():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"mask": torch.ones(3, 3, dtype=torch.bool)}, InvalidOption, "mask: expected values"),
+        ({"mask": torch.ones(3, 3, dtype=torch.bool)}, InvalidOption, "mask: expected the values"),
         ({"given": torch.zeros(0, 3, 3)}, InvalidData, "given: expected at least one row"),
         ({"given": torch.zeros(2, 3)}, InvalidData, "expected shape"),
         ({"given": torch.zeros(2, 3, 3), "mask": torch.ones(3, 3)}, InvalidOption, "mask: expected booleans"),

@@ -114,7 +114,7 @@ def test_base_as_an_array():
 
 def test_bad_starts_are_refused():
     machine = two_wells()
-    for bad, message in ((torch.full((2, 12), 0.5), "start_at: expected binary"), (torch.zeros(0, 12), "at least one")):
+    for bad, message in ((torch.full((2, 12), 0.5), "start: expected binary"), (torch.zeros(0, 12), "at least one")):
         with pytest.raises(hm.errors.InvalidData, match=message):
             hm.sampling.parallel_tempering(machine, 5, sweeps=1, betas=3, start=bad)
     with pytest.raises(hm.errors.InvalidOption, match="n ≥ 1"):

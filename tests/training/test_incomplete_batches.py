@@ -87,7 +87,7 @@ def test_an_incomplete_batch_moves_the_weights_by_its_share() -> None:
     class Fixed(hm.Exact):
         def evaluate(self, machine: Any, generator: Any) -> None:
             super().evaluate(machine, generator)
-            for link in self.couplings.values():
+            for link in self.coupling_gradients.values():
                 link.set_dense(torch.ones_like(link.coupling.weight))
 
     machine = binary(5, 3, seed=1)

@@ -179,7 +179,7 @@ def _held_out(order: int, machine: RBM, test: Tensor, options: dict[str, Any]) -
         return OrderResult(order, machine, -free_energy - machine.log_partition(), (0.0, 0.0), True)
     estimate = likelihood.estimate(machine, machine.as_states(test), **options)
     low, high = estimate.interval
-    error = (estimate.log_partition - high, estimate.log_partition - low)  # of ln Z, relative to its estimate
+    error = (estimate.log_likelihood - high, estimate.log_likelihood - low)  # of ln Z, relative to its estimate
     return OrderResult(order, machine, -free_energy - estimate.log_partition, error, False, estimate.problems)
 
 
