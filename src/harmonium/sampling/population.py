@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Generator, Tensor
@@ -186,6 +187,16 @@ class Population:
         return torch.tensordot(torch.softmax(self.log_weights, 0).to(values.dtype), values, 1)
 
 
+class Options(TypedDict, total=False):
+    """Keyword arguments of both annealing functions; :func:`population_annealing` documents them."""
+
+    sweeps: int
+    betas: int | Sequence[float] | None
+    base: BoltzmannMachine | ArrayLike | None
+    seed: int | None
+    generator: Generator | None
+
+
 @torch.no_grad()
 def population_annealing(
     machine: BoltzmannMachine,
@@ -239,17 +250,10 @@ def population_annealing(
 
 
 @torch.no_grad()
-def annealed(
-    machine: BoltzmannMachine,
-    n: int = 1000,
-    *,
-    sweeps: int = 1,
-    betas: int | Sequence[float] | None = None,
-    base: BoltzmannMachine | ArrayLike | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
-) -> Population:
+def annealed(machine: BoltzmannMachine, n: int = 1000, **options: Unpack[Options]) -> Population:
     """Draw ``n`` independent annealed states with ``log_weights``: :func:`population_annealing` without resampling.
+
+    The options ``sweeps``, ``betas``, ``base``, ``seed`` and ``generator`` are those of :func:`population_annealing`.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
@@ -257,7 +261,8 @@ def annealed(
     >>> population.mean(population.samples).shape, population.surviving_families
     (torch.Size([5]), 100)
     """
-    return _run(machine, n, sweeps, betas, base, None, seed, generator)
+    given: Options = {"sweeps": 1, "betas": None, "base": None, "seed": None, "generator": None, **options}
+    return _run(machine, n, **given, threshold=None)
 
 
 def _run(
