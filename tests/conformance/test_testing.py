@@ -48,7 +48,7 @@ WRONG_UNITS = {
     "with the same generator": {"sample": lambda self, B, *, generator=None, A=None: units.Spin.sample(self, B)},
     "sample is in the support": {"sample": lambda self, B, *, generator=None, A=None: self.mean(B)},
     "mean_and_variance_": {"mean_and_variance_": lambda self, B, A, mean, variance: (mean.zero_(), variance.zero_())},
-    "sample_ draws what sample does": {"sample_": lambda self, B, out, generator=None, mean=None: out.fill_(1.0)},
+    "sample_ equals sample": {"sample_": lambda self, B, out, generator=None, mean=None: out.fill_(1.0)},
     "log_partition_gain": {"log_partition_gain": lambda self, B, before, B_before, mean=None: B.sum(1)},
     "check of data with the value": {"check": lambda self, x, what="data": None},
     "initialize_from": {"initialize_from": lambda self, data, pseudocount=None: None},
@@ -157,7 +157,7 @@ def test_infinitely_many_states_need_formulas():
 
     try:
         with pytest.raises(
-            NotImplementedError, match="laplace: a unit with infinitely many states has to define log_par"
+            NotImplementedError, match="laplace: a unit with infinitely many states must define log_par"
         ):
             Laplace(1).log_partition(torch.zeros(1))
         with pytest.raises(hm.errors.InvalidOption, match="unbounded: override tail"):

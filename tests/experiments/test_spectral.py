@@ -61,8 +61,8 @@ def test_machines_start_as_the_paper_says(tmp_path):
 def history(*values: list[float]) -> spectra.SpectralHistory:
     size = len(values[0])
     eye = torch.eye(size, dtype=torch.float64)
-    spectra = [spectra.Spectrum(torch.tensor(row, dtype=torch.float64), eye, eye) for row in values]
-    return spectra.SpectralHistory([float(k) for k in range(len(values))], spectra)
+    kept = [spectra.Spectrum(torch.tensor(row, dtype=torch.float64), eye, eye) for row in values]
+    return spectra.SpectralHistory([float(k) for k in range(len(values))], kept)
 
 
 def test_when_modes_appear():

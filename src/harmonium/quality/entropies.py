@@ -59,7 +59,7 @@ def entropy(
     >>> round(entropy(rbm).estimate / math.log(2), 9)
     3.0
     >>> entropy(rbm, rbm.log_partition(), torch.zeros(10, 3))
-    Measured(value=2.07944..., error=0.0)
+    Measured(estimate=2.07944..., standard_error=0.0)
     """
     if not isinstance(machine, RBM):
         raise InvalidOption(f"machine: expected an RBM (two layers), found {type(machine).__name__}")
