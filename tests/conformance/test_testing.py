@@ -160,7 +160,7 @@ def test_infinitely_many_states_need_formulas():
             NotImplementedError, match="laplace: a unit with infinitely many states must define log_par"
         ):
             Laplace(1).log_partition(torch.zeros(1))
-        with pytest.raises(hm.errors.InvalidOption, match="unbounded: override tail"):
+        with pytest.raises(hm.errors.InvalidOption, match="unbounded; override tail"):
             Laplace(1).tail()
     finally:
         del units.Unit.registry["laplace"]
