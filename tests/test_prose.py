@@ -77,6 +77,8 @@ EXCEPTIONS = {
     ("src/harmonium/runs/config.py", "binarise"): "key in files of earlier versions",
     ("src/harmonium/runs/config.py", "initialise"): "key in files of earlier versions",
     ("src/harmonium/runs/config.py", "centred"): "key in files of earlier versions",
+    ("src/harmonium/training/checkpoints.py", "optimiser"): "key in files of earlier versions",
+    ("src/harmonium/training/checkpoints.py", "centred"): "name in files of earlier versions",
 }
 
 

@@ -49,22 +49,20 @@ class Rule:
 Tensors = Sequence[Tensor]
 
 
-class Options(TypedDict, total=False):
+class Randomness(TypedDict, total=False):
+    """The keyword arguments that draw initial states."""
+
+    seed: int | None
+    generator: Generator | None
+
+
+class Options(Randomness, total=False):
     """Keyword arguments that all mean-field methods share; :func:`harmonium.meanfield.tap` documents them."""
 
     damping: float
     tolerance: float
     max_iterations: int
     iterations: int | None
-    seed: int | None
-    generator: Generator | None
-
-
-class Randomness(TypedDict, total=False):
-    """The part of :class:`Options` that draws initial states."""
-
-    seed: int | None
-    generator: Generator | None
 
 
 def split(options: Options) -> tuple[Rule, Randomness]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .loop import Training
 
 FORMAT = 2  # version of the training state in a checkpoint
-#: former spellings in the fingerprints of checkpoints; split in two so that search-and-replace does not change them
-_FORMER = {"optimi" + "ser": "optimi" + "zer", "Cent" + "red": "Cente" + "red"}
+#: former spellings in the fingerprints of checkpoints
+_FORMER = {"optimiser": "optimizer", "Centred": "Centered"}
 
 
 def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | None, bool]:
@@ -102,7 +102,7 @@ def fingerprint(training: Training) -> dict[str, Any]:
 def _spelled(tree: Any) -> Any:
     """Return a fingerprint with former spellings replaced by the current ones.
 
-    >>> _spelled({"optimi" + "ser": "SGD", "transforms": ["Cent" + "red", "L2"]})
+    >>> _spelled({"optimiser": "SGD", "transforms": ["Centred", "L2"]})
     {'optimizer': 'SGD', 'transforms': ['Centered', 'L2']}
     """
     if isinstance(tree, dict):
