@@ -69,8 +69,9 @@ def layer(kind: Any, ranges: dict[str, tuple[float, float]], event: tuple[int, .
 
     def build(shape: tuple[int, ...], source: Generator) -> units.Unit:
         full = (*shape, *event)
+        stored = tuple(1 if k in options.get("shared", ()) else n for k, n in enumerate(full))
         drawn = {
-            name: low + (high - low) * torch.rand(full, generator=source, dtype=F64)
+            name: low + (high - low) * torch.rand(stored, generator=source, dtype=F64)
             for name, (low, high) in ranges.items()
         }
         return kind(full, learn=kind.naturals, **drawn, **options)
@@ -97,6 +98,7 @@ _potts = layer(units.Potts, BIAS, event=(3,))
 
 UNITS: dict[str, UnitCase] = {
     "bernoulli": UnitCase(_bernoulli, states([0, 1])),
+    "bernoulli-shared": UnitCase(layer(units.Bernoulli, BIAS, shared=(0,)), states([0, 1])),
     "spin": UnitCase(layer(units.Spin, BIAS), states([-1, 1])),
     "binomial": UnitCase(layer(units.Binomial, BIAS, trials=3), states([0, 1, 2, 3])),
     "gaussian": UnitCase(_gaussian, line(), tail="gaussian"),
