@@ -154,9 +154,13 @@ class Coupling(nn.Module):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Coupling:
         """The coupling that :meth:`config` describes, with zero weights."""
-        kind = Coupling.registry.find(config.get("coupling"))
+        return Coupling.registry.find(config.get("coupling")).build(config)
+
+    @classmethod
+    def build(cls, config: Mapping[str, Any]) -> Coupling:
+        """A coupling of this class from its :meth:`config`."""
         options = {key: value for key, value in config.items() if key not in ("coupling", "lower", "upper")}
-        return kind(tuple(config["lower"]), tuple(config["upper"]), **options)
+        return cls(tuple(config["lower"]), tuple(config["upper"]), **options)
 
     def extra_repr(self) -> str:
         return f"{tuple(self.lower)} – {tuple(self.upper)}"

@@ -134,8 +134,12 @@ class Unit(InPlace, UnitLayer, named=False):
 
     @property
     def softmax(self) -> bool:
-        """Whether each unit is a sum of independent one-hot vectors in the same field; used by mean field."""
+        """Whether each unit is a sum of independent one-hot (or zero) vectors in the same field; used by mean field."""
         return isinstance(self.support, OneHot)
+
+    def copies(self, mean: Tensor) -> Tensor:
+        """The number of independent vectors in each softmax unit with this mean: (..., q) -> (..., 1)."""
+        return mean.sum(-1, keepdim=True)
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
