@@ -113,7 +113,9 @@ UNITS: dict[str, UnitCase] = {
     ),
     "poisson": UnitCase(layer(units.Poisson, {"bias": (-0.8, -0.3)}), states(range(45)), tail="factorial"),
     "potts": UnitCase(_potts, states(torch.eye(3))),
-    "at-most-one": UnitCase(layer(units.AtMostOne, BIAS, event=(4,)), states([[0.0] * 4, *torch.eye(4).tolist()])),
+    "at-most-one": UnitCase(
+        layer(units.AtMostOne, {"bias": (-1.2, -0.4)}, event=(4,)), states([[0.0] * 4, *torch.eye(4).tolist()])
+    ),
     "multinomial": UnitCase(layer(units.Multinomial, BIAS, event=(3,), total=2), states(compositions(2, 3))),
     "truncated-gaussian": UnitCase(
         layer(units.TruncatedGaussian, {**BIAS, "precision": (-1.0, 3.0)}, low=-0.5, high=1.5), segment(-0.5, 1.5, 20)
