@@ -117,6 +117,13 @@ class Coupling(nn.Module):
         eye = torch.eye(self.lower.numel(), dtype=self.weight.dtype, device=self.weight.device)
         return self.up(eye.reshape(-1, *self.lower)).flatten(1)
 
+    def kernels(self) -> Tensor | None:
+        """The weights as small images (upper channels, lower channels, height, width), for plots; None if they are not.
+
+        By default None.
+        """
+        return None
+
     def initialize(self, scale: float, kind: str = "normal", generator: Generator | None = None) -> None:
         """Set random weights: N(0, scale²), or ±scale with a random sign (``kind="sign"``)."""
         check_scale(scale)

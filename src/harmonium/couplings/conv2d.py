@@ -109,6 +109,9 @@ class Conv2d(Coupling):
     def fan_in(self) -> float:
         return self.weight.shape[1:].numel()
 
+    def kernels(self) -> Tensor | None:
+        return self.weight.detach()
+
     def up(self, x: Tensor) -> Tensor:
         return self._blocks(functional.conv2d(x, self.weight, stride=self.stride, padding=self.padding))
 
