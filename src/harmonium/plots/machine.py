@@ -14,6 +14,7 @@ from ..machines import RBM, BoltzmannMachine
 from ..units import Unit
 from ..units.support import OneHot
 from . import style, tiling
+from .kernels import kernels
 
 Picture = tuple[int, int, int] | None
 _MOST_ROWS = 60
@@ -64,9 +65,11 @@ def receptive_fields(
 ) -> Figure:
     """Show the weights of the hidden units with the largest norms, in that order, on one scale symmetric about zero.
 
-    Draws images if ``image`` is given; for Potts units the weight of each state at each site of the strongest hidden
-    unit; otherwise the whole matrix as a heat map.
+    Draws the kernels of a convolutional machine (:func:`kernels`); images if ``image`` is given; for Potts units the
+    weight of each state at each site of the strongest hidden unit; otherwise the whole matrix as a heat map.
     """
+    if rbm.coupling.kernels() is not None:
+        return kernels(rbm.coupling, n=n, columns=columns, title=title, ax=ax)
     weights, limit = ordered_weights(rbm, n)
     if image is not None:
         picture = tiling.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)

@@ -21,6 +21,7 @@ from ..options import options
 from ..options.markdown import TABLES
 from ..plots import style
 from ..plots.curves import drawn
+from ..plots.kernels import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
 from ..runs.config import current_name
@@ -230,6 +231,13 @@ def _receptive_fields(subject: _Subject) -> str:
     good = "local strokes, edges or parts that differ between units."
     bad = "noise (too little training), many copies of one field, or almost all zero (too strong a penalty)."
     alt = f"Receptive fields of the {count} hidden units with the largest weights"
+    tiles = kernel_tiles(machine.coupling, _FIELDS)
+    if tiles is not None:
+        alt = f"Kernels of {len(tiles.images)} feature maps"
+        shows = f"The kernels of the feature maps, in the order of their norms. {colors}"
+        key = "" if tiles.images.shape[1] == 3 else _key(tiles.limit)
+        picture = figures.png(tiles.picture(10), alt)
+        return html.figure(picture + key, "Kernels", shows, good.replace("units", "maps"), bad)
     if image is None:
         figure = plots.receptive_fields(machine, n=count, letters=subject.letters)
         if isinstance(machine.visible.support, OneHot):
@@ -238,8 +246,12 @@ def _receptive_fields(subject: _Subject) -> str:
     weights, limit = ordered_weights(machine, count)
     columns = 15 if count >= 45 else 10
     picture = plots.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
-    scale = "" if image[0] == 3 else f'<p class="key">−{limit:.2g} <i role="presentation"></i> +{limit:.2g}</p>'
+    scale = "" if image[0] == 3 else _key(limit)
     return html.figure(figures.png(picture, alt) + scale, "Receptive fields", shows, good, bad)
+
+
+def _key(limit: float) -> str:
+    return f'<p class="key">−{limit:.2g} <i role="presentation"></i> +{limit:.2g}</p>'
 
 
 def _reconstructions(subject: _Subject) -> str:

@@ -41,9 +41,10 @@ def prepare(config: schema.Config) -> Setup:
         check_scale(config.machine.scale)
     hidden = specs.parse_hidden(str(config.machine.hidden))
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
-    upper = specs.layer(hidden)
+    specs.check(hidden)
     loaded = rows.load(config)
-    machine = RBM(specs.layer(loaded.visible), upper)
+    visible = specs.layer(loaded.visible)
+    machine = RBM(visible, *specs.stage(hidden, visible))
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
