@@ -16,6 +16,8 @@ from . import lattice
 from .base import Unit, Value
 from .binomial import log_binomial, sum_of_bernoulli
 from .support import Integers, Support, counts
+from .taylor import Derivatives, softplus_sum
+from .tilted import Tilted
 
 Activation = Callable[[float], float]
 
@@ -33,6 +35,21 @@ class Multiples(Support):
 
     def states(self) -> Tensor:
         return self.step * torch.arange(self.count + 1, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """The integral of N σ(kx), (N/k) ln(1 + e^{kx}), and its first two derivatives."""
+
+    levels: int
+    scale: float
+
+    def __call__(self, x: Tensor, order: int) -> Tensor:
+        x = self.scale * x
+        if order == 0:
+            return (self.levels / self.scale) * softplus(x, threshold=50.0)
+        value = torch.sigmoid(x)
+        return self.levels * value if order == 1 else (self.levels * self.scale) * value * torch.sigmoid(-x)
 
 
 class Multinary(Unit):
@@ -80,13 +97,17 @@ class Multinary(Unit):
             )
         super().__init__(shape, bias=bias, learn=learn, options=options)
         self.levels, self.scale, self.form = levels, scale, form
+        self._samplers: dict[tuple[torch.dtype, torch.device], Tilted | None] = {}
+        self._derivatives: Derivatives
         if form == "offsets":
+            self._derivatives = softplus_sum(thresholds)
             self.register_buffer("offsets", torch.tensor(thresholds, dtype=torch.float64), persistent=False)
             self.register_buffer("log_base", _log_elementary(thresholds), persistent=False)
             self.step = 1.0
             self.support = Integers(f"integers from 0 to {levels}", levels)
         else:
             trials = round(levels / scale)
+            self._derivatives = Sigmoid(levels, scale)
             lattice_points = torch.arange(trials + 1, dtype=torch.float64)
             self.register_buffer("log_base", log_binomial(trials, lattice_points), persistent=False)
             self.step = scale
@@ -97,33 +118,42 @@ class Multinary(Unit):
         return self.bias * x + self._log_base.to(x)[index]
 
     def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
-        if A is not None:
-            return lattice.log_sum(self._terms(B, A)[1])
-        return self._closed_form(B, lambda field: softplus(field, threshold=50.0), 1 / self.step)
+        return lattice.log_sum(self._terms(B, A)[1]) if A is not None else self._derivatives(self.bias + B, 0)
 
     def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
-        return lattice.mean(*self._terms(B, A)) if A is not None else self._closed_form(B, torch.sigmoid, 1.0)
+        return lattice.mean(*self._terms(B, A)) if A is not None else self._derivatives(self.bias + B, 1)
 
     def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
-        if A is not None:
-            return lattice.variance(*self._terms(B, A))
-        return self._closed_form(B, lambda field: torch.sigmoid(field) * torch.sigmoid(-field), self.step)
+        return lattice.variance(*self._terms(B, A)) if A is not None else self._derivatives(self.bias + B, 2)
 
     def mode(self, B: Tensor) -> Tensor:
         """The most probable value, computed in float64.
 
         The ratios of neighboring weights decrease (Newton's inequality), so the mode is the number of ratios above one.
         """
-        ratios = self._log_base.diff() + self.step * (self.bias + B).detach().to(torch.float64).unsqueeze(-1)
-        return self._values(B)[(ratios > 0).sum(-1)]
+        field = self.step * (self.bias + B).detach().to(torch.float64)
+        return self._values(B)[torch.bucketize(field, -self._log_base.diff())]
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         if A is not None:
             return lattice.sample(*self._terms(B, A), generator)
         field = (self.bias + B).detach()
+        if self.step != 1.0:
+            field.mul_(self.step)
+        count = self._count(field, generator)
+        return count if self.step == 1.0 else self._values(field).index_select(0, count.flatten().long()).view_as(count)
+
+    def _count(self, field: Tensor, generator: Generator | None) -> Tensor:
+        """The number of binary units that are on, in a field for each of them."""
+        key = field.dtype, field.device
+        if key not in self._samplers:
+            table = Tilted.of(self._log_base)
+            self._samplers[key] = None if table is None else table.to(field)
+        table = self._samplers[key]
+        if table is not None:
+            return table.draw(field, generator)
         if self.form == "integral":
-            count = sum_of_bernoulli(self.step * field, len(self._log_base) - 1, generator)
-            return self._values(field)[count.long()]
+            return sum_of_bernoulli(field, len(self._log_base) - 1, generator)
         total, coin = torch.zeros_like(field), torch.empty_like(field)
         for offset in self._offsets:
             total += noise.bernoulli_(torch.sigmoid(field - offset.to(field)), coin, generator)
@@ -134,13 +164,6 @@ class Multinary(Unit):
         extra = 1.0 if pseudocount is None else pseudocount
         mean = (data.to(torch.float64).sum(0) + extra * self.levels) / (len(data) + 2 * extra)
         self._match_mean(mean)
-
-    def _closed_form(self, B: Tensor, function: Callable[[Tensor], Tensor], weight: float) -> Tensor:
-        """Σ_n function(B - o_n), or N·weight·function(kB) in the integral form."""
-        field = self.bias + B
-        if self.form == "integral":
-            return self.levels * weight * function(self.step * field)
-        return function(field.unsqueeze(-1) - self._offsets.to(field)).sum(-1)
 
     def _terms(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
         values = self._values(B)
