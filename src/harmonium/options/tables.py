@@ -106,7 +106,7 @@ class TrainingOptions:
     negative: str = option(
         "pcd:1",
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
-        "mean-field:K,method=tap or exact (small machines).",
+        "mean-field:K,method=tap, reconstruction:K or exact (small machines).",
         metavar="METHOD:K",
         plan=("negative phase", "{}"),
     )

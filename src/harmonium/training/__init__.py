@@ -6,7 +6,17 @@ from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .loop import Result, fit
 from .losses import contrastive
-from .negative import CD, PCD, DeepPCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
+from .negative import (
+    CD,
+    PCD,
+    DeepPCD,
+    Exact,
+    MeanField,
+    NegativePhase,
+    ParallelTempering,
+    Reconstruction,
+    TrajectoryTempering,
+)
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
 from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
@@ -33,6 +43,7 @@ __all__ = [
     "NegativePhase",
     "ParallelTempering",
     "Progress",
+    "Reconstruction",
     "Redrawn",
     "Result",
     "Run",

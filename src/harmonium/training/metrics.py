@@ -11,7 +11,7 @@ from ..likelihood import pseudo_log_likelihood
 from ..machines import RBM, BoltzmannMachine
 from ..units import Unit
 
-_MOST_STATES = 256  # states per site; each one costs the evaluation of a free energy
+_MOST_STATES = 64  # states per site; each one costs the evaluation of a free energy
 
 
 @torch.no_grad()

@@ -16,12 +16,22 @@ from typing import Any
 import torch
 
 from ..errors import InvalidOption, unknown
-from .negative import CD, PCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
+from .negative import (
+    CD,
+    PCD,
+    Exact,
+    MeanField,
+    NegativePhase,
+    ParallelTempering,
+    Reconstruction,
+    TrajectoryTempering,
+)
 from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
 
 NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
     "cd": CD,
     "pcd": PCD,
+    "reconstruction": Reconstruction,
     "exact": Exact,
     "parallel-tempering": ParallelTempering,
     "trajectory-tempering": TrajectoryTempering,
@@ -43,7 +53,7 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 
 def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
-    """Parse ``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10``, ``mean-field:10,method=naive`` or ``exact``.
+    """Parse ``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10``, ``mean-field:10,method=naive`` and so on.
 
     >>> negative_phase("pcd:5", chains=20).config()
     {'method': 'pcd', 'k': 5, 'chains': 20}
