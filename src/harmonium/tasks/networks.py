@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
 from ..errors import InvalidOption
 from ..machines import RBM, DeepBeliefNetwork
@@ -52,10 +52,9 @@ def to_sequential(
         shape = tuple(part.hidden.shape)
     if outputs is not None:
         size = machines[-1].hidden.size
-        head = nn.Linear(size, outputs, dtype=machine.dtype, device=machine.device)
-        with torch.no_grad():
-            head.weight.zero_()
-            head.bias.zero_()
+        head = skip_init(nn.Linear, size, outputs, dtype=machine.dtype, device=machine.device)
+        nn.init.zeros_(head.weight)
+        nn.init.zeros_(head.bias)
         modules += [*_reshaped(shape, (size,)), head]
     return nn.Sequential(*modules)
 
