@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
-from ..machines import BoltzmannMachine
+from ..machines import Machine
 from ..training import Run
 from . import show
 from .measuring import check_exists
@@ -47,7 +47,7 @@ def describe(path: Path) -> None:
     show.facts(str(path), facts)
 
 
-def _machine(machine: BoltzmannMachine) -> dict[str, Any]:
+def _machine(machine: Machine) -> dict[str, Any]:
     layers = " – ".join(f"{unit.name()}:{'x'.join(map(str, unit.shape))}" for unit in machine.layers)
     return {
         "machine": f"{type(machine).__name__} {layers}",

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from ..errors import InvalidOption
 from . import finite
 from .inplace import InPlace, per_row
 from .layer import UnitLayer, Value
+from .modules import Activation
 from .support import OneHot, Support
 from .tail import Tail
 
@@ -140,6 +141,16 @@ class Unit(InPlace, UnitLayer, named=False):
     def copies(self, mean: Tensor) -> Tensor:
         """The number of independent vectors in each softmax unit with this mean: (..., q) -> (..., 1)."""
         return mean.sum(-1, keepdim=True)
+
+    def log_unpool(self, x: Tensor) -> Tensor:
+        """The log-probability with which ``unpool`` draws x (n, *shape) from its pooled state: (n,). By default 0."""
+        if self.pooled_shape != self.shape:
+            raise NotImplementedError(f"{self.name()}: a unit with pooled states must define log_unpool")
+        return x.new_zeros(len(x))
+
+    def to_module(self) -> nn.Module:
+        """The mean as a torch module, a function of the field plus the bias: (batch, *shape) -> (batch, *shape)."""
+        return Activation(self)
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
