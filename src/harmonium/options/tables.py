@@ -51,6 +51,14 @@ class DataOptions:
 class MachineOptions:
     """The machine and its initial parameters."""
 
+    machine: str | None = option(
+        None,
+        "Kind of machine: rbm (restricted Boltzmann machine) or dbm (deep Boltzmann machine).",
+        metavar="KIND",
+        choices=("rbm", "dbm"),
+        unset="rbm for one hidden layer, dbm for several",
+        plan=ELSEWHERE,
+    )
     visible: str | None = option(
         None,
         "Type of the visible units: bernoulli, potts:21, …; the shape comes from the data.",
@@ -58,9 +66,10 @@ class MachineOptions:
         unset="suggested by the data set; bernoulli for a file with values 0 and 1",
         plan=ELSEWHERE,
     )
-    hidden: str | int = option(
+    hidden: str | int | list[str | int] = option(
         "bernoulli:100",
         "Type and number of hidden units, such as bernoulli:500; a number alone means Bernoulli units.",
+        details="Repeat the option for several hidden layers, from the visible layer up; in a file, give a list.",
         metavar="UNIT:N",
         plan=ELSEWHERE,
     )
@@ -103,12 +112,24 @@ class TrainingOptions:
         plan=("epochs", "batches of {}"),
     )
     seed: int = option(0, "Seed of the random generator.", plan=("seed", "{}"))
-    negative: str = option(
-        "pcd:1",
+    pretrain: int | None = option(
+        None,
+        "Number of epochs of greedy pretraining of each coupling of a deep machine; 0 for none.",
+        details="Each coupling is trained as an RBM, from the visible layer up, with `pcd:1` and the other training "
+        "options. The run folder has a run of its own for each coupling: `pretrain-1`, `pretrain-2`, …",
+        metavar="EPOCHS",
+        at_least=0,
+        unset="the number of epochs for deep machines",
+        plan=("epochs", "pretraining {}"),
+    )
+    negative: str | None = option(
+        None,
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
-        "mean-field:K,method=tap or exact (small machines).",
+        "mean-field:K,method=tap, exact (small machines) or, for deep machines, deep-pcd:K,iterations=N.",
         metavar="METHOD:K",
+        unset="pcd:1; deep-pcd:1 for deep machines",
         plan=("negative phase", "{}"),
+        plan_unset="chosen from the machine",
     )
     chains: int | None = option(
         None, "Number of persistent chains.", unset="the batch size", plan=("negative phase", "{} chains")

@@ -400,8 +400,9 @@ def command(config: Mapping[str, Any]) -> str:
             option = known.flag
             if isinstance(value, bool):
                 words.append(option if value else option.replace("--", "--no-", 1))
-            else:
-                words += [option, str(value)]
+                continue
+            for part in value if isinstance(value, list) else [value]:
+                words += [option, str(part)]
     return shlex.join(words)
 
 

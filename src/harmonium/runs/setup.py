@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from .. import __version__, files, noise, options, training
 from ..couplings.base import check_scale
 from ..errors import InvalidOption, RunError
-from ..machines import RBM
+from ..machines import BoltzmannMachine
 from ..training import Callback, Result, Run
-from ..training.arguments import keywords_of
+from ..training.arguments import Arguments, keywords_of
 from ..training.defaults import default_epochs
-from ..training.specs import default_rate
+from ..training.loop import Training
+from ..training.specs import default_negative, default_rate, negative_phase
 from . import config as schema
+from . import machine as machines
 from . import rows, specs
 
 
@@ -25,7 +29,7 @@ class Setup:
     """A run that is ready to start: the complete configuration, the machine and the rows."""
 
     config: schema.Config
-    machine: RBM
+    machine: BoltzmannMachine
     rows: rows.Rows
 
 
@@ -39,18 +43,23 @@ def prepare(config: schema.Config) -> Setup:
     noise.check_seed(chosen.seed)
     if config.machine.scale is not None:
         check_scale(config.machine.scale)
-    hidden = specs.parse_hidden(str(config.machine.hidden))
+    described, hidden = machines.parse(config.machine)
+    chosen = replace(chosen, negative=chosen.negative or default_negative(len(hidden)))
+    if len(hidden) == 1 and chosen.pretrain:
+        raise InvalidOption(f"pretrain: expected 0 for a machine with one hidden layer, found {chosen.pretrain}")
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
-    upper = specs.layer(hidden)
+    for layer in hidden:
+        specs.layer(layer)
     loaded = rows.load(config)
-    machine = RBM(specs.layer(loaded.visible), upper)
+    machine = machines.build(str(described.machine), specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
+    pretrain = epochs if chosen.pretrain is None and len(hidden) > 1 else chosen.pretrain
     resolved = schema.Config(
         data=loaded.config,
-        machine=replace(config.machine, visible="+".join(map(str, loaded.visible)), hidden="+".join(map(str, hidden))),
-        training=replace(chosen, learning_rate=rate, epochs=epochs, threads=threads),
+        machine=replace(described, visible="+".join(map(str, loaded.visible))),
+        training=replace(chosen, learning_rate=rate, epochs=epochs, pretrain=pretrain, threads=threads),
         harmonium=__version__,
     )
     return Setup(resolved, machine, loaded)
@@ -64,21 +73,32 @@ def train(
     progress: bool = True,
     callbacks: list[Callback] | None = None,
 ) -> Result:
-    """Train the machine as configured and write the results into a run folder."""
-    machine = setup.config.machine
-    initialize = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
+    """Train the machine as configured and write the results into a run folder.
+
+    A deep machine is pretrained first, unless there is a checkpoint of the joint training to resume from.
+    """
+    machine, chosen = setup.config.machine, setup.config.training
+    common: dict[str, Any] = {"progress": progress, "callbacks": callbacks or []}
+    initialize: Any = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
+    joint = {"validation": setup.rows.held_out, "config": setup.config.to_dict(), **keywords_of(chosen)}
+    if chosen.pretrain and not (resume and Run(run).last.exists()):
+        if Run(run).exists() and not resume:
+            raise RunError(f"{run}: already contains a run; resume it or choose another folder")
+        # reports a mistake in the options of the joint training before the pretraining
+        Training(Arguments.of(copy.deepcopy(setup.machine), setup.rows.train, initialize=initialize, **joint))
+        Run(run).write_config(setup.config.to_dict())
+        pretrain(setup, run, initialize=initialize, **common)
+        initialize, resume = False, True
     return training.fit(
-        setup.machine,
-        setup.rows.train,
-        validation=setup.rows.held_out,
-        initialize=initialize,
-        run=run,
-        resume=resume,
-        progress=progress,
-        callbacks=callbacks or [],
-        config=setup.config.to_dict(),
-        **keywords_of(setup.config.training),
+        setup.machine, setup.rows.train, initialize=initialize, run=run, resume=resume, **common, **joint
     )
+
+
+def pretrain(setup: Setup, run: str | Path, **given: Any) -> None:
+    """Pretrain the couplings of a deep machine in folders of their own; continues where it was interrupted."""
+    chosen = setup.config.training
+    options = {**keywords_of(chosen), "epochs": chosen.pretrain, "negative": negative_phase("pcd:1", chosen.chains)}
+    training.pretrain(setup.machine, setup.rows.train, run=run, resume=True, **options, **given)
 
 
 # -- a run folder ---------------------------------------------------------------------------------------------

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import copy
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import noise
+from ..errors import NotLearned
 from ..machines import RBM, BoltzmannMachine
 from .batches import as_source
 from .loop import Result, fit
 
 
-def pretrain(machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: int = 0, **options: Any) -> list[Result]:
+def pretrain(
+    machine: BoltzmannMachine,
+    data: Any,
+    *,
+    epochs: int = 10,
+    seed: int = 0,
+    run: str | Path | None = None,
+    **options: Any,
+) -> list[Result]:
     """Train every coupling of a deep machine as an RBM, from the visible layer up (Hinton et al. 2006).
 
     The first RBM is trained on the ``data`` and sets the parameters of the first coupling and its two layers. Each
@@ -26,6 +39,8 @@ def pretrain(machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: in
         data: training data, as in :func:`fit`.
         epochs: number of epochs for each RBM.
         seed: seed of the first RBM; each further RBM uses the next integer.
+        run: folder for the runs of the RBMs, ``pretrain-1``, ``pretrain-2``, …; nothing is saved if None. With
+            ``resume=True``, finished runs are loaded and an unfinished one is continued.
         options: other arguments of :func:`fit`, used for each RBM: ``negative``, ``batch_size``, ``optimizer``, …
 
     Returns:
@@ -45,7 +60,9 @@ def pretrain(machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: in
     for k, coupling in enumerate(machine.couplings):
         lower, upper = machine.layers[k], machine.layers[k + 1]
         rbm = RBM(copy.deepcopy(lower), copy.deepcopy(upper), copy.deepcopy(coupling))
-        results.append(fit(rbm, rows, epochs=epochs, seed=seed + k, **options))
+        folder = None if run is None else pretraining_folder(run, k)
+        with _named_warnings(f"coupling {k + 1}"):
+            results.append(fit(rbm, rows, epochs=epochs, seed=seed + k, run=folder, **options))
         with torch.no_grad():
             coupling.load_state_dict(rbm.coupling.state_dict())
             upper.load_state_dict(rbm.hidden.state_dict())
@@ -55,3 +72,22 @@ def pretrain(machine: BoltzmannMachine, data: Any, *, epochs: int = 10, seed: in
             generator = noise.generator(seed + k, machine.device)
             rows = torch.cat([upper.sample(coupling.up(part), generator=generator) for part in rows.split(1000)])
     return results
+
+
+def pretraining_folder(run: str | Path, coupling: int) -> Path:
+    """Return the folder of the pretraining of a coupling in the folder of a run.
+
+    >>> pretraining_folder("runs/deep", 0).name
+    'pretrain-1'
+    """
+    return Path(run) / f"pretrain-{coupling + 1}"
+
+
+@contextmanager
+def _named_warnings(name: str) -> Iterator[None]:
+    """Say in warnings about the result which RBM they are about."""
+    with warnings.catch_warnings(record=True) as found:
+        yield
+    for warning in found:
+        label = f"{name}: " if issubclass(warning.category, NotLearned) else ""
+        warnings.warn(f"{label}{warning.message}", warning.category, stacklevel=4)

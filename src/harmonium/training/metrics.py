@@ -7,7 +7,9 @@ import math
 import torch
 from torch import Generator, Tensor
 
+from .. import meanfield
 from ..likelihood import pseudo_log_likelihood
+from ..likelihood.data import mean_free_energy_bound
 from ..machines import RBM, BoltzmannMachine
 from ..units import Unit
 
@@ -19,7 +21,8 @@ def measure(machine: BoltzmannMachine, train: Tensor, test: Tensor | None, gener
     """Compute pseudo-likelihood per site, reconstruction error, free-energy gap and weight norm on some rows.
 
     ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is
-    ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits.
+    ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits. For a deep machine, ⟨h | v⟩ and F come from mean field,
+    and there is no pseudo-likelihood.
     """
     values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.couplings) ** 0.5}
     if isinstance(machine, RBM):
@@ -30,6 +33,10 @@ def measure(machine: BoltzmannMachine, train: Tensor, test: Tensor | None, gener
         if test is not None:
             gap = machine.free_energy(test).double().mean() - machine.free_energy(train).double().mean()
             values["free_energy_gap"] = gap.item()
+    else:
+        values["reconstruction"] = (meanfield.reconstruct(machine, train) - train).square().mean().item()
+        if test is not None:
+            values["free_energy_gap"] = mean_free_energy_bound(machine, test) - mean_free_energy_bound(machine, train)
     return values
 
 

@@ -16,12 +16,13 @@ from typing import Any
 import torch
 
 from ..errors import InvalidOption, unknown
-from .negative import CD, PCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
+from .negative import CD, PCD, DeepPCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
 from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
 
 NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
     "cd": CD,
     "pcd": PCD,
+    "deep-pcd": DeepPCD,
     "exact": Exact,
     "parallel-tempering": ParallelTempering,
     "trajectory-tempering": TrajectoryTempering,
@@ -52,6 +53,15 @@ def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
     if chains is not None:
         options["chains"] = chains
     return _call("negative phase", text, name, NEGATIVES, argument, int, options)
+
+
+def default_negative(hidden_layers: int) -> str:
+    """Return the default negative phase of a Boltzmann machine with this number of hidden layers.
+
+    >>> default_negative(1), default_negative(2)
+    ('pcd:1', 'deep-pcd:1')
+    """
+    return "pcd:1" if hidden_layers == 1 else "deep-pcd:1"
 
 
 def schedule(text: str) -> Schedule:
