@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
-from ..machines import BoltzmannMachine
+from ..machines import Machine
 from ..runs.setup import epochs_done
 from ..training import Run
 from ..training.greedy import pretraining_folder
@@ -49,7 +49,7 @@ def describe(path: Path) -> None:
     show.facts(str(path), facts)
 
 
-def _machine(machine: BoltzmannMachine) -> dict[str, Any]:
+def _machine(machine: Machine) -> dict[str, Any]:
     return {
         "machine": show.layers(machine),
         "parameters": f"{sum(p.numel() for p in machine.parameters()):,}, {str(machine.dtype).removeprefix('torch.')}",

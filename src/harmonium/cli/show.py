@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ..machines import RBM, BoltzmannMachine
+from ..machines import RBM, Machine
 from ..training import Callback, Progress
 
 
@@ -105,7 +105,7 @@ class PlainLines(Callback):
             print(f"epoch {progress.epoch}/{progress.epochs}  {words}", flush=True)
 
 
-def layers(machine: BoltzmannMachine) -> str:
+def layers(machine: Machine) -> str:
     """Return the kind of a machine and its layers.
 
     >>> import harmonium as hm
