@@ -2,7 +2,7 @@
 
 from .adaptive import adatap
 from .chain import naive, tap
-from .conditional import hidden_given, reconstruct
+from .conditional import hidden_given, hidden_means, reconstruct
 from .messages import bp
 from .solutions import Solutions
 from .spectral_radius import Stability, stability
@@ -15,6 +15,7 @@ __all__ = [
     "bp",
     "free_energy",
     "hidden_given",
+    "hidden_means",
     "naive",
     "reconstruct",
     "stability",

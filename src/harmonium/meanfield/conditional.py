@@ -1,11 +1,11 @@
-"""Mean field of the hidden layers of a machine given visible states."""
+"""The hidden layers of a machine given visible states: means, by mean field in a deep Boltzmann machine."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from ..machines import BoltzmannMachine
+from ..machines import RBM, BoltzmannMachine, DeepBeliefNetwork, Machine
 from ..machines.chain import ArrayLike
 from .chain import naive
 from .solutions import Solutions
@@ -31,16 +31,32 @@ def hidden_given(machine: BoltzmannMachine, v: ArrayLike) -> Solutions:
 
 
 @torch.no_grad()
-def reconstruct(machine: BoltzmannMachine, v: ArrayLike) -> Tensor:
-    """Return ⟨v⟩ given the mean-field means of the first hidden layer given ``v``: (n, *visible).
+def hidden_means(machine: Machine, v: ArrayLike) -> list[Tensor]:
+    """Return the means of every hidden layer given visible states ``v`` (n, *visible), from the first one up.
 
-    For an RBM this is ``rbm.reconstruct(v)``.
+    Exact for an RBM, by mean field for a deep Boltzmann machine, and layer by layer for a deep belief network.
+
+    >>> import torch, harmonium as hm
+    >>> hidden_means(hm.RBM(3, 2), torch.zeros(1, 3))
+    [tensor([[0.5000, 0.5000]])]
+    """
+    if isinstance(machine, DeepBeliefNetwork):
+        return [machine.features(v, layer) for layer in range(1, machine.depth)]
+    return [machine.hidden_mean(v)] if isinstance(machine, RBM) else hidden_given(machine, v).magnetizations[1:]
+
+
+@torch.no_grad()
+def reconstruct(machine: Machine, v: ArrayLike) -> Tensor:
+    """Return the means of the visible layer given the means of the hidden layers given ``v``: (n, *visible).
+
+    For an RBM and a deep belief network this is their method ``reconstruct``.
 
     >>> import torch, harmonium as hm
     >>> deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(3), hm.units.Bernoulli(2), hm.units.Bernoulli(1)])
     >>> reconstruct(deep, torch.zeros(1, 3))
     tensor([[0.5000, 0.5000, 0.5000]])
     """
+    if isinstance(machine, (RBM, DeepBeliefNetwork)):
+        return machine.reconstruct(v)
     rows = machine.as_states(v)
-    hidden = hidden_given(machine, rows).magnetizations[1]
-    return machine.visible.conserving(rows).mean(machine.couplings[0].down(hidden))
+    return machine.visible.conserving(rows).mean(machine.couplings[0].down(hidden_means(machine, rows)[0]))
