@@ -167,7 +167,7 @@ def test_errors():
     rbm = hm.RBM(3, 3)
     with pytest.raises(hm.errors.InvalidOption, match="same part twice"):
         hm.DeepBeliefNetwork([rbm, rbm])
-    with pytest.raises(hm.errors.InvalidOption, match="unknown inputs 'sample'.*did you mean 'samples'"):
+    with pytest.raises(hm.errors.InvalidOption, match=r"unknown inputs 'sample'.*did you mean 'samples'"):
         hm.DeepBeliefNetwork.of([3, 2], inputs="sample")
     with pytest.raises(hm.errors.InvalidOption, match="two or more layers"):
         hm.DeepBeliefNetwork.of([3])

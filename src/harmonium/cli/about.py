@@ -9,7 +9,7 @@ from .. import files
 from ..machines import Machine
 from ..runs.setup import epochs_done
 from ..training import Run
-from ..training.greedy import pretraining_folder
+from ..training.greedy import machine_folder
 from . import show
 from .measuring import check_exists
 
@@ -58,7 +58,7 @@ def _machine(machine: Machine) -> dict[str, Any]:
 
 def _stages(folder: Path) -> list[str]:
     """Return the names of the folders of the pretraining of a deep machine, in order."""
-    found = [pretraining_folder(folder, k) for k in range(len(list(folder.glob("pretrain-*"))))]
+    found = [machine_folder(folder, k) for k in range(len(list(folder.glob("machine-*"))))]
     return [path.name for path in found if Run(path).exists()]
 
 

@@ -15,7 +15,7 @@ from ..runs import config as schema
 from ..runs import setup as recipe
 from ..runs.rows import load_test
 from ..training import Callback, Run
-from ..training.greedy import pretraining_folder
+from ..training.greedy import machine_folder
 from . import Interrupted, show
 
 _BINARIZED = {"threshold": "by threshold", "sample": "by sampling", "redraw": "by sampling anew each epoch"}
@@ -79,7 +79,7 @@ def resume_run(folder: Path, *, epochs: int | None, data: str | None, quiet: boo
     setup = recipe.prepare(config)
     if not quiet:
         begin = f"continues after epoch {done}" if done else "no checkpoint yet, starts from the beginning"
-        if not done and pretraining_folder(folder, 0).exists():
+        if not done and machine_folder(folder, 0).exists():
             begin = "continues the pretraining"
         print(f"{folder}: {begin}, to epoch {setup.config.training.epochs}")
     if epochs is not None and done:

@@ -132,6 +132,13 @@ class Coupling(nn.Module):
     def project(self) -> None:
         """Project ``weight`` onto the allowed set after an update. By default does nothing."""
 
+    def to_modules(self, bias: Tensor) -> list[nn.Module]:
+        """Torch modules with parameters of their own that map x to Wᵀx + b: (batch, *lower) -> (batch, *upper).
+
+        ``bias`` (*upper) is b. By default a module that calls :meth:`up`.
+        """
+        return [Up(copy.deepcopy(self)), Shift(bias)]
+
     # -- in-place versions for inner loops ---------------------------------------------------------------------
 
     def up_(self, x: Tensor, out: Tensor) -> Tensor:
@@ -160,3 +167,27 @@ class Coupling(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{tuple(self.lower)} – {tuple(self.upper)}"
+
+
+class Up(nn.Module):
+    """The field on the upper layer as a module."""
+
+    def __init__(self, coupling: Coupling) -> None:
+        super().__init__()
+        self.coupling = coupling
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Wᵀx: (batch, *lower) -> (batch, *upper)."""
+        return self.coupling.up(x)
+
+
+class Shift(nn.Module):
+    """Add a bias to every entry."""
+
+    def __init__(self, bias: Tensor) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(bias.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x + b: (batch, *shape) -> (batch, *shape)."""
+        return x + self.bias

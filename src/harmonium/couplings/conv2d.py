@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
 from ..checks import as_shape, whole
 from ..errors import InvalidOption
-from .base import Coupling
+from .base import Coupling, Shift
 
 
 class Conv2d(Coupling):
@@ -85,6 +86,19 @@ class Conv2d(Coupling):
         if out is None:
             return value
         return out.add_(value) if add else out.copy_(value)
+
+    def to_modules(self, bias: Tensor) -> list[nn.Module]:
+        channels = bias.flatten(1)[:, 0]
+        shared = bool((bias.flatten(1) == channels[:, None]).all())  # one bias for each channel
+        layer = nn.Conv2d(
+            self.lower[0], self.upper[0], self.weight.shape[-1], self.stride, self.padding,
+            bias=shared, dtype=self.weight.dtype, device=self.weight.device,
+        )  # fmt: skip
+        with torch.no_grad():
+            layer.weight.copy_(self.weight)
+            if layer.bias is not None:
+                layer.bias.copy_(channels)
+        return [layer] if shared else [layer, Shift(bias)]
 
 
 def _whole(**settings: int) -> tuple[int, ...]:

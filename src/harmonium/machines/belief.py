@@ -158,11 +158,10 @@ class DeepBeliefNetwork(nn.Module):
             if k + 1 < len(self.machines):
                 v = self.pass_up(k, v, generator=generator, inputs=inputs)
 
-    @torch.no_grad()
     def pass_up(self, k: int, v: Tensor, *, generator: Generator | None = None, inputs: str | None = None) -> Tensor:
         """The input of machine k+1 (from 0) given that of machine k: a sample or the mean of its hidden layer.
 
-        ``inputs`` is "samples" or "means"; by default that of the network.
+        ``inputs`` is "samples" or "means"; by default that of the network. Means are differentiable.
         """
         machine = self.machines[k]
         if (inputs or self.inputs) == "means":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -94,6 +94,17 @@ class BoltzmannMachine(nn.Module):
     def layer(self, layer: int) -> Unit:
         """The layer with the given index; 0 is the visible layer."""
         return self.layers[layer]
+
+    @property
+    def machines(self) -> Sequence[BoltzmannMachine]:
+        """The machines that learn from inputs of their own: only this one, unless it is a stack of machines."""
+        return (self,)
+
+    def stacked(
+        self, v: Tensor, *, generator: Generator | None = None, inputs: str | None = None
+    ) -> Iterator[tuple[BoltzmannMachine, Tensor]]:
+        """Yield every machine with its input: only this one, with ``v`` (see :meth:`DeepBeliefNetwork.stacked`)."""
+        yield self, v
 
     @property
     def visible(self) -> Unit:

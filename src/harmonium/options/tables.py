@@ -116,7 +116,7 @@ class TrainingOptions:
         None,
         "Number of epochs of greedy pretraining of each coupling of a deep machine; 0 for none.",
         details="Each coupling is trained as an RBM, from the visible layer up, with `pcd:1` and the other training "
-        "options. The run folder has a run of its own for each coupling: `pretrain-1`, `pretrain-2`, …",
+        "options. The run folder has a run of its own for each coupling: `machine-1`, `machine-2`, …",
         metavar="EPOCHS",
         at_least=0,
         unset="the number of epochs for deep machines",

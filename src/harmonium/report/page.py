@@ -27,7 +27,7 @@ from ..runs import reopen, rows
 from ..runs.config import current_name
 from ..training import Run
 from ..training.batches import Source
-from ..training.greedy import pretraining_folder
+from ..training.greedy import machine_folder
 from ..training.state import stream
 from ..units.support import OneHot
 from . import evaluation, figures, html
@@ -317,7 +317,7 @@ def _pretraining(subject: _Subject) -> list[str]:
     """One curve for each coupling that was trained as an RBM: the pseudo-likelihood, or else the reconstruction."""
     parts = []
     for layer in subject.hidden_layers:
-        run = Run(pretraining_folder(subject.run.folder, layer - 1))
+        run = Run(machine_folder(subject.run.folder, layer - 1))
         history = run.read_metrics()
         names = [name for name in drawn(history) if name in ("pseudo_likelihood", "reconstruction")]
         if names:

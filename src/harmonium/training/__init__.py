@@ -1,11 +1,11 @@
 """Training: the loop, negative phases, transforms, schedules, callbacks and run folders."""
 
-from .batches import Redrawn, Weighted
+from .batches import HiddenStates, Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .loop import Result, fit
-from .losses import contrastive
+from .losses import contrastive, joint
 from .negative import CD, PCD, DeepPCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
@@ -25,6 +25,7 @@ __all__ = [
     "DeepPCD",
     "Exact",
     "GrowingSteps",
+    "HiddenStates",
     "L1Squared",
     "LinearDecay",
     "MeanField",
@@ -46,5 +47,6 @@ __all__ = [
     "default_epochs",
     "default_groups",
     "fit",
+    "joint",
     "pretrain",
 ]

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ..errors import InvalidOption, UnknownArgument, unknown
-from ..machines import BoltzmannMachine
+from ..machines import Machine
 from ..options import Preset, TrainingOptions, find_preset, option, options
 from ..options.declared import again
 from ..options.presets import preset_names
@@ -57,7 +57,7 @@ _INSTEAD = {
 class Arguments:
     """The arguments of :func:`harmonium.fit`."""
 
-    machine: BoltzmannMachine
+    machine: Machine
     data: Any
     _: KW_ONLY
     negative: NegativePhase | str | None = again(

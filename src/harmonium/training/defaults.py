@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import InvalidOption
-from ..machines import BoltzmannMachine
+from ..machines import BoltzmannMachine, Machine
 from ..units import Unit
 
 #: fraction of a Newton step along the direction of largest curvature; smaller for unbounded units, because their
@@ -35,13 +35,14 @@ def default_epochs(rows: int, batch_size: int) -> int:
 
 
 @torch.no_grad()
-def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, Any]]:
+def default_groups(machine: Machine, data: Tensor) -> list[dict[str, Any]]:
     """Return parameter groups for ``torch.optim.SGD`` with learning rates chosen from ``data`` (n, *visible).
 
     A rate is 1/20 of the inverse curvature of the loss at zero weights, and at most 0.5. In centered coordinates the
     curvature is the variance of the sufficient statistic for a parameter of a unit, and λ_max(Cov x) · max Var y for
     the weights between the layers x and y. Units of any scale therefore learn equally fast. For unbounded units, whose
-    variance grows with the weights, the rate is 1/100 of the inverse curvature.
+    variance grows with the weights, the rate is 1/100 of the inverse curvature. In a stack, the rates of each machine
+    are chosen from the input passed up to it.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Spin(2))
@@ -50,6 +51,14 @@ def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, An
     [(1, 0.05), (1, 0.05), (1, 0.0125)]
     """
     generator = noise.generator(0, machine.device)
+    rates: dict[int, float] = {}
+    for one, rows in machine.stacked(data, generator=generator):
+        rates |= _rates(one, rows, generator)
+    return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
+
+
+def _rates(machine: BoltzmannMachine, data: Tensor, generator: Generator | None) -> dict[int, float]:
+    """Return the rate of every parameter of a machine, by its ``id``."""
     rates: dict[int, float] = {}
     for k, unit in enumerate(machine.layers):
         bound = unit.conserving(data) if k == 0 else unit  # keeps the document lengths
@@ -61,7 +70,7 @@ def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, An
             variance = max(map(_largest_variance, seen)) * _variance(machine.layers[k + 1])
             step = min(map(_step, machine.layers[k : k + 2]))
             rates[id(machine.couplings[k].weight)] = _rate(variance, step)
-    return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
+    return rates
 
 
 def _step(unit: Unit) -> float:

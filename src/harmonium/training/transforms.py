@@ -35,11 +35,23 @@ class Transform:
     #: whether it is a term of the loss; such terms are applied first, so other transforms get the full gradient
     of_loss: ClassVar[bool] = False
 
+    @property
+    def kind(self) -> str:
+        """The name that must not change when a run is resumed."""
+        return type(self).__name__
+
+    def applies(self, machine: BoltzmannMachine) -> bool:
+        """Return whether the transform has an effect on the machine; in a stack it is left out where it has none."""
+        return True
+
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         """Raise :class:`InvalidOption` if the transform cannot be used with this machine and optimizer."""
 
     def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
         """Called before training; ``data_mean`` (*visible) is the mean of the data."""
+
+    def follow(self, data_mean: Tensor) -> None:
+        """Called in each step with the mean (*visible) of the batch, if the distribution of the rows changes."""
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         """Change ``.grad`` of the machine's parameters in place."""
@@ -85,8 +97,8 @@ class Centered(Transform):
     gb - g̃Wλ, gc - g̃Wᵀμ.
 
     The offset μ of the visible layer is the mean of the data; the offsets of hidden layers are exponential averages of
-    the batch means with weight ``smoothing``. When they change, the optimizer's momentum is converted to the new
-    coordinates.
+    the batch means with weight ``smoothing``, and so is μ in the upper machines of a stack, whose input changes. When
+    they change, the optimizer's momentum is converted to the new coordinates.
     """
 
     def __init__(self, smoothing: float = 0.01) -> None:
@@ -109,6 +121,11 @@ class Centered(Transform):
         for coupling, unit in zip(machine.couplings, machine.layers[1:], strict=True):
             offsets.append(unit.mean(coupling.up(offsets[-1].unsqueeze(0))).detach()[0].clone())
         self._offsets, self._used = offsets, [offset.clone() for offset in offsets]
+
+    def follow(self, data_mean: Tensor) -> None:
+        means = [data_mean]
+        distributed.average_(means)
+        self._offsets[0].lerp_(means[0], self.smoothing)
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         means = phase.hidden_means(machine)
@@ -256,8 +273,11 @@ class ZeroSum(Transform):
     The subtracted constants are added to the biases of the other layer, so the model does not change.
     """
 
+    def applies(self, machine: BoltzmannMachine) -> bool:
+        return any(_one_hot(unit) for unit in machine.layers)
+
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
-        if not any(_one_hot(unit) for unit in machine.layers):
+        if not self.applies(machine):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
         for coupling in machine.couplings:
             if type(coupling) is not Dense:  # with a mask or a kernel the constant cannot be subtracted

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from ..errors import InvalidOption
 from . import finite
+from .activation import Activation
 from .inplace import InPlace, per_row
 from .layer import UnitLayer, Value
 from .support import OneHot, Support
@@ -132,6 +133,10 @@ class Unit(InPlace, UnitLayer, named=False):
     def softmax(self) -> bool:
         """Whether each unit is a sum of independent one-hot vectors in the same field; used by mean field."""
         return isinstance(self.support, OneHot)
+
+    def to_module(self) -> nn.Module:
+        """The mean as a torch module, a function of the field plus the bias: (batch, *shape) -> (batch, *shape)."""
+        return Activation(self)
 
     # -- helpers ------------------------------------------------------------------------------------------------
 

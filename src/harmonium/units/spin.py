@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
 from .. import noise
@@ -51,6 +51,9 @@ class Spin(Unit):
         torch.add(B, self.bias, out=mean)
         torch.cosh(mean, out=variance).reciprocal_().square_()  # 1 - mean² would round to zero in a large field
         mean.tanh_()
+
+    def to_module(self) -> nn.Module:
+        return nn.Tanh()
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = atanh⟨x⟩, with ``pseudocount`` counts (default 1) of each value added."""
