@@ -14,6 +14,7 @@ from ..errors import InvalidOption
 from ..runs import config as schema
 from ..runs import setup as recipe
 from ..runs.rows import load_test
+from ..runs.training import train
 from ..training import Callback, Run
 from ..training.greedy import machine_folder
 from . import Interrupted, show
@@ -68,6 +69,8 @@ def resume_run(folder: Path, *, epochs: int | None, data: str | None, quiet: boo
             raise InvalidOption(
                 f"{folder}: expected --epochs of at least {done}, the number already done, found {epochs}"
             )
+        if config.training.training == "greedy" and epochs != config.training.epochs:
+            raise InvalidOption(f"{folder}: greedy training cannot be extended; expected no --epochs, found {epochs}")
         config.training.epochs = epochs
     if config.training.epochs is not None and done >= config.training.epochs:
         print(f"{folder}: all {done} epochs are done, nothing to resume; --epochs N continues to N epochs")
@@ -80,7 +83,7 @@ def resume_run(folder: Path, *, epochs: int | None, data: str | None, quiet: boo
     if not quiet:
         begin = f"continues after epoch {done}" if done else "no checkpoint yet, starts from the beginning"
         if not done and machine_folder(folder, 0).exists():
-            begin = "continues the pretraining"
+            begin = "continues the greedy training"
         print(f"{folder}: {begin}, to epoch {setup.config.training.epochs}")
     if epochs is not None and done:
         Run(folder).write_config(setup.config.to_dict())
@@ -132,11 +135,11 @@ def _fit(
     callbacks: list[Callback] = []
     if announce is not None and not quiet:
         callbacks.append(show.Announcement(announce))
-    if not quiet and setup.config.training.pretrain:
-        callbacks.append(show.Stages())
+    if not quiet and len(setup.machine.couplings) > 1:
+        callbacks.append(show.Stages(pretraining=bool(setup.config.training.pretrain)))
     if not quiet and not sys.stderr.isatty():
         callbacks.append(show.PlainLines())
-    recipe.train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
+    train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
 
 
 def _finish(setup: recipe.Setup, run: Path, *, quiet: bool, report: bool) -> None:

@@ -81,11 +81,14 @@ class Announcement(Callback):
 
 
 class Stages(Callback):
-    """Callback that prints which layers are trained, for a deep machine with pretraining."""
+    """Callback that prints which layers of a deep machine are trained, at the start of every stage."""
+
+    def __init__(self, *, pretraining: bool) -> None:
+        self.pretraining = pretraining
 
     def on_start(self, progress: Progress) -> None:
         if progress.epoch < progress.epochs:
-            stage = "pretraining" if isinstance(progress.machine, RBM) else "training"
+            stage = "pretraining" if self.pretraining and isinstance(progress.machine, RBM) else "training"
             print(f"{stage} of {layers(progress.machine)}", flush=True)
 
 

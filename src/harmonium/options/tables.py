@@ -53,9 +53,10 @@ class MachineOptions:
 
     machine: str | None = option(
         None,
-        "Kind of machine: rbm (restricted Boltzmann machine) or dbm (deep Boltzmann machine).",
+        "Kind of machine: rbm (restricted Boltzmann machine), dbm (deep Boltzmann machine) or dbn (deep belief "
+        "network).",
         metavar="KIND",
-        choices=("rbm", "dbm"),
+        choices=("rbm", "dbm", "dbn"),
         unset="rbm for one hidden layer, dbm for several",
         plan=ELSEWHERE,
     )
@@ -72,6 +73,13 @@ class MachineOptions:
         details="Repeat the option for several hidden layers, from the visible layer up; in a file, give a list.",
         metavar="UNIT:N",
         plan=ELSEWHERE,
+    )
+    inputs: str | None = option(
+        None,
+        "What each machine of a dbn learns from the machine below: samples or means of its hidden units.",
+        metavar="NAME",
+        choices=("samples", "means"),
+        unset="samples",
     )
     initialize: str = option(
         "normal",
@@ -112,14 +120,22 @@ class TrainingOptions:
         plan=("epochs", "batches of {}"),
     )
     seed: int = option(0, "Seed of the random generator.", plan=("seed", "{}"))
+    training: str | None = option(
+        None,
+        "Training of a dbn: greedy (one machine after the other) or joint (all machines in every update).",
+        metavar="NAME",
+        choices=("greedy", "joint"),
+        unset="greedy for a dbn",
+        plan=("epochs", "{}"),
+    )
     pretrain: int | None = option(
         None,
-        "Number of epochs of greedy pretraining of each coupling of a deep machine; 0 for none.",
-        details="Each coupling is trained as an RBM, from the visible layer up, with `pcd:1` and the other training "
-        "options. The run folder has a run of its own for each coupling: `machine-1`, `machine-2`, …",
+        "Number of epochs of greedy training of each layer before the joint training of a dbm or dbn; 0 for none.",
+        details="Each pair of layers is trained as an RBM, from the visible layer up, with the other training options; "
+        "in a dbm with `pcd:1`.",
         metavar="EPOCHS",
         at_least=0,
-        unset="the number of epochs for deep machines",
+        unset="dbm: the number of epochs; others: 0",
         plan=("epochs", "pretraining {}"),
     )
     negative: str | None = option(

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .. import likelihood, meanfield
+from .. import likelihood, meanfield, noise
 from ..errors import HarmoniumError, NotEnumerable
+from ..likelihood import belief
 from ..likelihood.data import mean_free_energy_bound
-from ..machines import RBM, BoltzmannMachine, enumeration
+from ..machines import RBM, DeepBeliefNetwork, Machine, enumeration
 
+_DRAWS = 10  # samples of the hidden layers of a deep belief network, for each row
 MOST_ROWS = 1000  # for the pseudo-likelihood, whose cost grows with rows times units
 
 
@@ -21,7 +23,7 @@ MOST_ROWS = 1000  # for the pseudo-likelihood, whose cost grows with rows times 
 class Subject:
     """A machine to evaluate, with rows of the training data (n, *visible) and held-out rows, if there are any."""
 
-    machine: BoltzmannMachine
+    machine: Machine
     train: Tensor
     test: Tensor | None = None
     most_states: int = enumeration.MAX_STATES
@@ -65,10 +67,11 @@ def exact(subject: Subject) -> list[LikelihoodRow]:
     name = name if isinstance(subject.machine, RBM) else f"{name} ln Z"
     try:
         subject.machine.check_normalizable()
-        _, states = enumeration.cheaper_parity(subject.machine)
+        top = subject.machine.machines[-1]
+        _, states = enumeration.cheaper_parity(top)
         if states > subject.most_states:
             raise NotEnumerable(f"not enumerated here: the smaller side has {states} states")
-        estimate = likelihood.exact(subject.machine)
+        estimate = likelihood.exact(top)
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
     return [
@@ -152,18 +155,23 @@ def _mean_pseudo(machine: RBM, rows: Tensor | None) -> float | None:
 
 
 @torch.no_grad()
-def _reconstruction(machine: BoltzmannMachine, rows: Tensor | None) -> float | None:
+def _reconstruction(machine: Machine, rows: Tensor | None) -> float | None:
     if rows is None:
         return None
     parts = [(meanfield.reconstruct(machine, part) - part).double().square().sum().item() for part in rows.split(4096)]
     return sum(parts) / rows.numel()
 
 
-def _free_energy(machine: BoltzmannMachine, rows: Tensor | None) -> float | None:
-    return None if rows is None else mean_free_energy_bound(machine, rows)
+def _free_energy(machine: Machine, rows: Tensor | None) -> float | None:
+    """Return the mean free energy, an upper bound of it for a deep machine, or None if there are no rows."""
+    if rows is None:
+        return None
+    if isinstance(machine, DeepBeliefNetwork):
+        return belief.mean_free_energy(machine, rows, _DRAWS, noise.generator(0, machine.device))[0]
+    return mean_free_energy_bound(machine, rows)
 
 
-def _log_likelihood(machine: BoltzmannMachine, rows: Tensor | None, log_partition: float) -> float | None:
+def _log_likelihood(machine: Machine, rows: Tensor | None, log_partition: float) -> float | None:
     free_energy = _free_energy(machine, rows)
     return None if free_energy is None else -free_energy - log_partition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import InvalidOption
-from ..machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
+from ..machines import RBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from ..options import MachineOptions
 from ..units import Unit
 from . import specs
@@ -25,19 +25,24 @@ def parse(chosen: MachineOptions) -> tuple[MachineOptions, list[Layer]]:
     hidden = [specs.parse_hidden(str(text)) for text in given]
     kind = chosen.machine or ("rbm" if len(hidden) == 1 else "dbm")
     if kind == "rbm" and len(hidden) > 1:
-        raise InvalidOption(f"machine: rbm expects one hidden layer, found {len(hidden)}; use --machine dbm")
-    if kind == "dbm" and len(hidden) == 1:
-        raise InvalidOption("machine: dbm expects two or more hidden layers, found 1; repeat --hidden for each layer")
+        raise InvalidOption(f"machine: rbm expects one hidden layer, found {len(hidden)}; use --machine dbm or dbn")
+    if kind != "rbm" and len(hidden) == 1:
+        raise InvalidOption(f"machine: {kind} expects two or more hidden layers, found 1; repeat --hidden for each")
+    if chosen.inputs is not None and kind != "dbn":
+        raise InvalidOption(f"inputs: expected --machine dbn, found {kind}")
     written: list[str | int] = ["+".join(map(str, layer)) for layer in hidden]
-    return replace(chosen, machine=kind, hidden=written if len(written) > 1 else written[0]), hidden
+    inputs = chosen.inputs or ("samples" if kind == "dbn" else None)
+    return replace(chosen, machine=kind, inputs=inputs, hidden=written if len(written) > 1 else written[0]), hidden
 
 
-def build(kind: str, visible: Unit, hidden: list[Layer]) -> BoltzmannMachine:
-    """Build a machine of a kind from its visible layer and the hidden layers.
+def build(chosen: MachineOptions, visible: Unit, hidden: list[Layer]) -> Machine:
+    """Build the machine from its visible layer and the result of :func:`parse`.
 
     >>> from harmonium.units import Bernoulli
-    >>> build("dbm", Bernoulli(6), [specs.parse_hidden("4"), specs.parse_hidden("2")]).layers[2]
+    >>> build(*(chosen := parse(MachineOptions(hidden=["4", "2"])))[:1], Bernoulli(6), chosen[1]).layers[2]
     Bernoulli((2,))
     """
-    layers = [specs.layer(layer) for layer in hidden]
-    return RBM(visible, layers[0]) if kind == "rbm" else DeepBoltzmannMachine([visible, *layers])
+    layers = [visible, *(specs.layer(layer) for layer in hidden)]
+    if chosen.machine == "dbn":
+        return DeepBeliefNetwork.of(layers, inputs=str(chosen.inputs))
+    return RBM(*layers) if chosen.machine == "rbm" else DeepBoltzmannMachine(layers)

@@ -1,24 +1,22 @@
-"""Build machine, data and the call of ``fit`` from a configuration, and reopen run folders."""
+"""Build machine and data from a configuration, and reopen run folders."""
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from .. import __version__, files, noise, options, training
+from .. import __version__, files, noise, options
 from ..couplings.base import check_scale
 from ..errors import InvalidOption, RunError
-from ..machines import BoltzmannMachine
-from ..training import Callback, Result, Run
-from ..training.arguments import Arguments, keywords_of
+from ..machines import Machine
+from ..options import MachineOptions, TrainingOptions
+from ..training import Run
+from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs
-from ..training.loop import Training
-from ..training.specs import default_negative, default_rate, negative_phase
+from ..training.specs import default_negative, default_rate
 from . import config as schema
 from . import machine as machines
 from . import rows, specs
@@ -29,7 +27,7 @@ class Setup:
     """A run that is ready to start: the complete configuration, the machine and the rows."""
 
     config: schema.Config
-    machine: BoltzmannMachine
+    machine: Machine
     rows: rows.Rows
 
 
@@ -44,18 +42,16 @@ def prepare(config: schema.Config) -> Setup:
     if config.machine.scale is not None:
         check_scale(config.machine.scale)
     described, hidden = machines.parse(config.machine)
-    chosen = replace(chosen, negative=chosen.negative or default_negative(len(hidden)))
-    if len(hidden) == 1 and chosen.pretrain:
-        raise InvalidOption(f"pretrain: expected 0 for a machine with one hidden layer, found {chosen.pretrain}")
+    chosen = _stages(described, chosen)
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
     for layer in hidden:
         specs.layer(layer)
     loaded = rows.load(config)
-    machine = machines.build(str(described.machine), specs.layer(loaded.visible), hidden)
+    machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
-    pretrain = epochs if chosen.pretrain is None and len(hidden) > 1 else chosen.pretrain
+    pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain
     resolved = schema.Config(
         data=loaded.config,
         machine=replace(described, visible="+".join(map(str, loaded.visible))),
@@ -65,40 +61,18 @@ def prepare(config: schema.Config) -> Setup:
     return Setup(resolved, machine, loaded)
 
 
-def train(
-    setup: Setup,
-    run: str | Path,
-    *,
-    resume: bool = False,
-    progress: bool = True,
-    callbacks: list[Callback] | None = None,
-) -> Result:
-    """Train the machine as configured and write the results into a run folder.
-
-    A deep machine is pretrained first, unless there is a checkpoint of the joint training to resume from.
-    """
-    machine, chosen = setup.config.machine, setup.config.training
-    common: dict[str, Any] = {"progress": progress, "callbacks": callbacks or []}
-    initialize: Any = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
-    joint = {"validation": setup.rows.held_out, "config": setup.config.to_dict(), **keywords_of(chosen)}
-    if chosen.pretrain and not (resume and Run(run).last.exists()):
-        if Run(run).exists() and not resume:
-            raise RunError(f"{run}: already contains a run; resume it or choose another folder")
-        # reports a mistake in the options of the joint training before the pretraining
-        Training(Arguments.of(copy.deepcopy(setup.machine), setup.rows.train, initialize=initialize, **joint))
-        Run(run).write_config(setup.config.to_dict())
-        pretrain(setup, run, initialize=initialize, **common)
-        initialize, resume = False, True
-    return training.fit(
-        setup.machine, setup.rows.train, initialize=initialize, run=run, resume=resume, **common, **joint
-    )
-
-
-def pretrain(setup: Setup, run: str | Path, **given: Any) -> None:
-    """Pretrain the couplings of a deep machine in folders of their own; continues where it was interrupted."""
-    chosen = setup.config.training
-    options = {**keywords_of(chosen), "epochs": chosen.pretrain, "negative": negative_phase("pcd:1", chosen.chains)}
-    training.pretrain(setup.machine, setup.rows.train, run=run, resume=True, **options, **given)
+def _stages(machine: MachineOptions, chosen: TrainingOptions) -> TrainingOptions:
+    """Check the options of greedy and joint training, and fill in those that depend on the kind of machine."""
+    kind = machine.machine
+    if chosen.pretrain and kind == "rbm":
+        raise InvalidOption(f"pretrain: expected 0 for a machine with one hidden layer, found {chosen.pretrain}")
+    if chosen.training == "greedy" and kind != "dbn":
+        raise InvalidOption(f"training: greedy expects --machine dbn, found {kind}; a dbm has --pretrain EPOCHS")
+    order = chosen.training or ("greedy" if kind == "dbn" else None)
+    if chosen.pretrain and order == "greedy":
+        raise InvalidOption(f"pretrain: expected 0 with --training greedy, found {chosen.pretrain}")
+    depth = 2 if kind == "dbm" else 1
+    return replace(chosen, training=order, negative=chosen.negative or default_negative(depth))
 
 
 # -- a run folder ---------------------------------------------------------------------------------------------

@@ -150,7 +150,8 @@ class Arguments:
 
     def phase(self) -> NegativePhase:
         """Return the negative phase."""
-        given = specs.default_negative(len(self.machine.couplings)) if self.negative is None else self.negative
+        depth = len(self.machine.machines[0].couplings)  # the machines of a stack are RBMs
+        given = specs.default_negative(depth) if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
