@@ -101,9 +101,8 @@ class PlainLines(Callback):
     def on_epoch(self, progress: Progress) -> None:
         step = max(1, progress.epochs // self.lines)
         if progress.epoch % step == 0 or progress.epoch == progress.epochs:
-            shown = {
-                k: v for k, v in progress.metrics.items() if k in ("pseudo_likelihood", "reconstruction", "seconds")
-            }
+            wanted = ("pseudo_likelihood", "reconstruction", "seconds")  # of a stack: for each machine
+            shown = {k: v for k, v in progress.metrics.items() if k.rstrip("_0123456789") in wanted}
             words = "  ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())
             print(f"epoch {progress.epoch}/{progress.epochs}  {words}", flush=True)
 

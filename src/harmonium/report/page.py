@@ -21,7 +21,7 @@ from ..noise import Purpose, resolve_seed
 from ..options import options
 from ..options.markdown import TABLES
 from ..plots import style
-from ..plots.curves import drawn
+from ..plots.curves import described, drawn, of_machine
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
 from ..runs.config import current_name
@@ -171,8 +171,9 @@ def _cards(subject: _Subject) -> list[tuple[str, str, str]]:
     cards = [(f"{parameters:,}", "parameters", "weights and biases")]
     if "seconds" in last:
         cards.append((_time(last["seconds"]), "training time", f"{last['samples_per_second']:,.0f} rows per second"))
-    for name, (words, unit) in plots.METRICS.items():
-        if name in last and name != "weight_norm":
+    for name in drawn([last]):
+        words, unit = described(name)
+        if of_machine(name)[0] in plots.METRICS and name != "weight_norm":
             cards.append((f"{last[name]:.3g}".replace("-", "−"), words.lower(), unit))
     return cards
 
@@ -314,7 +315,9 @@ def _curves(subject: _Subject) -> list[str]:
 
 
 def _pretraining(subject: _Subject) -> list[str]:
-    """One curve for each coupling that was trained as an RBM: the pseudo-likelihood, or else the reconstruction."""
+    """One curve for each pretrained RBM: the pseudo-likelihood, or else the reconstruction error."""
+    if not subject.config.get("training", {}).get("pretrain"):
+        return []
     parts = []
     for layer in subject.hidden_layers:
         run = Run(machine_folder(subject.run.folder, layer - 1))
@@ -326,8 +329,8 @@ def _pretraining(subject: _Subject) -> list[str]:
 
 
 def _curve(history: Sequence[dict[str, float]], name: str, prefix: str, where: str = "") -> str:
-    title, unit = plots.METRICS.get(name, (name.replace("_", " "), ""))
-    shows, good, bad = _CURVE_WORDS.get(name, ("A metric recorded in training.", "as you expect.", "otherwise."))
+    title, unit = described(name)
+    shows, good, bad = _CURVE_WORDS.get(of_machine(name)[0], ("A metric recorded in training.", "as you expect.", "otherwise."))
     figure = plots.learning_curve(history, name)
     figure.axes[0].set_title("", loc="left")
     first, last = ([row[name] for row in history if name in row][k] for k in (0, -1))
@@ -406,7 +409,8 @@ def _summary(subject: _Subject) -> dict[str, Any]:
         "rows": None if data.get("rows") is None else f"{data['rows']:,}",
         "binarized": data.get("binarize"),
         "negative phase": training.get("negative"),
-        "pretraining": f"{training['pretrain']} epochs of each coupling" if training.get("pretrain") else None,
+        "training": training.get("training"),
+        "pretraining": f"{training['pretrain']} epochs of each layer" if training.get("pretrain") else None,
         "optimizer": None if rate is None else f"{training.get('optimizer')}, learning rate {rate:g}",
         "schedule": training.get("schedule"),
         "epochs": training.get("epochs"),

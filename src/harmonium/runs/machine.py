@@ -39,8 +39,9 @@ def build(chosen: MachineOptions, visible: Unit, hidden: list[Layer]) -> Machine
     """Build the machine from its visible layer and the result of :func:`parse`.
 
     >>> from harmonium.units import Bernoulli
-    >>> build(*(chosen := parse(MachineOptions(hidden=["4", "2"])))[:1], Bernoulli(6), chosen[1]).layers[2]
-    Bernoulli((2,))
+    >>> chosen, hidden = parse(MachineOptions(hidden=["4", "2"]))
+    >>> type(build(chosen, Bernoulli(6), hidden)).__name__
+    'DeepBoltzmannMachine'
     """
     layers = [visible, *(specs.layer(layer) for layer in hidden)]
     if chosen.machine == "dbn":
