@@ -11,7 +11,7 @@ from training_helpers import F64, adam, assert_close, assert_same, generator, gr
 import harmonium as hm
 from harmonium import units
 from harmonium.training import HiddenStates, joint
-from harmonium.training.joint import Joint
+from harmonium.training.stacks import Joint
 
 pytestmark = pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 

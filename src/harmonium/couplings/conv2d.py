@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
+from torch.nn.utils import skip_init
 
 from ..checks import as_shape, whole
 from ..errors import InvalidOption
@@ -90,10 +91,8 @@ class Conv2d(Coupling):
     def to_modules(self, bias: Tensor) -> list[nn.Module]:
         channels = bias.flatten(1)[:, 0]
         shared = bool((bias.flatten(1) == channels[:, None]).all())  # one bias for each channel
-        layer = nn.Conv2d(
-            self.lower[0], self.upper[0], self.weight.shape[-1], self.stride, self.padding,
-            bias=shared, dtype=self.weight.dtype, device=self.weight.device,
-        )  # fmt: skip
+        sizes = (self.lower[0], self.upper[0], self.weight.shape[-1], self.stride, self.padding)
+        layer = skip_init(nn.Conv2d, *sizes, bias=shared, dtype=self.weight.dtype, device=self.weight.device)
         with torch.no_grad():
             layer.weight.copy_(self.weight)
             if layer.bias is not None:

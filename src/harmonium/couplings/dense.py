@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from ..checks import as_shape
 from .base import Coupling
@@ -44,7 +45,8 @@ class Dense(Coupling):
         return self.weight
 
     def to_modules(self, bias: Tensor) -> list[nn.Module]:
-        linear = nn.Linear(self.lower.numel(), self.upper.numel()).to(self.weight)
+        # without torch's random initial weights, which would change the state of its default generator
+        linear = skip_init(nn.Linear, *self.weight.shape, dtype=self.weight.dtype, device=self.weight.device)
         with torch.no_grad():
             linear.weight.copy_(self.weight.T)
             linear.bias.copy_(bias.flatten())

@@ -25,19 +25,20 @@ def sampled_free_energy(network: DeepBeliefNetwork, v: Tensor, generator: Genera
         ln p_k(x|y) - ln q_k(y|x) = F̃_k(y) - F_k(x).
 
     The bound is therefore -⟨F⟩ - ln Z with F = F_1(v) - F̃_1(h_1) + F_2(h_1) - … + F_L(h_{L-1}), for any units. If
-    machine 2 is the transpose of machine 1, F_2 = F̃_1 and the bound is the exact log-likelihood of machine 1.
+    machine 2 is the transpose of machine 1, F_2 = F̃_1 and the bound is the exact log-likelihood of machine 1. Hidden
+    units that are pooled contribute -ln r(h) to F, where r(h) is the probability of h given its pooled state.
 
     >>> network = DeepBeliefNetwork.of([3, 2, 4])
     >>> sampled_free_energy(network, torch.zeros(2, 3))  # zero weights: -2 ln 2 + 3 ln 2 - 4 ln 2
     tensor([-2.0794, -2.0794], dtype=torch.float64)
     """
     total = torch.zeros(len(v), dtype=torch.float64, device=network.device)
-    below = None
-    for machine, rows in network.stacked(v, generator=generator, inputs="samples"):
-        if below is not None:
-            total -= below.hidden_free_energy(rows.reshape(-1, *below.hidden.shape)).double()
-        total += machine.free_energy(rows).double()
-        below = machine
+    for k, machine in enumerate(network.machines):
+        total += machine.free_energy(v).double()
+        if k + 1 < len(network.machines):
+            h = machine.sample_hidden(v, generator=generator)
+            total -= (machine.hidden_free_energy(h) + machine.hidden.log_unpool(h)).double()
+            v = network.upward(k, h)
     return total
 
 

@@ -165,24 +165,31 @@ class DeepBeliefNetwork(nn.Module):
         """
         machine = self.machines[k]
         if (inputs or self.inputs) == "means":
-            return self._pass_up(k, machine.hidden_mean(v))
-        return self._pass_up(k, machine.sample_hidden(v, generator=generator))
+            return self.upward(k, machine.hidden_mean(v))
+        return self.upward(k, machine.sample_hidden(v, generator=generator))
 
-    def _pass_up(self, k: int, h: Tensor) -> Tensor:
-        """States of the hidden layer of machine k as states of the visible layer of machine k+1."""
-        return h.reshape(-1, *self.machines[k + 1].visible.shape)
+    def upward(self, k: int, h: Tensor) -> Tensor:
+        """States of the hidden layer of machine k, pooled, as states of the visible layer of machine k+1."""
+        return self.machines[k].hidden.pool(h).reshape(-1, *self.machines[k + 1].visible.shape)
 
-    def _pass_down(self, k: int, v: Tensor) -> Tensor:
+    def downward(self, k: int, v: Tensor, generator: Generator | None) -> Tensor:
         """States of the visible layer of machine k+1 as states of the hidden layer of machine k."""
-        return v.reshape(-1, *self.machines[k].hidden.shape)
+        hidden = self.machines[k].hidden
+        return hidden.unpool(v.reshape(-1, *hidden.pooled_shape), generator=generator)
 
     def features(self, v: ArrayLike, layer: int | None = None) -> Tensor:
-        """The mean activations of a layer (default: the top one), layer by layer: (n, *visible) -> (n, *shape)."""
+        """The mean activations of a layer (default: the top one), layer by layer: (n, *visible) -> (n, *shape).
+
+        Those of a pooled layer are pooled.
+        """
         layer = self._checked_layer(layer)
-        x = self.as_states(v)
+        x = self._means(self.as_states(v), layer)
+        return x if layer == 0 else self.machines[layer - 1].hidden.pool(x)
+
+    def _means(self, v: Tensor, layer: int) -> Tensor:
         for k, machine in enumerate(self.machines[:layer]):
-            x = machine.hidden_mean(x if k == 0 else self._pass_up(k - 1, x))
-        return x
+            v = machine.hidden_mean(v if k == 0 else self.upward(k - 1, v))
+        return v
 
     def reconstruct(self, v: ArrayLike, layer: int | None = None) -> Tensor:
         """The means going up to a layer (default: the top one) and down again: (n, *visible) -> (n, *visible)."""
@@ -190,9 +197,9 @@ class DeepBeliefNetwork(nn.Module):
         v = self.as_states(v)
         if layer == 0:
             return v
-        x = self.features(v, layer)
+        x, generator = self._means(v, layer), noise.generator(0, self.device)  # random only for pooled layers
         for k in reversed(range(1, layer)):
-            x = self._pass_down(k - 1, self.machines[k].visible_mean(x))
+            x = self.downward(k - 1, self.machines[k].visible_mean(x), generator)
         bottom = self.machines[0]
         return bottom.visible.conserving(v).mean(bottom.coupling.down(x))
 
@@ -237,7 +244,7 @@ class DeepBeliefNetwork(nn.Module):
         if len(self.machines) == 1 and means:
             return self.top.visible_mean(self.top.sample_hidden(x, generator=generator))
         for k in reversed(range(len(self.machines) - 1)):
-            machine, h = self.machines[k], self._pass_down(k, x)
+            machine, h = self.machines[k], self.downward(k, x, generator)
             x = machine.visible_mean(h) if means and k == 0 else machine.sample_visible(h, generator=generator)
         return x
 
@@ -266,10 +273,11 @@ class DeepBeliefNetwork(nn.Module):
 
 def _check_chained(k: int, hidden: Unit, visible: Unit) -> None:
     """Raise unless states of the ``hidden`` layer of machine k are states of the ``visible`` layer of machine k+1."""
-    if hidden.size != visible.size:
+    size, shape = hidden.pooled_shape.numel(), hidden.pooled_shape
+    if size != visible.size:
         raise InvalidOption(
-            f"layer {k}: expected {hidden.size} units in the visible layer of machine {k + 1}, as in the hidden layer "
-            f"{tuple(hidden.shape)} of machine {k}, found {visible.size} {tuple(visible.shape)}"
+            f"layer {k}: expected {size} units in the visible layer of machine {k + 1}, as in the hidden layer "
+            f"{tuple(shape)} of machine {k}, found {visible.size} {tuple(visible.shape)}"
         )
     for (start, stop), lower in _spans(hidden):
         for (first, last), upper in _spans(visible):
@@ -287,6 +295,9 @@ def _check_chained(k: int, hidden: Unit, visible: Unit) -> None:
 
 def _spans(layer: Unit) -> Iterator[tuple[tuple[int, int], Unit]]:
     """Yield the parts of a layer with the first entry of each and the one after its last."""
+    if layer.pooled_shape != layer.shape:
+        yield (0, layer.pooled_shape.numel()), layer
+        return
     start = 0
     for part in layer.parts:
         yield (start, start + part.size), part

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
 from ..errors import InvalidOption
 from ..machines import RBM, DeepBeliefNetwork
+from ..units.modules import Pool
 
 
 def to_sequential(
@@ -48,14 +50,15 @@ def to_sequential(
     for part, dropped in zip(machines, drops[1:], strict=True):
         modules += _reshaped(shape, tuple(part.visible.shape))
         modules += part.coupling.to_modules(part.hidden.bias.detach().reshape(part.hidden.shape))
-        modules += [part.hidden.to_module(), *dropped]
-        shape = tuple(part.hidden.shape)
+        modules += [part.hidden.to_module()]
+        shape = tuple(part.hidden.pooled_shape)
+        modules += [Pool(part.hidden)] if shape != tuple(part.hidden.shape) else []
+        modules += dropped
     if outputs is not None:
-        size = machines[-1].hidden.size
-        head = nn.Linear(size, outputs, dtype=machine.dtype, device=machine.device)
-        with torch.no_grad():
-            head.weight.zero_()
-            head.bias.zero_()
+        size = math.prod(shape)
+        head = skip_init(nn.Linear, size, outputs, dtype=machine.dtype, device=machine.device)
+        nn.init.zeros_(head.weight)
+        nn.init.zeros_(head.bias)
         modules += [*_reshaped(shape, (size,)), head]
     return nn.Sequential(*modules)
 

@@ -18,11 +18,11 @@ from .arguments import Arguments, takes
 from .batches import Source, as_source
 from .callbacks import Progress, check_callbacks
 from .defaults import default_epochs, default_groups
-from .joint import jointly
 from .metrics import measure
 from .progress import ProgressBar
 from .run import log_spaced
 from .schedules import Clock
+from .stacks import jointly
 from .state import stream
 from .transforms import Centered
 

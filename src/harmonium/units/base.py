@@ -10,9 +10,9 @@ from torch import Generator, Tensor, nn
 
 from ..errors import InvalidOption
 from . import finite
-from .activation import Activation
 from .inplace import InPlace, per_row
 from .layer import UnitLayer, Value
+from .modules import Activation
 from .support import OneHot, Support
 from .tail import Tail
 
@@ -133,6 +133,12 @@ class Unit(InPlace, UnitLayer, named=False):
     def softmax(self) -> bool:
         """Whether each unit is a sum of independent one-hot vectors in the same field; used by mean field."""
         return isinstance(self.support, OneHot)
+
+    def log_unpool(self, x: Tensor) -> Tensor:
+        """The log-probability with which ``unpool`` draws x (n, *shape) from its pooled state: (n,). By default 0."""
+        if self.pooled_shape != self.shape:
+            raise NotImplementedError(f"{self.name()}: a unit with pooled states must define log_unpool")
+        return x.new_zeros(len(x))
 
     def to_module(self) -> nn.Module:
         """The mean as a torch module, a function of the field plus the bias: (batch, *shape) -> (batch, *shape)."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from ..checks import as_shape, kebab
 from ..errors import InvalidData, InvalidOption, unknown
@@ -71,6 +71,21 @@ class UnitLayer(nn.Module):
         """B x for each unit, summed over the components of a vector: (..., *shape) -> (..., *site shape)."""
         product = B * x
         return product.sum(-1) if self.event_shape else product
+
+    # -- pooling ------------------------------------------------------------------------------------------------
+
+    @property
+    def pooled_shape(self) -> torch.Size:
+        """The shape of the layer's pooled state, which the next machine of a stack has as its data."""
+        return self.shape
+
+    def pool(self, x: Tensor) -> Tensor:
+        """The pooled state of states: (..., *shape) -> (..., *pooled_shape). By default x itself."""
+        return x
+
+    def unpool(self, p: Tensor, *, generator: Generator | None = None) -> Tensor:
+        """A draw of the free units given their pooled state: (..., *pooled_shape) -> (..., *shape). By default p."""
+        return p
 
     # -- layers of several unit types --------------------------------------------------------------------------
 

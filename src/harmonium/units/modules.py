@@ -1,4 +1,4 @@
-"""The mean of a unit as a torch module."""
+"""Functions of a unit as torch modules."""
 
 from __future__ import annotations
 
@@ -24,3 +24,15 @@ class Activation(nn.Module):
     def forward(self, field: Tensor) -> Tensor:
         """The mean: (batch, *shape) -> (batch, *shape)."""
         return self.unit.mean(field)
+
+
+class Pool(nn.Module):
+    """The pooled state of a layer, which the machine above has as its data."""
+
+    def __init__(self, unit: Unit) -> None:
+        super().__init__()
+        self.unit = copy.deepcopy(unit).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pool: (batch, *shape) -> (batch, *pooled_shape)."""
+        return self.unit.pool(x)
