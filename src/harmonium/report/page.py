@@ -330,7 +330,9 @@ def _pretraining(subject: _Subject) -> list[str]:
 
 def _curve(history: Sequence[dict[str, float]], name: str, prefix: str, where: str = "") -> str:
     title, unit = described(name)
-    shows, good, bad = _CURVE_WORDS.get(of_machine(name)[0], ("A metric recorded in training.", "as you expect.", "otherwise."))
+    shows, good, bad = _CURVE_WORDS.get(
+        of_machine(name)[0], ("A metric recorded in training.", "as you expect.", "otherwise.")
+    )
     figure = plots.learning_curve(history, name)
     figure.axes[0].set_title("", loc="left")
     first, last = ([row[name] for row in history if name in row][k] for k in (0, -1))
