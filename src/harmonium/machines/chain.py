@@ -41,6 +41,12 @@ def as_layer(layer: Unit | int | tuple[int, ...]) -> Unit:
     return Bernoulli(sizes)
 
 
+def check_undirected(machine: Any, what: str) -> None:
+    """Raise :class:`InvalidOption` for a machine that is not a Boltzmann machine, such as a deep belief network."""
+    if not isinstance(machine, BoltzmannMachine):
+        raise InvalidOption(f"{what}: expected a Boltzmann machine, found {type(machine).__name__}")
+
+
 class BoltzmannMachine(nn.Module):
     """p(x_0, …, x_L) ∝ Π_l e^{-U_l(x_l)} · Π_l e^{x_l·W_l·x_{l+1}}; layer 0 is the visible one.
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..couplings import Dense
-from ..errors import InvalidOption
+from ..errors import InvalidOption, NotLearned
 from ..machines import RBM, DeepBeliefNetwork, Machine
 from .batches import HiddenStates
 from .loop import Result, fit
@@ -72,10 +74,30 @@ def pretrain(
         )
         if transposed and k > 0:
             _transpose(network.machines[k - 1], rbm)
-        folder = None if run is None else Path(run) / f"machine-{k + 1}"
+        folder = None if run is None else machine_folder(run, k)
         own = {**options, "epochs": numbers[k], "seed": seed + k, "run": folder, "validation": unseen}
-        results.append(fit(rbm, rows, **own))
+        with _named_warnings(f"machine {k + 1}"):
+            results.append(fit(rbm, rows, **own))
     return results
+
+
+def machine_folder(run: str | Path, k: int) -> Path:
+    """Return the folder of the greedy training of machine ``k`` (from 0) in the folder of a run.
+
+    >>> machine_folder("runs/deep", 0).name
+    'machine-1'
+    """
+    return Path(run) / f"machine-{k + 1}"
+
+
+@contextmanager
+def _named_warnings(name: str) -> Iterator[None]:
+    """Say in warnings about the result which machine they are about."""
+    with warnings.catch_warnings(record=True) as found:
+        yield
+    for warning in found:
+        label = f"{name}: " if issubclass(warning.category, NotLearned) else ""
+        warnings.warn(f"{label}{warning.message}", warning.category, stacklevel=4)
 
 
 def _stack(machine: Any) -> DeepBeliefNetwork:

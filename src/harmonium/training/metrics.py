@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from .. import meanfield
 from ..likelihood import pseudo_log_likelihood
+from ..likelihood.data import mean_free_energy_bound
 from ..machines import RBM, BoltzmannMachine, Machine
 from ..units import Unit
 
@@ -22,7 +24,8 @@ def measure(machine: Machine, train: Tensor, test: Tensor | None, generator: Gen
     """Compute pseudo-likelihood per site, reconstruction error, free-energy gap and weight norm on some rows.
 
     ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is
-    ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits. For a stack, each machine is measured on the input
+    ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits. For a deep Boltzmann machine, ⟨h | v⟩
+    and F come from mean field, and there is no pseudo-likelihood. For a stack, each machine is measured on the input
     passed up from below, and the names end in _1, _2, …
     """
     values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.couplings) ** 0.5}
@@ -36,9 +39,11 @@ def measure(machine: Machine, train: Tensor, test: Tensor | None, generator: Gen
 def _measure(
     machine: BoltzmannMachine, train: Tensor, test: Tensor | None, generator: Generator | None
 ) -> dict[str, float]:
+    values = {"reconstruction": (meanfield.reconstruct(machine, train) - train).square().mean().item()}
     if not isinstance(machine, RBM):
-        return {}
-    values = {"reconstruction": (machine.reconstruct(train) - train).square().mean().item()}
+        if test is not None:
+            values["free_energy_gap"] = mean_free_energy_bound(machine, test) - mean_free_energy_bound(machine, train)
+        return values
     if _few_states(machine.visible) and bool(machine.visible.support.contains(train).all()):  # false for means
         pseudo = pseudo_log_likelihood(machine, train, exact=False, generator=generator)
         values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites

@@ -12,6 +12,7 @@ from .. import noise
 from ..checks import as_shape
 from ..errors import InvalidOption
 from .base import Unit, Value
+from .bernoulli import Bernoulli
 from .potts import sum_of_others
 from .support import AtMostOneHot, Support
 
@@ -68,6 +69,13 @@ class AtMostOne(Unit):
         """Zero where p is 0; where p is 1, a one-hot vector with the probabilities softmax(b)."""
         field = self.full(self.bias.detach()).expand(*p.shape, self.shape[-1])
         return noise.categorical(torch.softmax(field, -1), generator) * p.unsqueeze(-1)
+
+    def log_unpool(self, x: Tensor) -> Tensor:
+        """ln of the probability with which :meth:`unpool` draws x from its pooled state: (n, *shape) -> (n,)."""
+        return (x * torch.log_softmax(self.full(self.bias), -1)).flatten(1).sum(1)
+
+    def pooled_layer(self) -> Unit:
+        return Bernoulli(self.pooled_shape, shared=[dim for dim in self.shared if dim < len(self.pooled_shape)])
 
     def log_weight(self, x: Tensor) -> Tensor:
         return (self.bias * x).sum(-1)
