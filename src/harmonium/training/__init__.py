@@ -3,7 +3,7 @@
 from .batches import Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress
 from .defaults import default_epochs, default_groups
-from .greedy import pretrain
+from .greedy import deepen, pretrain
 from .loop import Result, fit
 from .losses import contrastive
 from .negative import CD, PCD, DeepPCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
@@ -43,6 +43,7 @@ __all__ = [
     "Weighted",
     "ZeroSum",
     "contrastive",
+    "deepen",
     "default_epochs",
     "default_groups",
     "fit",
