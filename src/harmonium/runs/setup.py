@@ -69,7 +69,7 @@ def train(
     initialize = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
     return training.fit(
         setup.machine,
-        setup.rows.train,
+        setup.rows.weighted,
         validation=setup.rows.held_out,
         initialize=initialize,
         run=run,
