@@ -9,6 +9,7 @@ torch.Size([1442, 64])
 """
 
 from harmonium.data.alignments import Alignment, read_alignment, write_fasta
+from harmonium.data.contact_maps import read_contacts
 from harmonium.data.dataset import DataFile, DatasetInfo
 from harmonium.data.identity import nearest_sequences
 from harmonium.data.loading import info, load, names, status, vocabulary
@@ -25,6 +26,7 @@ __all__ = [
     "nearest_sequences",
     "read",
     "read_alignment",
+    "read_contacts",
     "similarity_weights",
     "status",
     "vocabulary",

@@ -31,6 +31,7 @@ from .sample_quality import (
     quality,
     spectra,
 )
+from .sequences import contact_map, hidden_logos, logo, mutation_map
 from .spectrum import (
     alignment_map,
     mode_evolution,
@@ -47,6 +48,7 @@ __all__ = [
     "METRICS",
     "alignment_map",
     "axis_histogram",
+    "contact_map",
     "correlation_scatter",
     "coupling_map",
     "denoising_curves",
@@ -55,6 +57,7 @@ __all__ = [
     "diverging",
     "exact_against_small",
     "hidden_activity",
+    "hidden_logos",
     "interaction_network",
     "interaction_scatter",
     "interaction_strength",
@@ -62,10 +65,12 @@ __all__ = [
     "learning_curve",
     "learning_curves",
     "likelihood_curve",
+    "logo",
     "mode_evolution",
     "mode_page",
     "mode_pictures",
     "mosaic",
+    "mutation_map",
     "neighbor_accuracy",
     "phase_diagram",
     "principal_clouds",

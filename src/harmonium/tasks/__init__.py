@@ -1,4 +1,4 @@
-"""Applications of a trained machine: denoising with a known noise channel, and imputation of missing values.
+"""Applications of a trained machine: denoising, imputation of missing values, and effects of mutations.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))
@@ -12,6 +12,7 @@ from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
 from .comparison import DenoisingCurves, compare_denoisers
 from .denoising import denoise
 from .imputation import impute
+from .mutational_scan import mutations
 from .observed import Evidence
 from .posterior import Posterior
 from .scores import Score, mcc, mse
@@ -31,5 +32,6 @@ __all__ = [
     "impute",
     "mcc",
     "mse",
+    "mutations",
     "nearest_neighbors",
 ]
