@@ -110,7 +110,7 @@ def hidden_logos(rbm: RBM, letters: str, *, n: int = 6, title: str | None = None
         width = float(np.clip(0.9 + _WIDTH * rbm.visible.sites, _LEAST, _MOST))
         figure = Figure(figsize=(width, 1.75 * len(order) + 0.3 * bool(title)), layout="constrained")
         for ax, unit in zip(figure.subplots(len(order), squeeze=False)[:, 0], order, strict=True):
-            logo(weights[unit], letters, limit=1.05 * float(limit) or 1.0, title=f"hidden unit {unit + 1}", ax=ax)
+            logo(weights[unit], letters, limit=1.05 * float(limit) or 1.0, title=f"hidden unit {unit}", ax=ax)
             if unit != order[-1]:
                 ax.set_xlabel("")
         if title:
