@@ -69,8 +69,15 @@ def holds_sequences(path: Path) -> bool:
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         rows = [row for row, _ in zip(csv.reader(file), range(2), strict=False)]
     first = [cell.strip().lower() for cell in rows[0]] if rows else []
-    single = len(rows) == 2 and all(len(row) == 1 and row[0].strip().strip("-.").isalpha() for row in rows)
-    return single or any(cell in SEQUENCE_COLUMNS for cell in first)
+    return any(cell in SEQUENCE_COLUMNS for cell in first) or (len(rows) == 2 and _aligned(*rows))
+
+
+def _aligned(first: list[str], second: list[str]) -> bool:
+    """Return whether two rows of a table are single sequences of one length; true, false and nan are numbers."""
+    if not len(first) == len(second) == 1 or len(first[0].strip()) != len(second[0].strip()):
+        return False
+    letters = [cell[0].strip().replace("-", "").replace(".", "") for cell in (first, second)]
+    return all(text.isalpha() and text.lower() not in ("true", "false", "nan", "inf") for text in letters)
 
 
 def _lines(path: Path) -> list[str]:

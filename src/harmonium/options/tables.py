@@ -55,7 +55,8 @@ class DataOptions:
     similarity: float | None = option(
         None,
         "Weight each sequence by 1 / (number of sequences with at least this share of equal sites), such as 0.8.",
-        details="For data of Potts units. The sum of the weights is the effective number of sequences.",
+        details="For data of Potts units. The sum of the weights is the effective number of sequences. Validation rows "
+        "are weighted in the same way, so that the free-energy gap compares like with like.",
         above=0,
         metavar="FRACTION",
         unset="all sequences have the same weight",

@@ -57,14 +57,30 @@ class Rows:
         """The training rows, drawn in proportion to their weights if they have weights."""
         return self.train if self.weights is None else Weighted(self.train, self.weights)
 
+    @property
+    def weighted_held_out(self) -> Source | None:
+        """The held-out rows, weighted like the training rows, so that the two can be compared.
+
+        Their weights count similar sequences in both sets: the held-out set alone is smaller and has fewer.
+        """
+        share = self.config.similarity
+        if share is None or self.held_out is None:
+            return self.held_out
+        both = torch.cat([self.one_hot(), _one_hot_rows(self.held_out)])
+        return Weighted(self.held_out, data.similarity_weights(both, share)[len(self.train) :])
+
     def one_hot(self) -> Tensor:
         """All training rows of one-hot units, (n, sites, letters) in uint8."""
-        out = torch.empty(len(self.train), *self.train.shape, dtype=torch.uint8)
-        return self.train.take(torch.arange(len(self.train)), out)
+        return _one_hot_rows(self.train)
 
     def name(self, row: int) -> str:
         """The name of a training row; its number, counted from 1, if it has none."""
         return str(row + 1) if self.names is None else self.names[row]
+
+
+def _one_hot_rows(rows: Source) -> Tensor:
+    out = torch.empty(len(rows), *rows.shape, dtype=torch.uint8)
+    return rows.take(torch.arange(len(rows)), out)
 
 
 class Subset(Source):

@@ -70,7 +70,7 @@ def train(
     return training.fit(
         setup.machine,
         setup.rows.weighted,
-        validation=setup.rows.held_out,
+        validation=setup.rows.weighted_held_out,
         initialize=initialize,
         run=run,
         resume=resume,
