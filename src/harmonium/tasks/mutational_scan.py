@@ -66,4 +66,4 @@ def _table(sites: Sites, letters: Tensor, chunk: int) -> Tensor:
     base = sites.field(letters.unsqueeze(0))[0]
     before = sites.log_partition(base)
     changes = [(sites.log_partition(base + part) - before).sum(-1) for part in steps.split(chunk)]
-    return own + torch.cat(changes)
+    return (own + torch.cat(changes)).scatter_(1, letters.unsqueeze(1), 0.0)  # exact, without rounding
