@@ -62,7 +62,7 @@ def mutants_run(folder: Path, *, sequence: str, data: str | None = None, out: Pa
     name, wild = _sequence(setup, letters, sequence)
     table = tasks.mutations(setup.machine, wild)
     text = decode(wild[None], letters)[0]
-    rows = [
+    rows: list[list[Any]] = [
         [f"{text[i]}{i + 1}{letter}", i + 1, text[i], letter, table[i, k].item()]
         for i in range(len(text))
         for k, letter in enumerate(letters)

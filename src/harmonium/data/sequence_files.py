@@ -139,7 +139,7 @@ def _table(delimiter: str) -> Callable[[Path, list[str]], list[Record]]:
         rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(c.strip() for c in row)]
         name, sequence, header = _columns(path, rows[0][1])
         width = len(rows[0][1])
-        records = []
+        records: list[Record] = []
         for line, row in rows[header:]:
             if len(row) != width:
                 raise InvalidData(

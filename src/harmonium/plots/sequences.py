@@ -150,7 +150,7 @@ def contact_map(
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         bar = style.figure_of(ax).colorbar(drawn, ax=ax, shrink=0.85, pad=0.02, aspect=25)
         bar.set_label("corrected norm of the couplings")
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         if title:
             ax.set_title(title)
     return style.figure_of(ax)
