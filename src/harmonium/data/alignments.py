@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from harmonium.errors import InvalidData, InvalidOption
 
 _WIDTH = 60  # letters per line of a FASTA file
 _INSERTIONS = (".a2m", ".a3m")  # lowercase letters and dots of these formats are insertions
+_DELETED = str.maketrans("", "", f"{string.ascii_lowercase}.")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,23 +197,24 @@ def write_fasta(path: str | Path, sequences: Sequence[str], names: Sequence[str]
 
 def _without_insertions(texts: list[str], marked: bool) -> tuple[list[str], str]:
     """Remove insertions, and say what was removed; ``marked`` if all lowercase letters and dots are insertions."""
-    if not any(letter.isupper() for text in texts for letter in text):
+    if all(text == text.lower() for text in texts):
         return texts, ""  # an alignment in lowercase
-    kept = ["".join(letter for letter in text if not (letter.islower() or letter == ".")) for text in texts]
+    kept = [text.translate(_DELETED) for text in texts]
     ragged = len({len(text) for text in texts}) > 1
     if marked or (ragged and len({len(text) for text in kept}) == 1):
         removed = sum(map(len, texts)) - sum(map(len, kept))
         return kept, f"{removed:,} letters of insertions removed" if removed else ""
-    if ragged:
+    together = "".join(texts)
+    if ragged or "." not in together or not together.isascii():
         return texts, ""
-    letters = np.array([list(text) for text in texts]) if texts[0] else np.empty((len(texts), 0), dtype=str)
-    dots = letters == "."
-    inserted = dots.any(0) & (dots | np.char.islower(letters)).all(0)
+    letters = np.frombuffer(together.encode(), np.uint8).reshape(len(texts), -1)
+    dots = letters == ord(".")
+    inserted = dots.any(0) & (dots | ((letters >= ord("a")) & (letters <= ord("z")))).all(0)
     if not inserted.any():
         return texts, ""
     number = int(inserted.sum())
     words = "columns" if number > 1 else "column"
-    return ["".join(row) for row in letters[:, ~inserted]], f"{number} {words} of insertions removed"
+    return [row.tobytes().decode() for row in letters[:, ~inserted]], f"{number} {words} of insertions removed"
 
 
 def _check_lengths(path: Path, records: Sequence[Record], texts: Sequence[str]) -> None:
