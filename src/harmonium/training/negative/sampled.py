@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
+from ...units import Unit
 from .base import as_rbm, learned_couplings
 from .signed import SPARE_ROWS, SignedRows, new_buffer
 
