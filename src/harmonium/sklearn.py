@@ -39,7 +39,7 @@ _FLOATS = (np.float64, np.float32)
 _CHUNK = 1000  # rows of a sparse matrix that are converted to a dense array at a time
 
 
-class _Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Common to both estimators: validated input, chunks of rows, names of output features."""
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
