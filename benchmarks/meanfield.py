@@ -24,7 +24,7 @@ import harmonium as hm
 from common import binary_data, interleaved, ratios, show, write
 from harmonium import meanfield
 from harmonium.meanfield.chain import Chain
-from harmonium.meanfield.layers import Layer
+from harmonium.meanfield.layers import MeanFieldLayer
 from harmonium.meanfield.starts import upward
 from harmonium.training.arguments import Arguments
 from harmonium.training.loop import Training
@@ -49,7 +49,7 @@ def iteration(clock: Callable[[], float], chunks: int) -> dict[str, Any]:
 
     def chain(second_order: bool) -> Chain:
         a, c = upward(rbm, data, torch.zeros_like(data))
-        return Chain(rbm, [Layer(unit) for unit in rbm.layers], a, c, second_order=second_order)
+        return Chain(rbm, [MeanFieldLayer(unit) for unit in rbm.layers], a, c, second_order=second_order)
 
     tap, naive = chain(True), chain(False)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
     from . import report as report
     from . import testing as testing
     from .files import load, save
-    from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
+    from .machines import RBM, BoltzmannMachine, DeepBeliefNetwork, DeepBoltzmannMachine
     from .training import (
         CD,
         L1,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
         Metric,
         MixingTime,
         ParallelTempering,
+        Reconstruction,
         Redrawn,
         Run,
         TrajectoryTempering,
@@ -80,6 +81,7 @@ __all__ = [
     "Centered",
     "Clip",
     "Constant",
+    "DeepBeliefNetwork",
     "DeepBoltzmannMachine",
     "DeepPCD",
     "Exact",
@@ -90,6 +92,7 @@ __all__ = [
     "Metric",
     "MixingTime",
     "ParallelTempering",
+    "Reconstruction",
     "Redrawn",
     "Run",
     "TrajectoryTempering",

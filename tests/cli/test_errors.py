@@ -207,7 +207,7 @@ def test_other_errors_of_torch_are_not_taken_for_a_lack_of_memory(monkeypatch, t
     def broken(*arguments: object) -> None:
         raise RuntimeError("a mistake in the library")
 
-    monkeypatch.setattr("harmonium.runs.setup.RBM", broken)
+    monkeypatch.setattr("harmonium.runs.machine.RBM", broken)
     with pytest.raises(RuntimeError, match="a mistake"):
         main(["train", "digits", "--run", str(tmp_path / "run")])
 
@@ -411,8 +411,7 @@ def test_full_file_system(binary, tmp_path):
 @pytest.mark.parametrize(
     ("options", "name", "why"),
     [
-        (("--hidden", "bernoulli:5", "--hidden", "bernoulli:3"), "--hidden", "one hidden layer is supported"),
-        (("--hidden=bernoulli:5", "--hidden", "bernoulli:5", "--hidden=spin:2"), "--hidden", "found 3 times"),
+        (("--dtype=float32", "--dtype", "float64", "--dtype=float64"), "--dtype", "found 3 times"),
         (("--seed", "1", "--seed=2"), "--seed", "expected once, found 2 times"),
         (("--centered", "--no-centered"), "--centered", "expected once"),
     ],

@@ -71,6 +71,15 @@ class DataOptions:
 class MachineOptions:
     """The machine and its initial parameters."""
 
+    machine: str | None = option(
+        None,
+        "Kind of machine: rbm (restricted Boltzmann machine), dbm (deep Boltzmann machine) or dbn (deep belief "
+        "network).",
+        metavar="KIND",
+        choices=("rbm", "dbm", "dbn"),
+        unset="rbm for one hidden layer, dbm for several",
+        plan=ELSEWHERE,
+    )
     visible: str | None = option(
         None,
         "Type of the visible units: bernoulli, potts:21, …; the shape comes from the data.",
@@ -78,11 +87,19 @@ class MachineOptions:
         unset="suggested by the data set; potts for sequences; bernoulli for a file with values 0 and 1",
         plan=ELSEWHERE,
     )
-    hidden: str | int = option(
+    hidden: str | int | list[str | int] = option(
         "bernoulli:100",
         "Type and number of hidden units, such as bernoulli:500; a number alone means Bernoulli units.",
+        details="Repeat the option for several hidden layers, from the visible layer up; in a file, give a list.",
         metavar="UNIT:N",
         plan=ELSEWHERE,
+    )
+    inputs: str | None = option(
+        None,
+        "What each machine of a dbn learns from the machine below: samples or means of its hidden units.",
+        metavar="NAME",
+        choices=("samples", "means"),
+        unset="samples",
     )
     initialize: str = option(
         "normal",
@@ -123,12 +140,33 @@ class TrainingOptions:
         plan=("epochs", "batches of {}"),
     )
     seed: int = option(0, "Seed of the random generator.", plan=("seed", "{}"))
-    negative: str = option(
-        "pcd:1",
+    training: str | None = option(
+        None,
+        "Training of a dbn: greedy (one machine after the other) or joint (all machines in every update).",
+        metavar="NAME",
+        choices=("greedy", "joint"),
+        unset="greedy for a dbn",
+        plan=("epochs", "{}"),
+    )
+    pretrain: int | None = option(
+        None,
+        "Number of epochs of greedy training of each layer before the joint training of a dbm or dbn; 0 for none.",
+        details="Each pair of layers is trained as an RBM, from the visible layer up, with the other training options; "
+        "in a dbm with `pcd:1`.",
+        metavar="EPOCHS",
+        at_least=0,
+        unset="dbm: the number of epochs; others: 0",
+        plan=("epochs", "pretraining {}"),
+    )
+    negative: str | None = option(
+        None,
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
-        "mean-field:K,method=tap or exact (small machines).",
+        "mean-field:K,method=tap, reconstruction:K, exact (small machines) or, for deep machines, "
+        "deep-pcd:K,iterations=N.",
         metavar="METHOD:K",
+        unset="pcd:1; deep-pcd:1 for deep machines",
         plan=("negative phase", "{}"),
+        plan_unset="chosen from the machine",
     )
     chains: int | None = option(
         None, "Number of persistent chains.", unset="the batch size", plan=("negative phase", "{} chains")

@@ -117,6 +117,9 @@ def _fill(target: Any, table: Mapping[str, Any], kind: str, name: str) -> None:
             setattr(target, key, _typed(f"{name}.{key}".lstrip("."), value, types[key]))
 
 
+_WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list"}
+
+
 def _typed(name: str, value: Any, expected: Any) -> Any:
     kinds = [
         t for t in (typing.get_args(expected) if isinstance(expected, UnionType) else (expected,)) if t != NoneType
@@ -124,7 +127,7 @@ def _typed(name: str, value: Any, expected: Any) -> Any:
     for kind in kinds:
         if type(value) is kind or (kind is float and type(value) is int):
             return kind(value)
-    words = " or ".join(
-        {"str": "text", "int": "a whole number", "float": "a number"}.get(k.__name__, "true or false") for k in kinds
-    )
+        if typing.get_origin(kind) is list and type(value) is list and value:
+            return [_typed(f"{name}[{k}]", item, typing.get_args(kind)[0]) for k, item in enumerate(value)]
+    words = " or ".join(_WORDS[kind.__name__] for kind in kinds)
     raise InvalidOption(f"{name}: expected {words}, found {value!r}")

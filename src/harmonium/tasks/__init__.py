@@ -1,4 +1,4 @@
-"""Applications of a trained machine: denoising, imputation of missing values, and effects of mutations.
+"""Applications of a trained machine: denoising, missing values, classification, and effects of mutations.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))
@@ -11,8 +11,10 @@ from .baselines import Pointwise, nearest_neighbors
 from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
 from .comparison import DenoisingCurves, compare_denoisers
 from .denoising import denoise
+from .finetuning import Classifier, finetune
 from .imputation import impute
 from .mutational_scan import mutations
+from .networks import to_sequential
 from .observed import Evidence
 from .posterior import Posterior
 from .scores import Score, mcc, mse
@@ -21,6 +23,7 @@ __all__ = [
     "AdditiveGaussian",
     "BinarySymmetric",
     "Channel",
+    "Classifier",
     "DenoisingCurves",
     "Erasure",
     "Evidence",
@@ -29,9 +32,11 @@ __all__ = [
     "Score",
     "compare_denoisers",
     "denoise",
+    "finetune",
     "impute",
     "mcc",
     "mse",
     "mutations",
     "nearest_neighbors",
+    "to_sequential",
 ]

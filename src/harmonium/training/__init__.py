@@ -1,12 +1,22 @@
 """Training: the loop, negative phases, transforms, schedules, callbacks and run folders."""
 
-from .batches import Redrawn, Weighted
+from .batches import HiddenStates, Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .loop import Result, fit
-from .losses import contrastive
-from .negative import CD, PCD, DeepPCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
+from .losses import contrastive, joint
+from .negative import (
+    CD,
+    PCD,
+    DeepPCD,
+    Exact,
+    MeanField,
+    NegativePhase,
+    ParallelTempering,
+    Reconstruction,
+    TrajectoryTempering,
+)
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
 from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
@@ -25,6 +35,7 @@ __all__ = [
     "DeepPCD",
     "Exact",
     "GrowingSteps",
+    "HiddenStates",
     "L1Squared",
     "LinearDecay",
     "MeanField",
@@ -33,6 +44,7 @@ __all__ = [
     "NegativePhase",
     "ParallelTempering",
     "Progress",
+    "Reconstruction",
     "Redrawn",
     "Result",
     "Run",
@@ -46,5 +58,6 @@ __all__ = [
     "default_epochs",
     "default_groups",
     "fit",
+    "joint",
     "pretrain",
 ]

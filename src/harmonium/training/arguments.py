@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ..errors import InvalidOption, UnknownArgument, unknown
-from ..machines import BoltzmannMachine
+from ..machines import Machine
 from ..options import Preset, TrainingOptions, find_preset, option, options
 from ..options.declared import again
 from ..options.presets import preset_names
@@ -57,14 +57,15 @@ _INSTEAD = {
 class Arguments:
     """The arguments of :func:`harmonium.fit`."""
 
-    machine: BoltzmannMachine
+    machine: Machine
     data: Any
     _: KW_ONLY
     negative: NegativePhase | str | None = again(
         TrainingOptions,
         "negative",
         help="negative phase, which computes the moments of the model: an object such as ``PCD(1)``, or a string "
-        'such as "cd:10", "pcd:1", "parallel-tempering:1,rungs=10", "mean-field:3,method=tap" or "exact".',
+        'such as "cd:10", "pcd:1", "deep-pcd:1,iterations=10", "parallel-tempering:1,rungs=10", '
+        '"mean-field:3,method=tap" or "exact".',
     )
     epochs: int | None = again(TrainingOptions, "epochs")
     batch_size: int = again(TrainingOptions, "batch_size")
@@ -149,7 +150,8 @@ class Arguments:
 
     def phase(self) -> NegativePhase:
         """Return the negative phase."""
-        given = TrainingOptions.negative if self.negative is None else self.negative
+        depth = len(self.machine.machines[0].couplings)  # the machines of a stack are RBMs
+        given = specs.default_negative(depth) if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
@@ -213,7 +215,8 @@ def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
         name: getattr(chosen, name)
         for name in ("epochs", "batch_size", "seed", "schedule", "metrics_every", "precision", "optimizer")
     }
-    found["negative"] = specs.negative_phase(chosen.negative, chosen.chains)
+    if chosen.negative is not None or chosen.chains is not None:  # else chosen by fit
+        found["negative"] = specs.negative_phase(chosen.negative or specs.default_negative(1), chosen.chains)
     found["schedule"] = specs.schedule(chosen.schedule)
     found["transforms"] = transforms_of(chosen)
     made = specs.optimizer(chosen.optimizer, chosen.learning_rate, chosen.momentum)  # also checks the three values

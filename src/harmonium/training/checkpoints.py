@@ -93,9 +93,9 @@ def fingerprint(training: Training) -> dict[str, Any]:
     return {
         "seed": training.seed,
         "rows": len(training.source),
-        "negative phase": type(training.negative).__name__,
+        "negative phase": training.negative.kind,
         "optimizer": type(training.optimizer).__name__,
-        "transforms": [type(transform).__name__ for transform in training.transforms],
+        "transforms": [transform.kind for transform in training.transforms],
     }
 
 

@@ -1,4 +1,4 @@
-"""Negative phases by Gibbs sampling: contrastive divergence and persistent chains."""
+"""Negative phases by Gibbs sampling, contrastive divergence and persistent chains, and by reconstruction."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Sampled(NegativePhase):
     def _write(self, unit: Unit, bias_statistic: Tensor, others: Any) -> None:
         if self._shortcut[id(unit)]:
             if unit.bias.requires_grad:
-                write_gradient(unit.bias, self._contract(bias_statistic))
+                write_gradient(unit.bias, unit.shared_sum(self._contract(bias_statistic)))
         else:
             write_unit_gradient(unit, {name: self._contract(value) for name, value in others().items()})
 
@@ -159,13 +159,38 @@ class CD(Sampled):
         field, mean = self._field[:batch], self._mean[:batch]
         coupling.up_(self.data_slot, field)
         hidden.mean_(field, mean)
-        hidden.sample_(field, self._h, generator, mean=mean)
+        self._update(hidden, field, self._h, generator, mean)
         for step in range(self.k):
-            self._visible_given_hidden(generator)
+            self._update(self._bound, coupling.down_(self._h, self._visible_field), self._chain_v, generator, None)
             coupling.up_(self._chain_v, self._chain_field)
             if step < self.k - 1:
-                hidden.sample_(self._chain_field, self._h, generator)
+                self._update(hidden, self._chain_field, self._h, generator, None)
         hidden.mean_(self._chain_field, self._chain_mean)
+
+    def _update(self, unit: Unit, field: Tensor, out: Tensor, generator: Generator | None, mean: Tensor | None) -> None:
+        """Write new states of a layer in a field, with its mean if known, to ``out``; the field may be overwritten."""
+        unit.sample_(field, out, generator, mean=mean)
+
+
+class Reconstruction(CD):
+    """Contrastive divergence with means instead of draws: no noise, but biased (Hwang, Hwang & Jo 2020, section 3.2).
+
+    The model's states are reconstructions of the batch, v' = f_v(W f_h(Wᵀv)), repeated k times, where f_v and f_h are
+    the means of the two layers in their fields. They carry no noise of the sampling, and none of its variance either:
+    do not use this phase to learn a precision or another statistic that is not linear in the states.
+
+    >>> Reconstruction(1).config()
+    {'method': 'reconstruction', 'k': 1}
+    """
+
+    def _update(self, unit: Unit, field: Tensor, out: Tensor, generator: Generator | None, mean: Tensor | None) -> None:
+        if mean is None:
+            unit.mean_(field, out)
+        else:
+            out.copy_(mean)
+
+    def chain_states(self) -> Tensor | None:
+        return None  # reconstructions are no samples of the model
 
 
 class PCD(Sampled):
