@@ -14,6 +14,7 @@ from .. import data as datasets
 from .. import files, interactions, plots, tasks
 from ..data.alignments import decode, encode
 from ..errors import InvalidOption
+from ..machines import RBM
 from ..report import some_rows
 from ..runs.setup import Setup, reopen
 from . import show
@@ -33,10 +34,10 @@ def contacts_run(
     out: Path | None = None,
 ) -> None:
     """Print the pairs of sites with the strongest couplings; write all pairs (CSV) and ``contacts.png``."""
-    setup, letters = _open(folder, data)
-    sites = setup.machine.visible.sites
+    setup, rbm, letters = _open(folder, data)
+    sites = rbm.visible.sites
     known = None if contact_map is None else datasets.read_contacts(contact_map, sites, cutoff=cutoff)
-    found = interactions.contacts(setup.machine, letters=letters, contact_map=known, separation=separation)
+    found = interactions.contacts(rbm, letters=letters, contact_map=known, separation=separation)
     hits = [""] * len(found.pairs) if found.hits is None else [_flag(hit) for hit in found.hits.tolist()]
     rows = [
         [k + 1, i + 1, j + 1, score, hit]
@@ -58,9 +59,9 @@ def contacts_run(
 
 def mutants_run(folder: Path, *, sequence: str, data: str | None = None, out: Path | None = None) -> None:
     """Compute all single mutations of a sequence; write a table (CSV) and a heat map ``mutants.png``."""
-    setup, letters = _open(folder, data)
+    setup, rbm, letters = _open(folder, data)
     name, wild = _sequence(setup, letters, sequence)
-    table = tasks.mutations(setup.machine, wild)
+    table = tasks.mutations(rbm, wild)
     text = decode(wild[None], letters)[0]
     rows: list[list[Any]] = [
         [f"{text[i]}{i + 1}{letter}", i + 1, text[i], letter, table[i, k].item()]
@@ -86,24 +87,28 @@ def mutants_run(folder: Path, *, sequence: str, data: str | None = None, out: Pa
 
 def logos_run(folder: Path, *, data: str | None = None, n: int = 6, sweeps: int = 200, seed: int = 0) -> None:
     """Draw logos of the training sequences, of samples, and of the hidden units with the largest weights."""
-    setup, letters = _open(folder, data)
-    rows, machine = setup.rows, setup.machine
-    start = some_rows(rows.train, machine, _DRAWN, seed=seed)
-    samples = machine.sample(len(start), sweeps=sweeps, start=start, seed=seed)
+    setup, rbm, letters = _open(folder, data)
+    rows = setup.rows
+    start = some_rows(rows.train, rbm, _DRAWN, seed=seed)
+    samples = rbm.sample(len(start), sweeps=sweeps, start=start, seed=seed)
     title = f"{len(rows.train):,} training sequences" + (", weighted" if rows.weights is not None else "")
     _save(folder / "logo.png", plots.logo(rows.one_hot(), letters, weights=rows.weights, title=title))
     _save(folder / "logo-samples.png", plots.logo(samples, letters, title=f"{len(samples):,} samples"))
-    _save(folder / "logo-hidden.png", plots.hidden_logos(machine, letters, n=min(n, machine.hidden.size)))
+    _save(folder / "logo-hidden.png", plots.hidden_logos(rbm, letters, n=min(n, rbm.hidden.size)))
 
 
-def _open(folder: Path, source: str | None) -> tuple[Setup, str]:
+def _open(folder: Path, source: str | None) -> tuple[Setup, RBM, str]:
     setup = reopen(folder, source)
     if setup.rows.letters is None:
         raise InvalidOption(
             f"{folder}: expected a run on sequences (a FASTA file, for example), found data without letters, "
             f"{setup.rows.title}"
         )
-    return setup, setup.rows.letters
+    if not isinstance(setup.machine, RBM):
+        raise InvalidOption(
+            f"{folder}: expected a machine with one hidden layer, found a {type(setup.machine).__name__}"
+        )
+    return setup, setup.machine, setup.rows.letters
 
 
 def _sequence(setup: Setup, letters: str, given: str) -> tuple[str, torch.Tensor]:

@@ -194,8 +194,7 @@ def _from_file(config: schema.Config) -> Rows:
         visible = specs.parse_layer(config.machine.visible or ("bernoulli" if redrawn else "potts"))
     else:
         visible = _inferred(array, path)
-    row = tuple(array.shape[1:])
-    picture = _picture(row, chosen.image) if sequences is None else None
+    picture = _picture(tuple(array.shape[1:]), chosen.image) if sequences is None else None
     visible = _as_image(visible, picture, config)
     whole = Redrawn(_reshaped(array, visible)) if redrawn else _fitted(array, visible, path)
     train: Source = whole
