@@ -281,6 +281,18 @@ def test_resume_is_exact(case: tuple[str, str, str, bool], tmp_path: Path) -> No
     Trained(case, tmp_path / "broken", resume=True).assert_same(whole)
 
 
+def test_resume_with_the_default_schedule_is_exact(tmp_path: Path) -> None:
+    def trained(run: str, **options: Any) -> dict[str, Tensor]:
+        learner = machine()
+        hm.fit(learner, DATA, epochs=7, batch_size=20, run=tmp_path / run, seed=3, **options)
+        return parameters(learner)
+
+    whole = trained("whole")
+    for epoch in (2, 5):
+        trained("stopped", resume=epoch > 2, callbacks=[Stop(epoch, "stop")])
+    assert_same(trained("stopped", resume=True), whole)
+
+
 def test_resume_after_several_stops_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     case = ("adam", "pcd", "many", True)
     whole = Trained(case, tmp_path / "whole")

@@ -14,7 +14,7 @@ from ..errors import InvalidOption, RunError
 from ..machines import RBM
 from ..training import Callback, Result, Run
 from ..training.arguments import keywords_of
-from ..training.defaults import default_epochs
+from ..training.defaults import default_epochs, default_schedule
 from ..training.specs import default_rate
 from . import config as schema
 from . import rows, specs
@@ -47,10 +47,11 @@ def prepare(config: schema.Config) -> Setup:
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
+    schedule = default_schedule(from_data=rate is None) if chosen.schedule is None else chosen.schedule
     resolved = schema.Config(
         data=loaded.config,
         machine=replace(config.machine, visible="+".join(map(str, loaded.visible)), hidden="+".join(map(str, hidden))),
-        training=replace(chosen, learning_rate=rate, epochs=epochs, threads=threads),
+        training=replace(chosen, learning_rate=rate, schedule=schedule, epochs=epochs, threads=threads),
         harmonium=__version__,
     )
     return Setup(resolved, machine, loaded)

@@ -78,6 +78,7 @@ class Training:
         machine = given.machine
         self.machine, self.negative, self.seed = machine, given.phase(), given.seed
         self.schedule, self.callbacks = given.scheduled(), check_callbacks(given.callbacks)
+        self.default_schedule = given.default_schedule if given.schedule is None else None
         self.metrics_every, self.progress = given.metrics_every, given.progress
         self.rounded = given.rounded(self.negative)
         distributed.join()
