@@ -281,6 +281,7 @@ def test_sample_follows_seed_and_start(command, trained, tmp_path):
     assert all(tuple(row) in rows for row in draw("--start", "data").astype(int).tolist())
 
 
+@pytest.mark.slow
 def test_evaluate_gives_the_exact_likelihood(command, trained):
     outcome = command("evaluate", trained)
     assert outcome.status == 0

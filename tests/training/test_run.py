@@ -272,6 +272,7 @@ class Trained:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+@pytest.mark.fast_cases(5)
 def test_resume_is_exact(case: tuple[str, str, str, bool], tmp_path: Path) -> None:
     whole = Trained(case, tmp_path / "whole")
     Trained(case, tmp_path / "stopped", callbacks=[Stop(3, "stop")])
@@ -403,6 +404,7 @@ def test_trees_of_tensors() -> None:
 
 @pytest.mark.parametrize("failing", ["replace", "write", "fsync"])
 @pytest.mark.parametrize("where", ["last.safetensors", "metrics.csv"])
+@pytest.mark.fast_cases(2)
 def test_a_full_disk_leaves_the_last_checkpoint(
     where: str, failing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
