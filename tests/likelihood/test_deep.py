@@ -28,6 +28,7 @@ def test_it_is_the_free_energy_of_an_rbm():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.fast_cases(1)
 def test_both_sides_hold_the_exact_bound(seed):
     machine = small(seed)
     found = hm.likelihood.estimate(machine, ROWS, betas=300, sampling_sweeps=30, seed=seed)
@@ -39,6 +40,7 @@ def test_both_sides_hold_the_exact_bound(seed):
     assert "effective runs" in str(found)
 
 
+@pytest.mark.slow
 def test_another_base_for_the_annealing():
     machine = small(0)
     options = {"betas": 300, "sampling_sweeps": 30}

@@ -50,6 +50,7 @@ def test_the_second_learns_the_hidden_states_of_the_first(data):
     assert hm.likelihood.exact(top).log_likelihood(hidden) > alone
 
 
+@pytest.mark.slow
 def test_joint_training_goes_on_from_there_and_improves_the_exact_likelihood(data):
     machine = deep()
     hm.pretrain(machine, data, epochs=3, progress=False)
