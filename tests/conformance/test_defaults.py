@@ -33,7 +33,7 @@ def teacher(visible: str, hidden: str) -> hm.RBM:
     machine = hm.RBM(*parts).double()
     for name, unit in zip((visible, hidden), parts, strict=True):
         if cases.UNITS[name].tail != "factorial":
-            unit.shift_bias(-torch.cat([bias.detach().flatten() for bias in unit.biases()]).view(unit.shape))
+            unit.shift_bias(-unit.bias.detach())
     spreads = [unit.variance(torch.zeros(unit.shape, dtype=cases.F64)).mean().sqrt().item() for unit in parts]
     tails = {cases.UNITS[name].tail for name in (visible, hidden)}
     strength = 0.7 if tails == {"bounded"} else 0.3 if hidden == "poisson" else 0.4
@@ -70,7 +70,7 @@ def untrained(machine: hm.RBM) -> hm.RBM:
     other = copy.deepcopy(machine)
     torch.nn.init.zeros_(other.coupling.weight)
     for unit in other.layers:
-        unit.shift_bias(-torch.cat([bias.detach().flatten() for bias in unit.biases()]).view(unit.shape))
+        unit.shift_bias(-unit.bias.detach())
         for name, parameter in unit.named_parameters():
             parameter.requires_grad_(name.split(".")[-1] == "bias")
     return other

@@ -54,7 +54,7 @@ def binary(n: int, size: int, seed: int) -> Tensor:
         ),
         (
             lambda: hm.RBM(units.Bernoulli(2), units.Bernoulli(3), Dense(3, 2)),
-            r"coupling 0: expected shapes \(\(2,\), \(3,\)\), found \(\(3,\), \(2,\)\)",
+            r"layer 1: expected a coupling of the shapes \(\(2,\), \(3,\)\), found \(\(3,\), \(2,\)\)",
         ),
     ],
 )

@@ -2,10 +2,19 @@
 
 from .belief import DeepBeliefNetwork
 from .chain import BoltzmannMachine
+from .convolutional import convolutional, feature_maps
 from .deep import DeepBoltzmannMachine
 from .rbm import RBM
 
-__all__ = ["RBM", "BoltzmannMachine", "DeepBeliefNetwork", "DeepBoltzmannMachine", "Machine"]
+__all__ = [
+    "RBM",
+    "BoltzmannMachine",
+    "DeepBeliefNetwork",
+    "DeepBoltzmannMachine",
+    "Machine",
+    "convolutional",
+    "feature_maps",
+]
 
 #: a chain of layers, or a stack of machines
 Machine = BoltzmannMachine | DeepBeliefNetwork

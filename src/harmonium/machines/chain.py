@@ -82,7 +82,8 @@ class BoltzmannMachine(nn.Module):
             found, expected = (coupling.lower, coupling.upper), (units[k].shape, units[k + 1].shape)
             if found != expected:
                 raise InvalidOption(
-                    f"coupling {k}: expected shapes {tuple(map(tuple, expected))}, found {tuple(map(tuple, found))}"
+                    f"layer {k + 1}: expected a coupling of the shapes {tuple(map(tuple, expected))}, "
+                    f"found {tuple(map(tuple, found))}"
                 )
         self.layers = nn.ModuleList(units)  # type: ignore[assignment]
         self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]

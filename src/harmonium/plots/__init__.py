@@ -20,6 +20,7 @@ from .interactions import (
     interaction_scatter,
     interaction_strength,
 )
+from .kernels import kernels
 from .landscape import landscape_page, solution_counts, solution_depths, solution_map, solution_tree
 from .machine import receptive_fields, reconstructions, samples
 from .sample_quality import (
@@ -58,6 +59,7 @@ __all__ = [
     "interaction_network",
     "interaction_scatter",
     "interaction_strength",
+    "kernels",
     "landscape_page",
     "learning_curve",
     "learning_curves",

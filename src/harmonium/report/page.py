@@ -22,6 +22,7 @@ from ..options import options
 from ..options.markdown import TABLES
 from ..plots import style
 from ..plots.curves import described, drawn, of_machine
+from ..plots.kernels import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
 from ..runs.config import current_name
@@ -253,6 +254,13 @@ def _receptive_fields(subject: _Subject, layer: int) -> str:
     good = "local strokes, edges or parts that differ between units."
     bad = "noise (too little training), many copies of one field, or almost all zero (too strong a penalty)."
     alt = f"{title}, of the {count} hidden units with the largest weights"
+    tiles = kernel_tiles(machine.couplings[0], _FIELDS) if layer == 1 else None
+    if tiles is not None:
+        alt = f"Kernels of {len(tiles.images)} feature maps"
+        shows = f"The kernels of the feature maps, in the order of their norms. {colors}"
+        key = "" if tiles.images.shape[1] == 3 else _key(tiles.limit)
+        picture = figures.png(tiles.picture(10), alt)
+        return html.figure(picture + key, subject.of_layer("Kernels", layer), shows, good.replace("units", "maps"), bad)
     if image is None:
         figure = plots.receptive_fields(machine, layer=layer, n=count, letters=subject.letters)
         if isinstance(machine.visible.support, OneHot):
@@ -260,8 +268,12 @@ def _receptive_fields(subject: _Subject, layer: int) -> str:
         return html.figure(figures.svg(figure, f"fields-{layer}", alt), title, shows, good, bad)
     columns = 15 if count >= 45 else 10
     picture = plots.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
-    scale = "" if image[0] == 3 else f'<p class="key">−{limit:.2g} <i role="presentation"></i> +{limit:.2g}</p>'
+    scale = "" if image[0] == 3 else _key(limit)
     return html.figure(figures.png(picture, alt) + scale, title, shows, good, bad)
+
+
+def _key(limit: float) -> str:
+    return f'<p class="key">−{limit:.2g} <i role="presentation"></i> +{limit:.2g}</p>'
 
 
 def _reconstructions(subject: _Subject) -> str:

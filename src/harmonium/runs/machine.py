@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 from ..errors import InvalidOption
 from ..machines import RBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from ..options import MachineOptions
-from ..units import Unit
+from ..units import Bernoulli, Unit
 from . import specs
 from .specs import UnitSpec
 
@@ -43,7 +44,18 @@ def build(chosen: MachineOptions, visible: Unit, hidden: list[Layer]) -> Machine
     >>> type(build(chosen, Bernoulli(6), hidden)).__name__
     'DeepBoltzmannMachine'
     """
-    layers = [visible, *(specs.layer(layer) for layer in hidden)]
+    stack: list[RBM] = []
+    lower = visible
+    for number, parts in enumerate(hidden, 1):
+        stack.append(RBM(lower, *specs.stage(parts, lower, number)))
+        lower = _input(stack[-1].hidden) if chosen.machine == "dbn" else stack[-1].hidden
     if chosen.machine == "dbn":
-        return DeepBeliefNetwork.of(layers, inputs=str(chosen.inputs))
-    return RBM(*layers) if chosen.machine == "rbm" else DeepBoltzmannMachine(layers)
+        return DeepBeliefNetwork(stack, inputs=str(chosen.inputs))
+    if chosen.machine == "rbm":
+        return stack[0]
+    return DeepBoltzmannMachine([visible, *(rbm.hidden for rbm in stack)], [rbm.coupling for rbm in stack])
+
+
+def _input(unit: Unit) -> Unit:
+    """Return the visible layer of the machine above a hidden layer: a copy of it, or binary units for its pools."""
+    return copy.deepcopy(unit) if unit.pooled_shape == unit.shape else Bernoulli(tuple(unit.pooled_shape))

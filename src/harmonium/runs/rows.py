@@ -66,7 +66,7 @@ def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
         return "held out", rows.held_out
     splits = data.info(config.data.source).splits
     if "test" in splits and config.data.split not in ("test", "all"):
-        return "test", _named_rows(config, "test", config.data.binarize)
+        return "test", _named_rows(config, "test", config.data.binarize, rows.visible)
     return "held out", rows.held_out
 
 
@@ -77,12 +77,13 @@ def _by_name(config: schema.Config) -> Rows:
     chosen = config.data
     info = data.info(chosen.source)
     split = chosen.split or "train"
-    visible = specs.parse_layer(config.machine.visible or info.suggested_visible)
+    image = info.shape if info.is_image else None
+    visible = _as_image(specs.parse_layer(config.machine.visible or info.suggested_visible), image, config)
     binary = all(spec.name == "bernoulli" for spec in visible)
     binarize = _how(chosen.binarize)
     if chosen.binarize is None and binary and info.kind == "image":
         binarize = "threshold"
-    train = _named_rows(config, split, binarize, training=True)
+    train = _named_rows(config, split, binarize, visible, training=True)
     held_out: Source | None = None
     validation = chosen.validation
     if validation is None:
@@ -94,13 +95,14 @@ def _by_name(config: schema.Config) -> Rows:
     elif validation != "none":
         if validation not in info.splits:
             raise unknown(f"validation split of data set '{info.name}'", str(validation), [*info.splits, "none"])
-        held_out = _named_rows(config, str(validation), binarize)
-    image = info.shape if info.is_image else None
+        held_out = _named_rows(config, str(validation), binarize, visible)
     resolved = replace(chosen, binarize=binarize or "none", split=split, validation=validation, rows=len(train))
     return Rows(train, held_out, _shaped(visible, train), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
 
 
-def _named_rows(config: schema.Config, split: str, binarize: str | None, *, training: bool = False) -> Source:
+def _named_rows(
+    config: schema.Config, split: str, binarize: str | None, visible: list[UnitSpec], *, training: bool = False
+) -> Source:
     """Load the rows of a split. Only training redraws binary values each epoch; elsewhere they are drawn once."""
     kind = specs.dtype(config.machine.dtype)
     how: Any = _how(binarize)
@@ -108,6 +110,7 @@ def _named_rows(config: schema.Config, split: str, binarize: str | None, *, trai
     if how == "redraw":
         how = None if training else "sample"
     values = data.load(config.data.source, split=split, binarize=how, seed=config.training.seed, dtype=kind)
+    values = _reshaped(values, visible)
     return Redrawn(values) if redrawn else TensorSource(values.contiguous(), tuple(values.shape[1:]))
 
 
@@ -143,9 +146,9 @@ def _from_file(config: schema.Config) -> Rows:
         visible = specs.parse_layer(config.machine.visible or "bernoulli")
     else:
         visible = _inferred(array, path)
-    row = tuple(array.shape[1:])
-    picture = _picture(row, chosen.image)
-    whole = Redrawn(array) if redrawn else _fitted(array, visible, path)
+    picture = _picture(tuple(array.shape[1:]), chosen.image)
+    visible = _as_image(visible, picture, config)
+    whole = Redrawn(_reshaped(array, visible)) if redrawn else _fitted(array, visible, path)
     train: Source = whole
     held_out = None
     validation = "none" if chosen.validation is None else chosen.validation
@@ -177,12 +180,9 @@ def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> 
             states = _states(spec, row)
             if states is not None:
                 return _source(_one_hot(array, states, path))
-        shape = spec.shape
-        if shape is not None and shape != row and math.prod(shape) == math.prod(row):
-            return _source(array.reshape(len(array), *shape))
     elif len(row) > 1:
         return _source(array.reshape(len(array), -1))
-    return _source(array)
+    return _source(_reshaped(array, visible))
 
 
 def _states(spec: UnitSpec, row: tuple[int, ...]) -> int | None:
@@ -298,6 +298,29 @@ def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
         isinstance(spec.kind.support, OneHot) and len(spec.shape) == 1 and rows.shape[-1:] == spec.shape
     )
     return [replace(spec, shape=rows.shape) if open_shape else spec]
+
+
+def _as_image(visible: list[UnitSpec], image: tuple[int, ...] | None, config: schema.Config) -> list[UnitSpec]:
+    """Return the visible layer in the shape of an image if the first hidden layer has feature maps."""
+    hidden = config.machine.hidden
+    first = hidden[0] if isinstance(hidden, list) else hidden
+    if not specs.is_convolutional(specs.parse_hidden(str(first))):
+        return visible
+    if len(visible) > 1:
+        raise InvalidOption(f"hidden: '{first}' expects one type of visible units, found {len(visible)}")
+    if visible[0].shape is not None and len(visible[0].shape) == 3:
+        return visible
+    if image is None:
+        raise InvalidOption(f"hidden: '{first}' expects rows that are images; give their shape, as in --image 1x28x28")
+    return [replace(visible[0], shape=tuple(image))]
+
+
+def _reshaped(array: Any, visible: list[UnitSpec]) -> Any:
+    """Return rows in the shape of the visible layer if the sizes agree."""
+    shape, row = visible[0].shape, tuple(array.shape[1:])
+    if len(visible) > 1 or shape is None or shape == row or math.prod(shape) != math.prod(row):
+        return array
+    return array.reshape(len(array), *shape)
 
 
 def _picture(row: tuple[int, ...], text: str | None) -> tuple[int, int, int] | None:

@@ -45,7 +45,7 @@ def prepare(config: schema.Config) -> Setup:
     chosen = _stages(described, chosen)
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
     for layer in hidden:
-        specs.layer(layer)
+        specs.check(layer)
     loaded = rows.load(config)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))

@@ -96,6 +96,9 @@ class Centered(Transform):
     on W, b̃ and c̃. For plain SGD with one learning rate, the step equals a plain step with the mapped gradient g̃W,
     gb - g̃Wλ, gc - g̃Wᵀμ.
 
+    For a bias that several units share, Wλ and Wᵀμ are averaged over these units, and its gradient in g̃W is divided
+    equally among them. This is again a linear change of coordinates.
+
     The offset μ of the visible layer is the mean of the data; the offsets of hidden layers are exponential averages of
     the batch means with weight ``smoothing``, and so is μ in the upper machines of a stack, whose input changes. When
     they change, the optimizer's momentum is converted to the new coordinates.
@@ -282,6 +285,9 @@ class ZeroSum(Transform):
         for coupling in machine.couplings:
             if type(coupling) is not Dense:  # with a mask or a kernel the constant cannot be subtracted
                 raise InvalidOption(f"ZeroSum expects dense couplings, found {type(coupling).__name__}")
+        for k, unit in enumerate(machine.layers):
+            if any(part.shared for part in unit.parts):  # the subtracted constants differ between the units
+                raise InvalidOption(f"ZeroSum expects a bias for each unit, found shared biases in layer {k}")
 
     @torch.no_grad()
     def parameters(self, machine: BoltzmannMachine, clock: Clock | None = None) -> None:
@@ -370,14 +376,15 @@ def _gradient_of(parameter: Tensor) -> Tensor | None:
 
 
 def _joined(unit: Unit, value_of: Callable[[Tensor], Tensor | None]) -> Tensor:
-    """Return a copy of the values of a layer's biases, such as their gradients, in one tensor (*shape)."""
-    values = [value for value in map(value_of, unit.biases()) if value is not None]
-    return values[0].clone() if len(values) == 1 else torch.cat([v.flatten() for v in values]).view(unit.shape)
+    """Return the values of a layer's biases, such as their gradients, in a new tensor (*shape).
+
+    That of a shared bias is divided equally among its units.
+    """
+    return unit.from_biases([value for value in map(value_of, unit.biases()) if value is not None])
 
 
 def _subtract_field(unit: Unit, change: Tensor, rate: float, learning_rate_of: Rates) -> None:
     """Change the bias gradient so that a plain step cancels the change of the mean field by the weights, (*shape)."""
-    pieces = change.flatten().split([bias.numel() for bias in unit.biases()])
-    for bias, piece in zip(unit.biases(), pieces, strict=True):
+    for bias, piece in zip(unit.biases(), unit.by_bias(change), strict=True):
         assert bias.grad is not None
-        bias.grad.sub_(piece.view(bias.shape), alpha=rate / learning_rate_of(bias))
+        bias.grad.sub_(piece, alpha=rate / learning_rate_of(bias))

@@ -70,6 +70,7 @@ class Bernoulli(Unit):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = ln⟨x⟩ - ln(1 - ⟨x⟩), with ``pseudocount`` counts (default 1) of each value added."""
         extra = 1.0 if pseudocount is None else pseudocount
+        data = self.observations(data)
         mean = (data.sum(0) + extra) / (len(data) + 2 * extra)
         self.bias.data.copy_(torch.logit(mean.to(torch.float64)))
 

@@ -62,6 +62,7 @@ class Multinary(Unit):
         offsets: Sequence[float] | None = None,
         bias: Value = 0.0,
         learn: Iterable[str] = ("bias",),
+        shared: Iterable[int] = (),
     ) -> None:
         if levels < 1 or not scale > 0:
             raise InvalidOption(f"multinary: expected levels ≥ 1 and scale > 0, found {levels} and {scale}")
@@ -78,7 +79,7 @@ class Multinary(Unit):
             raise InvalidOption(
                 f"multinary: form='integral' expects a sigmoid and an integer levels/scale, found {levels / scale:g}"
             )
-        super().__init__(shape, bias=bias, learn=learn, options=options)
+        super().__init__(shape, bias=bias, learn=learn, shared=shared, options=options)
         self.levels, self.scale, self.form = levels, scale, form
         if form == "offsets":
             self.register_buffer("offsets", torch.tensor(thresholds, dtype=torch.float64), persistent=False)
@@ -132,6 +133,7 @@ class Multinary(Unit):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Match the mean of the data, with ``pseudocount`` (default 1) observations of the values 0 and N added."""
         extra = 1.0 if pseudocount is None else pseudocount
+        data = self.observations(data)
         mean = (data.to(torch.float64).sum(0) + extra * self.levels) / (len(data) + 2 * extra)
         self._match_mean(mean)
 

@@ -58,5 +58,6 @@ class Spin(Unit):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = atanh⟨x⟩, with ``pseudocount`` counts (default 1) of each value added."""
         extra = 1.0 if pseudocount is None else pseudocount
+        data = self.observations(data)
         mean = data.sum(0).to(torch.float64) / (len(data) + 2 * extra)
         self.bias.data.copy_(torch.atanh(mean))

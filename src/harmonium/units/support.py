@@ -181,6 +181,20 @@ class OneHot(Support):
 
 
 @dataclass(frozen=True)
+class AtMostOneHot(Support):
+    """One-hot vectors of length ``size``, and the zero vector."""
+
+    size: int = 0
+    event_dim: ClassVar[int] = 1
+
+    def contains(self, x: Tensor) -> Tensor:
+        return ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) <= 1)
+
+    def states(self) -> Tensor:
+        return torch.cat([torch.zeros(1, self.size, dtype=torch.float64), torch.eye(self.size, dtype=torch.float64)])
+
+
+@dataclass(frozen=True)
 class Counts(Support):
     """Vectors of ``size`` non-negative integers with the sum ``total`` (any sum if ``None``)."""
 

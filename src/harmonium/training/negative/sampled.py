@@ -116,7 +116,7 @@ class Sampled(NegativePhase):
     def _write(self, unit: Unit, bias_statistic: Tensor, others: Any) -> None:
         if self._shortcut[id(unit)]:
             if unit.bias.requires_grad:
-                write_gradient(unit.bias, self._contract(bias_statistic))
+                write_gradient(unit.bias, unit.shared_sum(self._contract(bias_statistic)))
         else:
             write_unit_gradient(unit, {name: self._contract(value) for name, value in others().items()})
 
