@@ -174,6 +174,8 @@ def test_errors():
     with pytest.raises(hm.errors.InvalidOption, match="couplings: expected 2 for 3 layers, found 1"):
         hm.DeepBeliefNetwork.of([3, 2, 2], [hm.couplings.Dense(3, 2)])
     network = hm.DeepBeliefNetwork.of([3, 2, 2])
+    with pytest.raises(AttributeError, match=r"use network\.machines\[k\]\.free_energy"):
+        network.free_energy(torch.zeros(1, 3))
     with pytest.raises(hm.errors.InvalidOption, match="layer: expected a number from 0 to 2, found 3"):
         network.features(torch.zeros(1, 3), 3)
     with pytest.raises(hm.errors.InvalidData, match=r"expected shape \(n, 3\)"):

@@ -185,6 +185,12 @@ def test_a_growing_number_of_sweeps_and_other_batches():
     hm.fit(stack(), DATA, negative=hm.PCD(1), schedule=schedule, **options())
 
 
+def test_rounded_products():
+    network = hm.DeepBeliefNetwork.of([6, 4, 3])
+    hm.fit(network, DATA, precision="bfloat16", **options())
+    assert network.dtype == torch.float32 and network.machines[1].weight.any()
+
+
 def test_mixing_time_expects_one_machine():
     with pytest.raises(hm.errors.InvalidOption, match=r"a stack of 3; use it with hm.pretrain"):
         hm.fit(stack(), DATA, callbacks=[hm.MixingTime()], **options())

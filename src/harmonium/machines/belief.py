@@ -144,6 +144,16 @@ class DeepBeliefNetwork(nn.Module):
         for machine in self.machines:
             machine.check_normalizable()
 
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if hasattr(RBM, name):
+                raise AttributeError(
+                    f"{type(self).__name__} has no attribute '{name}'; use network.machines[k].{name}"
+                ) from None
+            raise
+
     # -- up and down ----------------------------------------------------------------------------------------
 
     def stacked(

@@ -13,7 +13,7 @@ import torch
 from ..couplings import Dense
 from ..errors import InvalidOption, NotLearned
 from ..machines import RBM, DeepBeliefNetwork, Machine
-from .batches import HiddenStates, as_source
+from .batches import HiddenStates
 from .loop import Result, fit
 
 
@@ -67,7 +67,6 @@ def pretrain(
     numbers = [epochs] * len(network.machines) if isinstance(epochs, int) else list(epochs)
     if len(numbers) != len(network.machines):
         raise InvalidOption(f"epochs: expected one number for each of {len(network.machines)} machines, found {epochs}")
-    as_source(data, network)  # checks all rows before the first machine is trained
     results = []
     for k, rbm in enumerate(network.machines):
         rows, unseen = (
