@@ -260,8 +260,7 @@ def _receptive_fields(subject: _Subject, layer: int) -> str:
         shows = f"The kernels of the feature maps, in the order of their norms. {colors}"
         key = "" if tiles.images.shape[1] == 3 else _key(tiles.limit)
         picture = figures.png(tiles.picture(10), alt)
-        name = subject.of_layer("Kernels", layer)
-        return html.figure(picture + key, name, shows, good.replace("units", "maps"), bad)
+        return html.figure(picture + key, subject.of_layer("Kernels", layer), shows, good.replace("units", "maps"), bad)
     if image is None:
         figure = plots.receptive_fields(machine, layer=layer, n=count, letters=subject.letters)
         if isinstance(machine.visible.support, OneHot):
