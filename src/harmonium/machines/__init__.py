@@ -1,7 +1,7 @@
 """Machines: chains of layers with couplings between neighbors."""
 
 from .chain import BoltzmannMachine
-from .convolutional import convolutional, feature_maps
+from .convolutions import convolutional, feature_maps
 from .deep import DeepBoltzmannMachine
 from .rbm import RBM
 

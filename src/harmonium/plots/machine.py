@@ -14,7 +14,7 @@ from ..machines import RBM, BoltzmannMachine
 from ..units import Unit
 from ..units.support import OneHot
 from . import style, tiling
-from .kernels import kernels
+from .kernel_images import kernels
 
 Picture = tuple[int, int, int] | None
 _MOST_ROWS = 60

@@ -21,7 +21,7 @@ from ..options import options
 from ..options.markdown import TABLES
 from ..plots import style
 from ..plots.curves import drawn
-from ..plots.kernels import kernel_tiles
+from ..plots.kernel_images import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
 from ..runs.config import current_name
@@ -236,8 +236,8 @@ def _receptive_fields(subject: _Subject) -> str:
         alt = f"Kernels of {len(tiles.images)} feature maps"
         shows = f"The kernels of the feature maps, in the order of their norms. {colors}"
         key = "" if tiles.images.shape[1] == 3 else _key(tiles.limit)
-        picture = figures.png(tiles.picture(10), alt)
-        return html.figure(picture + key, "Kernels", shows, good.replace("units", "maps"), bad)
+        shown = figures.png(tiles.picture(10), alt)
+        return html.figure(shown + key, "Kernels", shows, good.replace("units", "maps"), bad)
     if image is None:
         figure = plots.receptive_fields(machine, n=count, letters=subject.letters)
         if isinstance(machine.visible.support, OneHot):
