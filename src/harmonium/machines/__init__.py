@@ -2,7 +2,7 @@
 
 from .belief import DeepBeliefNetwork
 from .chain import BoltzmannMachine
-from .convolutional import convolutional, feature_maps
+from .convolutions import convolutional, feature_maps
 from .deep import DeepBoltzmannMachine
 from .rbm import RBM
 

@@ -20,7 +20,7 @@ from .interactions import (
     interaction_scatter,
     interaction_strength,
 )
-from .kernels import kernels
+from .kernel_images import kernels
 from .landscape import landscape_page, solution_counts, solution_depths, solution_map, solution_tree
 from .machine import receptive_fields, reconstructions, samples
 from .sample_quality import (

@@ -17,7 +17,7 @@ from ..meanfield import reconstruct
 from ..units import Unit
 from ..units.support import OneHot
 from . import style, tiling
-from .kernels import kernels
+from .kernel_images import kernels
 
 Picture = tuple[int, int, int] | None
 _MOST_ROWS = 60

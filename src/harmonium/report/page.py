@@ -22,7 +22,7 @@ from ..options import options
 from ..options.markdown import TABLES
 from ..plots import style
 from ..plots.curves import described, drawn, of_machine
-from ..plots.kernels import kernel_tiles
+from ..plots.kernel_images import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
 from ..runs.config import current_name
