@@ -1,1 +1,1 @@
-"""Deep belief networks."""
+"""Experiments with deep machines."""

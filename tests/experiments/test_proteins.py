@@ -41,6 +41,7 @@ def test_runs(module, name, options, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotMixed")
+@pytest.mark.slow
 def test_machines_are_trained_once(tmp_path, capsys):
     options = {"data": "spikes-15", "epochs": 1, "rows": 300, "sweeps": 2, "seeds": 2}
     try:

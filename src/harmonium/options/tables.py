@@ -184,12 +184,13 @@ class TrainingOptions:
     momentum: float | None = option(
         None, "Momentum of sgd or rmsprop.", at_least=0, below=1, unset="none", plan=("optimizer", "momentum {}")
     )
-    schedule: str = option(
-        "constant",
+    schedule: str | None = option(
+        None,
         "Learning-rate schedule: constant, linear:0.3 or growing:10.",
         details="`linear:0.3`: constant for 30 % of the run, then linear to zero. `growing:10`: k = ⌈epoch/10⌉ sweeps "
         "per update, and the learning rate divided by k.",
         metavar="NAME",
+        unset="linear:0.3 if the learning rate is chosen from the data, else constant",
         plan=("schedule", "{}"),
     )
     centered: bool = option(True, "Use centered gradients.", plan=("transforms", "centered"))

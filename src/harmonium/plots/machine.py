@@ -71,9 +71,9 @@ def receptive_fields(
     """Show the weights of the hidden units with the largest norms, in that order, on one scale symmetric about zero.
 
     For a hidden ``layer`` above the first, the weights are multiplied with those of the layers below, W₁W₂…, a linear
-    projection to the visible layer. Draws the kernels of a convolutional machine (:func:`kernels`); images if ``image``
-    is given; for Potts units the weight of each state at each site of the strongest hidden unit; otherwise the whole
-    matrix as a heat map.
+    projection to the visible layer. Draws the kernels of a convolutional first layer (:func:`kernels`); images if
+    ``image`` is given; for Potts units the weight of each state at each site of the strongest hidden unit; otherwise
+    the whole matrix as a heat map.
     """
     if layer == 1 and machine.couplings[0].kernels() is not None:
         return kernels(machine.couplings[0], n=n, columns=columns, title=title, ax=ax)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..couplings import Coupling, Dense
 from ..errors import InvalidOption
 from ..machines import RBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from ..options import MachineOptions
@@ -44,14 +43,14 @@ def build(chosen: MachineOptions, visible: Unit, hidden: list[Layer]) -> Machine
     >>> type(build(chosen, Bernoulli(6), hidden)).__name__
     'DeepBoltzmannMachine'
     """
+    stack: list[RBM] = []
     lower = visible
-    layers: list[Unit] = [visible]
-    couplings: list[Coupling] = []
-    for number, layer in enumerate(hidden, 1):
-        unit, coupling = specs.stage(layer, lower, number)
-        couplings.append(coupling or Dense(tuple(lower.shape), tuple(unit.shape)))
-        layers.append(unit)
-        lower = unit.pooled_layer() if chosen.machine == "dbn" else unit
+    for number, parts in enumerate(hidden, 1):
+        stack.append(RBM(lower, *specs.stage(parts, lower, number)))
+        above = stack[-1].hidden
+        lower = above.pooled_layer() if chosen.machine == "dbn" else above
     if chosen.machine == "dbn":
-        return DeepBeliefNetwork.of(layers, couplings, inputs=str(chosen.inputs))
-    return RBM(*layers, *couplings) if chosen.machine == "rbm" else DeepBoltzmannMachine(layers, couplings)
+        return DeepBeliefNetwork(stack, inputs=str(chosen.inputs))
+    if chosen.machine == "rbm":
+        return stack[0]
+    return DeepBoltzmannMachine([visible, *(rbm.hidden for rbm in stack)], [rbm.coupling for rbm in stack])

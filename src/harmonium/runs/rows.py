@@ -366,19 +366,6 @@ def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
     return [replace(spec, shape=rows.shape) if open_shape else spec]
 
 
-def _check_similarity(rows: Rows) -> None:
-    share = rows.config.similarity
-    if share is None:
-        return
-    if share > 1:
-        raise InvalidOption(f"similarity: expected a fraction above 0 and at most 1, found {share:g}")
-    if len(rows.visible) > 1 or not isinstance(rows.visible[0].kind.support, OneHot) or len(rows.train.shape) != 2:
-        raise InvalidOption(
-            "similarity: expected sequences, which have potts units, found "
-            + "+".join(spec.name for spec in rows.visible)
-        )
-
-
 def _as_image(visible: list[UnitSpec], image: tuple[int, ...] | None, config: schema.Config) -> list[UnitSpec]:
     """Return the visible layer in the shape of an image if the first hidden layer has feature maps."""
     hidden = config.machine.hidden

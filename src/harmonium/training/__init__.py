@@ -4,6 +4,7 @@ from .batches import HiddenStates, Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
+from .growing import deepen
 from .loop import Result, fit
 from .losses import contrastive, joint
 from .negative import (
@@ -55,6 +56,7 @@ __all__ = [
     "Weighted",
     "ZeroSum",
     "contrastive",
+    "deepen",
     "default_epochs",
     "default_groups",
     "fit",

@@ -70,7 +70,8 @@ class Multinary(Unit):
         offsets: the N thresholds, instead of an activation function.
         integral: G(x) = ∫_{-∞}^x g(t) dt as a function of tensors, for form "integral"; by default computed by
             quadrature.
-        sampling: "exact", or "gaussian" for N(f, f'), clipped to [0, N] and rounded to the values of the unit.
+        sampling: "exact", or "gaussian" for a normal distribution with the mean and the variance of the unit (f and f'
+            in form "integral"), clipped to [0, N] and rounded to the values of the unit.
         bias: the bias.
         learn: names of the natural parameters that training updates.
 
@@ -117,6 +118,8 @@ class Multinary(Unit):
             raise InvalidOption("offsets: expected form='offsets', found form='integral'")
         elif activation != "sigmoid":
             options["activation"] = activation
+            if integral is not None:
+                options["integral"] = integral
         if sampling != "exact":
             options["sampling"] = sampling
         super().__init__(shape, bias=bias, learn=learn, shared=shared, options=options)
@@ -146,14 +149,6 @@ class Multinary(Unit):
             )
         self.register_buffer("log_base", None)
         self.support = Interval(f"numbers from 0 to {levels}", 0.0, float(levels))
-
-    def config(self) -> dict[str, Any]:
-        if callable(self.options.get("activation")):
-            raise InvalidOption(
-                "multinary: a Python function as activation cannot be saved in form='integral'; "
-                "use form='offsets', which is saved by its offsets"
-            )
-        return super().config()
 
     def log_weight(self, x: Tensor) -> Tensor:
         index = (x / self.step).round().long().clamp(0, len(self._log_base) - 1)

@@ -81,19 +81,19 @@ class Tilted:
     def draw(self, theta: Tensor, generator: Generator | None = None) -> Tensor:
         """A draw for each θ: the shape and dtype of ``theta``. The tables must have its dtype and device."""
         flat = theta.reshape(-1)
-        x, refused = torch.empty_like(flat), torch.empty(flat.shape, dtype=torch.bool, device=flat.device)
+        x, rejected = torch.empty_like(flat), torch.empty(flat.shape, dtype=torch.bool, device=flat.device)
         for start in range(0, len(flat), _CHUNK):
             part = slice(start, start + _CHUNK)
-            x[part], refused[part] = self._propose(flat[part], generator)
-        pending = refused.nonzero().squeeze(1)
+            x[part], rejected[part] = self._propose(flat[part], generator)
+        pending = rejected.nonzero().squeeze(1)
         while len(pending):
-            again, refused = self._propose(flat[pending], generator)
+            again, rejected = self._propose(flat[pending], generator)
             x[pending] = again
-            pending = pending[refused]
+            pending = pending[rejected]
         return x.view(theta.shape)
 
     def _propose(self, theta: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
-        """Proposals, and a mask of those that are refused."""
+        """Proposals, and a mask of those that are rejected."""
         columns = len(self.keep) // len(self.first)
         position = theta.sub(self.low).div_(self.spacing)
         position = torch.fmax(position, position.new_zeros(())).clamp_max_(len(self.first) - 1)  # NaN is the lowest
