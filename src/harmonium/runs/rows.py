@@ -389,6 +389,19 @@ def _reshaped(array: Any, visible: list[UnitSpec]) -> Any:
     return array.reshape(len(array), *shape)
 
 
+def _check_similarity(rows: Rows) -> None:
+    share = rows.config.similarity
+    if share is None:
+        return
+    if share > 1:
+        raise InvalidOption(f"similarity: expected a fraction above 0 and at most 1, found {share:g}")
+    if len(rows.visible) > 1 or not isinstance(rows.visible[0].kind.support, OneHot) or len(rows.train.shape) != 2:
+        raise InvalidOption(
+            "similarity: expected sequences, which have potts units, found "
+            + "+".join(spec.name for spec in rows.visible)
+        )
+
+
 def _picture(row: tuple[int, ...], text: str | None) -> tuple[int, int, int] | None:
     """Return (channels, height, width) of a row that is an image, or ``None``."""
     if text is not None:
