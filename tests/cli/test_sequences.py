@@ -13,7 +13,20 @@ import torch
 import harmonium as hm
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY-"
-OPTIONS = ["--hidden", "3", "--batch-size", 20, "--validation", 0.2, "--similarity", 0.7, "--no-report", "-q"]
+OPTIONS = [
+    "--hidden",
+    "3",
+    "--batch-size",
+    20,
+    "--validation",
+    0.2,
+    "--similarity",
+    0.7,
+    "--schedule",
+    "constant",
+    "--no-report",
+    "-q",
+]
 
 
 @pytest.fixture
