@@ -226,7 +226,7 @@ def test_resume_goes_on_to_more_epochs_as_if_they_had_been_asked_for_at_once(com
 
 
 def test_the_default_schedule_depends_on_the_learning_rate_and_is_recorded(command, trained, binary, tmp_path):
-    assert Run(trained).read_config()["training"]["schedule"] == "linear:0.3"
+    assert Run(trained).read_config()["training"]["schedule"] == "linear:0.5"
     for k, rate in enumerate((("--learning-rate", 0.1), ("--momentum", 0.5), ("--optimizer", "adam"))):
         run = tmp_path / str(k)
         command("train", binary, "--hidden", 2, "--epochs", 1, *rate, "--run", run, "-q", "--no-report")

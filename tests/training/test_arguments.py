@@ -37,7 +37,7 @@ def trained(data=DATA, **options) -> torch.Tensor:
     [
         (
             {},
-            {"negative": hm.PCD(1), "transforms": [hm.Centered()], "schedule": hm.LinearDecay(0.3), "optimizer": None},
+            {"negative": hm.PCD(1), "transforms": [hm.Centered()], "schedule": hm.LinearDecay(0.5), "optimizer": None},
         ),
         ({"negative": "cd:3"}, {"negative": hm.CD(3)}),
         ({"negative": "pcd:2,chains=7"}, {"negative": hm.PCD(2, chains=7)}),

@@ -190,7 +190,7 @@ class TrainingOptions:
         details="`linear:0.3`: constant for 30 % of the run, then linear to zero. `growing:10`: k = ⌈epoch/10⌉ sweeps "
         "per update, and the learning rate divided by k.",
         metavar="NAME",
-        unset="linear:0.3 if the learning rate is chosen from the data, else constant",
+        unset="linear:0.5 if the learning rate is chosen from the data, else constant",
         plan=("schedule", "{}"),
     )
     centered: bool = option(True, "Use centered gradients.", plan=("transforms", "centered"))

@@ -44,9 +44,9 @@ def default_schedule(from_data: bool) -> str:
     depends on the step at which training ends. A learning rate given by the user is not changed.
 
     >>> default_schedule(True), default_schedule(False)
-    ('linear:0.3', 'constant')
+    ('linear:0.5', 'constant')
     """
-    return "linear:0.3" if from_data else CONSTANT
+    return "linear:0.5" if from_data else CONSTANT
 
 
 @torch.no_grad()
