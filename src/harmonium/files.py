@@ -22,7 +22,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from .couplings import Coupling
-from .errors import CheckpointError, HarmoniumError, unknown
+from .errors import CheckpointError, HarmoniumError, InvalidOption, unknown
 from .machines import RBM, BoltzmannMachine, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from .units import Unit
 
@@ -104,6 +104,13 @@ def build(config: Mapping[str, Any]) -> Machine:
     return _KINDS[config["machine"]](layers, couplings)
 
 
+def _refuse(value: object) -> None:
+    raise InvalidOption(
+        f"save: expected options of units that are numbers or strings, found {value!r}; "
+        "multinary units with a Python function as activation can be saved in form='offsets'"
+    )
+
+
 def write_tensors(
     path: str | os.PathLike[str],
     tensors: Mapping[str, Tensor],
@@ -113,7 +120,7 @@ def write_tensors(
     """Write a machine with additional tensors and metadata, atomically."""
     state = {_MACHINE + name: value for name, value in machine.state_dict().items()}
     everything = {name: t.detach().cpu().contiguous() for name, t in {**state, **tensors}.items()}
-    header = {"version": str(FORMAT_VERSION), "config": json.dumps(machine.config()), **metadata}
+    header = {"version": str(FORMAT_VERSION), "config": json.dumps(machine.config(), default=_refuse), **metadata}
     # one entry, because safetensors writes several in arbitrary order, and equal machines should give identical files
     with atomic(path) as temporary:
         temporary.write_bytes(to_safetensors(everything, {_METADATA: json.dumps(header)}))

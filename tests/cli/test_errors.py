@@ -187,6 +187,7 @@ def test_a_batch_larger_than_the_data_is_all_of_the_data(command, tmp_path):
         (("--hiden", "bernoulli:3"), ("--hiden", "--hidden")),
     ],
 )
+@pytest.mark.fast_cases(20)
 def test_options_that_have_no_meaning(train, options, words):
     train(BINARY, *options, words=words)
 
@@ -255,6 +256,7 @@ def on(reader: tuple[str, ...], run: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
+@pytest.mark.fast_cases(2)
 def test_truncated_checkpoint(fails, trained, reader):
     last = Run(trained).last
     last.write_bytes(last.read_bytes()[:-100])
@@ -294,6 +296,7 @@ class Trap:
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
+@pytest.mark.fast_cases(2)
 def test_pickle_as_a_checkpoint_is_never_loaded(fails, trained, tmp_path, reader):
     Run(trained).last.write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
     fails(*on(reader, trained), words=("expected a safetensors file", "pickle"))
@@ -341,6 +344,7 @@ def test_full_disk_at_the_beginning(train, monkeypatch):
     train(BINARY.copy(), "--no-report", words=("cannot be written", "No space left"))
 
 
+@pytest.mark.slow
 def test_full_disk_later_keeps_the_last_checkpoint(command, binary, tmp_path, monkeypatch):
     written, write = [], Path.write_bytes
 

@@ -30,6 +30,7 @@ from harmonium.training.negative import (
     MeanField,
     NegativePhase,
     ParallelTempering,
+    Reconstruction,
     TrajectoryTempering,
 )
 
@@ -282,6 +283,13 @@ def _sampled_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor
     return hm.losses.contrastive(machine, data, chains)
 
 
+def _reconstruction_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    again = data
+    for _ in range(phase.k):
+        again = machine.reconstruct(again)
+    return hm.losses.contrastive(machine, data, again)
+
+
 def _exact_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
     if machine.visible.cardinality is not None:
         log_z = torch.logsumexp(-machine.free_energy(machine.visible.enumerate()), 0)
@@ -317,6 +325,7 @@ SOFTMAX = ("potts", "at-most-one", "multinomial", "mixed")  # units with correla
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),
     "pcd": PhaseCase(lambda: PCD(1, chains=5), _sampled_loss),
+    "reconstruction": PhaseCase(lambda: Reconstruction(2), _reconstruction_loss),
     "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss, slow=True),
     "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss, slow=True),
     "deep-pcd": PhaseCase(lambda: DeepPCD(1, chains=5), _sampled_loss, slow=True),

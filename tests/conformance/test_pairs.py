@@ -24,6 +24,7 @@ from torch import Tensor, nn
 import harmonium as hm
 from harmonium.errors import NotEnumerable, NotNormalizable
 from harmonium.files import build
+from harmonium.training.negative import CD, Reconstruction
 
 #: how many standard errors a statistic may be off: one in 150 000 by chance, and seeds are fixed
 SIGMAS = 4.5
@@ -155,6 +156,24 @@ def test_moments_are_the_gradient_of_the_loss(pair, phase):
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("method", ["cd", "reconstruction"])
+@every_pair
+def test_contrastive_loss_of_data_alone(pair, method):
+    """``losses.contrastive`` draws the states of the model as ``fit`` does, and has the same gradient."""
+    machine = rbm(*pair, sites=(2, 2)).build()
+    data = some_states(pair, machine, 0, 6)
+    phase = CD(1) if method == "cd" else Reconstruction(1)
+    with torch.no_grad():
+        phase.begin(machine, len(data), data, generator())
+        phase.data_slot.copy_(data)
+        phase.gradient(machine, generator(*pair, "loss"))
+    found = {name: p.grad.clone() for name, p in machine.named_parameters()}
+    machine.zero_grad()
+    hm.losses.contrastive(machine, data, method=method, generator=generator(*pair, "loss")).backward()
+    expected = {name: p.grad for name, p in machine.named_parameters()}
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @every_pair
 def test_stationarity(pair, sampler):
@@ -167,6 +186,7 @@ def test_stationarity(pair, sampler):
 
 
 @pytest.mark.parametrize("visible", UNITS)
+@pytest.mark.fast_cases(3)
 def test_convergence_from_afar(visible):
     pair = (visible, "spin")
     case = rbm(*pair)
@@ -196,6 +216,7 @@ MUTATIONS = {
 @pytest.mark.parametrize("mutation", MUTATIONS)
 @pytest.mark.parametrize("layer", [0, 1], ids=["visible", "hidden"])
 @pytest.mark.parametrize("name", UNITS)
+@pytest.mark.fast_cases(10)
 def test_a_wrong_conditional_is_found(name, layer, mutation, monkeypatch):
     pair = (name, "binomial") if layer == 0 else ("binomial", name)
     case = rbm(*pair)

@@ -270,6 +270,7 @@ def test_chunks_join(monkeypatch):
     torch.testing.assert_close(parts[0], links[0])
 
 
+@pytest.mark.slow
 def test_a_million_states_in_little_memory():
     """2²⁰ x 128 fields would be a gigabyte at once. With equal weights only the number of ones matters."""
     code = """

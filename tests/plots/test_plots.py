@@ -50,6 +50,7 @@ def case(request):
     return rbm, rbm.sample(30, sweeps=3, seed=0), image
 
 
+@pytest.mark.fast_cases(1)
 def test_every_picture_of_every_kind(case, tmp_path):
     rbm, rows, image = case
     before = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}

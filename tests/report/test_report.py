@@ -111,6 +111,7 @@ def test_pictures_hold_the_tiles(pictures):
     [hm.units.Gaussian(6), hm.units.Potts((3, 4)), hm.units.Multinomial(6), hm.units.Poisson(6)],
     ids=lambda unit: unit.name(),
 )
+@pytest.mark.slow
 def test_other_kinds_of_data(tmp_path, visible):
     generator = torch.Generator().manual_seed(0)
     if visible.name() == "potts":
@@ -122,12 +123,14 @@ def test_other_kinds_of_data(tmp_path, visible):
     assert not page.all("img") and len(page.all("svg")) >= 8
 
 
+@pytest.mark.slow
 def test_a_run_without_its_data(tmp_path):
     folder = fit(tmp_path / "run", hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2)), torch.ones(20, 4))
     words = " ".join(Page(report.write(folder).read_text(encoding="utf-8")).words)
     assert "Samples" in words and "Receptive fields" in words and "Reconstructions" not in words
 
 
+@pytest.mark.slow
 def test_strings_of_the_user_are_escaped(tmp_path):
     nasty = '<script>alert("x")</script>'
     rows = torch.ones(20, 4)
@@ -138,6 +141,7 @@ def test_strings_of_the_user_are_escaped(tmp_path):
     assert "&lt;script&gt;" in text
 
 
+@pytest.mark.slow
 def test_the_page_is_the_same_each_time(pictures, tmp_path):
     before = pictures.read_text(encoding="utf-8")
     rows = (torch.rand(40, 12, generator=torch.Generator().manual_seed(0)) < 0.5).float()

@@ -150,6 +150,7 @@ def test_hidden_offsets_follow_the_batches() -> None:
     torch.testing.assert_close(transform.state_dict()["offsets"][1], 0.75 * start + 0.25 * mean)
 
 
+@pytest.mark.slow
 def test_centering_does_not_move_the_end_of_learning() -> None:
     """The change of coordinates is invertible, so both kinds of training end at the same machine."""
     teacher = binary(4, 2, seed=2, weight=0.8)
@@ -460,6 +461,7 @@ def _penalized(transforms: list[hm.training.Transform], epochs: int) -> hm.RBM:
 
 
 @pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.slow
 def test_training_ends_at_an_optimum_of_the_penalized_likelihood(name):
     """Where ∂/∂b and ∂/∂c of the likelihood vanish, and ∂/∂W is that of the penalty."""
     rbm = _penalized([hm.Centered(), PENALTIES[name]], 2500)
@@ -492,6 +494,7 @@ def test_a_decay_with_centering_keeps_its_factors():
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_decay_by_the_optimizer_with_centering_ends_at_the_same_optimum():
     """``weight_decay`` of W is then the penalty L2: the optimizer acts on W with the centered biases fixed."""
     ends = []

@@ -131,17 +131,6 @@ class Conv2d(Coupling):
             return value
         return out.add_(value) if add else out.copy_(value)
 
-    def to_modules(self, bias: Tensor) -> list[nn.Module]:
-        channels = bias.flatten(1)[:, 0]
-        shared = bool((bias.flatten(1) == channels[:, None]).all())  # one bias for each channel
-        sizes = (self.lower[0], self.upper[0], self.weight.shape[-1], self.stride, self.padding)
-        layer = skip_init(nn.Conv2d, *sizes, bias=shared, dtype=self.weight.dtype, device=self.weight.device)
-        with torch.no_grad():
-            layer.weight.copy_(self.weight)
-            if layer.bias is not None:
-                layer.bias.copy_(channels)
-        return [layer] if shared else [layer, Shift(bias)]
-
     def _blocks(self, maps: Tensor) -> Tensor:
         """Arrange feature maps in blocks: (batch, channels, height, width) -> (batch, *upper)."""
         if self.pool == 1:
@@ -157,6 +146,19 @@ class Conv2d(Coupling):
         channels, height, width, _ = self.upper
         maps = blocks.reshape(-1, channels, height, width, self.pool, self.pool).transpose(3, 4)
         return maps.reshape(-1, channels, height * self.pool, width * self.pool)
+
+    def to_modules(self, bias: Tensor) -> list[nn.Module]:
+        if self.pool > 1:  # blocks are not the layout of nn.Conv2d
+            return super().to_modules(bias)
+        channels = bias.flatten(1)[:, 0]
+        shared = bool((bias.flatten(1) == channels[:, None]).all())  # one bias for each channel
+        sizes = (self.lower[0], self.upper[0], self.weight.shape[-1], self.stride, self.padding)
+        layer = skip_init(nn.Conv2d, *sizes, bias=shared, dtype=self.weight.dtype, device=self.weight.device)
+        with torch.no_grad():
+            layer.weight.copy_(self.weight)
+            if layer.bias is not None:
+                layer.bias.copy_(channels)
+        return [layer] if shared else [layer, Shift(bias)]
 
 
 def _whole(**settings: int) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -71,8 +70,9 @@ class DeepBeliefNetwork(nn.Module):
     ) -> DeepBeliefNetwork:
         """A network with the given layers, from the visible layer up; a number means Bernoulli units.
 
-        Every inner layer is the hidden layer of one machine, and a copy of it the visible layer of the next.
-        ``couplings`` are dense by default. The arguments are those of ``DeepBoltzmannMachine``.
+        Every inner layer is the hidden layer of one machine, and a copy of it the visible layer of the next; for a
+        pooled layer, Bernoulli units with the pooled states. ``couplings`` are dense by default. The arguments are
+        those of ``DeepBoltzmannMachine``.
 
         >>> [machine.hidden.size for machine in DeepBeliefNetwork.of([784, 500, 500, 2000]).machines]
         [500, 500, 2000]
@@ -82,7 +82,7 @@ class DeepBeliefNetwork(nn.Module):
             raise InvalidOption(f"layers: expected two or more layers, found {len(units)}")
         if couplings is not None and len(couplings) != len(units) - 1:
             raise InvalidOption(f"couplings: expected {len(units) - 1} for {len(units)} layers, found {len(couplings)}")
-        lower = [units[0], *(copy.deepcopy(unit) for unit in units[1:-1])]
+        lower = [units[0], *(unit.pooled_layer() for unit in units[1:-1])]
         links = couplings if couplings is not None else [None] * len(lower)
         return cls([RBM(*parts) for parts in zip(lower, units[1:], links, strict=True)], inputs=inputs)
 

@@ -14,7 +14,10 @@ class DataOptions:
     """The data: name of a data set or a file, binarization and split."""
 
     source: str = option(
-        "", "Name of a data set, or a .npy, .npz, .csv or .parquet file.", metavar="DATA", plan=ELSEWHERE
+        "",
+        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, or sequences in .fasta, .a3m, .sto, .csv, .tsv.",
+        metavar="DATA",
+        plan=ELSEWHERE,
     )
     binarize: str | None = option(
         None,
@@ -42,6 +45,23 @@ class DataOptions:
         details="Not needed for named data sets and for `.npy` files of images.",
         metavar="HxW",
     )
+    alphabet: str | None = option(
+        None,
+        "Letters of a file of sequences: protein, rna, dna, or the letters in the order of their states, such as HP-.",
+        metavar="NAME|LETTERS",
+        unset="protein, rna or dna, detected from the letters",
+        plan=("alphabet", "{}"),
+    )
+    similarity: float | None = option(
+        None,
+        "Weight each sequence by 1 / (number of sequences with at least this share of equal sites), such as 0.8.",
+        details="For data of Potts units. The sum of the weights is the effective number of sequences. Validation rows "
+        "are weighted in the same way, so that the free-energy gap compares like with like.",
+        above=0,
+        metavar="FRACTION",
+        unset="all sequences have the same weight",
+        plan=("rows", "weighted by similarity {}"),
+    )
     rows: int | None = option(None, "Number of rows.", details=_DATA_FILE, recorded=True)
     bytes: int | None = option(None, "Size of the file.", details=_DATA_FILE, recorded=True)
     sha256: str | None = option(None, "Checksum of the file.", details=_DATA_FILE, recorded=True)
@@ -64,7 +84,7 @@ class MachineOptions:
         None,
         "Type of the visible units: bernoulli, potts:21, …; the shape comes from the data.",
         metavar="UNIT",
-        unset="suggested by the data set; bernoulli for a file with values 0 and 1",
+        unset="suggested by the data set; potts for sequences; bernoulli for a file with values 0 and 1",
         plan=ELSEWHERE,
     )
     hidden: str | int | list[str | int] = option(
@@ -141,7 +161,8 @@ class TrainingOptions:
     negative: str | None = option(
         None,
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
-        "mean-field:K,method=tap, exact (small machines) or, for deep machines, deep-pcd:K,iterations=N.",
+        "mean-field:K,method=tap, reconstruction:K, exact (small machines) or, for deep machines, "
+        "deep-pcd:K,iterations=N.",
         metavar="METHOD:K",
         unset="pcd:1; deep-pcd:1 for deep machines",
         plan=("negative phase", "{}"),
@@ -163,12 +184,13 @@ class TrainingOptions:
     momentum: float | None = option(
         None, "Momentum of sgd or rmsprop.", at_least=0, below=1, unset="none", plan=("optimizer", "momentum {}")
     )
-    schedule: str = option(
-        "constant",
+    schedule: str | None = option(
+        None,
         "Learning-rate schedule: constant, linear:0.3 or growing:10.",
         details="`linear:0.3`: constant for 30 % of the run, then linear to zero. `growing:10`: k = ⌈epoch/10⌉ sweeps "
         "per update, and the learning rate divided by k.",
         metavar="NAME",
+        unset="linear:0.3 if the learning rate is chosen from the data, else constant",
         plan=("schedule", "{}"),
     )
     centered: bool = option(True, "Use centered gradients.", plan=("transforms", "centered"))

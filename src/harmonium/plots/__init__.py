@@ -32,6 +32,7 @@ from .sample_quality import (
     quality,
     spectra,
 )
+from .sequences import contact_map, hidden_logos, logo, mutation_map
 from .spectrum import (
     alignment_map,
     mode_evolution,
@@ -48,6 +49,7 @@ __all__ = [
     "METRICS",
     "alignment_map",
     "axis_histogram",
+    "contact_map",
     "correlation_scatter",
     "coupling_map",
     "denoising_curves",
@@ -56,6 +58,7 @@ __all__ = [
     "diverging",
     "exact_against_small",
     "hidden_activity",
+    "hidden_logos",
     "interaction_network",
     "interaction_scatter",
     "interaction_strength",
@@ -64,10 +67,12 @@ __all__ = [
     "learning_curve",
     "learning_curves",
     "likelihood_curve",
+    "logo",
     "mode_evolution",
     "mode_page",
     "mode_pictures",
     "mosaic",
+    "mutation_map",
     "neighbor_accuracy",
     "phase_diagram",
     "principal_clouds",

@@ -155,6 +155,8 @@ def ordered_weights(machine: Machine, n: int, layer: int = 1) -> tuple[np.ndarra
         x = torch.zeros(len(index), couplings[-1].upper.numel(), dtype=machine.dtype, device=machine.device)
         x[torch.arange(len(index)), index] = 1
         for coupling in reversed(couplings):
+            if x[0].numel() < coupling.upper.numel():  # pooled states, for which all detection units are alike
+                x = x.unsqueeze(-1).expand(-1, *coupling.upper)
             x = coupling.down(x.reshape(-1, *coupling.upper))
         parts.append(style.as_array(x.flatten(1)))
     matrix = np.concatenate(parts)

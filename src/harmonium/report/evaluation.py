@@ -74,14 +74,9 @@ def exact(subject: Subject) -> list[LikelihoodRow]:
         estimate = likelihood.exact(top)
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
-    return [
-        LikelihoodRow(
-            name,
-            unit,
-            *(_log_likelihood(subject.machine, rows, estimate.log_partition) for rows in (subject.train, subject.test)),
-            f"ln Z = {estimate.log_partition:.4f} by enumeration of {states} states",
-        )
-    ]
+    log_z = estimate.log_partition
+    train, test = (_log_likelihood(subject.machine, rows, log_z) for rows in (subject.train, subject.test))
+    return [LikelihoodRow(name, unit, train, test, f"ln Z = {log_z:.4f} by enumeration of {states} states")]
 
 
 def annealed(subject: Subject) -> list[LikelihoodRow]:

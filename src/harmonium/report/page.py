@@ -259,8 +259,8 @@ def _receptive_fields(subject: _Subject, layer: int) -> str:
         alt = f"Kernels of {len(tiles.images)} feature maps"
         shows = f"The kernels of the feature maps, in the order of their norms. {colors}"
         key = "" if tiles.images.shape[1] == 3 else _key(tiles.limit)
-        picture = figures.png(tiles.picture(10), alt)
-        return html.figure(picture + key, subject.of_layer("Kernels", layer), shows, good.replace("units", "maps"), bad)
+        drawing = figures.png(tiles.picture(10), alt)
+        return html.figure(drawing + key, subject.of_layer("Kernels", layer), shows, good.replace("units", "maps"), bad)
     if image is None:
         figure = plots.receptive_fields(machine, layer=layer, n=count, letters=subject.letters)
         if isinstance(machine.visible.support, OneHot):
@@ -353,8 +353,10 @@ def _curve(history: Sequence[dict[str, float]], name: str, prefix: str, where: s
 
 
 def _activity(subject: _Subject) -> list[str]:
-    parts = []
-    for layer in subject.hidden_layers if subject.data is not None else ():
+    parts: list[str] = []
+    if subject.data is None:
+        return parts
+    for layer in subject.hidden_layers:
         figure = plots.hidden_activity(subject.machine, subject.data[:2000], layer=layer)
         parts.append(
             html.figure(

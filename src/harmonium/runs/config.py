@@ -76,8 +76,9 @@ def merge(config: Config, options: Mapping[str, Mapping[str, Any]]) -> Config:
     tables = config.to_dict()
     for name, values in options.items():
         tables[name] |= {key: value for key, value in values.items() if value is not None}
-    if options.get("data", {}).get("source") is not None:  # other data: drop the size and checksum of the old file
-        tables["data"] |= dict.fromkeys(("rows", "bytes", "sha256"))
+    given = options.get("data", {})
+    if given.get("source") is not None:  # other data: drop what was recorded about the old file
+        tables["data"] |= dict.fromkeys(("rows", "bytes", "sha256")) | {"alphabet": given.get("alphabet")}
     return from_dict({k: v for k, v in tables.items() if v is not None}, "the options")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 from ..errors import InvalidOption
 from ..machines import RBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from ..options import MachineOptions
-from ..units import Bernoulli, Unit
+from ..units import Unit
 from . import specs
 from .specs import UnitSpec
 
@@ -48,14 +47,10 @@ def build(chosen: MachineOptions, visible: Unit, hidden: list[Layer]) -> Machine
     lower = visible
     for number, parts in enumerate(hidden, 1):
         stack.append(RBM(lower, *specs.stage(parts, lower, number)))
-        lower = _input(stack[-1].hidden) if chosen.machine == "dbn" else stack[-1].hidden
+        above = stack[-1].hidden
+        lower = above.pooled_layer() if chosen.machine == "dbn" else above
     if chosen.machine == "dbn":
         return DeepBeliefNetwork(stack, inputs=str(chosen.inputs))
     if chosen.machine == "rbm":
         return stack[0]
     return DeepBoltzmannMachine([visible, *(rbm.hidden for rbm in stack)], [rbm.coupling for rbm in stack])
-
-
-def _input(unit: Unit) -> Unit:
-    """Return the visible layer of the machine above a hidden layer: a copy of it, or binary units for its pools."""
-    return copy.deepcopy(unit) if unit.pooled_shape == unit.shape else Bernoulli(tuple(unit.pooled_shape))

@@ -15,7 +15,7 @@ from ..machines import Machine
 from ..options import MachineOptions, TrainingOptions
 from ..training import Run
 from ..training.arguments import keywords_of
-from ..training.defaults import default_epochs
+from ..training.defaults import default_epochs, default_schedule
 from ..training.specs import default_negative, default_rate
 from . import config as schema
 from . import machine as machines
@@ -52,10 +52,12 @@ def prepare(config: schema.Config) -> Setup:
     rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
     pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain
+    schedule = default_schedule(from_data=rate is None) if chosen.schedule is None else chosen.schedule
+    filled = replace(chosen, learning_rate=rate, schedule=schedule, epochs=epochs, pretrain=pretrain, threads=threads)
     resolved = schema.Config(
         data=loaded.config,
         machine=replace(described, visible="+".join(map(str, loaded.visible))),
-        training=replace(chosen, learning_rate=rate, epochs=epochs, pretrain=pretrain, threads=threads),
+        training=filled,
         harmonium=__version__,
     )
     return Setup(resolved, machine, loaded)

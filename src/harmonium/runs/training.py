@@ -34,7 +34,8 @@ def train(
     stopped; it is skipped if there is a checkpoint of the whole machine.
     """
     machine, chosen, folder = setup.config.machine, setup.config.training, Run(run)
-    common: dict[str, Any] = {"progress": progress, "callbacks": callbacks or [], "validation": setup.rows.held_out}
+    rows, held_out = setup.rows.weighted, setup.rows.weighted_held_out
+    common: dict[str, Any] = {"progress": progress, "callbacks": callbacks or [], "validation": held_out}
     initialize: Any = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
     joint = {**common, **keywords_of(chosen), "config": setup.config.to_dict()}
     greedy = chosen.training == "greedy"
@@ -42,7 +43,7 @@ def train(
         if folder.exists() and not resume:
             raise RunError(f"{run}: already contains a run; resume it or choose another folder")
         # reports a mistake in the options before the training of the first RBM, which may take hours
-        Training(Arguments.of(copy.deepcopy(setup.machine), setup.rows.train, initialize=initialize, **joint))
+        Training(Arguments.of(copy.deepcopy(setup.machine), rows, initialize=initialize, **joint))
         folder.write_config(setup.config.to_dict())
         _train_greedily(
             setup, run, epochs=chosen.epochs if greedy else chosen.pretrain, initialize=initialize, **common
@@ -50,7 +51,7 @@ def train(
         initialize, resume = False, True
     if greedy:
         return Result(setup.machine, gather(setup.machine, folder))
-    return training.fit(setup.machine, setup.rows.train, initialize=initialize, run=run, resume=resume, **joint)
+    return training.fit(setup.machine, rows, initialize=initialize, run=run, resume=resume, **joint)
 
 
 def _train_greedily(setup: Setup, run: str | Path, **given: Any) -> None:
@@ -58,7 +59,7 @@ def _train_greedily(setup: Setup, run: str | Path, **given: Any) -> None:
     options = keywords_of(setup.config.training)
     if not isinstance(setup.machine, DeepBeliefNetwork):
         options["negative"] = negative_phase(default_negative(1), setup.config.training.chains)
-    training.pretrain(setup.machine, setup.rows.train, run=run, resume=True, **{**options, **given})
+    training.pretrain(setup.machine, setup.rows.weighted, run=run, resume=True, **{**options, **given})
 
 
 def gather(network: Any, run: Run) -> list[dict[str, float]]:

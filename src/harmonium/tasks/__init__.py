@@ -1,4 +1,4 @@
-"""Applications of a trained machine: denoising with a known noise channel, missing values, and classification.
+"""Applications of a trained machine: denoising, missing values, classification, and effects of mutations.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))
@@ -13,6 +13,7 @@ from .comparison import DenoisingCurves, compare_denoisers
 from .denoising import denoise
 from .finetuning import Classifier, finetune
 from .imputation import impute
+from .mutational_scan import mutations
 from .networks import to_sequential
 from .observed import Evidence
 from .posterior import Posterior
@@ -35,6 +36,7 @@ __all__ = [
     "impute",
     "mcc",
     "mse",
+    "mutations",
     "nearest_neighbors",
     "to_sequential",
 ]

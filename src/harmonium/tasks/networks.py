@@ -49,7 +49,7 @@ def to_sequential(
     shape = tuple(machine.visible.shape)
     for part, dropped in zip(machines, drops[1:], strict=True):
         modules += _reshaped(shape, tuple(part.visible.shape))
-        modules += part.coupling.to_modules(part.hidden.bias.detach().reshape(part.hidden.shape))
+        modules += part.coupling.to_modules(part.hidden.bias.detach().expand(part.hidden.shape))
         modules += [part.hidden.to_module()]
         shape = tuple(part.hidden.pooled_shape)
         modules += [Pool(part.hidden)] if shape != tuple(part.hidden.shape) else []

@@ -4,9 +4,20 @@ from .batches import HiddenStates, Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
+from .growing import deepen
 from .loop import Result, fit
 from .losses import contrastive, joint
-from .negative import CD, PCD, DeepPCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
+from .negative import (
+    CD,
+    PCD,
+    DeepPCD,
+    Exact,
+    MeanField,
+    NegativePhase,
+    ParallelTempering,
+    Reconstruction,
+    TrajectoryTempering,
+)
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
 from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
@@ -34,6 +45,7 @@ __all__ = [
     "NegativePhase",
     "ParallelTempering",
     "Progress",
+    "Reconstruction",
     "Redrawn",
     "Result",
     "Run",
@@ -44,6 +56,7 @@ __all__ = [
     "Weighted",
     "ZeroSum",
     "contrastive",
+    "deepen",
     "default_epochs",
     "default_groups",
     "fit",

@@ -1,4 +1,4 @@
-"""Defaults that ``fit`` chooses from the machine and the data: learning rates and number of epochs."""
+"""Defaults that ``fit`` chooses from the machine and the data: learning rates, their schedule and number of epochs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ..errors import InvalidOption
 from ..machines import BoltzmannMachine, Machine
 from ..units import Unit
 
-#: fraction of a Newton step along the direction of largest curvature; smaller for unbounded units, because their
-#: variance grows with the weights
-_STEP, _UNBOUNDED_STEP = 0.05, 0.01
+#: the default schedule of earlier versions, whose checkpoints do not name it
+CONSTANT = "constant"
+#: fraction of a Newton step along the direction of largest curvature
+_STEP = 0.05
 _LARGEST = 0.5
 _FEWEST_EPOCHS, _MOST_EPOCHS, _FEWEST_UPDATES = 10, 1000, 2000
 _DRAWS = 1000
@@ -36,6 +37,18 @@ def default_epochs(rows: int, batch_size: int) -> int:
     return min(max(_FEWEST_EPOCHS, -(-_FEWEST_UPDATES // math.ceil(rows / batch_size))), _MOST_EPOCHS)
 
 
+def default_schedule(from_data: bool) -> str:
+    """Return the default schedule: one that ends at zero if the learning rates are chosen ``from_data``.
+
+    With a constant learning rate, persistent chains of machines that mix slowly keep losing modes, and the likelihood
+    depends on the step at which training ends. A learning rate given by the user is not changed.
+
+    >>> default_schedule(True), default_schedule(False)
+    ('linear:0.3', 'constant')
+    """
+    return "linear:0.3" if from_data else CONSTANT
+
+
 @torch.no_grad()
 def default_groups(machine: Machine, data: Tensor) -> list[dict[str, Any]]:
     """Return parameter groups for ``torch.optim.SGD`` with learning rates chosen from ``data`` (n, *visible).
@@ -44,8 +57,7 @@ def default_groups(machine: Machine, data: Tensor) -> list[dict[str, Any]]:
     curvature is the variance of the sufficient statistic for a parameter of a unit, and λ_max(Cov x) · max Var y for
     the weights between the layers x and y. A shared parameter has the variance of the sum of its statistics, and
     a weight that couples several pairs of units the sum over these pairs. Units of any scale therefore learn equally
-    fast. For unbounded units, whose variance grows with the weights, the rate is 1/100 of the inverse curvature. In a
-    stack, the rates of each machine are chosen from the input passed up to it.
+    fast. In a stack, the rates of each machine are chosen from the input passed up to it.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Spin(2))
@@ -71,18 +83,12 @@ def _rates(machine: BoltzmannMachine, data: Tensor, generator: Generator | None)
         rates |= _unit_rates(unit, seen)
         if k < len(machine.couplings):
             curvature = max(_curvature(machine.couplings[k], x, machine.layers[k + 1]) for x in seen)
-            step = min(map(_step, machine.layers[k : k + 2]))
-            rates[id(machine.couplings[k].weight)] = _rate(curvature, step)
+            rates[id(machine.couplings[k].weight)] = _rate(curvature)
     return rates
 
 
-def _step(unit: Unit) -> float:
-    tail = unit.tail()
-    return _UNBOUNDED_STEP if bool((tail.gaussian | tail.factorial).any()) else _STEP
-
-
-def _rate(curvature: float, step: float) -> float:
-    return min(step / curvature, _LARGEST) if curvature > 0 else _LARGEST
+def _rate(curvature: float) -> float:
+    return min(_STEP / curvature, _LARGEST) if curvature > 0 else _LARGEST
 
 
 def _curvature(coupling: Coupling, x: Tensor, upper: Unit) -> float:
@@ -118,7 +124,7 @@ def _unit_rates(unit: Unit, seen: Sequence[Tensor]) -> dict[int, float]:
                 slopes = torch.autograd.grad(value.sum(), stored, allow_unused=True)  # p if stored as ln p, else 1
                 for parameter, slope in zip(stored, slopes, strict=True):
                     if slope is not None:
-                        rates[id(parameter)] = _rate((variance * slope.square()).max().item(), _step(unit))
+                        rates[id(parameter)] = _rate((variance * slope.square()).max().item())
     return rates
 
 

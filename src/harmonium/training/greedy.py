@@ -37,7 +37,9 @@ def pretrain(
 
     A deep Boltzmann machine is trained as the deep belief network of its layers (Tramel et al. 2018, Alg. 4): the first
     RBM sets the parameters of the first coupling and its two layers, each further one those of its coupling and its
-    hidden layer.
+    hidden layer. In the deep machine, a layer between two others gets the fields of both, so the result describes the
+    data worse than the first RBM alone until all layers are trained jointly. :func:`deepen` starts from a deep machine
+    that is as good as an RBM.
 
     Args:
         machine: deep belief network or deep Boltzmann machine; changed in place.

@@ -81,6 +81,7 @@ class Training:
         self.machine, phase = machine, given.phase()
         self.seed = given.seed
         self.schedule, self.callbacks = given.scheduled(), check_callbacks(given.callbacks)
+        self.default_schedule = given.default_schedule if given.schedule is None else None
         self.metrics_every, self.progress = given.metrics_every, given.progress
         self.rounded = given.rounded(phase)
         distributed.join()

@@ -6,23 +6,56 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..errors import InvalidOption
+from ..errors import InvalidOption, unknown
 from ..machines import RBM, DeepBeliefNetwork
 from ..machines.chain import ArrayLike
 
+_METHODS = ("cd", "reconstruction")
 
-def contrastive(machine: RBM, data: Tensor, model: Tensor) -> Tensor:
-    """Return the loss ⟨F(v)⟩_data - ⟨F(v')⟩_model; Hwang, Hwang & Jo (2020), eq. (4) with corrected sign.
 
-    ``data`` (n, *visible) and ``model`` (m, *visible) are constants; the gradient with respect to the parameters is
-    that of contrastive divergence. ``fit`` computes the same gradient as a difference of moments, without autograd.
+def contrastive(
+    machine: RBM,
+    data: Tensor,
+    model: Tensor | None = None,
+    *,
+    k: int = 1,
+    method: str = "cd",
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return the loss ⟨F(v)⟩_data - ⟨F(v')⟩_model, to minimize; Hwang, Hwang & Jo (2020), eq. (4) with corrected sign.
 
-    >>> import torch, harmonium as hm
-    >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
+    A scalar for any torch program and optimizer. Its gradient with respect to the parameters is that of contrastive
+    divergence. ``fit`` computes the same gradient as a difference of moments, which is faster.
+
+    The states v' are constants. ``data`` is differentiable like the input of any torch loss: if it is the output of a
+    network, such as the latent variables of an autoencoder whose prior is this machine, the network receives the
+    gradient of F(v). Pass ``data.detach()`` to train the machine only. The value is no measure of the fit, because the
+    states v' depend on the parameters; use a likelihood estimate.
+
+    Args:
+        machine: the machine that the loss belongs to.
+        data: rows to learn from, (n, *visible).
+        model: states v' of the model, (m, *visible), such as those of persistent chains; by default n states that
+            ``method`` finds from the data.
+        k: number of Gibbs sweeps, or of reconstructions.
+        method: "cd" for Gibbs sweeps that start at the data (Hinton 2002), or "reconstruction" for the deterministic
+            v' = f_v(W f_h(Wᵀv)) of Hwang, Hwang & Jo, where f_v and f_h are the means of the layers.
+        seed: seed of the random generator.
+        generator: random generator, used instead of ``seed``.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(4, 2)
+    >>> optimizer = torch.optim.Adam(rbm.parameters())
+    >>> contrastive(rbm, torch.ones(3, 4), seed=0).backward()
+    >>> optimizer.step()
     >>> contrastive(rbm, torch.ones(3, 4), torch.ones(3, 4)).item()
     0.0
     """
-    return _difference(machine, data.detach(), model.detach())
+    if model is None:
+        generator = noise.generator(seed, machine.device) if generator is None else generator
+        model = _moved(machine, data, k, method, generator)
+    return machine.free_energy(data).mean() - machine.free_energy(model.detach()).mean()
 
 
 def joint(
@@ -30,23 +63,25 @@ def joint(
     v: ArrayLike,
     *,
     k: int = 1,
+    method: str = "cd",
     through: bool = False,
     generator: Generator | None = None,
     seed: int | None = None,
 ) -> Tensor:
     """Return the sum of the losses of all machines of a stack; Hwang, Hwang & Jo (2020), sec. 4.
 
-    Every machine has its loss :func:`contrastive` of its input and of ``k`` Gibbs sweeps from there. The input of a
-    machine is passed up from the machine below, as a sample or a mean (``inputs`` of the network). It is a constant, so
-    the gradient is that of every machine by itself, as in :func:`fit`. With ``through=True`` and means as inputs it is
-    not constant: the gradient is also propagated through the means into the machines below. That is no longer a
-    gradient of contrastive divergence: it lowers the free energy of the features in the machines above, without the
-    opposite force of the model's part.
+    Every machine has its loss :func:`contrastive` of its input and of states that ``method`` finds from there. The
+    input of a machine is passed up from the machine below, as a sample or a mean (``inputs`` of the network). It is a
+    constant, so the gradient is that of every machine by itself, as in :func:`fit`. With ``through=True`` and means as
+    inputs it is not constant: the gradient is also propagated through the means into the machines below. That is no
+    longer a gradient of contrastive divergence: it lowers the free energy of the features in the machines above,
+    without the opposite force of the model's part.
 
     Args:
         network: a deep belief network.
         v: a batch of visible states (n, *visible).
-        k: number of Gibbs sweeps.
+        k: number of Gibbs sweeps, or of reconstructions.
+        method: "cd" or "reconstruction", as in :func:`contrastive`.
         through: whether to propagate gradients through the means into the machines below.
         generator: random generator, used instead of ``seed``.
         seed: seed of the random generator.
@@ -62,24 +97,27 @@ def joint(
     """
     if through and network.inputs != "means":
         raise InvalidOption(f'through: expected a network with inputs="means", found inputs="{network.inputs}"')
-    if k < 1:
-        raise InvalidOption(f"k: expected at least 1 Gibbs sweep, found {k}")
     generator = noise.generator(seed, network.device) if generator is None else generator
     losses = []
     for machine, rows in network.stacked(network.as_states(v), generator=generator):
-        model = _swept(machine, rows.detach(), k, generator)
-        losses.append(_difference(machine, rows if through else rows.detach(), model))
+        inputs = rows if through else rows.detach()
+        losses.append(contrastive(machine, inputs, k=k, method=method, generator=generator))
     return torch.stack(losses).sum()
 
 
 @torch.no_grad()
-def _swept(machine: RBM, v: Tensor, k: int, generator: Generator | None) -> Tensor:
-    """Return visible states after ``k`` Gibbs sweeps from ``v``, which may be means."""
-    visible = machine.visible.conserving(v)
+def _moved(machine: RBM, data: Tensor, k: int, method: str, generator: Generator | None) -> Tensor:
+    """Return the states that k sweeps or k reconstructions make of the data."""
+    if k < 1:
+        raise InvalidOption(f"k: expected at least 1, found {k}")
+    if method not in _METHODS:
+        raise unknown("method of the contrastive loss", method, _METHODS)
+    v = machine.as_states(data)
+    bound = machine.conserving(v)
+    assert isinstance(bound, RBM)
     for _ in range(k):
-        v = visible.sample(machine.coupling.down(machine.sample_hidden(v, generator=generator)), generator=generator)
+        if method == "reconstruction":
+            v = bound.reconstruct(v)
+        else:
+            v = bound.sample_visible(bound.sample_hidden(v, generator=generator), generator=generator)
     return v
-
-
-def _difference(machine: RBM, data: Tensor, model: Tensor) -> Tensor:
-    return machine.free_energy(data).mean() - machine.free_energy(model).mean()

@@ -16,7 +16,7 @@ from ..likelihood.data import mean_free_energy_bound
 from ..machines import RBM, BoltzmannMachine, Machine
 from ..units import Unit
 
-_MOST_STATES = 256  # states per site; each one costs the evaluation of a free energy
+_MOST_STATES = 64  # states per site; each one costs the evaluation of a free energy
 
 
 @torch.no_grad()

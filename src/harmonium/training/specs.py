@@ -16,13 +16,24 @@ from typing import Any
 import torch
 
 from ..errors import InvalidOption, unknown
-from .negative import CD, PCD, DeepPCD, Exact, MeanField, NegativePhase, ParallelTempering, TrajectoryTempering
+from .negative import (
+    CD,
+    PCD,
+    DeepPCD,
+    Exact,
+    MeanField,
+    NegativePhase,
+    ParallelTempering,
+    Reconstruction,
+    TrajectoryTempering,
+)
 from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
 
 NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
     "cd": CD,
     "pcd": PCD,
     "deep-pcd": DeepPCD,
+    "reconstruction": Reconstruction,
     "exact": Exact,
     "parallel-tempering": ParallelTempering,
     "trajectory-tempering": TrajectoryTempering,
@@ -44,7 +55,7 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 
 def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
-    """Parse ``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10``, ``mean-field:10,method=naive`` or ``exact``.
+    """Parse ``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10``, ``mean-field:10,method=naive`` and so on.
 
     >>> negative_phase("pcd:5", chains=20).config()
     {'method': 'pcd', 'k': 5, 'chains': 20}

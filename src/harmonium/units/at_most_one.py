@@ -12,6 +12,7 @@ from .. import noise
 from ..checks import as_shape
 from ..errors import InvalidOption
 from .base import Unit, Value
+from .bernoulli import Bernoulli
 from .potts import sum_of_others
 from .support import AtMostOneHot, Support
 
@@ -70,7 +71,11 @@ class AtMostOne(Unit):
         return noise.categorical(torch.softmax(field, -1), generator) * p.unsqueeze(-1)
 
     def log_unpool(self, x: Tensor) -> Tensor:
-        return (torch.log_softmax(self.full(self.bias.detach()), -1) * x).flatten(1).sum(1)
+        """ln of the probability with which :meth:`unpool` draws x from its pooled state: (n, *shape) -> (n,)."""
+        return (x * torch.log_softmax(self.full(self.bias), -1)).flatten(1).sum(1)
+
+    def pooled_layer(self) -> Unit:
+        return Bernoulli(self.pooled_shape, shared=[dim for dim in self.shared if dim < len(self.pooled_shape)])
 
     def log_weight(self, x: Tensor) -> Tensor:
         return (self.bias * x).sum(-1)

@@ -138,6 +138,10 @@ class Unit(InPlace, UnitLayer, named=False):
         """Whether each unit is a sum of independent one-hot (or zero) vectors in the same field; used by mean field."""
         return isinstance(self.support, OneHot)
 
+    def copies(self, mean: Tensor) -> Tensor:
+        """The number of independent vectors in each softmax unit with this mean: (..., q) -> (..., 1)."""
+        return mean.sum(-1, keepdim=True)
+
     def log_unpool(self, x: Tensor) -> Tensor:
         """The log-probability with which ``unpool`` draws x (n, *shape) from its pooled state: (n,). By default 0."""
         if self.pooled_shape != self.shape:
@@ -147,10 +151,6 @@ class Unit(InPlace, UnitLayer, named=False):
     def to_module(self) -> nn.Module:
         """The mean as a torch module, a function of the field plus the bias: (batch, *shape) -> (batch, *shape)."""
         return Activation(self)
-
-    def copies(self, mean: Tensor) -> Tensor:
-        """The number of independent vectors in each softmax unit with this mean: (..., q) -> (..., 1)."""
-        return mean.sum(-1, keepdim=True)
 
     # -- helpers ------------------------------------------------------------------------------------------------
 

@@ -89,6 +89,10 @@ class UnitLayer(nn.Module):
         """A draw of the free units given their pooled state: (..., *pooled_shape) -> (..., *shape). By default p."""
         return p
 
+    def pooled_layer(self) -> Unit:
+        """Units for the pooled state, the visible layer of the next machine of a stack. By default a copy."""
+        return copy.deepcopy(cast("Unit", self))
+
     # -- layers of several unit types --------------------------------------------------------------------------
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,12 @@ from torch.nn.functional import softplus
 from .. import noise
 from ..errors import InvalidOption, unknown
 from . import lattice
+from .activation import Function, Scaled, check, inverse, on_tensors
 from .base import Unit, Value
 from .binomial import log_binomial, sum_of_bernoulli
-from .support import Integers, Support, counts
-
-Activation = Callable[[float], float]
+from .support import Integers, Interval, Support, counts
+from .taylor import Derivatives, softplus_sum
+from .tilted import Tilted
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,49 @@ class Multiples(Support):
         return self.step * torch.arange(self.count + 1, dtype=torch.float64)
 
 
+@dataclass(frozen=True)
+class Sigmoid:
+    """The integral of N σ(kx), (N/k) ln(1 + e^{kx}), and its first two derivatives."""
+
+    levels: int
+    scale: float
+
+    def __call__(self, x: Tensor, order: int) -> Tensor:
+        x = self.scale * x
+        if order == 0:
+            return (self.levels / self.scale) * softplus(x, threshold=50.0)
+        value = torch.sigmoid(x)
+        return self.levels * value if order == 1 else (self.levels * self.scale) * value * torch.sigmoid(-x)
+
+
 class Multinary(Unit):
     """Multinary units of Hwang, Hwang & Jo (2020): N levels with mean close to f(x) = N g(kx), with scale k.
 
-    ``form="offsets"`` is the exact model: x ∈ {0, …, N} is the sum of N binary units with thresholds
-    o_n = f⁻¹(n - 1/2), so ln Z(B) = Σ_n softplus(B - o_n) and the mean Σ_n σ(B - o_n) ≈ f(B).
-    ``form="integral"`` uses ln Z(B) = ∫f = (N/k) ln(1 + e^{kB}), eq. (6), as the exact log-partition function. This is
-    that of x = k·Binomial(N/k, σ(kB)), so N/k must be an integer; the mean is exactly f.
-    ``activation`` is "sigmoid", "relu" (thresholds n - 1/2) or an increasing function g from ℝ onto (0, 1).
-    Alternatively, pass the N thresholds as ``offsets``.
+    ``docs/multinary.md`` compares the forms and measures the approximations.
+
+    Args:
+        shape: the shape of the layer.
+        levels: the largest value N.
+        scale: the factor k.
+        activation: "sigmoid", "relu" (f(x) = kx between 0 and N), or a function g of numbers or of tensors that
+            increases from 0 to 1.
+        form: "offsets" is the exact model: x ∈ {0, …, N} is the sum of N binary units with thresholds
+            o_n = f⁻¹(n - 1/2), so ln Z(B) = Σ_n softplus(B - o_n) and the mean Σ_n σ(B - o_n) is close to f(B).
+            "integral" uses ln Z(B) = ∫f, eq. (6), so the mean is exactly f and the variance f'. For a sigmoid,
+            ln Z = (N/k) ln(1 + e^{kB}) is that of x = k·Binomial(N/k, σ(kB)), if N/k is an integer. Otherwise no
+            distribution of x is known, and ``sampling="gaussian"`` is required.
+        offsets: the N thresholds, instead of an activation function.
+        integral: G(x) = ∫_{-∞}^x g(t) dt as a function of tensors, for form "integral"; by default computed by
+            quadrature.
+        sampling: "exact", or "gaussian" for a normal distribution with the mean and the variance of the unit (f and f'
+            in form "integral"), clipped to [0, N] and rounded to the values of the unit.
+        bias: the bias.
+        learn: names of the natural parameters that training updates.
 
     >>> Multinary(1, levels=4, scale=0.5).mean(torch.zeros(1, 1))
     tensor([[2.]], grad_fn=<SumBackward1>)
+    >>> Multinary(1, levels=255, scale=0.1, activation=torch.special.ndtr).mean(torch.zeros(1, 1)).round()
+    tensor([[128.]], grad_fn=<RoundBackward0>)
     """
 
     support: Support = counts
@@ -57,92 +89,132 @@ class Multinary(Unit):
         *,
         levels: int,
         scale: float = 1.0,
-        activation: str | Activation = "sigmoid",
+        activation: str | Function = "sigmoid",
         form: str = "offsets",
         offsets: Sequence[float] | None = None,
+        integral: Function | None = None,
+        sampling: str = "exact",
         bias: Value = 0.0,
         learn: Iterable[str] = ("bias",),
         shared: Iterable[int] = (),
     ) -> None:
         if levels < 1 or not scale > 0:
             raise InvalidOption(f"multinary: expected levels ≥ 1 and scale > 0, found {levels} and {scale}")
-        if form not in ("offsets", "integral"):
-            raise unknown("form of multinary units", form, ("offsets", "integral"))
+        for what, value, known in (("form", form, ("offsets", "integral")), ("sampling", sampling, _SAMPLING)):
+            if value not in known:
+                raise unknown(f"{what} of multinary units", value, known)
+        if isinstance(activation, str) and activation not in _NAMED:
+            raise unknown("activation of multinary units", activation, _NAMED)
         options: dict[str, object] = {"levels": levels, "scale": scale, "form": form}
         if form == "offsets":
+            if integral is not None:
+                raise InvalidOption("integral: expected form='integral', found form='offsets'")
             thresholds = _offsets(levels, scale, activation) if offsets is None else list(offsets)
             if len(thresholds) != levels:
                 raise InvalidOption(f"multinary: expected {levels} offsets, found {len(thresholds)}")
             if activation != "sigmoid" or offsets is not None:
                 options["offsets"] = thresholds
-        elif activation != "sigmoid" or offsets is not None or abs(levels / scale - round(levels / scale)) > 1e-9:
-            raise InvalidOption(
-                f"multinary: form='integral' expects a sigmoid and an integer levels/scale, found {levels / scale:g}"
-            )
+        elif offsets is not None:
+            raise InvalidOption("offsets: expected form='offsets', found form='integral'")
+        elif activation != "sigmoid":
+            options["activation"] = activation
+            if integral is not None:
+                options["integral"] = integral
+        if sampling != "exact":
+            options["sampling"] = sampling
         super().__init__(shape, bias=bias, learn=learn, shared=shared, options=options)
-        self.levels, self.scale, self.form = levels, scale, form
+        self.levels, self.scale, self.form, self.sampling = levels, scale, form, sampling
+        self._samplers: dict[tuple[torch.dtype, torch.device], Tilted | None] = {}
+        self._derivatives: Derivatives
+        self.step = 1.0
         if form == "offsets":
+            self._derivatives = softplus_sum(thresholds)
             self.register_buffer("offsets", torch.tensor(thresholds, dtype=torch.float64), persistent=False)
             self.register_buffer("log_base", _log_elementary(thresholds), persistent=False)
-            self.step = 1.0
             self.support = Integers(f"integers from 0 to {levels}", levels)
-        else:
-            trials = round(levels / scale)
+            return
+        self._derivatives = _integral(levels, scale, activation, integral)
+        trials = round(levels / scale)
+        if activation == "sigmoid" and abs(levels / scale - trials) <= 1e-9:
             lattice_points = torch.arange(trials + 1, dtype=torch.float64)
             self.register_buffer("log_base", log_binomial(trials, lattice_points), persistent=False)
             self.step = scale
             self.support = Multiples(f"multiples of {scale:g} from 0 to {levels}", scale, trials)
+            return
+        if sampling == "exact":
+            found = f"levels/scale = {levels / scale:g}" if activation == "sigmoid" else "another activation"
+            raise InvalidOption(
+                "multinary: exact draws in form='integral' expect a sigmoid and an integer levels/scale, "
+                f"found {found}; pass sampling='gaussian' or form='offsets'"
+            )
+        self.register_buffer("log_base", None)
+        self.support = Interval(f"numbers from 0 to {levels}", 0.0, float(levels))
 
     def log_weight(self, x: Tensor) -> Tensor:
         index = (x / self.step).round().long().clamp(0, len(self._log_base) - 1)
         return self.bias * x + self._log_base.to(x)[index]
 
     def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
-        if A is not None:
-            return lattice.log_sum(self._terms(B, A)[1])
-        return self._closed_form(B, lambda field: softplus(field, threshold=50.0), 1 / self.step)
+        return lattice.log_sum(self._terms(B, A)[1]) if A is not None else self._derivatives(self.bias + B, 0)
 
     def mean(self, B: Tensor, A: Tensor | None = None) -> Tensor:
-        return lattice.mean(*self._terms(B, A)) if A is not None else self._closed_form(B, torch.sigmoid, 1.0)
+        return lattice.mean(*self._terms(B, A)) if A is not None else self._derivatives(self.bias + B, 1)
 
     def variance(self, B: Tensor, A: Tensor | None = None) -> Tensor:
-        if A is not None:
-            return lattice.variance(*self._terms(B, A))
-        return self._closed_form(B, lambda field: torch.sigmoid(field) * torch.sigmoid(-field), self.step)
+        return lattice.variance(*self._terms(B, A)) if A is not None else self._derivatives(self.bias + B, 2)
 
     def mode(self, B: Tensor) -> Tensor:
-        """The most probable value, computed in float64.
+        """The most probable value, computed in float64; the mean if the distribution is not known.
 
         The ratios of neighboring weights decrease (Newton's inequality), so the mode is the number of ratios above one.
         """
-        ratios = self._log_base.diff() + self.step * (self.bias + B).detach().to(torch.float64).unsqueeze(-1)
-        return self._values(B)[(ratios > 0).sum(-1)]
+        if not self._discrete:
+            return self.mean(B).detach()
+        field = self.step * (self.bias + B).detach().to(torch.float64)
+        return self._values(B)[torch.bucketize(field, -self._log_base.diff())]
 
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         if A is not None:
             return lattice.sample(*self._terms(B, A), generator)
         field = (self.bias + B).detach()
-        if self.form == "integral":
-            count = sum_of_bernoulli(self.step * field, len(self._log_base) - 1, generator)
-            return self._values(field)[count.long()]
-        total, coin = torch.zeros_like(field), torch.empty_like(field)
-        for offset in self._offsets:
-            total += noise.bernoulli_(torch.sigmoid(field - offset.to(field)), coin, generator)
-        return total
+        if self.sampling == "exact":
+            count = self._count(field if self.step == 1.0 else field.mul_(self.step), generator)
+        else:
+            spread = self._derivatives(field, 2).sqrt_()
+            count = noise.normal(field, generator).mul_(spread).add_(self._derivatives(field, 1))
+            count = count.clamp_(0.0, self.levels)
+            if not self._discrete:
+                return count
+            count = count.div_(self.step).round_()
+        return count if self.step == 1.0 else self._values(field).index_select(0, count.flatten().long()).view_as(count)
+
+    def mean_(self, B: Tensor, out: Tensor) -> Tensor:
+        if not isinstance(self._derivatives, Sigmoid):
+            return super().mean_(B, out)
+        return torch.add(B, self.bias, out=out).mul_(self.scale).sigmoid_().mul_(self.levels)
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Match the mean of the data, with ``pseudocount`` (default 1) observations of the values 0 and N added."""
         extra = 1.0 if pseudocount is None else pseudocount
         data = self.observations(data)
         mean = (data.to(torch.float64).sum(0) + extra * self.levels) / (len(data) + 2 * extra)
-        self._match_mean(mean)
+        self._match_mean(mean, reach=max(1e3, 50 / self.scale))
 
-    def _closed_form(self, B: Tensor, function: Callable[[Tensor], Tensor], weight: float) -> Tensor:
-        """Σ_n function(B - o_n), or N·weight·function(kB) in the integral form."""
-        field = self.bias + B
+    def _count(self, field: Tensor, generator: Generator | None) -> Tensor:
+        """The number of binary units that are on, in a field for each of them."""
+        key = field.dtype, field.device
+        if key not in self._samplers:
+            table = Tilted.of(self._log_base)
+            self._samplers[key] = None if table is None else table.to(field)
+        table = self._samplers[key]
+        if table is not None:
+            return table.draw(field, generator)
         if self.form == "integral":
-            return self.levels * weight * function(self.step * field)
-        return function(field.unsqueeze(-1) - self._offsets.to(field)).sum(-1)
+            return sum_of_bernoulli(field, len(self._log_base) - 1, generator)
+        total, coin = torch.zeros_like(field), torch.empty_like(field)
+        for offset in self.get_buffer("offsets"):
+            total += noise.bernoulli_(torch.sigmoid(field - offset.to(field)), coin, generator)
+        return total
 
     def _terms(self, B: Tensor, A: Tensor | None) -> tuple[Tensor, Tensor]:
         values = self._values(B)
@@ -162,38 +234,43 @@ class Multinary(Unit):
         return self
 
     @property
-    def _log_base(self) -> Tensor:
-        return self.get_buffer("log_base")
+    def _discrete(self) -> bool:
+        return self._buffers["log_base"] is not None
 
     @property
-    def _offsets(self) -> Tensor:
-        return self.get_buffer("offsets")
+    def _log_base(self) -> Tensor:
+        """The logarithms of the weights of all values at zero field and bias."""
+        if not self._discrete:
+            raise InvalidOption(
+                "multinary: this activation in form='integral' defines ln Z, the mean and the variance, "
+                "but not the weights of single values; use form='offsets'"
+            )
+        return self.get_buffer("log_base")
 
 
-def _offsets(levels: int, scale: float, activation: str | Activation) -> list[float]:
+_NAMED, _SAMPLING = ("sigmoid", "relu"), ("exact", "gaussian")
+
+
+def _offsets(levels: int, scale: float, activation: str | Function) -> list[float]:
     """o_n = f⁻¹(n - 1/2), n = 1 … N, for f(x) = N g(kx)."""
     n = torch.arange(1, levels + 1, dtype=torch.float64) - 0.5
     if activation == "sigmoid":
         return ((n / (levels - n)).log() / scale).tolist()
     if activation == "relu":
         return (n / scale).tolist()
-    if not callable(activation):
-        raise unknown("activation of multinary units", str(activation), ("sigmoid", "relu"))
-    return [_inverse(activation, value / levels) / scale for value in n.tolist()]
+    assert callable(activation)
+    function, _ = on_tensors(activation)
+    return (inverse(function, n / levels, *check(function)) / scale).tolist()
 
 
-def _inverse(activation: Activation, target: float) -> float:
-    low, high = -1.0, 1.0
-    while activation(low) > target and low > -1e6:
-        low *= 2
-    while activation(high) < target and high < 1e6:
-        high *= 2
-    if not activation(low) <= target <= activation(high):
-        raise InvalidOption(f"activation: expected an increasing function onto (0, 1), found no value {target:g}")
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if activation(middle) < target else (low, middle)
-    return (low + high) / 2
+def _integral(levels: int, scale: float, activation: str | Function, integral: Function | None) -> Derivatives:
+    """∫f and its derivatives for f(x) = N g(kx)."""
+    if activation == "sigmoid":
+        return Sigmoid(levels, scale)
+    if activation == "relu":
+        return Scaled(lambda x: (x / levels).clamp(0.0, 1.0), levels=levels, scale=scale, integral=integral)
+    assert callable(activation)
+    return Scaled(activation, levels=levels, scale=scale, integral=integral)
 
 
 def _log_elementary(offsets: Sequence[float]) -> Tensor:

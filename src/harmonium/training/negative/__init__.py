@@ -4,7 +4,7 @@ from .base import NegativePhase
 from .deep import DeepPCD
 from .exact import Exact
 from .meanfield import MeanField
-from .sampled import CD, PCD, Sampled
+from .sampled import CD, PCD, Reconstruction, Sampled
 from .tempered import ParallelTempering, TrajectoryTempering
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "MeanField",
     "NegativePhase",
     "ParallelTempering",
+    "Reconstruction",
     "Sampled",
     "TrajectoryTempering",
 ]
