@@ -102,6 +102,25 @@ def test_greedy_training_gathers_its_machines(deep):
     assert last["reconstruction_2"] == watched(folder / "machine-2")[-1]["reconstruction"]
 
 
+@pytest.mark.parametrize("machine", ["dbm", "dbn"])
+def test_layers_of_feature_maps(machine, command, tmp_path):
+    layers = ("--hidden", "bernoulli:3,kernel=3,stride=1", "--hidden", "bernoulli:2,kernel=2,stride=2", "--hidden", 5)
+    words = ("train", "digits", "--machine", machine, *layers, "--epochs", 1, "--quiet", "--no-report")
+    outcome = command(*words, "--run", tmp_path / "run")
+    assert outcome.status == 0, outcome.err
+    assert [tuple(unit.shape) for unit in hm.load(tmp_path / "run").layers] == [(1, 8, 8), (3, 6, 6), (2, 3, 3), (5,)]
+    assert command("resume", tmp_path / "run").status == 0
+
+
+def test_pooled_layers_in_a_stack(command, tmp_path):
+    words = ("train", "digits", "--machine", "dbn", "--hidden", "bernoulli:2,kernel=3,pool=2", "--hidden", 5)
+    run = tmp_path / "run"
+    assert command(*words, "--epochs", 1, "--quiet", "--no-report", "--run", run).status == 0
+    assert hm.load(run).machines[1].visible.shape == (2, 3, 3)
+    table = command("evaluate", run, "--betas", 0)
+    assert table.status == 0 and "log-likelihood bound" in table.out
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_resumes_after_an_interrupt_in_any_epoch(kind, deep, binary, command, tmp_path, monkeypatch):
     """Every epoch of every stage is interrupted once; each run then ends as the uninterrupted one."""
@@ -189,6 +208,7 @@ def test_mean_field_commands_expect_a_boltzmann_machine(deep, command):
         ((*LAYERS, "--pretrain", -1), "pretrain: expected at least 0, found -1"),
         ((*LAYERS, "--training", "greedy"), "training: greedy expects --machine dbn, found dbm"),
         ((*LAYERS, "--machine", "dbn", "--pretrain", 2), "pretrain: expected 0 with --training greedy, found 2"),
+        (("--hidden", 9, "--hidden", "bernoulli:8,kernel=3"), "layer 2 (bernoulli:8,kernel=3): conv2d: expected"),
         ((*LAYERS, "--inputs", "means"), "inputs: expected --machine dbn, found dbm"),
         ((*LAYERS, "--negative", "pcd:1"), "PCD expects an RBM (two layers), found DeepBoltzmannMachine"),
         ((*LAYERS, "--negative", "deep-pcd:1,iteration=3"), "did you mean 'iterations'"),

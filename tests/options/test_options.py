@@ -139,6 +139,19 @@ def test_presets_are_options_of_training(preset):
         preset.settings["epochs"] = 3
 
 
+def test_a_preset_may_describe_the_machine(monkeypatch, command, tmp_path):
+    layers = ["bernoulli:4", "bernoulli:3"]
+    preset = options.Preset("tiny", "a small stack", {"epochs": 1}, machine={"machine": "dbn", "hidden": layers})
+    monkeypatch.setitem(PRESETS, "tiny", preset)
+    words = ("train", "digits", "--preset", "tiny", "--hidden", 5, "--hidden", 3, "-q", "--no-report")
+    assert command(*words, "--run", tmp_path / "run").status == 0
+    network = hm.load(tmp_path / "run")  # an explicit option overrides that of the preset
+    assert isinstance(network, hm.DeepBeliefNetwork) and [unit.size for unit in network.layers] == [64, 5, 3]
+    assert "`hidden = ['bernoulli:4', 'bernoulli:3']`" in markdown.table("presets")
+    with pytest.raises(TypeError, match="hiden"):
+        options.Preset("mine", "with a mistake", {}, machine={"hiden": 3})
+
+
 def test_unknown_presets():
     with pytest.raises(InvalidOption, match="unknown preset 'bset': did you mean 'best'"):
         options.find_preset("bset")

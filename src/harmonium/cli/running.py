@@ -54,7 +54,7 @@ def train_run(
     """Train with the options of a file, a preset and the command line; later ones override earlier ones."""
     chosen = schema.Config() if config is None else schema.read(config)
     if preset is not None:
-        chosen = schema.merge(chosen, {"training": options.find_preset(preset).settings})
+        chosen = schema.merge(chosen, options.find_preset(preset).tables)
     chosen = schema.merge(chosen, given)
     folder = recipe.free_folder(Path("runs") / (Path(chosen.data.source).stem or "run")) if run is None else run
     _train(chosen, folder, quiet=quiet, report=report)

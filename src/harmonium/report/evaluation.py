@@ -29,9 +29,9 @@ class Subject:
     most_states: int = enumeration.MAX_STATES
     betas: int = 0  # steps of annealed importance sampling; 0 skips it
 
-    def named(self, quantity: str) -> str:
+    def named(self, name: str) -> str:
         """Return the name of a quantity; for a deep machine it is a bound, by mean field of the hidden layers."""
-        return quantity if isinstance(self.machine, RBM) else f"{quantity} bound"
+        return name if isinstance(self.machine, RBM) else f"{name} bound"
 
 
 @dataclass(frozen=True)
