@@ -330,7 +330,7 @@ def test_damaged_descriptions(path, config, message):
         ({"machine": "RMB"}, "unknown machine 'RMB'"),
         ({"layers": [{"unit": "bernouli", "shape": [4]}]}, "did you mean 'bernoulli'"),
         ({"couplings": [{"coupling": "dens", "lower": [4], "upper": [3]}]}, "did you mean 'dense'"),
-        ({"couplings": [{"coupling": "dense", "lower": [4], "upper": [9]}]}, "expected shapes"),
+        ({"couplings": [{"coupling": "dense", "lower": [4], "upper": [9]}]}, "expected a coupling of the shapes"),
         ({"layers": [{"unit": "bernoulli", "shape": [4], "size": 4}]}, "description is damaged"),
     ],
 )

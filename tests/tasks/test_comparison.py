@@ -8,11 +8,10 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium import tasks
+from harmonium import runs, tasks
 from harmonium.cli import tasks as command
 from harmonium.errors import InvalidOption, RunError
 from harmonium.runs import config as schema
-from harmonium.runs import setup
 from harmonium.tasks import AdditiveGaussian, BinarySymmetric, compare_denoisers
 
 
@@ -74,7 +73,7 @@ def test_the_command(tmp_path, capsys):
     folder = tmp_path / "run"
     chosen = schema.merge(schema.Config(), {"data": {"source": "digits"}, "machine": {"hidden": "bernoulli:8"}})
     chosen.training.epochs = 1
-    setup.train(setup.prepare(chosen), folder, progress=False)
+    runs.train(runs.prepare(chosen), folder, progress=False)
     command.denoise_run(folder, levels=(0.0, 0.1), n=20)
     printed = capsys.readouterr().out
     assert "MCC of 20 test rows" in printed and "1.0000 [1.0000, 1.0000]" in printed and "OPE" in printed

@@ -23,7 +23,7 @@ NOISY = tensor([BSC["y"]])
 BITS = UNITS["bernoulli"]
 STRICT = {"tolerance": 1e-26, "max_iterations": 5000}
 #: Poisson units do not support TAP; multinomial units do not support mean field with evidence
-TAP_UNITS = [name for name in UNITS if name not in ("poisson", "multinomial")]
+TAP_UNITS = [name for name in UNITS if name not in ("poisson", "multinomial", "at-most-one")]
 
 
 def prior_mean(machine: hm.RBM) -> torch.Tensor:

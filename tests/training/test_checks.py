@@ -102,6 +102,7 @@ def test_parallel_tempering_resumes_to_the_bit(tmp_path) -> None:
             epochs=epochs,
             batch_size=20,
             initialize={"weights": "sign"},
+            schedule="constant",  # a schedule that ends at zero depends on the number of epochs
             run=tmp_path / folder,
             resume=resume,
         )

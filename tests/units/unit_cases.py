@@ -40,10 +40,11 @@ EVERY: dict[str, Callable[[], Unit]] = {
     "multinary-255": lambda: units.Multinary(2, levels=255, scale=0.25, bias=t(0.25, -0.5)),
     "multinary-integral": lambda: units.Multinary(2, levels=4, scale=0.5, bias=t(0.25, -0.5), form="integral"),
     "potts": lambda: units.Potts((2, 3), bias=torch.arange(6, dtype=F64).reshape(2, 3) / 4),
+    "at-most-one": lambda: units.AtMostOne((2, 3), bias=torch.arange(6, dtype=F64).reshape(2, 3) / 4 - 0.5),
     "multinomial": lambda: units.Multinomial(3, total=4, bias=t(0.25, -0.5, 0.0)),
     "mixed": lambda: units.Mixed(
         units.Bernoulli(1, bias=t(0.25)), units.ReLU(1, bias=t(-0.5)), units.Potts((1, 3), bias=t(0.25, -0.5, 0.0))
     ),
 }
-VECTOR = ("potts", "multinomial", "mixed")
+VECTOR = ("potts", "at-most-one", "multinomial", "mixed")
 SCALAR = [name for name in EVERY if name not in VECTOR]
