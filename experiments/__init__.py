@@ -22,6 +22,8 @@ __all__ = ["EXPERIMENTS", "SCALES", "WORDS", "Claim", "Record", "describe", "rep
 
 #: name: module of this package; the first line of its docstring describes it
 EXPERIMENTS = {
+    "deep/dbm": "deep.dbm",
+    "deep/finetune": "deep.finetune",
     **{f"interactions/fig{k}": f"interactions.fig{k}" for k in range(2, 12)},
     "interactions/proteins": "interactions.proteins",
     "interactions/spikes": "interactions.spikes",

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from harmonium.machines import RBM
+from harmonium.machines import BoltzmannMachine
 from harmonium.training import Result, Run, fit
 
 from .record import Record
@@ -36,7 +36,7 @@ class Machines:
     def train(
         self,
         name: str,
-        machine: RBM,
+        machine: BoltzmannMachine,
         data: Any,
         *,
         words: str,

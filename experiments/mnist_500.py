@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harmonium import likelihood, plots
+from harmonium import likelihood, plots, runs
 from harmonium.errors import unknown
 from harmonium.machines import BoltzmannMachine
 from harmonium.options import find_preset
@@ -76,8 +76,9 @@ def _one(record: Record, name: str, settings: dict[str, Any], betas: int, scale:
     some = ready.rows.train.rows(torch.arange(10_000), ready.machine)
     record.say(f"{name}: {epochs} epochs")
     watched = Metric("test_log_likelihood", _forward(test, some), every=max(1, epochs // _POINTS))
-    result = setup.train(ready, record.folder / name, callbacks=[watched])
+    result = runs.train(ready, record.folder / name, callbacks=[watched])
     found = likelihood.estimate(ready.machine, test, betas=betas, seed=seed)
+    assert isinstance(ready.machine, BoltzmannMachine)
     train = -likelihood.data.mean_free_energy(ready.machine, some) - found.log_partition
     minutes = result.history[-1]["seconds"] / 60
     _write(record, name, result.history, (found.from_reverse, found.from_forward))

@@ -18,6 +18,7 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_example(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES.get(path.stem, 40)
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)

@@ -23,6 +23,7 @@ def python(code: str, *, without: list[str] | None = None) -> subprocess.Complet
     return subprocess.run([sys.executable, "-c", blocked + code], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_core_needs_no_extra():
     code = """
 import torch, harmonium as hm
@@ -52,6 +53,7 @@ hm.interactions.n_body(rbm, order=2), hm.tasks, hm.quality, hm.data.names(), hm.
         ("main(['data', 'list'])", "rich", "error: the command line needs rich: pip install 'harmonium[cli]'"),
     ],
 )
+@pytest.mark.fast_cases(1)
 def test_missing_extras_are_named(tmp_path, code, package, message):
     for suffix in ("csv", "parquet"):
         (tmp_path / f"x.{suffix}").write_text("1,2\n3,4\n")
@@ -97,6 +99,7 @@ assert not found, found
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_import_loads_nothing_and_names_load_what_they_need():
     code = """
 import harmonium as hm

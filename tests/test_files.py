@@ -78,6 +78,7 @@ def test_a_string_is_a_path(path):
     assert torch.equal(hm.load(str(path)).coupling.weight, machine().coupling.weight)
 
 
+@pytest.mark.slow
 def test_every_header_length_is_read_back(path):
     """The first bytes are the header's length, which may look like the first bytes of a pickle or an archive."""
     hm.save(machine(), path)

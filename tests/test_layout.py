@@ -156,6 +156,7 @@ def test_docstrings(name):
     assert not missing, f"{name}: no docstring on {', '.join(missing)}"
 
 
+@pytest.mark.slow
 def test_pictures_are_loaded_when_they_are_asked_for():
     code = (
         "import sys, harmonium as hm; assert 'matplotlib' not in sys.modules; "

@@ -9,7 +9,7 @@ are less than 8 Å apart. Only pairs at least five sites apart are counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor
 from harmonium import data as datasets
 from harmonium import units
 from harmonium.errors import unknown
-from harmonium.interactions import n_body
+from harmonium.interactions import ContactRanking, average_product_correction, coupling_norms, n_body
 from harmonium.likelihood import pseudo_log_likelihood
 from harmonium.machines import RBM
 from harmonium.plots import style
@@ -89,11 +89,11 @@ def run(
         for k in range(seeds):
             rbm = _train(shared, name, part, hidden, size, epochs or EPOCHS[scale], seed + k)
             tables[name].append(n_body(rbm, 2, method="small"))
-            ranked[name].append(Ranking.of(corrected(norms(tables[name][-1])), near))
+            ranked[name].append(_ranked(coupling_norms(tables[name][-1], LETTERS), near))
             score = pseudo_log_likelihood(rbm, test).mean().item()
             record.numbers[f"test pseudo-likelihood, {name}, seed {seed + k}"] = score
     for name, weight in ((INFORMATION, each), (INFORMATION_ALIKE, torch.ones_like(each))):
-        ranked[name] = [Ranking.of(corrected(mutual_information(train, weight)), near)]
+        ranked[name] = [_ranked(mutual_information(train, weight), near)]
     record.numbers |= {"sequences": len(train), "effective sequences": each.sum().item()}
     pulls = [attraction(table) for table in tables[WEIGHTED]]
     first = {name: part[0] for name, part in ranked.items()}
@@ -143,18 +143,6 @@ def mutual_information(rows: Tensor, weight: Tensor) -> Tensor:
     return (torch.xlogy(pair, pair) - torch.xlogy(pair, both)).sum((2, 3))
 
 
-def norms(couplings: Tensor) -> Tensor:
-    """The Frobenius norm of each pair's table (sites, sites, letters, letters), without the gap: (sites, sites)."""
-    return couplings[:, :, :-1, :-1].square().sum((2, 3)).sqrt()
-
-
-def corrected(score: Tensor) -> Tensor:
-    """The average product correction, S_ij - S_i S_j / S, with means S_i over the other sites and S over all pairs."""
-    score = score.clone().fill_diagonal_(0)
-    mean = score.sum(1) / (len(score) - 1)
-    return score - torch.outer(mean, mean) / mean.mean()
-
-
 def attraction(couplings: Tensor) -> Tensor:
     """How much opposite charges (K, R with D, E) are favored over equal ones: (sites, sites)."""
     plus, minus = ([LETTERS.index(letter) for letter in letters] for letters in ("KR", "DE"))
@@ -165,51 +153,32 @@ def attraction(couplings: Tensor) -> Tensor:
     return (mean(plus, minus) + mean(minus, plus) - mean(plus, plus) - mean(minus, minus)) / 4
 
 
+def _ranked(score: Tensor, near: Tensor) -> Ranking:
+    return Ranking.of(average_product_correction(score), near, APART)
+
+
 @dataclass(frozen=True)
-class Ranking:
-    """Pairs of sites (n, 2) from the highest score to the lowest, and which of them are contacts (n,)."""
+class Ranking(ContactRanking):
+    """A ranking of pairs of sites with known contacts, with errors of its precision."""
 
-    pairs: Tensor
-    scores: Tensor
     hits: Tensor
-
-    @classmethod
-    def of(cls, score: Tensor, near: Tensor) -> Ranking:
-        """All pairs at least ``APART`` sites apart."""
-        first, second = torch.triu_indices(len(score), len(score), APART)
-        order = score[first, second].argsort(descending=True, stable=True)
-        first, second = first[order], second[order]
-        return cls(torch.stack([first, second], 1), score[first, second], near[first, second])
-
-    def precision(self, count: int) -> float:
-        """The share of contacts among the first ``count``."""
-        return self.hits[:count].double().mean().item()
-
-    @property
-    def chance(self) -> float:
-        """The share of contacts among all pairs."""
-        return self.hits.double().mean().item()
 
     def p_value(self, count: int) -> float:
         """The probability of as many contacts, or more, among ``count`` pairs at random."""
         found, every = int(self.hits[:count].sum()), int(self.hits.sum())
         return float(stats.hypergeom.sf(found - 1, len(self.hits), every, count))
 
-    def average_precision(self) -> Tensor:
-        """The mean over contacts of the precision up to each: with all pairs, then without each site, (1 + sites,).
+    def replicated_precision(self) -> Tensor:
+        """The average precision with all pairs, then without each site: (1 + sites,).
 
         Unlike the precision of a fixed number of pairs, it changes smoothly with the ranking, so that a jackknife over
-        sites gives its error. It is the share of contacts for a random ranking, and 1 for a perfect one.
+        sites gives its error.
         """
         sites = int(self.pairs.max()) + 1
         left = [torch.ones(len(self.hits), dtype=torch.bool)]
         left += [(self.pairs != site).all(1) for site in range(sites)]
-        found = []
-        for mask in left:
-            hits = self.hits[mask].double()
-            precision = hits.cumsum(0) / torch.arange(1, len(hits) + 1)
-            found.append((precision * hits).sum() / hits.sum())
-        return torch.stack(found)
+        parts = [replace(self, pairs=self.pairs[m], scores=self.scores[m], hits=self.hits[m]) for m in left]
+        return torch.tensor([part.average_precision() for part in parts], dtype=torch.float64)
 
     def words(self, count: int) -> str:
         """The first pairs, with sites counted from 1 and contacts marked by a star."""
@@ -235,7 +204,7 @@ def _tables(record: Record, ranked: Mapping[str, Sequence[Ranking]], pull: Tenso
                 "score": name,
                 "seed": k,
                 **{f"first_{count}": r.precision(count) for count in counts},
-                **columns("average_precision", r.average_precision()),
+                **columns("average_precision", r.replicated_precision()),
                 "chance": r.chance,
             }
             for name, part in ranked.items()
@@ -302,7 +271,7 @@ def gain(first: Sequence[Ranking], second: Sequence[Ranking]) -> Measured:
     """The difference of average precisions with its error over sites and seeds; a single ``second`` is used for all."""
     others = list(second) * len(first) if len(second) == 1 else second
     return averaged(
-        [measured(a.average_precision() - b.average_precision()) for a, b in zip(first, others, strict=True)]
+        [measured(a.replicated_precision() - b.replicated_precision()) for a, b in zip(first, others, strict=True)]
     )
 
 
@@ -343,7 +312,7 @@ def _claims(
             + "; ".join(f"first {count}: {a:.2f} against {b:.2f}" for count, (a, b) in shares.items()),
             judge_better_ranking(better),
         )
-    charged = [Ranking.of(pull, near) for pull in pulls]
+    charged = [Ranking.of(pull, near, APART) for pull in pulls]
     record.claim(
         "pairs with the strongest attraction of opposite charges are contacts more often than by chance",
         "; ".join(f"{r.precision(_CHARGED):.1f} of {_CHARGED} (p = {r.p_value(_CHARGED):.1e})" for r in charged)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
     from . import report as report
     from . import testing as testing
     from .files import load, save
-    from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
+    from .machines import RBM, BoltzmannMachine, DeepBeliefNetwork, DeepBoltzmannMachine
     from .training import (
         CD,
         L1,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
         TrajectoryTempering,
         Weighted,
         ZeroSum,
+        deepen,
         fit,
         losses,
         pretrain,
@@ -81,6 +82,7 @@ __all__ = [
     "Centered",
     "Clip",
     "Constant",
+    "DeepBeliefNetwork",
     "DeepBoltzmannMachine",
     "DeepPCD",
     "Exact",
@@ -99,6 +101,7 @@ __all__ = [
     "ZeroSum",
     "couplings",
     "data",
+    "deepen",
     "errors",
     "fit",
     "interactions",

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from .couplings import Coupling
 from .errors import CheckpointError, HarmoniumError, InvalidOption, unknown
-from .machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
+from .machines import RBM, BoltzmannMachine, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from .units import Unit
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _PICKLES = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _KINDS = {"BoltzmannMachine": BoltzmannMachine, "DeepBoltzmannMachine": DeepBoltzmannMachine}
 
 
-def save(machine: BoltzmannMachine, path: str | os.PathLike[str]) -> None:
+def save(machine: Machine, path: str | os.PathLike[str]) -> None:
     """Write a machine to ``path`` atomically: if writing fails, an existing file is unchanged.
 
     >>> import tempfile, harmonium as hm
@@ -49,7 +49,7 @@ def save(machine: BoltzmannMachine, path: str | os.PathLike[str]) -> None:
     write_tensors(path, {}, {}, machine)
 
 
-def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> BoltzmannMachine:
+def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Machine:
     """Load a machine from a file of :func:`save`, a training checkpoint, or the last checkpoint of a run folder."""
     path = Path(path)
     if path.is_dir():
@@ -58,7 +58,7 @@ def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") ->
     return machine_from(path, tensors, metadata).to(device)
 
 
-def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> BoltzmannMachine:
+def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Machine:
     """Build the machine stored in a file."""
     try:
         machine = build(json.loads(metadata["config"]))
@@ -70,7 +70,7 @@ def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
     return machine
 
 
-def load_parameters(machine: BoltzmannMachine, path: Path, tensors: Mapping[str, Tensor]) -> None:
+def load_parameters(machine: Machine, path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Load the parameters of a file into a machine of the same type and shape."""
     state = {name.removeprefix(_MACHINE): t for name, t in tensors.items() if name.startswith(_MACHINE)}
     current = machine.state_dict()
@@ -90,14 +90,17 @@ def load_parameters(machine: BoltzmannMachine, path: Path, tensors: Mapping[str,
     machine.load_state_dict(state)
 
 
-def build(config: Mapping[str, Any]) -> BoltzmannMachine:
+def build(config: Mapping[str, Any]) -> Machine:
     """Build a machine from its :meth:`BoltzmannMachine.config`, with default parameters."""
+    if config["machine"] == "DeepBeliefNetwork":
+        machines: list[Any] = [build(machine) for machine in config["machines"]]
+        return DeepBeliefNetwork(machines, inputs=config["inputs"])
     layers = [Unit.from_config(layer) for layer in config["layers"]]
     couplings = [Coupling.from_config(coupling) for coupling in config["couplings"]]
     if config["machine"] == "RBM":
         return RBM(layers[0], layers[1], couplings[0])
     if config["machine"] not in _KINDS:
-        raise unknown("machine", config["machine"], [*_KINDS, "RBM"])
+        raise unknown("machine", config["machine"], [*_KINDS, "RBM", "DeepBeliefNetwork"])
     return _KINDS[config["machine"]](layers, couplings)
 
 
@@ -112,7 +115,7 @@ def write_tensors(
     path: str | os.PathLike[str],
     tensors: Mapping[str, Tensor],
     metadata: Mapping[str, str],
-    machine: BoltzmannMachine,
+    machine: Machine,
 ) -> None:
     """Write a machine with additional tensors and metadata, atomically."""
     state = {_MACHINE + name: value for name, value in machine.state_dict().items()}

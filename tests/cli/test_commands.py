@@ -213,14 +213,24 @@ def test_resume_of_a_finished_run_says_so(command, trained):
     assert outcome.status == 0 and "finished" in outcome.out
 
 
-def test_resume_goes_on_to_more_epochs_as_if_they_had_been_asked_for_at_once(command, trained, binary, tmp_path):
-    whole = tmp_path / "whole"
-    arguments = ["--hidden", "bernoulli:3", "--epochs", 9, "--batch-size", 20, "--validation", 0.2, "-q", "--no-report"]
-    assert command("train", binary, *arguments, "--run", whole).status == 0
-    assert command("resume", trained, "--epochs", 9, "-q", "--no-report").status == 0
-    assert same(trained, whole)
-    assert (trained / "config.toml").read_text() == (whole / "config.toml").read_text()
-    assert command("resume", trained, "--epochs", 3).status == 2
+def test_resume_goes_on_to_more_epochs_as_if_they_had_been_asked_for_at_once(command, binary, tmp_path):
+    whole, longer = tmp_path / "whole", tmp_path / "longer"
+    arguments = ["--hidden", "bernoulli:3", "--batch-size", 20, "--validation", 0.2, "--schedule", "constant"]
+    quiet = ["-q", "--no-report"]
+    assert command("train", binary, *arguments, "--epochs", 9, "--run", whole, *quiet).status == 0
+    assert command("train", binary, *arguments, "--epochs", 4, "--run", longer, *quiet).status == 0
+    assert command("resume", longer, "--epochs", 9, *quiet).status == 0
+    assert same(longer, whole)
+    assert (longer / "config.toml").read_text() == (whole / "config.toml").read_text()
+    assert command("resume", longer, "--epochs", 3).status == 2
+
+
+def test_the_default_schedule_depends_on_the_learning_rate_and_is_recorded(command, trained, binary, tmp_path):
+    assert Run(trained).read_config()["training"]["schedule"] == "linear:0.5"
+    for k, rate in enumerate((("--learning-rate", 0.1), ("--momentum", 0.5), ("--optimizer", "adam"))):
+        run = tmp_path / str(k)
+        command("train", binary, "--hidden", 2, "--epochs", 1, *rate, "--run", run, "-q", "--no-report")
+        assert Run(run).read_config()["training"]["schedule"] == "constant"
 
 
 def test_resume_begins_again_without_a_checkpoint(command, trained, tmp_path):
@@ -271,6 +281,7 @@ def test_sample_follows_seed_and_start(command, trained, tmp_path):
     assert all(tuple(row) in rows for row in draw("--start", "data").astype(int).tolist())
 
 
+@pytest.mark.slow
 def test_evaluate_gives_the_exact_likelihood(command, trained):
     outcome = command("evaluate", trained)
     assert outcome.status == 0
@@ -371,7 +382,17 @@ def test_gray_values_can_be_redrawn_in_every_epoch(command, tmp_path):
     gray = np.tile(np.array([0, 51, 255], dtype=np.uint8), (200, 1))
     path, run, again = tmp_path / "gray.npy", tmp_path / "run", tmp_path / "again"
     np.save(path, gray)
-    options = ("train", path, "--binarize", "redraw", "--hidden", "bernoulli:2", "--no-report")
+    options = (
+        "train",
+        path,
+        "--binarize",
+        "redraw",
+        "--hidden",
+        "bernoulli:2",
+        "--no-report",
+        "--schedule",
+        "constant",
+    )
     outcome = command(*options, "--epochs", 40, "--run", run)
     assert outcome.status == 0
     assert "sampling anew each epoch" in outcome.out

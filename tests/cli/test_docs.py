@@ -1,4 +1,4 @@
-"""The examples of docs/cli.md work when run in order."""
+"""The examples of docs/cli.md and docs/proteins.md work when run in order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import harmonium as hm
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -31,3 +33,23 @@ def test_examples(command, tmp_path, monkeypatch):
     (tmp_path / "own.toml").write_text(own)
     assert command("train", "--config", "own.toml", "--run", "runs/own", "-q", "--no-report").status == 0
     assert (tmp_path / "digits.png").exists()
+
+
+@pytest.mark.slow
+def test_examples_of_proteins(command, tmp_path, monkeypatch):
+    page = DOCS.parent / "proteins.md"
+    if not page.exists():
+        pytest.skip("the documentation is not beside the tests")
+    text = page.read_text(encoding="utf-8")
+    lines = [line.strip() for line in text.splitlines() if line.startswith("    harmonium ")]
+    assert len(lines) >= 5
+    monkeypatch.chdir(tmp_path)
+    exec(text.split("```python")[1].split("```")[0], {})
+    (tmp_path / "bridges.csv").write_text("1,12\n2,11\n3,10\n4,9\n")
+    for line in lines:
+        outcome = command(*shlex.split(line)[1:])
+        assert outcome.status == 0, (line, outcome.err)
+        if " contacts " in line:
+            assert "precision of the first 2: 1.00" in outcome.out
+    assert hm.data.read_alignment("new.fasta").rows.shape == (100, 12, 21)
+    assert (tmp_path / "mutants.csv").exists() and (tmp_path / "runs" / "mine" / "logo-hidden.png").exists()

@@ -187,6 +187,7 @@ def test_a_batch_larger_than_the_data_is_all_of_the_data(command, tmp_path):
         (("--hiden", "bernoulli:3"), ("--hiden", "--hidden")),
     ],
 )
+@pytest.mark.fast_cases(20)
 def test_options_that_have_no_meaning(train, options, words):
     train(BINARY, *options, words=words)
 
@@ -207,7 +208,7 @@ def test_other_errors_of_torch_are_not_taken_for_a_lack_of_memory(monkeypatch, t
     def broken(*arguments: object) -> None:
         raise RuntimeError("a mistake in the library")
 
-    monkeypatch.setattr("harmonium.runs.setup.RBM", broken)
+    monkeypatch.setattr("harmonium.runs.machine.RBM", broken)
     with pytest.raises(RuntimeError, match="a mistake"):
         main(["train", "digits", "--run", str(tmp_path / "run")])
 
@@ -255,6 +256,7 @@ def on(reader: tuple[str, ...], run: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
+@pytest.mark.fast_cases(2)
 def test_truncated_checkpoint(fails, trained, reader):
     last = Run(trained).last
     last.write_bytes(last.read_bytes()[:-100])
@@ -294,6 +296,7 @@ class Trap:
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
+@pytest.mark.fast_cases(2)
 def test_pickle_as_a_checkpoint_is_never_loaded(fails, trained, tmp_path, reader):
     Run(trained).last.write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
     fails(*on(reader, trained), words=("expected a safetensors file", "pickle"))
@@ -341,6 +344,7 @@ def test_full_disk_at_the_beginning(train, monkeypatch):
     train(BINARY.copy(), "--no-report", words=("cannot be written", "No space left"))
 
 
+@pytest.mark.slow
 def test_full_disk_later_keeps_the_last_checkpoint(command, binary, tmp_path, monkeypatch):
     written, write = [], Path.write_bytes
 
@@ -411,8 +415,7 @@ def test_full_file_system(binary, tmp_path):
 @pytest.mark.parametrize(
     ("options", "name", "why"),
     [
-        (("--hidden", "bernoulli:5", "--hidden", "bernoulli:3"), "--hidden", "one hidden layer is supported"),
-        (("--hidden=bernoulli:5", "--hidden", "bernoulli:5", "--hidden=spin:2"), "--hidden", "found 3 times"),
+        (("--dtype=float32", "--dtype", "float64", "--dtype=float64"), "--dtype", "found 3 times"),
         (("--seed", "1", "--seed=2"), "--seed", "expected once, found 2 times"),
         (("--centered", "--no-centered"), "--centered", "expected once"),
     ],

@@ -21,6 +21,11 @@ from harmonium.training import Run
 
 KILLS = int(os.environ.get("HARMONIUM_KILLS", "6"))
 EPOCHS = 20 + 20 * KILLS
+MACHINES = {
+    "rbm": ("--hidden", "bernoulli:6", "--epochs", EPOCHS),
+    "dbm": ("--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 2),
+    "dbn": ("--machine", "dbn", "--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 2),
+}
 
 
 #: every command runs in its own process, forked from a server that has imported the library once
@@ -35,7 +40,8 @@ def start(*arguments: object) -> BaseProcess:
 
 
 def stamp(run: Run) -> int:
-    return run.last.stat().st_mtime_ns if run.last.exists() else 0
+    """The time of the newest checkpoint, also of the machines of a deep one."""
+    return max((path.stat().st_mtime_ns for path in run.folder.rglob("last.safetensors")), default=0)
 
 
 def kill_after(
@@ -65,10 +71,11 @@ def watched(run: Run) -> list[dict[str, float]]:
 
 
 @pytest.mark.slow
-def test_killed_runs_end_where_the_whole_one_ends(tmp_path: Path, command) -> None:
+@pytest.mark.parametrize("machine", MACHINES)
+def test_killed_runs_end_where_the_whole_one_ends(machine: str, tmp_path: Path, command) -> None:
     rows = (np.random.default_rng(0).random((300, 12)) < 0.4).astype(np.uint8)
     np.save(tmp_path / "rows.npy", rows)
-    options = [tmp_path / "rows.npy", "--hidden", "bernoulli:6", "--epochs", EPOCHS, "--batch-size", 20,
+    options = [tmp_path / "rows.npy", *MACHINES[machine], "--batch-size", 20,
                "--validation", 0.2, "--optimizer", "adam", "--average", 0.5, "--threads", 1]  # fmt: skip
     whole, run = Run(tmp_path / "whole"), Run(tmp_path / "run")
     assert command("train", *options, "--run", whole.folder, "-q", "--no-report").status == 0
@@ -99,6 +106,6 @@ def test_killed_runs_end_where_the_whole_one_ends(tmp_path: Path, command) -> No
     for name in expected:
         assert torch.equal(expected[name], found[name]), name
     assert whole.last.read_bytes() == run.last.read_bytes()
-    assert watched(whole) == watched(run) and len(watched(run)) == EPOCHS
+    assert watched(whole) == watched(run) and len(watched(run)) == MACHINES[machine][-1]
     assert [epoch for epoch, _ in whole.trajectory()] == [epoch for epoch, _ in run.trajectory()]
     assert not list(run.folder.rglob("*.tmp"))

@@ -45,9 +45,16 @@ def test_runs_of_fit_resume(tmp_path):
     shutil.copytree(SAVED / "runs" / "by-fit", folder)
     rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
     rows = hm.data.read(SAVED / "rows.csv")
-    options = {"epochs": 4, "batch_size": 10, "seed": 3, "negative": hm.PCD(2)}
-    hm.fit(rbm, rows, run=folder, resume=True, progress=False, **options)
+    options = {"epochs": 4, "batch_size": 10, "seed": 3, "negative": hm.PCD(2), "progress": False}
+    hm.fit(rbm, rows, run=folder, resume=True, callbacks=[StopAfterOne()], **options)  # writes a checkpoint of today
+    assert hm.Run(folder).read_metrics()[-1]["epoch"] == 3
+    hm.fit(rbm, rows, run=folder, resume=True, **options)
     compare(folder, "by-fit")
+
+
+class StopAfterOne(hm.training.Callback):
+    def on_epoch(self, progress: hm.training.Progress) -> None:
+        progress.stop = True
 
 
 def compare(folder: Path, name: str) -> None:

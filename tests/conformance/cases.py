@@ -70,8 +70,9 @@ def layer(kind: Any, ranges: dict[str, tuple[float, float]], event: tuple[int, .
 
     def build(shape: tuple[int, ...], source: Generator) -> units.Unit:
         full = (*shape, *event)
+        stored = tuple(1 if k in options.get("shared", ()) else n for k, n in enumerate(full))
         drawn = {
-            name: low + (high - low) * torch.rand(full, generator=source, dtype=F64)
+            name: low + (high - low) * torch.rand(stored, generator=source, dtype=F64)
             for name, (low, high) in ranges.items()
         }
         return kind(full, learn=kind.naturals, **drawn, **options)
@@ -98,6 +99,7 @@ _potts = layer(units.Potts, BIAS, event=(3,))
 
 UNITS: dict[str, UnitCase] = {
     "bernoulli": UnitCase(_bernoulli, states([0, 1])),
+    "bernoulli-shared": UnitCase(layer(units.Bernoulli, BIAS, shared=(0,)), states([0, 1])),
     "spin": UnitCase(layer(units.Spin, BIAS), states([-1, 1])),
     "binomial": UnitCase(layer(units.Binomial, BIAS, trials=3), states([0, 1, 2, 3])),
     "gaussian": UnitCase(_gaussian, line(), tail="gaussian"),
@@ -112,6 +114,9 @@ UNITS: dict[str, UnitCase] = {
     ),
     "poisson": UnitCase(layer(units.Poisson, {"bias": (-0.8, -0.3)}), states(range(45)), tail="factorial"),
     "potts": UnitCase(_potts, states(torch.eye(3))),
+    "at-most-one": UnitCase(
+        layer(units.AtMostOne, {"bias": (-1.2, -0.4)}, event=(4,)), states([[0.0] * 4, *torch.eye(4).tolist()])
+    ),
     "multinomial": UnitCase(layer(units.Multinomial, BIAS, event=(3,), total=2), states(compositions(2, 3))),
     "truncated-gaussian": UnitCase(
         layer(units.TruncatedGaussian, {**BIAS, "precision": (-1.0, 3.0)}, low=-0.5, high=1.5), segment(-0.5, 1.5, 20)
@@ -177,8 +182,8 @@ def _masked(lower: tuple[int, ...], upper: tuple[int, ...], source: Generator, s
 
 
 def _conv2d(lower: tuple[int, ...], upper: tuple[int, ...], source: Generator, sign: str) -> Coupling:
-    (channels, height, width), (features, _, _) = lower, upper
-    return Conv2d((channels, height, width), upper, kernel=2, weight=weights((features, channels, 2, 2), source, sign))
+    weight = weights((upper[0], lower[0], 2, 2), source, sign)
+    return Conv2d(lower, upper, kernel=2, pool=1 if len(upper) == 3 else 2, weight=weight)
 
 
 COUPLINGS: dict[str, Callable[[tuple[int, ...], tuple[int, ...], Generator, str], Coupling]] = {
@@ -221,6 +226,8 @@ MACHINES: dict[str, MachineCase] = {
     "rbm": rbm("bernoulli", "bernoulli", (4, 3)),
     "rbm-masked": MachineCase(hm.RBM, (("spin", (4,)), ("bernoulli", (3,))), "masked"),
     "rbm-conv2d": MachineCase(hm.RBM, (("bernoulli", (1, 3, 3)), ("spin", (1, 2, 2))), "conv2d"),
+    "rbm-shared": MachineCase(hm.RBM, (("bernoulli", (1, 3, 3)), ("bernoulli-shared", (2, 2, 2))), "conv2d"),
+    "rbm-pooled": MachineCase(hm.RBM, (("bernoulli", (1, 3, 3)), ("at-most-one", (2, 1, 1))), "conv2d"),
     "chain": MachineCase(hm.BoltzmannMachine, (("potts", (2,)), ("bernoulli", (3,)))),
     "deep": MachineCase(hm.DeepBoltzmannMachine, (("bernoulli", (3,)), ("bernoulli", (2,)), ("bernoulli", (2,)))),
     "deep-units": MachineCase(hm.DeepBoltzmannMachine, (("spin", (2,)), ("gaussian", (1,)), ("potts", (1,)))),
@@ -313,7 +320,7 @@ class PhaseCase:
         return [pair for pair in chosen if pair[0] == "spin" or pair[1] == "binomial"] if self.slow else chosen
 
 
-SOFTMAX = ("potts", "multinomial", "mixed")  # units with correlated components
+SOFTMAX = ("potts", "at-most-one", "multinomial", "mixed")  # units with correlated components
 
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),

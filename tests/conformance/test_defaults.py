@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from typing import Any
 
 import cases
 import pytest
@@ -33,7 +34,7 @@ def teacher(visible: str, hidden: str) -> hm.RBM:
     machine = hm.RBM(*parts).double()
     for name, unit in zip((visible, hidden), parts, strict=True):
         if cases.UNITS[name].tail != "factorial":
-            unit.shift_bias(-torch.cat([bias.detach().flatten() for bias in unit.biases()]).view(unit.shape))
+            unit.shift_bias(-unit.bias.detach())
     spreads = [unit.variance(torch.zeros(unit.shape, dtype=cases.F64)).mean().sqrt().item() for unit in parts]
     tails = {cases.UNITS[name].tail for name in (visible, hidden)}
     strength = 0.7 if tails == {"bounded"} else 0.3 if hidden == "poisson" else 0.4
@@ -70,7 +71,7 @@ def untrained(machine: hm.RBM) -> hm.RBM:
     other = copy.deepcopy(machine)
     torch.nn.init.zeros_(other.coupling.weight)
     for unit in other.layers:
-        unit.shift_bias(-torch.cat([bias.detach().flatten() for bias in unit.biases()]).view(unit.shape))
+        unit.shift_bias(-unit.bias.detach())
         for name, parameter in unit.named_parameters():
             parameter.requires_grad_(name.split(".")[-1] == "bias")
     return other
@@ -80,13 +81,25 @@ def draws(machine: hm.RBM, n: int) -> Tensor:
     return machine.sample(n, sweeps=300, seed=1, check_mixing=False)
 
 
-@pytest.mark.parametrize("pair", TRIED, ids=cases.id_of)
-def test_defaults_learn(pair: tuple[str, str]) -> None:
+def gain(pair: tuple[str, str], **options: Any) -> float:
+    """The gain over independent units, in nats, of a machine trained with defaults except for ``options``."""
     made = teacher(*pair)
-    data = draws(made, 1000)
-    learner = untrained(made)
+    data, learner = draws(made, 1000), untrained(made)
     with warnings.catch_warnings():
         warnings.simplefilter("error", NotLearned)
-        hm.fit(learner, data, epochs=epochs(*pair), progress=False)
+        hm.fit(learner, data, progress=False, **options)
     ours, theirs = gain_over_independent(learner, data)
-    assert ours > theirs + 0.01, (ours, theirs)
+    return ours - theirs
+
+
+@pytest.mark.parametrize("pair", TRIED, ids=cases.id_of)
+def test_defaults_learn(pair: tuple[str, str]) -> None:
+    assert gain(pair, epochs=epochs(*pair)) > 0.01
+
+
+#: with a constant rate the first ended up to 2.9 nats below independent units; the second did not leave zero weights
+#: at a hundredth of the inverse curvature
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("pair", [("spin", "multinomial"), ("potts", "relu")], ids=cases.id_of)
+def test_defaults_learn_with_every_seed(pair: tuple[str, str], seed: int) -> None:
+    assert gain(pair, seed=seed, metrics_every=1000) > 0.01

@@ -88,8 +88,15 @@ def test_sample_converges(name):
     assert worst_deviation(states[-1], exact) < SIGMAS
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("name", [name for name, case in MACHINES.items() if case.kind is hm.RBM])
+@pytest.mark.parametrize(
+    ("name", "phase"),
+    [
+        (name, phase)
+        for name, machine in MACHINES.items()
+        for phase, case in PHASES.items()
+        if machine.kind is hm.RBM and not {unit for unit, _ in machine.layers} & set(case.without)
+    ],
+)
 def test_moments_are_the_gradient_of_the_loss(name, phase):
     machine = MACHINES[name].build()
     exact = joint(machine, MACHINES[name].nodes(machine))

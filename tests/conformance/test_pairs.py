@@ -186,6 +186,7 @@ def test_stationarity(pair, sampler):
 
 
 @pytest.mark.parametrize("visible", UNITS)
+@pytest.mark.fast_cases(3)
 def test_convergence_from_afar(visible):
     pair = (visible, "spin")
     case = rbm(*pair)
@@ -215,6 +216,7 @@ MUTATIONS = {
 @pytest.mark.parametrize("mutation", MUTATIONS)
 @pytest.mark.parametrize("layer", [0, 1], ids=["visible", "hidden"])
 @pytest.mark.parametrize("name", UNITS)
+@pytest.mark.fast_cases(10)
 def test_a_wrong_conditional_is_found(name, layer, mutation, monkeypatch):
     pair = (name, "binomial") if layer == 0 else ("binomial", name)
     case = rbm(*pair)

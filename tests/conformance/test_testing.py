@@ -18,16 +18,19 @@ TWO = torch.tensor([0.3, -0.5], dtype=torch.float64)
 
 
 @pytest.mark.parametrize("name", UNITS)
+@pytest.mark.fast_cases(4)
 def test_units(name):
     check_unit(UNITS[name].build((2,), generator(name)))
 
 
 #: naive mean field does not learn two clusters, and adaptive TAP and belief propagation take their time
 @pytest.mark.parametrize("name", [name for name in PHASES if name not in ("naive", "adatap", "bp")])
+@pytest.mark.fast_cases(1)
 def test_phases(name):
     check_negative_phase(PHASES[name].build())
 
 
+@pytest.mark.slow
 def test_pytest_is_not_needed():
     code = "import sys, harmonium as hm; hm.testing.check_unit; assert 'pytest' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

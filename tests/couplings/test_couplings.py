@@ -24,10 +24,10 @@ def random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=Generator().manual_seed(seed), dtype=F64)
 
 
-def conv(lower: tuple[int, int, int], channels: int, kernel: int, stride: int, padding: int) -> Conv2d:
-    upper = Conv2d.output_shape(lower, channels, kernel, stride, padding)
-    weight = random(channels, lower[0], kernel, kernel)
-    return Conv2d(lower, upper, kernel=kernel, stride=stride, padding=padding, weight=weight)
+def conv(lower: tuple[int, int, int], channels: int, kernel: int, stride: int, padding: int, **more: int) -> Conv2d:
+    settings = {"kernel": kernel, "stride": stride, "padding": padding, **more}
+    upper = Conv2d.output_shape(lower, channels, **settings)
+    return Conv2d(lower, upper, **settings, weight=random(channels, lower[0], kernel, kernel))
 
 
 def masked() -> Masked:
@@ -40,8 +40,10 @@ CASES = {
     "masked": masked,
     "masked-degree": lambda: Masked(6, 4, random(6, 4), degree=2, seed=3),
     "conv2d": lambda: conv((1, 4, 4), 2, 3, 1, 0),
-    "conv2d-stride": lambda: conv((2, 7, 6), 3, 3, 2, 0),
-    "conv2d-lost-rows": lambda: conv((1, 8, 7), 2, 3, 3, 0),
+    "conv2d-stride": lambda: conv((2, 7, 5), 3, 3, 2, 0),
+    "conv2d-lost-rows": lambda: conv((1, 8, 7), 2, 3, 3, 0, skip_pixels=True),
+    "conv2d-pool": lambda: conv((2, 5, 7), 3, 2, 1, 0, pool=2),
+    "conv2d-pool-stride": lambda: conv((1, 13, 7), 2, 3, 2, 0, pool=3),
     "conv2d-padding": lambda: conv((2, 5, 4), 2, 3, 2, 1),
     "conv2d-padding-beyond-kernel": lambda: conv((1, 3, 5), 1, 2, 2, 2),
     "conv2d-one": lambda: conv((3, 3, 2), 2, 1, 1, 0),
@@ -79,8 +81,33 @@ def test_any_convolution(channels, size, kernel, stride, padding):
         with pytest.raises(InvalidOption, match="does not fit"):
             Conv2d.output_shape(lower, channels[1], kernel, stride, padding)
         return
-    coupling = conv(lower, channels[1], kernel, stride, padding)
+    coupling = conv(lower, channels[1], kernel, stride, padding, skip_pixels=True)
     check_coupling(coupling)
+    unseen = (conv(lower, channels[1], kernel, stride, padding, skip_pixels=True).squared().matrix() == 0).all(1)
+    try:
+        Conv2d.output_shape(lower, channels[1], kernel, stride, padding)
+    except InvalidOption as error:
+        assert unseen.any()
+        assert "leave out" in str(error)
+    else:
+        assert not unseen.any()
+
+
+def test_pooling_blocks() -> None:
+    """Block (i, j) of a map holds the 2×2 units at (2i, 2j), row by row."""
+    plain, pooled = conv((1, 5, 7), 2, 2, 1, 0), conv((1, 5, 7), 2, 2, 1, 0, pool=2)
+    x = random(3, 1, 5, 7, seed=3)
+    maps, blocks = plain.up(x), pooled.up(x)
+    assert blocks.shape == (3, 2, 2, 3, 4)
+    torch.testing.assert_close(blocks[:, :, 1, 2], maps[:, :, 2:4, 4:6].flatten(2))
+
+
+def test_files_of_couplings_that_skip_pixels() -> None:
+    """Earlier versions allowed them."""
+    config = {"coupling": "conv2d", "lower": [1, 8, 7], "upper": [2, 2, 2], "kernel": 3, "stride": 3, "padding": 0}
+    old = Coupling.from_config(config)
+    assert old.config() == {**config, "skip_pixels": True}
+    assert Coupling.from_config(old.config()).upper == (2, 2, 2)
 
 
 @every_coupling
@@ -213,6 +240,15 @@ def test_masked_stays_masked_under_fit(negative):
         (lambda: Conv2d((1, 4, 4), (2, 1, 1), kernel=2, padding=-1), "padding"),
         (lambda: Conv2d((1, 4, 4), (2, 1, 1), kernel=0), "kernel"),
         (lambda: Conv2d((1, 4, 4), (2, 1, 1), kernel=5), "does not fit"),
+        (
+            lambda: Conv2d((1, 28, 28), (8, 12, 12), kernel=5, stride=2),
+            "28×28 pixels, found 1 rows and 1 columns that kernel=5, stride=2, padding=0 leave out; "
+            "use padding=1 or kernel=6",
+        ),
+        (lambda: Conv2d((1, 9, 9), (8, 3, 3), kernel=2, stride=3), "leave out; use kernel=3"),
+        (lambda: Conv2d.output_shape((1, 28, 28), 8, 4, 2, pool=2), "multiples of 2, found maps of 13×13"),
+        (lambda: Conv2d((1, 5, 5), (2, 2, 2), kernel=2, pool=2), r"upper layer of shape \(2, 2, 2, 4\)"),
+        (lambda: Conv2d((1, 5, 5), (2, 2, 2, 4), kernel=2, pool=0), "pool"),
         (lambda: Coupling.from_config({"coupling": "dens", "lower": [1], "upper": [1]}), "did you mean 'dense'"),
     ],
 )

@@ -22,6 +22,7 @@ def need(name):
     return name
 
 
+@pytest.mark.slow
 def test_every_split_is_as_described_and_all_is_the_splits_in_order(name):
     info = data.info(name)
     parts = []
@@ -99,6 +100,7 @@ def test_threshold_of_bytes_is_above_127():
     assert ((levels == 127) & (binary == 0)).any() and ((levels == 128) & (binary == 1)).any()
 
 
+@pytest.mark.slow
 def test_sampled_pixels_have_the_levels_as_probabilities():
     levels = data.load("digits", split="all")
     draws = torch.stack([data.load("digits", split="all", binarize="sample", seed=seed) for seed in range(12)])
@@ -151,6 +153,7 @@ def test_full_precision_levels():
     assert (levels - levels.round()).abs().max() < 1e-12
 
 
+@pytest.mark.slow
 def test_a_type_too_small_for_the_counts_is_refused():
     need("kos")
     with pytest.raises(InvalidOption, match=r"values up to \d+, but torch.bool holds at most 1"):
@@ -172,6 +175,7 @@ def test_published_facts_of_kos():
     assert len(words) == len(set(words)) == 6906
 
 
+@pytest.mark.slow
 def test_the_newsgroups_vocabulary():
     need("20newsgroups")
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -202,6 +206,7 @@ def test_the_first_protein_can_be_read_back():
     assert "".join(info.alphabet[i] for i in letters) == fasta.split(b"\n")[1].decode()
 
 
+@pytest.mark.slow
 def test_people_are_not_divided():
     need("lfw")
     _, train = data.load("lfw", labels=True)
@@ -218,6 +223,7 @@ def test_motion_is_standardized():
 
 
 @pytest.mark.parametrize("name", ["cbcl-faces", "olivetti", "frey", "lfw"])
+@pytest.mark.fast_cases(1)
 def test_faces_stand_upright(name):
     """Left and right halves of a face mirror each other more than its top and bottom do."""
     face = data.load(need(name), flatten=False).mean((0, 1))

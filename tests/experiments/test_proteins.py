@@ -41,6 +41,7 @@ def test_runs(module, name, options, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotMixed")
+@pytest.mark.slow
 def test_machines_are_trained_once(tmp_path, capsys):
     options = {"data": "spikes-15", "epochs": 1, "rows": 300, "sweeps": 2, "seeds": 2}
     try:
@@ -100,20 +101,6 @@ def test_mutual_information_by_counting():
     assert found[0, 2].item() == pytest.approx(found[0, 0].item())  # all there is to know of a copy
 
 
-def test_correction_leaves_what_is_between_two_sites():
-    score = torch.full((6, 6), 2.0, dtype=torch.float64)
-    assert proteins.corrected(score).fill_diagonal_(0).abs().max() < 1e-12
-    score[1, 4] = score[4, 1] = 3.0
-    left = proteins.corrected(score).fill_diagonal_(-1)
-    assert divmod(int(left.argmax()), 6) == (1, 4)
-
-
-def test_norms_leave_out_the_gap():
-    couplings = torch.zeros(2, 2, 21, 21, dtype=torch.float64)
-    couplings[0, 1, 3, 4], couplings[0, 1, 5, 6], couplings[0, 1, 20, 2] = 3.0, -4.0, 100.0
-    assert proteins.norms(couplings)[0, 1].item() == pytest.approx(5.0)
-
-
 def test_attraction_of_opposite_charges():
     couplings = torch.zeros(2, 2, 21, 21, dtype=torch.float64)
     charge = torch.zeros(21, dtype=torch.float64)
@@ -146,7 +133,7 @@ def test_average_precision():
     """Compare with the definition; without one site, with the definition for the other sites."""
     pairs = torch.tensor([[0, 5], [1, 6], [0, 6], [2, 7], [1, 7]])
     hits = torch.tensor([True, False, True, True, False])
-    found = proteins.Ranking(pairs, torch.arange(5.0, 0, -1), hits).average_precision()
+    found = proteins.Ranking(pairs, torch.arange(5.0, 0, -1), hits).replicated_precision()
     assert found[0].item() == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
     assert found[1].item() == pytest.approx(1 / 2)  # without site 0: no, yes, no
     assert len(found) == 9

@@ -132,6 +132,7 @@ def test_experiments_of_the_current_folder_come_first(tmp_path):
     assert Path(result.stdout.strip()).parent.samefile(tmp_path / "experiments")
 
 
+@pytest.mark.slow
 def test_as_a_module(tmp_path):
     """``python -m experiments`` in the root of the repository is the same command."""
     result = subprocess.run(

@@ -24,6 +24,7 @@ def shared(tmp_path_factory):
 
 
 @pytest.mark.parametrize("module", [fig2, fig3, fig4])
+@pytest.mark.fast_cases(1)
 def test_runs(module, shared, tmp_path):
     name = module.__name__.rpartition(".")[2]
     record = Record(f"spectral/{name}", "quick", tmp_path)
@@ -32,6 +33,7 @@ def test_runs(module, shared, tmp_path):
     check_left_behind(record, name)
 
 
+@pytest.mark.slow
 def test_the_linear_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(fig1, "ROWS", 400)
     record = Record("spectral/fig1", "quick", tmp_path)
@@ -275,6 +277,7 @@ def test_which_settings_are_the_printed_ones(tmp_path):
         machines(data="digits", units="spins")
 
 
+@pytest.mark.slow
 def test_the_reading_with_units_0_and_1(tmp_path):
     record = Record("spectral/fig3", "quick", tmp_path)
     fig3.run(record, "quick", **(SMALL | {"epochs": 2}), units="bernoulli")

@@ -61,6 +61,7 @@ def test_figure_8(curves):
     assert all(claim["holds"] is None and claim["measured"] for claim in about_500)
 
 
+@pytest.mark.slow
 def test_figure_9_has_the_same_machines(curves, shared, tmp_path, capsys):
     record = Record("tap/fig9", "quick", tmp_path)
     fig9.run(record, "quick", machines=str(shared), digit=3, digits=4, **SMALL)

@@ -67,6 +67,7 @@ def rebuilt(machine: hm.RBM, gauge: str | None = None) -> tuple[torch.Tensor, to
 
 
 @pytest.mark.parametrize(("case", "activation"), CASES, ids=IDS)
+@pytest.mark.fast_cases(4)
 def test_golden_machines_at_every_order(case, activation):
     expected = case["act"][activation]
     machine = golden(case, activation, expected["b"])
@@ -93,6 +94,7 @@ def test_golden_small_parameter_couplings(case, activation):
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.fast_cases(2)
 def test_golden_generating_functions_and_cumulants(activation):
     for entry in CGF[activation]:
         bias = -tensor([entry["c"]])
@@ -119,6 +121,7 @@ def test_three_bodies_and_nothing_else(case):
 @pytest.mark.parametrize("gauge", ["lattice-gas", "zero-sum"])
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize("visible", ["bernoulli", "spin", "potts", "binomial"])
+@pytest.mark.fast_cases(16)
 def test_all_orders_together_are_the_distribution(visible, hidden, gauge):
     layer = {
         "bernoulli": lambda: units.Bernoulli(5),
@@ -248,6 +251,7 @@ def test_the_dense_form_holds_every_tuple_in_every_order(order, visible, gauge, 
 
 @pytest.mark.parametrize("scale", [0.02, 0.5, 3.0])
 @pytest.mark.parametrize("hidden", [name for name in HIDDEN if name not in ("potts", "mixed")])
+@pytest.mark.fast_cases(6)
 def test_all_pairs_at_once_are_the_pairs_one_by_one(hidden, scale):
     """Small weights need polynomials of low degree; large weights need a high degree or the direct sum."""
     if hidden == "poisson" and scale > 1:
@@ -319,6 +323,7 @@ def test_the_chunk_changes_nothing():
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @pytest.mark.parametrize("hidden", ["bernoulli", "relu", "poisson", "spin", "potts"])
+@pytest.mark.fast_cases(4)
 def test_the_strongest_are_the_strongest(hidden, order):
     machine = random_rbm(units.Bernoulli(12), HIDDEN[hidden]())
     tuples, values = strongest(machine, order, 7)

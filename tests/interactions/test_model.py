@@ -49,6 +49,7 @@ def test_the_distribution_is_normalized():
 
 
 @pytest.mark.parametrize("variables", ["binary", "spin"])
+@pytest.mark.fast_cases(1)
 def test_gibbs_samples_have_the_model_s_frequencies(variables):
     model = random_model(4, 3, variables, scale=0.3)
     draws = model.sample(20_000, sweeps=30, seed=0)
@@ -131,6 +132,7 @@ def test_conversion_agrees_with_the_other_gauge_of_the_machine(visible):
 
 @pytest.mark.parametrize("hidden", ["bernoulli", "poisson"])
 @pytest.mark.parametrize("variables", ["binary", "spin"])
+@pytest.mark.fast_cases(2)
 def test_any_model_has_a_machine(hidden, variables):
     model = random_model(5, 5, variables)
     machine = model.to_rbm(hidden)
@@ -142,6 +144,7 @@ def test_any_model_has_a_machine(hidden, variables):
 
 @pytest.mark.parametrize("hidden", ["bernoulli", "poisson"])
 @pytest.mark.parametrize("value", [1e-6, 0.3, -0.3, 12.0, -12.0])
+@pytest.mark.fast_cases(3)
 def test_a_single_term_of_any_size(hidden, value):
     model = InteractionModel(4, {4: ([[0, 1, 2, 3]], [value])})
     machine = model.to_rbm(hidden)
@@ -172,6 +175,7 @@ def test_spins_too():
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.fast_cases(1)
 def test_few_linear_units_carry_the_nearest_couplings(rank):
     """The fit is better than the largest eigenvalues, which also fit the diagonal, and it is a local minimum."""
     model = random_model(6, 2, seed=2)

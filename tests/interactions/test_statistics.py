@@ -184,6 +184,7 @@ def test_held_out_likelihoods_are_those_of_rows_not_seen():
     assert distance.max() < 1e-5 < found.results[2].rows.std(), "each row has the probability of its state"
 
 
+@pytest.mark.slow
 def test_large_machines_are_estimated():
     data = (torch.rand(200, 30, generator=torch.Generator().manual_seed(0)) < 0.5).float()
     options = {"runs": 20, "betas": 100, "sampling_sweeps": 20}

@@ -44,6 +44,7 @@ def test_what_is_trusted_is_right():
     assert not [row for row in judged() if row[-1] and abs(row[1]) > WRONG]
 
 
+@pytest.mark.slow
 def test_most_right_results_are_trusted():
     right = [trusted for _, error, _, _, trusted in judged() if abs(error) <= WRONG]
     assert len(right) >= 8 and sum(right) >= 0.6 * len(right)
@@ -105,6 +106,7 @@ def test_a_cross_check_without_power_is_a_doubt():
     assert samples_doubted(forward, reverse, {FREE: made(even), DATA: made(few, -3.0)}, None) == []
 
 
+@pytest.mark.slow
 def test_which_bases_are_compared():
     machine, data, _ = draws("two_wells", 2000)
     options = {"betas": 20, "sampling_sweeps": 5}

@@ -48,6 +48,7 @@ def test_every_unit(pair):
 
 
 @pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.fast_cases(3)
 def test_every_machine(name):
     case = MACHINES[name]
     machine = case.build()
@@ -131,6 +132,7 @@ def test_estimate_agrees_with_enumeration_and_says_so():
     assert result.trustworthy and not result.problems
 
 
+@pytest.mark.slow
 def test_the_likelihood_of_other_data_needs_no_other_annealing():
     machine = strong()
     here, there = (machine.sample(50, sweeps=20, seed=seed, check_mixing=False) for seed in (0, 1))
@@ -220,6 +222,7 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.fast_cases(1)
 def test_a_layer_of_one_vector_unit(name):
     machine = VECTORS[name]().double()
     machine.initialize(scale=0.6, seed=1)

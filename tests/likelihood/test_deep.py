@@ -28,6 +28,7 @@ def test_it_is_the_free_energy_of_an_rbm():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.fast_cases(1)
 def test_both_sides_hold_the_exact_bound(seed):
     machine = small(seed)
     found = hm.likelihood.estimate(machine, ROWS, betas=300, sampling_sweeps=30, seed=seed)
@@ -39,6 +40,7 @@ def test_both_sides_hold_the_exact_bound(seed):
     assert "effective runs" in str(found)
 
 
+@pytest.mark.slow
 def test_another_base_for_the_annealing():
     machine = small(0)
     options = {"betas": 300, "sampling_sweeps": 30}
@@ -47,6 +49,28 @@ def test_another_base_for_the_annealing():
     assert elsewhere.forward.log_partition == pytest.approx(machine.log_partition(), abs=0.05)
     with pytest.raises(hm.errors.InvalidData, match="at least one row"):
         hm.likelihood.estimate(machine, ROWS, base=ROWS[:0], **options)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_annealing_the_hidden_layers_is_closer_than_the_bound(seed):
+    machine = small(seed, 1.5)
+    found = hm.likelihood.clamped_ais(machine, ROWS, runs=1000, betas=50, seed=seed)
+    truth = exact(machine, ROWS) + machine.log_partition()
+    assert found.mean == pytest.approx(truth, abs=4 * found.standard_error)
+    assert 4 * found.standard_error < truth + mean_free_energy_bound(machine, ROWS)
+    assert found.log_weights.shape == (1000, len(ROWS)) and 500 < found.effective_sample_size <= 1000
+
+
+def test_annealing_the_hidden_layers_of_four_layers_and_of_an_rbm():
+    sizes = (3, 2, 2, 2)
+    deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(n) for n in sizes]).double()
+    deep.initialize(seed=0, scale=1.5)
+    rows = ROWS[:, :3]
+    found = hm.likelihood.clamped_ais(deep, rows, runs=1000, betas=50)
+    assert found.mean == pytest.approx(exact(deep, rows) + deep.log_partition(), abs=4 * found.standard_error + 1e-6)
+    rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3)).double()
+    rbm.initialize(seed=0, scale=1.0)
+    assert hm.likelihood.clamped_ais(rbm, ROWS, runs=2, betas=2).mean == pytest.approx(-mean_free_energy(rbm, ROWS))
 
 
 def test_other_estimates_still_expect_two_layers():

@@ -41,6 +41,7 @@ def test_likelihoods_of_all_states_sum_to_one():
     assert total == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_in_single_precision():
     machine, log_z = digits()
     v = (torch.arange(784) % 3 == 0).double()[None]

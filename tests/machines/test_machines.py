@@ -54,7 +54,7 @@ def binary(n: int, size: int, seed: int) -> Tensor:
         ),
         (
             lambda: hm.RBM(units.Bernoulli(2), units.Bernoulli(3), Dense(3, 2)),
-            r"coupling 0: expected shapes \(\(2,\), \(3,\)\), found \(\(3,\), \(2,\)\)",
+            r"layer 1: expected a coupling of the shapes \(\(2,\), \(3,\)\), found \(\(3,\), \(2,\)\)",
         ),
     ],
 )
@@ -270,6 +270,7 @@ def test_chunks_join(monkeypatch):
     torch.testing.assert_close(parts[0], links[0])
 
 
+@pytest.mark.slow
 def test_a_million_states_in_little_memory():
     """2²⁰ x 128 fields would be a gigabyte at once. With equal weights only the number of ones matters."""
     code = """

@@ -44,6 +44,7 @@ def test_wells_that_are_never_left_are_seen():
     assert "have not mixed" in message
 
 
+@pytest.mark.slow
 def test_the_distance_between_independent_states_is_said():
     machine = two_wells(0.5)
     (message,) = warned(machine, 200, 60)
@@ -80,6 +81,7 @@ def test_too_little_to_judge_is_said(n, steps, needed):
 
 
 @pytest.mark.parametrize(("n", "steps"), [(2, 400), (2, 800), (2, 1200), (3, 267), (10, 80), (10, 1000), (100, 20)])
+@pytest.mark.slow
 def test_what_is_needed_is_enough(n, steps):
     """No warning for a machine that mixes at once, except by chance for about one seed in a hundred."""
     assert sum(bool(warned(coupled(0.01), n, steps, seed)) for seed in range(12)) <= 1
@@ -116,6 +118,7 @@ def test_the_time_is_that_of_the_slowest_direction():
     assert monitor.time > 2
 
 
+@pytest.mark.slow
 def test_records_are_thinned_but_times_stay_in_sweeps():
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(64, 3, generator=generator)

@@ -56,6 +56,7 @@ def ends(found: Solutions) -> list[Tensor]:
 
 
 @every_method
+@pytest.mark.fast_cases(1)
 def test_heavy_damping_does_not_converge_at_once(method):
     machine = random_rbm()
     truth = METHODS[method](machine, **CAREFUL)
@@ -107,6 +108,7 @@ def test_the_residual_is_that_of_the_undamped_update(damping):
 
 @every_method
 @pytest.mark.parametrize("damping", [0.0, 0.5, 0.97])
+@pytest.mark.fast_cases(4)
 def test_what_has_converged_is_a_fixed_point(method, damping):
     """One more undamped iteration changes nothing by more than the tolerance allows."""
     machine = random_rbm()
@@ -133,6 +135,7 @@ def test_variances_have_to_converge_too(method, damping):
 
 @pytest.mark.parametrize("name", ["deep", "deep-units", "deep-four", "rbm-masked", "rbm-conv2d", "chain"])
 @pytest.mark.parametrize("method", ["naive", "tap"])
+@pytest.mark.fast_cases(3)
 def test_every_machine_free_and_clamped(name, method):
     machine = MACHINES[name].build()
     rows = machine.independent(3, generator(name))
@@ -195,6 +198,7 @@ def test_damping_below_one(method, damping):
 
 @pytest.mark.parametrize("method", ["naive", "tap", "bp", "bp-exact"])  # adaptive TAP: see below
 @pytest.mark.parametrize("damping", [0.0, 0.5, 0.9])
+@pytest.mark.fast_cases(3)
 def test_a_ferromagnet_leaves_the_unstable_point_or_is_called_unstable(method, damping):
     machine, solve = ferromagnet(), METHODS[method]
     start = torch.full((1, 12), 1e-6, dtype=F64)

@@ -30,6 +30,7 @@ def check(found: Solutions, log_z: float, magnetizations: list[float]) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @every_binary
+@pytest.mark.fast_cases(10)
 def test_binary(case, method):
     known = case[method]
     magnetizations = known["m"] if "m" in known else known["av"] + known["ah"]

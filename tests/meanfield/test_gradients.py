@@ -51,26 +51,31 @@ def check(case: MachineCase, solve: Callable[..., Solutions]) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=id_of)
+@pytest.mark.fast_cases(4)
 def test_tap(pair):
     check(rbm(*pair), meanfield.tap)
 
 
 @pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.fast_cases(3)
 def test_tap_machines(name):
     check(MACHINES[name], meanfield.tap)
 
 
 @pytest.mark.parametrize("name", UNITS)
+@pytest.mark.fast_cases(4)
 def test_naive(name):
     check(rbm("spin", name), meanfield.naive)
 
 
 @pytest.mark.parametrize("pair", SCALAR, ids=id_of)
+@pytest.mark.fast_cases(3)
 def test_adatap(pair):
     check(rbm(*pair), meanfield.adatap)
 
 
 @pytest.mark.parametrize("name", ["rbm-conv2d", "rbm-masked", "deep", "deep-masked", "deep-relu"])
+@pytest.mark.fast_cases(2)
 def test_adatap_machines(name):
     check(MACHINES[name], meanfield.adatap)
 
@@ -86,6 +91,7 @@ def test_exact_messages_machines(name):
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "binomial", "gaussian", "relu", "truncated-gaussian"])
+@pytest.mark.fast_cases(2)
 def test_relaxed_bp(name):
     check(rbm(name, "spin"), meanfield.bp)
 

@@ -47,11 +47,13 @@ def check_third_order(case: MachineCase, solve: Callable[..., Solutions]) -> Non
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=id_of)
+@pytest.mark.fast_cases(4)
 def test_tap(pair):
     check_third_order(rbm(*pair, (2, 2)), meanfield.tap)
 
 
 @pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.fast_cases(3)
 def test_tap_machines(name):
     check_third_order(MACHINES[name], meanfield.tap)
 
@@ -63,6 +65,7 @@ def test_tap_softmax_on_both_sides(pair):
 
 @pytest.mark.parametrize("method", ["adatap", "bp"])
 @pytest.mark.parametrize("pair", SCALAR, ids=id_of)
+@pytest.mark.fast_cases(8)
 def test_others(pair, method):
     check_third_order(rbm(*pair, (2, 2)), getattr(meanfield, method))
 

@@ -59,6 +59,7 @@ def assert_same(a: Solutions, b: Solutions, tolerance: float) -> None:
 
 
 @every_method
+@pytest.mark.fast_cases(2)
 def test_a_batch_is_one_at_a_time(method):
     solve, machine = METHODS[method], random_rbm(scale=1.5)
     starts = random_starts(machine, 7)
@@ -70,6 +71,7 @@ def test_a_batch_is_one_at_a_time(method):
 
 
 @pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.fast_cases(3)
 def test_a_batch_is_one_at_a_time_in_every_machine(name):
     machine = MACHINES[name].build()
     starts = random_starts(machine, 4)
@@ -91,6 +93,7 @@ def test_what_has_converged_costs_nothing(monkeypatch):
 
 @every_method
 @pytest.mark.parametrize("damping", [0.0, 0.3, 0.8])
+@pytest.mark.fast_cases(4)
 def test_damping_does_not_move_the_fixed_point(method, damping):
     machine = random_rbm()
     solve = METHODS[method]
@@ -185,6 +188,7 @@ def test_documents_of_any_length():
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "spin", "binomial", "potts", "multinary", "multinomial"])
+@pytest.mark.fast_cases(2)
 def test_exact_messages_are_exact_on_trees(name):
     """A star (all visible units are coupled to a single hidden unit) and a chain of single units."""
     star = rbm(name, "spin", (3, 1))

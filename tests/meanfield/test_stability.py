@@ -100,6 +100,7 @@ def pairs(method: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("method", "pair"), [(m, p) for m in METHODS for p in pairs(m)], ids=lambda x: x if isinstance(x, str) else x[0]
 )
+@pytest.mark.fast_cases(6)
 def test_dense_jacobian(method, pair):
     """The largest eigenvalues for every method and unit type, with two units each."""
     machine = rbm(*pair, (2, 2)).build()
@@ -110,6 +111,7 @@ def test_dense_jacobian(method, pair):
 
 
 @every_method
+@pytest.mark.fast_cases(1)
 def test_dense_jacobian_of_a_larger_machine(method):
     """Several solutions in parallel, with complex and negative eigenvalues."""
     machine, solve = random_rbm(2.5), METHODS[method]
@@ -119,6 +121,7 @@ def test_dense_jacobian_of_a_larger_machine(method):
 
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("method", ["naive", "tap"])
+@pytest.mark.fast_cases(3)
 def test_dense_jacobian_of_every_machine(name, method):
     """Deep, masked and convolutional machines, free and clamped."""
     machine, solve = MACHINES[name].build(), METHODS[method]
@@ -165,6 +168,7 @@ def test_a_naive_solution_is_stable_where_the_free_energy_is_minimal():
     assert signs == {True, False}
 
 
+@pytest.mark.slow
 def test_undamped_tap_converges_up_to_the_line_of_de_almeida_and_thouless():
     """Random weights without biases: every unit has h = 0, and the squared radius is σ⁴."""
     n, m = 300, 200

@@ -74,9 +74,11 @@ def test_the_plan_shows_every_option_that_is_set():
 
 def test_the_plan_in_words():
     lines = options.plan(
-        MachineOptions(), TrainingOptions(epochs=3, chains=20, l2=1e-3, zero_sum=True, metrics_every=5)
+        MachineOptions(),
+        TrainingOptions(epochs=3, negative="pcd:1", chains=20, l2=1e-3, zero_sum=True, metrics_every=5),
     )
     assert lines["negative phase"] == "pcd:1, 20 chains"
+    assert options.plan(TrainingOptions())["negative phase"] == "chosen from the machine"
     assert lines["optimizer"] == "sgd, learning rate chosen from the data"
     assert lines["transforms"] == "centered, l2 0.001, zero-sum"
     assert lines["epochs"] == "3, batches of 100"
@@ -124,7 +126,7 @@ def test_help_of_fit_shows_every_argument():
     for name in signature.parameters:
         assert f"        {name}: " in hm.fit.__doc__, name
     assert signature.parameters["batch_size"].default == 100
-    assert signature.parameters["negative"].default == "pcd:1"
+    assert signature.parameters["negative"].default is None  # depends on the depth of the machine
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
@@ -135,6 +137,19 @@ def test_presets_are_options_of_training(preset):
     assert config.training == preset.options
     with pytest.raises(TypeError):
         preset.settings["epochs"] = 3
+
+
+def test_a_preset_may_describe_the_machine(monkeypatch, command, tmp_path):
+    layers = ["bernoulli:4", "bernoulli:3"]
+    preset = options.Preset("tiny", "a small stack", {"epochs": 1}, machine={"machine": "dbn", "hidden": layers})
+    monkeypatch.setitem(PRESETS, "tiny", preset)
+    words = ("train", "digits", "--preset", "tiny", "--hidden", 5, "--hidden", 3, "-q", "--no-report")
+    assert command(*words, "--run", tmp_path / "run").status == 0
+    network = hm.load(tmp_path / "run")  # an explicit option overrides that of the preset
+    assert isinstance(network, hm.DeepBeliefNetwork) and [unit.size for unit in network.layers] == [64, 5, 3]
+    assert "`hidden = ['bernoulli:4', 'bernoulli:3']`" in markdown.table("presets")
+    with pytest.raises(TypeError, match="hiden"):
+        options.Preset("mine", "with a mistake", {}, machine={"hiden": 3})
 
 
 def test_unknown_presets():

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 import harmonium as hm
 from harmonium import plots
 from harmonium.plots import style
+from harmonium.plots.kernel_images import kernel_tiles
 from harmonium.plots.machine import ordered_weights, paired, value_range
 
 HISTORY = [
@@ -50,6 +51,7 @@ def case(request):
     return rbm, rbm.sample(30, sweeps=3, seed=0), image
 
 
+@pytest.mark.fast_cases(1)
 def test_every_picture_of_every_kind(case, tmp_path):
     rbm, rows, image = case
     before = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
@@ -186,3 +188,22 @@ def test_weight_histogram_counts_every_weight_of_every_coupling():
     ax = plots.weight_histogram(deep).axes[0]
     assert sum(bar.get_height() for bar in ax.patches) == 5 * 4 + 4 * 3
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["coupling 1", "coupling 2"]
+
+
+@pytest.mark.parametrize(("channels", "tiles"), [(1, 6), (3, 6), (4, 24)])
+def test_kernels_of_a_convolutional_machine(channels, tiles):
+    rbm = hm.machines.convolutional((channels, 6, 6), channels=6, kernel=3)
+    rbm.initialize(scale=1.0, seed=0)
+    found = kernel_tiles(rbm.coupling)
+    assert found.images.shape == (tiles, 3 if channels == 3 else 1, 3, 3)
+    norms = rbm.weight.detach().flatten(1).norm(dim=1)
+    strongest = rbm.weight.detach()[norms.argmax()].reshape(-1, *found.images.shape[1:]).numpy()
+    np.testing.assert_array_equal(found.images[: len(strongest)], strongest)
+    figure = plots.receptive_fields(rbm, image=(channels, 6, 6))
+    assert isinstance(figure, Figure)
+    assert figure.axes[0].images[0].get_array().shape == found.picture().shape
+
+
+def test_kernels_expect_a_convolution():
+    with pytest.raises(hm.errors.InvalidOption, match="expected a convolutional coupling, found Dense"):
+        plots.kernels(hm.RBM(3, 2).coupling)

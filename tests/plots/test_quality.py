@@ -36,6 +36,7 @@ def comparison():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.fast_cases(1)
 def test_the_page_of_every_kind(kind, tmp_path):
     before = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
     found = compare(*sets(kind))

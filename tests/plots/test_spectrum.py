@@ -48,6 +48,7 @@ def test_modes_as_pictures(history, data):
     )
 
 
+@pytest.mark.slow
 def test_pages(history, data):
     assert sum(ax.get_visible() for ax in plots.spectrum_page(history, data).axes) == 5  # with the color bar
     assert sum(ax.get_visible() for ax in plots.spectrum_page(history).axes) == 3

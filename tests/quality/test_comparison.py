@@ -21,6 +21,7 @@ UNITS = {
 
 
 @pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.fast_cases(1)
 def test_good_and_bad_samples(unit):
     rbm = machine(UNITS[unit]())
     data, good = draws(rbm, 2000, 1), draws(rbm, 1500, 2)
@@ -33,6 +34,7 @@ def test_good_and_bad_samples(unit):
     assert "single-site" not in bad.verdict
 
 
+@pytest.mark.slow
 def test_alarms_are_rare():
     alarms = 0
     for seed in range(25):

@@ -66,6 +66,7 @@ def test_values_are_the_plain_estimators(order):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.fast_cases(1)
 def test_the_floor_is_what_independent_sets_differ_by(order):
     """Over many pairs of sets of unequal sizes, the difference has the mean and the spread of the floor."""
     rbm = machine(hm.units.Bernoulli(8), seed=3)
@@ -79,6 +80,7 @@ def test_the_floor_is_what_independent_sets_differ_by(order):
     assert sum(one.meaningful for one in found) <= 1
 
 
+@pytest.mark.slow
 def test_the_floor_knows_that_each_set_has_its_own_mean():
     """For three strongly correlated normal numbers the variance is 6 (that of s³ - 3s), not 15 (that of s³)."""
     pool = torch.randn(200 * 400, 1, generator=generator(0)) + 0.01 * torch.randn(200 * 400, 3, generator=generator(1))

@@ -50,6 +50,7 @@ def test_against_loops_with_ties(name):
 
 
 @pytest.mark.parametrize("name", ["real", "binary"])
+@pytest.mark.slow
 def test_the_same_distribution_is_half_within_an_error_that_is_right(name):
     g = generator(5)
     found = [accuracy(SETS[name](g), SETS[name](g)) for _ in range(50)]
@@ -129,6 +130,7 @@ def test_the_seed_decides():
     assert first.estimate != other.estimate
 
 
+@pytest.mark.slow
 def test_thousands_of_wide_rows_take_seconds():
     x = (torch.rand(10_000, 784, generator=generator(0)) < 0.2).float()
     start = time.process_time()

@@ -168,6 +168,7 @@ def test_at_is_the_rate_of_replicas(case):
 
 
 @pytest.mark.parametrize("components", KINDS)
+@pytest.mark.fast_cases(1)
 def test_the_paramagnet_ends_at_one(components):
     assert saddle_point(Ensemble([0.96], 0.5, 0.5, components), tolerance=1e-9).phase == "paramagnetic"
     assert saddle_point(Ensemble([1.04], 0.5, 0.5, components), tolerance=1e-9).phase == "ferromagnetic"

@@ -111,6 +111,7 @@ def test_pictures_hold_the_tiles(pictures):
     [hm.units.Gaussian(6), hm.units.Potts((3, 4)), hm.units.Multinomial(6), hm.units.Poisson(6)],
     ids=lambda unit: unit.name(),
 )
+@pytest.mark.slow
 def test_other_kinds_of_data(tmp_path, visible):
     generator = torch.Generator().manual_seed(0)
     if visible.name() == "potts":
@@ -122,12 +123,14 @@ def test_other_kinds_of_data(tmp_path, visible):
     assert not page.all("img") and len(page.all("svg")) >= 8
 
 
+@pytest.mark.slow
 def test_a_run_without_its_data(tmp_path):
     folder = fit(tmp_path / "run", hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2)), torch.ones(20, 4))
     words = " ".join(Page(report.write(folder).read_text(encoding="utf-8")).words)
     assert "Samples" in words and "Receptive fields" in words and "Reconstructions" not in words
 
 
+@pytest.mark.slow
 def test_strings_of_the_user_are_escaped(tmp_path):
     nasty = '<script>alert("x")</script>'
     rows = torch.ones(20, 4)
@@ -138,6 +141,7 @@ def test_strings_of_the_user_are_escaped(tmp_path):
     assert "&lt;script&gt;" in text
 
 
+@pytest.mark.slow
 def test_the_page_is_the_same_each_time(pictures, tmp_path):
     before = pictures.read_text(encoding="utf-8")
     rows = (torch.rand(40, 12, generator=torch.Generator().manual_seed(0)) < 0.5).float()
@@ -145,11 +149,31 @@ def test_the_page_is_the_same_each_time(pictures, tmp_path):
     assert pictures.read_text(encoding="utf-8") == before
 
 
-def test_deep_machines_are_refused(tmp_path):
-    deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(n) for n in (3, 2, 2)])
-    hm.save(deep, tmp_path / "checkpoints" / "last.safetensors")
-    with pytest.raises(hm.errors.RunError, match="two layers"):
-        report.write(tmp_path)
+@pytest.mark.parametrize("kind", ["dbm", "dbn"])
+def test_deep_machines_show_every_layer(tmp_path, kind):
+    rows = (torch.rand(40, 12, generator=torch.Generator().manual_seed(0)) < 0.5).float()
+    layers = [hm.units.Bernoulli(n) for n in (12, 5, 4, 3)]
+    deep = hm.DeepBoltzmannMachine(layers) if kind == "dbm" else hm.DeepBeliefNetwork.of(layers)
+    hm.fit(deep, rows, epochs=2, batch_size=10, run=tmp_path, progress=False, validation=rows[:10])
+    page = Page(report.write(tmp_path, data=rows, test=rows[:10], image=(1, 3, 4)).read_text(encoding="utf-8"))
+    words = " ".join(page.words)
+    assert ("deep Boltzmann machine" if kind == "dbm" else "deep belief network") + " with 3 hidden layers" in words
+    assert len(page.all("img")) == 6  # data, samples, receptive fields of three layers, reconstructions
+    for layer in (1, 2, 3):
+        assert f"Receptive fields, layer {layer}" in words and f"Hidden activity, layer {layer}" in words
+    assert "log-likelihood bound, exact ln Z" in words and "Pretraining" not in words
+    if kind == "dbn":
+        assert "Reconstruction error, machine 3" in words
+
+
+def test_pretraining_has_its_curves(tmp_path):
+    rows = (torch.rand(40, 6, generator=torch.Generator().manual_seed(0)) < 0.5).float()
+    deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(n) for n in (6, 4, 3)])
+    hm.pretrain(deep, rows, epochs=2, run=tmp_path, progress=False)
+    config = {"training": {"epochs": 1, "pretrain": 2}}
+    hm.fit(deep, rows, epochs=1, run=tmp_path, progress=False, config=config)
+    words = " ".join(Page(report.write(tmp_path, data=rows).read_text(encoding="utf-8")).words)
+    assert "Pretraining" in words and "layers 0 and 1" in words and "layers 1 and 2" in words
 
 
 # -- the numbers ------------------------------------------------------------------------------------------------
@@ -182,6 +206,28 @@ def test_evaluation_agrees_with_enumeration():
         assert getattr(table["pseudo-log-likelihood per unit"], side) == pytest.approx(pseudo(rows) / 4, abs=1e-5)
     gap = exact(train) - exact(test)  # ⟨F⟩_test - ⟨F⟩_train: ln Z cancels
     assert table["free-energy gap"].test == pytest.approx(gap, abs=1e-5)
+
+
+def test_evaluation_of_a_deep_machine_is_a_bound():
+    """With ln Z by enumeration, the bound is below the log-likelihood, and equal to it without the upper coupling."""
+    deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(n) for n in (4, 3, 2)]).double()
+    deep.initialize(scale=1.0, seed=0)
+    rows = torch.randint(2, (20, 4), generator=torch.Generator().manual_seed(0)).double()
+
+    def measured() -> tuple[float, float]:
+        table = {row.name: row for row in evaluation.evaluate(evaluation.Subject(deep, rows))}
+        top = deep.layers[2].enumerate(torch.arange(4)).double()  # the first hidden layer is summed out
+        with torch.no_grad():
+            field = deep.couplings[0].up(rows)[:, None] + deep.couplings[1].down(top)[None]
+            weight = deep.layers[1].log_partition(field).sum(-1) + deep.layers[2].log_weight(top).sum(-1)
+            log_p = torch.logsumexp(weight, 1) + deep.visible.log_weight(rows).sum(-1) - deep.log_partition()
+        return table["log-likelihood bound, exact ln Z"].train, log_p.mean().item()
+
+    bound, exact = measured()
+    assert exact - 0.5 < bound < exact - 1e-6
+    torch.nn.init.zeros_(deep.couplings[1].weight)
+    bound, exact = measured()
+    assert bound == pytest.approx(exact, abs=1e-9)
 
 
 def test_what_cannot_be_measured_says_why():

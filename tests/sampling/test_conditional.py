@@ -82,6 +82,7 @@ def sample(machine, *args, **options):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.fast_cases(3)
 def test_samples_are_draws_of_the_conditional(name):
     case = CASES[name]
     machine = strong(case)
@@ -99,6 +100,7 @@ def test_samples_are_draws_of_the_conditional(name):
     assert distance(found, points, p) < FLOORS * floor(p)
 
 
+@pytest.mark.slow
 def test_rows_with_masks_of_their_own():
     case = CASES["potts"]
     machine = strong(case)

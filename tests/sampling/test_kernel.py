@@ -39,6 +39,7 @@ def states_of(machine, n=50):
 
 @every_case
 @pytest.mark.parametrize("summed", [0, 1])
+@pytest.mark.fast_cases(20)
 def test_log_weights_are_sums_over_the_other_layers(name, summed):
     case = CASES[name]
     machine = case.build()

@@ -43,6 +43,7 @@ def two_wells():
 
 @every_case
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.fast_cases(15)
 def test_every_machine(name, dtype):
     case = CASES[name]
     machine = case.build()
@@ -82,6 +83,7 @@ def test_z_is_unbiased(threshold, populations):
     assert ratios.log().mean().item() < -4 * error  # ln Ẑ is biased, so the test has power
 
 
+@pytest.mark.slow
 def test_wrong_weights_are_found(monkeypatch):
     right = population._gain
     monkeypatch.setattr(
@@ -92,6 +94,7 @@ def test_wrong_weights_are_found(monkeypatch):
 
 
 @pytest.mark.parametrize("run", [annealed, population_annealing])
+@pytest.mark.fast_cases(1)
 def test_the_error_is_that_of_repeated_runs(run):
     machine = strong()
     log_z = machine.log_partition()

@@ -166,6 +166,7 @@ every_case = pytest.mark.parametrize("name", CASES)
 
 
 @every_case
+@pytest.mark.fast_cases(6)
 def test_exact_draws_are_at_the_floor(name):
     case = CASES[name]
     exact = Exact(case, case.build())
@@ -184,12 +185,14 @@ def after_sweeps(case: MachineCase, machine: hm.BoltzmannMachine, source: Genera
 
 
 @every_case
+@pytest.mark.fast_cases(10)
 def test_sweep(name):
     case = CASES[name]
     assert after_sweeps(case, case.build(), generator("sweep", name)) < FLOORS
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind is hm.RBM])
+@pytest.mark.fast_cases(8)
 def test_sample(name):
     case = CASES[name]
     machine = case.build()
@@ -203,6 +206,7 @@ def test_sample(name):
 
 
 @every_case
+@pytest.mark.fast_cases(3)
 def test_a_forgotten_bias_is_found(name, monkeypatch):
     case = CASES[name]
     for layer in range(len(case.layers)):
@@ -247,6 +251,7 @@ def held_sweeps(machine, state, held, source):
 
 
 @every_case
+@pytest.mark.fast_cases(6)
 def test_sweep_with_held_units(name):
     case = CASES[name]
     assert after_held_sweeps(case, case.build(), held_sweeps, generator("held", name)) < FLOORS
@@ -336,6 +341,7 @@ both_ladders = pytest.mark.parametrize("kind", ["path", "machines"])
 
 @both_ladders
 @every_case
+@pytest.mark.fast_cases(6)
 def test_tempering(name, kind):
     case = CASES[name]
     machine = case.build()
@@ -366,6 +372,7 @@ WRONG_RATIOS = {
 
 @pytest.mark.parametrize("mutation", WRONG_RATIOS)
 @both_ladders
+@pytest.mark.fast_cases(2)
 def test_a_wrong_swap_ratio_is_found(kind, mutation, monkeypatch):
     case, machine = strong()
     rungs = Rungs(case, machine, free(machine))
@@ -399,6 +406,7 @@ def after_selection(case: MachineCase, machine: hm.BoltzmannMachine, base: hm.Bo
 
 
 @every_case
+@pytest.mark.fast_cases(4)
 def test_selection(name):
     case = CASES[name]
     machine = case.build()

@@ -36,6 +36,7 @@ def test_both_wells_in_the_right_proportion():
     assert result.acceptance.min() > 0.3
 
 
+@pytest.mark.slow
 def test_a_ladder_of_checkpoints():
     machine = two_wells()
     path = Path(machine)
@@ -77,6 +78,7 @@ def test_chains_that_stay_apart_never_settle():
 
 @pytest.mark.parametrize("side", ["visible", "hidden"])
 @pytest.mark.parametrize("kind", ["path", "machines"])
+@pytest.mark.fast_cases(1)
 def test_a_layer_of_one_vector_unit(side, kind):
     vector, other = hm.units.Multinomial(3, total=4), hm.units.Bernoulli(3)
     machine = hm.RBM(*((vector, other) if side == "visible" else (other, vector))).double()

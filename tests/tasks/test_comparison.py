@@ -34,6 +34,7 @@ def curves(digits):
     return compare_denoisers(machine, test, train, [BinarySymmetric(p) for p in (0.0, 0.1, 0.2, 0.5)], shown=3)
 
 
+@pytest.mark.slow
 def test_a_trained_machine_beats_its_single_sites(curves):
     """Tramel et al. (2018), section VII.4.1: the machine is better than the pointwise estimator."""
     machine, pointwise, neighbor = curves.scores.values()

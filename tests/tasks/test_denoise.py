@@ -134,6 +134,7 @@ def test_with_all_information_lost_the_prior_is_left():
 
 
 @pytest.mark.parametrize("name", UNITS)
+@pytest.mark.fast_cases(4)
 def test_gaussian_noise_on_every_unit(name):
     """ln Z and mean with evidence, and Gibbs sampling, compared with quadrature of the joint distribution."""
     case, sigma = rbm(name, "bernoulli", (2, 2)), 0.8
@@ -152,6 +153,7 @@ def test_gaussian_noise_on_every_unit(name):
 @pytest.mark.parametrize(
     ("name", "method"), [*((name, "tap") for name in TAP_UNITS), ("poisson", "naive"), ("truncated-gaussian", "naive")]
 )
+@pytest.mark.fast_cases(4)
 def test_mean_field_in_gaussian_noise_on_every_unit(name, method):
     """The error is of third order in the weights for TAP and of second for naive mean field, for all units."""
     errors = []
@@ -217,6 +219,7 @@ def test_deep_machines(method):
 
 
 @pytest.mark.parametrize("method", ["tap", "naive"])
+@pytest.mark.fast_cases(1)
 def test_every_row_has_evidence_of_its_own(method):
     """Converged rows are removed from the batch; no row may use the evidence of another."""
     machine = binary(scale=2.0)

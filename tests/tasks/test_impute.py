@@ -21,6 +21,7 @@ NAN = math.nan
 
 
 @pytest.mark.parametrize("name", UNITS)
+@pytest.mark.fast_cases(5)
 def test_every_unit_has_its_conditional_mean(name):
     case = rbm(name, "bernoulli", (3, 2) if UNITS[name].tail == "bounded" else (2, 2))
     machine = case.build()

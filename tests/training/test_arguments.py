@@ -35,15 +35,18 @@ def trained(data=DATA, **options) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("short", "objects"),
     [
-        ({}, {"negative": hm.PCD(1), "transforms": [hm.Centered()], "schedule": hm.Constant(), "optimizer": None}),
+        (
+            {},
+            {"negative": hm.PCD(1), "transforms": [hm.Centered()], "schedule": hm.LinearDecay(0.5), "optimizer": None},
+        ),
         ({"negative": "cd:3"}, {"negative": hm.CD(3)}),
         ({"negative": "pcd:2,chains=7"}, {"negative": hm.PCD(2, chains=7)}),
         ({"negative": "parallel-tempering:1,rungs=3"}, {"negative": hm.ParallelTempering(1, rungs=3)}),
         ({"schedule": "linear:0.5"}, {"schedule": hm.LinearDecay(0.5)}),
         ({"schedule": "growing:1"}, {"schedule": hm.GrowingSteps(1)}),
-        ({"learning_rate": 0.1}, {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1)}),
+        ({"learning_rate": 0.1}, {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1), "schedule": hm.Constant()}),
         ({"learning_rate": 0.1, "optimizer": torch.optim.SGD}, {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1)}),
-        ({"optimizer": "adam"}, {"optimizer": lambda p: torch.optim.Adam(p, lr=1e-3)}),
+        ({"optimizer": "adam"}, {"optimizer": lambda p: torch.optim.Adam(p, lr=1e-3), "schedule": hm.Constant()}),
         (
             {"optimizer": "rmsprop", "learning_rate": 0.01},
             {"optimizer": lambda p: torch.optim.RMSprop(p, lr=0.01)},

@@ -81,6 +81,7 @@ def expected() -> dict[str, torch.Tensor]:
 
 @pytest.mark.filterwarnings("error", "ignore::harmonium.errors.NotLearned")
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.fast_cases(8)
 def test_the_same_bits_from_every_kind_of_data(kind: str, expected: dict[str, torch.Tensor], tmp_path: Path) -> None:
     assert_same(trained(KINDS[kind](tmp_path)), expected)
 

@@ -157,6 +157,7 @@ class Ternary(units.Unit):
 
 
 @pytest.mark.parametrize("phase", [hm.CD(1), hm.PCD(1), hm.Exact()])
+@pytest.mark.fast_cases(1)
 def test_a_unit_of_ones_own_trains(phase, tmp_path) -> None:
     data = torch.randint(-1, 2, (90, 4), generator=torch.Generator().manual_seed(0)).double()
     data[:, 1] = data[:, 0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -48,6 +50,7 @@ def test_the_second_learns_the_hidden_states_of_the_first(data):
     assert hm.likelihood.exact(top).log_likelihood(hidden) > alone
 
 
+@pytest.mark.slow
 def test_joint_training_goes_on_from_there_and_improves_the_exact_likelihood(data):
     machine = deep()
     hm.pretrain(machine, data, epochs=3, progress=False)
@@ -57,6 +60,39 @@ def test_joint_training_goes_on_from_there_and_improves_the_exact_likelihood(dat
         optimizer=rate(0.3),
     )  # fmt: skip
     assert exact(machine, data) > before + 1
+
+
+def test_a_new_layer_leaves_the_distribution_and_is_learned(data):
+    """Unchanged without new weights, nearly so with small ones; the likelihood then rises above that of the RBM."""
+    rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(12))
+    hm.fit(rbm, data, epochs=20, seed=0, progress=False)
+    start = rbm.log_probability(data).mean().item()
+    before = rbm.coupling.weight.detach().clone()
+    top = hm.units.Bernoulli(6)
+    same, near = (hm.deepen(rbm, top, data, scale=scale, seed=1) for scale in (0.0, 0.05))
+    assert exact(same, data) == pytest.approx(start, abs=1e-4)
+    assert 0 < abs(exact(near, data) - start) < 0.05
+    assert not torch.equal(near.layers[1].bias, rbm.hidden.bias) and not top.bias.any()
+    hm.fit(
+        near, data, negative=hm.DeepPCD(1, iterations=1, positive="gibbs"), epochs=20, batch_size=50, seed=0,
+        progress=False, optimizer=rate(0.1),
+    )  # fmt: skip
+    assert exact(near, data) > start + 0.3
+    assert torch.equal(rbm.coupling.weight, before)
+    with pytest.raises(hm.errors.InvalidOption, match="layer: expected units"):
+        hm.deepen(rbm, 0, data)
+
+
+def test_a_new_layer_on_a_deep_machine(data):
+    machine = deep()
+    hm.pretrain(machine, data, epochs=2, progress=False)
+    grown = hm.deepen(machine, 5, data, scale=0.0)
+    assert [unit.size for unit in grown.layers] == [64, 12, 6, 5]
+    assert exact_free(grown, data) == pytest.approx(exact_free(machine, data) + 5 * math.log(2), abs=1e-4)
+
+
+def exact_free(machine: hm.DeepBoltzmannMachine, data: torch.Tensor) -> float:
+    return hm.likelihood.clamped_ais(machine, data[:50], runs=20, betas=200).mean
 
 
 @torch.no_grad()

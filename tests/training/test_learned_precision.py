@@ -80,6 +80,7 @@ def test_constant_columns_are_bounded_and_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize("value", [0.5, -2.0])
+@pytest.mark.fast_cases(1)
 def test_constants_other_than_zero(value: float) -> None:
     """The default rate is stable from the start: the pseudocount keeps the first precision moderate."""
     data = torch.cat([torch.full((200, 1), value), rows()], 1)

@@ -73,6 +73,7 @@ def test_the_moments_of_the_paper():
 
 @pytest.mark.parametrize("method", ["naive", "tap"])
 @pytest.mark.parametrize("clamped", ["deep", "deep-softmax"])
+@pytest.mark.fast_cases(1)
 def test_deep(method, clamped):
     """The positive phase of a deep machine is clamped mean field of the same kind."""
     machine = deep()
@@ -95,6 +96,7 @@ def test_deep(method, clamped):
 
 @every_method
 @pytest.mark.parametrize("coupling", ["dense", "masked", "conv2d"])
+@pytest.mark.fast_cases(5)
 def test_couplings(method, coupling):
     made = {
         "dense": lambda: Dense((1, 3, 3), (2, 2, 2)),
@@ -265,6 +267,7 @@ class Stop(hm.Callback):
 
 
 @pytest.mark.parametrize("options", [*({"method": m} for m in METHODS), {"persistent": False, "noise": 0.5}], ids=str)
+@pytest.mark.fast_cases(2)
 def test_resumed_to_the_bit(options, tmp_path):
     data = draw(binary(6, 3, seed=5), 60)
 

@@ -33,12 +33,14 @@ def test_a_slow_learner_is_in_equilibrium():
     assert all(math.isfinite(row["mixing_time"]) and row["chain_drift"] < 5 for row in history)
 
 
+@pytest.mark.slow
 def test_contrastive_divergence_of_a_strong_machine_is_not():
     verdict, history = watched(hm.CD(1), 2.0, epochs=40)
     assert verdict.startswith("out of equilibrium")
     assert math.isinf(history[-1]["mixing_time"])
 
 
+@pytest.mark.slow
 def test_the_mixing_time_grows_with_learning():
     _, history = watched(hm.PCD(1), 0.5, epochs=10)
     assert history[-1]["mixing_time"] > 2 * history[0]["mixing_time"]

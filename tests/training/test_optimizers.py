@@ -52,6 +52,7 @@ def likelihoods(machine: hm.RBM, data: Tensor, epochs: int, make: Make, transfor
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop", "momentum"])
+@pytest.mark.fast_cases(1)
 def test_long_training_does_not_fall_from_its_maximum(optimizer: str) -> None:
     """With centering applied to the gradient only, Adam lost 0.02 nats here."""
     make = {

@@ -64,6 +64,7 @@ def test_growth_that_does_not_slow_down_is_reported() -> None:
     assert outcome._growth(rbm, rows, history(steady)) is None
 
 
+@pytest.mark.slow
 def test_pixels_of_256_levels_learn_with_defaults() -> None:
     rows = (torch.as_tensor(hm.data.load("digits")).float() * 255).round()[:300, 18:46:4]
     rbm = hm.RBM(hm.units.Multinary(rows.shape[1], levels=255), hm.units.Bernoulli(4))

@@ -272,6 +272,7 @@ class Trained:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+@pytest.mark.fast_cases(5)
 def test_resume_is_exact(case: tuple[str, str, str, bool], tmp_path: Path) -> None:
     whole = Trained(case, tmp_path / "whole")
     Trained(case, tmp_path / "stopped", callbacks=[Stop(3, "stop")])
@@ -279,6 +280,18 @@ def test_resume_is_exact(case: tuple[str, str, str, bool], tmp_path: Path) -> No
     with pytest.raises(InterruptedError):
         Trained(case, tmp_path / "broken", callbacks=[Stop(5, "raise")])
     Trained(case, tmp_path / "broken", resume=True).assert_same(whole)
+
+
+def test_resume_with_the_default_schedule_is_exact(tmp_path: Path) -> None:
+    def trained(run: str, **options: Any) -> dict[str, Tensor]:
+        learner = machine()
+        hm.fit(learner, DATA, epochs=7, batch_size=20, run=tmp_path / run, seed=3, **options)
+        return parameters(learner)
+
+    whole = trained("whole")
+    for epoch in (2, 5):
+        trained("stopped", resume=epoch > 2, callbacks=[Stop(epoch, "stop")])
+    assert_same(trained("stopped", resume=True), whole)
 
 
 def test_resume_after_several_stops_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
@@ -391,6 +404,7 @@ def test_trees_of_tensors() -> None:
 
 @pytest.mark.parametrize("failing", ["replace", "write", "fsync"])
 @pytest.mark.parametrize("where", ["last.safetensors", "metrics.csv"])
+@pytest.mark.fast_cases(2)
 def test_a_full_disk_leaves_the_last_checkpoint(
     where: str, failing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

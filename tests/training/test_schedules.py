@@ -107,6 +107,7 @@ def test_the_batch_changes_half_way(negative: Any) -> None:
 
 @pytest.mark.parametrize("stop_after", [1, 2, 3, 4])
 @pytest.mark.parametrize("method", ["cd", "pcd", "pcd-7", "exact"])
+@pytest.mark.fast_cases(3)
 def test_changing_batches_resume_exactly(method: str, stop_after: int, tmp_path: Path) -> None:
     class Stop(Callback):
         def on_epoch(self, progress: Progress) -> None:

@@ -33,11 +33,16 @@ from harmonium.units import Unit
 # -- centering ------------------------------------------------------------------------------------------------
 
 
-def conv_machine() -> RBM:
+def conv_machine(lower_shared: tuple[int, ...] = (), upper_shared: tuple[int, ...] = ()) -> RBM:
     lower, kernel = (2, 5, 5), {"kernel": 3, "stride": 2}
     upper = couplings.Conv2d.output_shape(lower, 3, **kernel)
     coupling = couplings.Conv2d(lower, upper, **kernel)
-    return rbm(units.Bernoulli(lower), units.Gaussian(upper), 1, weight=0.2, coupling=coupling)
+    layers = units.Bernoulli(lower, shared=lower_shared), units.Gaussian(upper, shared=upper_shared)
+    return rbm(*layers, 1, weight=0.2, coupling=coupling)
+
+
+def mixed_shared() -> RBM:
+    return rbm(units.Mixed(units.Bernoulli(3, shared=(0,)), units.Potts((2, 3), shared=(0,))), units.Bernoulli(2), 1)
 
 
 CENTERED = {
@@ -50,6 +55,10 @@ CENTERED = {
     "mixed-hidden": lambda: rbm(units.Bernoulli(3), units.Mixed(units.Spin(2), units.Gaussian(2)), 1, weight=0.3),
     "masked": lambda: rbm(units.Bernoulli(5), units.Bernoulli(3), 1, coupling=couplings.Masked(5, 3, degree=2, seed=1)),
     "conv2d": conv_machine,
+    "shared": lambda: rbm(units.Bernoulli((2, 3), shared=(1,)), units.Spin(3, shared=(0,)), 1),
+    "conv2d-shared": lambda: conv_machine((1, 2), (1, 2)),
+    "conv2d-shared-visible": lambda: conv_machine((1,)),
+    "mixed-shared": mixed_shared,
 }
 
 
@@ -68,34 +77,37 @@ def bias_names(machine: RBM, layer: int) -> list[str]:
 
 
 def split_bias(machine: RBM, layer: int, value: Tensor) -> dict[str, Tensor]:
-    biases = machine.layers[layer].biases()
-    pieces = value.flatten().split([bias.numel() for bias in biases])
-    names = bias_names(machine, layer)
-    return {name: piece.view(bias.shape) for name, piece, bias in zip(names, pieces, biases, strict=True)}
+    """A field (*shape) as changes of the stored biases: the mean over the units that share a bias."""
+    unit, split = machine.layers[layer], {}
+    pieces = value.flatten().split([part.size for part in unit.parts])
+    for name, part, piece in zip(bias_names(machine, layer), unit.parts, pieces, strict=True):
+        dims = [k for k, (n, full) in enumerate(zip(part.bias.shape, part.shape, strict=True)) if n < full]
+        split[name] = piece.view(part.shape).mean(dims, keepdim=True) if dims else piece.view(part.shape)
+    return split
 
 
 def centered_by_autograd(machine: RBM, data: Tensor, model: Tensor, mu: Tensor, lam: Tensor) -> dict[str, Tensor]:
     """Autograd through E = -(v-μ)W(h-λ) - b'v - c'h - …, and the step in (W, b', c') written in (W, b, c)."""
     coupling = machine.coupling
     weight = coupling.weight.detach().clone().requires_grad_()
-    b = (machine.visible.bias + coupling.down(lam.unsqueeze(0))[0]).detach().requires_grad_()
-    c = (machine.hidden.bias + coupling.up(mu.unsqueeze(0))[0]).detach().requires_grad_()
-    here = coupling.with_weight(weight)
-    plain_b, plain_c = b - here.down(lam.unsqueeze(0))[0], c - here.up(mu.unsqueeze(0))[0]
-    values = {"couplings.0.weight": weight, **split_bias(machine, 0, plain_b), **split_bias(machine, 1, plain_c)}
-    values = {f"machine.{name}": value for name, value in values.items()}
+
+    def fields(here: couplings.Coupling) -> dict[str, Tensor]:
+        below, above = here.down(lam.unsqueeze(0))[0], here.up(mu.unsqueeze(0))[0]
+        return {**split_bias(machine, 0, below), **split_bias(machine, 1, above)}
+
+    stored = dict(machine.named_parameters())
+    centered = {name: (stored[name] + x).detach().requires_grad_() for name, x in fields(coupling).items()}
+    values = {name: centered[name] - x for name, x in fields(coupling.with_weight(weight)).items()}
+    values = {f"machine.{name}": value for name, value in {"couplings.0.weight": weight, **values}.items()}
     module = FreeEnergy(machine)
     loss = (
         torch.func.functional_call(module, values, (data,)).mean()
         - torch.func.functional_call(module, values, (model,)).mean()
     )
-    g_weight, g_b, g_c = torch.autograd.grad(loss, (weight, b, c))
-    step = coupling.with_weight(g_weight)
-    return {
-        "couplings.0.weight": g_weight,
-        **split_bias(machine, 0, g_b - step.down(lam.unsqueeze(0))[0].detach()),
-        **split_bias(machine, 1, g_c - step.up(mu.unsqueeze(0))[0].detach()),
-    }
+    g_weight, *g_biases = torch.autograd.grad(loss, (weight, *centered.values()))
+    step = fields(coupling.with_weight(g_weight))
+    biases = {name: (g - step[name]).detach() for name, g in zip(centered, g_biases, strict=True)}
+    return {"couplings.0.weight": g_weight, **biases}
 
 
 @pytest.mark.parametrize("kind", CENTERED)
@@ -138,6 +150,7 @@ def test_hidden_offsets_follow_the_batches() -> None:
     torch.testing.assert_close(transform.state_dict()["offsets"][1], 0.75 * start + 0.25 * mean)
 
 
+@pytest.mark.slow
 def test_centering_does_not_move_the_end_of_learning() -> None:
     """The change of coordinates is invertible, so both kinds of training end at the same machine."""
     teacher = binary(4, 2, seed=2, weight=0.8)
@@ -448,6 +461,7 @@ def _penalized(transforms: list[hm.training.Transform], epochs: int) -> hm.RBM:
 
 
 @pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.slow
 def test_training_ends_at_an_optimum_of_the_penalized_likelihood(name):
     """Where ∂/∂b and ∂/∂c of the likelihood vanish, and ∂/∂W is that of the penalty."""
     rbm = _penalized([hm.Centered(), PENALTIES[name]], 2500)
@@ -480,6 +494,7 @@ def test_a_decay_with_centering_keeps_its_factors():
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_decay_by_the_optimizer_with_centering_ends_at_the_same_optimum():
     """``weight_decay`` of W is then the penalty L2: the optimizer acts on W with the centered biases fixed."""
     ends = []

@@ -22,6 +22,7 @@ def _taken(source: hm.Weighted, epochs: int) -> torch.Tensor:
     return torch.stack([source.take(torch.randperm(6, generator=stream), out, stream).sum(0) for _ in range(epochs)])
 
 
+@pytest.mark.slow
 def test_rows_come_up_as_often_as_their_weights_say():
     taken = _taken(hm.Weighted(ROWS, WEIGHTS), 20_000)
     expected = 6 * WEIGHTS / WEIGHTS.sum()
@@ -38,6 +39,7 @@ def test_equal_weights_are_the_rows_themselves():
     assert torch.equal(source.take(torch.arange(6), torch.empty(6, 6), generator(0)), ROWS)
 
 
+@pytest.mark.slow
 def test_the_machine_learns_the_weighted_distribution():
     rows = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]).repeat(25, 1)
     weights = torch.tensor([4.0, 1.0, 1.0, 2.0]).repeat(25)

@@ -21,6 +21,7 @@ N = 2**24
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("p", [0.0, 1e-6, 1e-5, 2.0**-16, 0.1, 0.5, 1 - 1e-5, 1.0])
+@pytest.mark.fast_cases(2)
 def test_marginal(p: float, dtype: torch.dtype) -> None:
     """The number of ones agrees with p rounded to the dtype; p = 0 and p = 1 hold without exception."""
     n = N if dtype == torch.float32 else N // 4
@@ -35,6 +36,7 @@ def test_marginal(p: float, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("p", [0.0, 1e-3, 0.1, 0.7, 0.99, 1.0])
+@pytest.mark.fast_cases(4)
 def test_marginal_of_narrow_types(p: float, dtype: torch.dtype) -> None:
     """The draw is not rounded to a narrow dtype: the number of ones agrees with p rounded to the dtype."""
     value = torch.full((N // 4,), p, dtype=dtype)

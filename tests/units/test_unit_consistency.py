@@ -90,6 +90,7 @@ def integral(unit: Unit, B: Tensor, A: Tensor, site: int, function: Callable[[Te
 
 
 @pytest.mark.parametrize("name", SCALAR)
+@pytest.mark.fast_cases(4)
 def test_weights_add_up_to_the_partition_function(name: str) -> None:
     """Σ e^{log_weight + Bx - Ax²/2} = Z, and the moments are the averages of the statistics."""
     unit = UNITS[name]()
@@ -136,6 +137,7 @@ def test_mean_and_variance_are_derivatives(name: str, quadratic: bool) -> None:
 
 
 @pytest.mark.parametrize("name", UNITS)
+@pytest.mark.fast_cases(4)
 def test_gradients(name: str) -> None:
     """Derivatives of ln Z, mean and variance in B, A and the parameters, by finite differences."""
     unit = UNITS[name]()
@@ -166,6 +168,7 @@ def test_moments_are_the_gradient_of_ln_z(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["relu", "double-relu", "truncated-gaussian", "truncated-gauss-bernoulli", "poisson"])
+@pytest.mark.fast_cases(2)
 def test_cumulants(name: str) -> None:
     """κ₁ … κ₆ against derivatives of the closed forms of ln Z by mpmath."""
     unit = UNITS[name]()
@@ -209,6 +212,7 @@ def test_relu_cumulants_far_below_threshold(bias: float) -> None:
 
 
 @pytest.mark.parametrize("name", UNITS)
+@pytest.mark.fast_cases(5)
 def test_initialize_from_reproduces_the_mean(name: str) -> None:
     unit = UNITS[name]()
     data = unit.sample(torch.zeros(400, *unit.shape, dtype=F64), generator=torch.Generator().manual_seed(0))
@@ -225,6 +229,7 @@ def test_initialize_from_reproduces_the_mean(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNITS)
 @pytest.mark.parametrize("extreme", ["lowest", "highest"])
+@pytest.mark.fast_cases(8)
 def test_initialize_from_constant_data(name: str, extreme: str) -> None:
     """Data at the end of a support give finite parameters."""
     unit = UNITS[name]()
@@ -288,6 +293,7 @@ def ends(name: str) -> tuple[float, float]:
 @pytest.mark.parametrize("name", BOUNDED)
 @settings(max_examples=60, deadline=None)
 @given(B=fields, A=quadratics)
+@pytest.mark.fast_cases(4)
 def test_bounded_units_are_finite_everywhere(name: str, dtype: torch.dtype, B: float, A: float | None) -> None:
     unit = UNITS[name]().to(dtype)
     b = torch.full((2,), B, dtype=dtype)
@@ -306,6 +312,7 @@ def test_bounded_units_are_finite_everywhere(name: str, dtype: torch.dtype, B: f
 @pytest.mark.parametrize("name", SCALAR)
 @settings(max_examples=60, deadline=None)
 @given(B=near, step=st.floats(1e-3, 5.0), A=st.one_of(st.none(), st.floats(0.0, 10.0)))
+@pytest.mark.fast_cases(4)
 def test_ln_z_is_convex_and_the_mean_grows(name: str, B: float, step: float, A: float | None) -> None:
     unit = UNITS[name]()
     if name == "poisson":

@@ -36,6 +36,7 @@ def draws(unit: Unit, B: Tensor, n: int = DRAWS) -> Tensor:
 
 
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.fast_cases(4)
 def test_mean_and_variance(name: str, dtype: torch.dtype = torch.float32) -> None:
     """Mean and variance within 5 standard errors of the exact ones in float64, up to rounding and rare events."""
     unit, reference = EVERY[name]().to(dtype), EVERY[name]()
@@ -85,6 +86,7 @@ def distribution(unit: Unit, B: float, site: int) -> Callable[[np.ndarray], tupl
     [(name, torch.float32) for name in CONTINUOUS if name != "truncated-gauss-bernoulli"]
     + [(name, F64) for name in ("relu", "double-relu")],
 )
+@pytest.mark.fast_cases(1)
 def test_distribution_and_extremes(name: str, dtype: torch.dtype) -> None:
     """Kolmogorov-Smirnov test, and no draw more extreme than expected once in 1000 samples of this size."""
     unit, reference = EVERY[name]().to(dtype), EVERY[name]()
@@ -108,6 +110,7 @@ def test_distribution_and_extremes(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", BOTH)
 @pytest.mark.parametrize("extreme", [0.0, 1e-8, 20.0, math.inf])
 @pytest.mark.parametrize("name", ["relu", "double-relu", "truncated-gaussian", "gaussian"])
+@pytest.mark.fast_cases(10)
 def test_the_most_extreme_random_numbers(
     name: str, extreme: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ DISCRETE = {
 @pytest.mark.parametrize(
     ("name", "A"), [(name, A) for name in DISCRETE for A in (None, 0.5, -0.25) if A is None or name != "binomial-40"]
 )
+@pytest.mark.fast_cases(2)
 def test_discrete(name: str, A: float | None) -> None:
     build, fields = DISCRETE[name]
     for seed, B in enumerate(fields):
@@ -97,6 +98,7 @@ def test_discrete(name: str, A: float | None) -> None:
 
 
 @pytest.mark.parametrize("A", [None, 0.5])
+@pytest.mark.fast_cases(1)
 def test_potts(A: float | None) -> None:
     bias = torch.tensor([[0.25, -1.0, 0.0, 0.5]])
     for seed, B in enumerate(([0.0, 0.0, 0.0, 0.0], [1.0, -2.0, 0.5, 0.0], [-4.0, 2.0, 0.0, 1.0])):
@@ -107,6 +109,7 @@ def test_potts(A: float | None) -> None:
 
 
 @pytest.mark.parametrize("A", [None, 0.25])
+@pytest.mark.slow
 def test_multinomial(A: float | None) -> None:
     bias = torch.tensor([0.25, -1.0, 0.0])
     for seed, B in enumerate(([0.0, 0.0, 0.0], [1.0, -2.0, 0.5], [-2.0, 2.0, 0.0])):
@@ -123,6 +126,7 @@ def test_multinomial(A: float | None) -> None:
 
 
 @pytest.mark.parametrize(("A", "fields"), [(None, [-1.0, 1.0, 5.0]), (0.0, [1.0]), (0.25, [-1.0, 3.0]), (0.002, [6.0])])
+@pytest.mark.fast_cases(1)
 def test_poisson(A: float | None, fields: list[float]) -> None:
     for seed, B in enumerate(fields):
         unit = units.Poisson(1, bias=0.25)
@@ -183,6 +187,7 @@ CONTINUOUS = {
     ("name", "A"),
     [(name, None) for name in CONTINUOUS] + [(name, 0.75) for name in ("gaussian", "relu", "double-relu")],
 )
+@pytest.mark.fast_cases(1)
 def test_continuous(name: str, A: float | None) -> None:
     build, fields = CONTINUOUS[name]
     for seed, (B, low, high) in enumerate(fields):
@@ -191,6 +196,7 @@ def test_continuous(name: str, A: float | None) -> None:
         assert kolmogorov(x, unit, B, A or 0.0, low, high) > LEAST, B
 
 
+@pytest.mark.slow
 def test_negative_quadratic_terms() -> None:
     """TAP uses negative A."""
     unit = units.TruncatedGaussian(1, low=0.0, high=1.0, precision=1.0)
@@ -200,6 +206,7 @@ def test_negative_quadratic_terms() -> None:
     assert kolmogorov(draws(relu, [1.0], -1.5), relu, 1.0, -1.5, 0.0, 16.0) > LEAST
 
 
+@pytest.mark.slow
 def test_float64_draws() -> None:
     for name in ("relu", "truncated-gaussian-two-ends"):
         build, fields = CONTINUOUS[name]
@@ -210,6 +217,7 @@ def test_float64_draws() -> None:
 
 
 @pytest.mark.parametrize("A", [None, -1.5])
+@pytest.mark.slow
 def test_spike_and_slab(A: float | None) -> None:
     for seed, B in enumerate([-3.0, 0.0, 2.0]):
         unit = units.TruncatedGaussBernoulli(1, low=-1.0, high=2.0, rho=0.3, bias=0.25, precision=1.0)

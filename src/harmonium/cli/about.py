@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from .. import files
-from ..machines import BoltzmannMachine
+from ..machines import Machine
+from ..runs.setup import epochs_done
 from ..training import Run
+from ..training.greedy import machine_folder
 from . import show
 from .measuring import check_exists
 
@@ -25,12 +26,11 @@ def describe(path: Path) -> None:
     config = run.read_config()
     facts: dict[str, Any] = {}
     if run.last.exists():
-        tensors, metadata = files.read_tensors(run.last)
-        facts |= _machine(files.machine_from(run.last, tensors, metadata))
-        done = int(json.loads(metadata["training"])["epoch"])
-    else:
-        done = 0
-    wanted = config.get("training", {}).get("epochs")
+        facts |= _machine(files.load(path))
+    stages = _stages(path)
+    for name in stages:
+        facts[f"{name}, epochs done"] = "{} of {}".format(*_epochs(Run(path / name)))
+    done, wanted = _epochs(run)
     state = "finished" if done == wanted else f"'harmonium resume {path}' continues"
     facts["epochs done"] = f"{done} of {wanted} ({state})"
     for name, table in config.items():
@@ -38,7 +38,9 @@ def describe(path: Path) -> None:
             facts[name] = table
             continue
         for key, value in table.items():
-            if not isinstance(value, (dict, list)):
+            if isinstance(value, list) and all(isinstance(part, str) for part in value):
+                facts[f"{name}.{key}"] = " – ".join(value)
+            elif not isinstance(value, (dict, list)):
                 facts[f"{name}.{key}"] = value
     history = run.read_metrics()
     for key, value in (history[-1] if history else {}).items():
@@ -47,16 +49,26 @@ def describe(path: Path) -> None:
     show.facts(str(path), facts)
 
 
-def _machine(machine: BoltzmannMachine) -> dict[str, Any]:
-    layers = " – ".join(f"{unit.name()}:{'x'.join(map(str, unit.shape))}" for unit in machine.layers)
+def _machine(machine: Machine) -> dict[str, Any]:
     return {
-        "machine": f"{type(machine).__name__} {layers}",
+        "machine": show.layers(machine),
         "parameters": f"{sum(p.numel() for p in machine.parameters()):,}, {str(machine.dtype).removeprefix('torch.')}",
     }
 
 
+def _stages(folder: Path) -> list[str]:
+    """Return the names of the folders of the pretraining of a deep machine, in order."""
+    found = [machine_folder(folder, k) for k in range(len(list(folder.glob("machine-*"))))]
+    return [path.name for path in found if Run(path).exists()]
+
+
+def _epochs(run: Run) -> tuple[int, int | None]:
+    """Return the number of epochs done and of all epochs of a run."""
+    return epochs_done(run.folder), run.read_config().get("training", {}).get("epochs")
+
+
 def _listed(folder: Path) -> list[str]:
-    snapshots = Run(folder).trajectory()
-    kept = [str(p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file()]
-    plain = [name for name in kept if not Path(name).name.startswith("epoch-")]
-    return [*plain, f"{len(snapshots)} machines of the trajectory"]
+    snapshots, stages = Run(folder).trajectory(), _stages(folder)
+    kept = [p.relative_to(folder) for p in sorted(folder.rglob("*")) if p.is_file()]
+    plain = [str(p) for p in kept if not p.name.startswith("epoch-") and p.parts[0] not in stages]
+    return [*plain, *stages, f"{len(snapshots)} machines of the trajectory"]

@@ -29,6 +29,10 @@ OtherData = Annotated[
     str | None,
     typer.Option("--data", metavar="FILE", help="Data file of the run, if it has moved.", show_default=False),
 ]
+TableFile = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Table to write; the figure is beside it. [in DIR]"),
+]
 PresetName = Annotated[
     str | None,
     typer.Option(metavar="NAME", help=f"Settings tuned on MNIST: {preset_names()}; other options override them."),
@@ -123,7 +127,9 @@ def sample(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A .npy, .npz, .csv or .png file. [samples.npy in DIR, or in the folder of FILE]"
+            metavar="FILE",
+            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences. "
+            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences]",
         ),
     ] = None,
     data: OtherData = None,
@@ -219,6 +225,58 @@ def interactions(
     from .views import interactions_run
 
     interactions_run(folder, data=data, order=order, n=n, gauge=gauge)
+
+
+@app.command()
+def contacts(
+    folder: Folder,
+    data: OtherData = None,
+    contact_map: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            metavar="FILE",
+            help="Known contacts: pairs of sites counted from 1, pairs and distances, or a matrix.",
+        ),
+    ] = None,
+    cutoff: Annotated[float, typer.Option(help="Distance below which two sites are in contact.")] = 8.0,
+    separation: Annotated[int, typer.Option(min=1, help="Smallest distance of two sites along the sequence.")] = 5,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of pairs to print.")] = 20,
+    out: TableFile = None,
+) -> None:
+    """Predict contacts from a run on sequences: pairs of sites by the corrected norms of their couplings."""
+    from .sequences import contacts_run
+
+    contacts_run(folder, data=data, contact_map=contact_map, cutoff=cutoff, separation=separation, n=n, out=out)
+
+
+@app.command()
+def mutants(
+    folder: Folder,
+    sequence: Annotated[
+        str, typer.Option(metavar="NAME|LETTERS", help="Wild type: name of a training sequence, or its letters.")
+    ],
+    data: OtherData = None,
+    out: TableFile = None,
+) -> None:
+    """Compute ln p(mutant) - ln p(wild type) for all single mutations of a sequence."""
+    from .sequences import mutants_run
+
+    mutants_run(folder, sequence=sequence, data=data, out=out)
+
+
+@app.command()
+def logos(
+    folder: Folder,
+    data: OtherData = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of hidden units, strongest first.")] = 6,
+    sweeps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps per sample, starting from training rows.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 0,
+) -> None:
+    """Draw sequence logos of the training sequences, of samples, and of the weights of hidden units."""
+    from .sequences import logos_run
+
+    logos_run(folder, data=data, n=n, sweeps=sweeps, seed=seed)
 
 
 @app.command()

@@ -31,13 +31,21 @@ def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
 def by_table(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Group the values of such a command by the table of their option."""
     return {
-        name: {key: given[key] for key, option in options(table).items() if not option.about.recorded}
+        name: {key: _value(given[key]) for key, option in options(table).items() if not option.about.recorded}
         for name, table in TABLES.items()
     }
 
 
+def _value(given: Any) -> Any:
+    """Return a value of the command line; a list of none is None, and a list of one is its value."""
+    if not isinstance(given, (list, tuple)):
+        return given
+    return given[0] if len(given) == 1 else list(given) or None
+
+
 def _annotation(option: Option) -> Any:
     kind: Any = str if str in option.kinds else option.kinds[0]
+    kind = list[str] if option.repeated else kind
     about = option.about
     if option.name == "source":
         return Annotated[kind | None, typer.Argument(metavar=about.metavar, help=about.help)]

@@ -10,6 +10,7 @@ from ..errors import InvalidOption, RunError, unknown
 from ..quality.inputs import FEWEST_ROWS
 from ..runs.rows import load_test
 from ..runs.setup import reopen
+from ..training import Run
 from . import output, show
 
 
@@ -20,9 +21,15 @@ def sample_run(
     if start not in ("random", "data"):
         raise unknown("start", start, ("random", "data"))
     check_exists(folder)
-    path = (folder if folder.is_dir() else folder.parent) / "samples.npy" if out is None else out
+    trained_on_letters = _has_alphabet(folder)
+    standard = "samples.fasta" if trained_on_letters else "samples.npy"
+    path = (folder if folder.is_dir() else folder.parent) / standard if out is None else out
     output.check(path)
-    machine, rows = _open(folder, data, need_rows=start == "data" or path.suffix == ".png")
+    suffix = path.suffix.lower()
+    letters = suffix in output.FASTA or (suffix == ".csv" and trained_on_letters)
+    if letters and not folder.is_dir():
+        raise InvalidOption(f"{folder}: {suffix} needs a run folder, which records the letters; found a file")
+    machine, rows = _open(folder, data, need_rows=start == "data" or suffix == ".png" or letters)
     begin = None
     if start == "data":
         if rows is None:
@@ -31,8 +38,17 @@ def sample_run(
 
         begin = some_rows(rows.train, machine, n, seed=seed)
     samples = machine.sample(n, sweeps=sweeps, start=begin, seed=seed)
-    output.write(path, samples, machine, None if rows is None else rows.image)
+    if letters:
+        output.write_sequences(path, samples, rows)
+    else:
+        output.write(path, samples, machine, None if rows is None else rows.image)
     print(f"{n} samples after {sweeps} sweeps: {path}")
+
+
+def _has_alphabet(folder: Path) -> bool:
+    """Return whether a run was trained on a file of sequences."""
+    run = Run(folder)
+    return run.config_path.exists() and "alphabet" in run.read_config().get("data", {})
 
 
 def check_exists(path: Path) -> None:

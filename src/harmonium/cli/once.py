@@ -12,8 +12,6 @@ from typer.core import TyperCommand
 
 from ..options.synonyms import SYNONYMS
 
-_HINTS = {"hidden": "one hidden layer is supported on the command line"}
-
 
 class OnceCommand(TyperCommand):
     """A command whose options may be given only once, except those that collect several values."""
@@ -29,9 +27,7 @@ class OnceCommand(TyperCommand):
         for param, count in Counter[Any](order).items():
             many = getattr(param, "multiple", False) or getattr(param, "count", False) or param.nargs != 1
             if count > 1 and not many and param.param_type_name == "option":
-                hint = _HINTS.get(param.name or "")
-                why = f"; {hint}" if hint else ""
-                raise typer.BadParameter(f"expected once, found {count} times{why}", ctx=ctx, param=param)
+                raise typer.BadParameter(f"expected once, found {count} times", ctx=ctx, param=param)
         return super().parse_args(ctx, args)
 
     def _flags(self, ctx: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Write samples to a file: array, table or image."""
+"""Write samples to a file: array, table, image or sequences."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
-from .. import files
+from .. import data, files
+from ..data.alignments import decode
 from ..errors import InvalidOption, unknown
 from ..machines import RBM
+from ..runs.rows import Rows
 
+FASTA = (".fasta", ".fa", ".fas")
 Picture = tuple[int, int, int] | None
 
 
 def check(path: Path) -> None:
     """Raise, before any work is done, if the file could not be written."""
-    if path.suffix.lower() not in _WRITERS:
-        raise unknown("file extension", path.suffix or path.name, _WRITERS)
+    if path.suffix.lower() not in (*_WRITERS, *FASTA):
+        raise unknown("file extension", path.suffix or path.name, (*_WRITERS, *FASTA))
     if not path.parent.is_dir():
         raise InvalidOption(f"{path}: expected a file in a folder that exists; create the folder first")
 
@@ -29,6 +33,26 @@ def write(path: Path, samples: object, machine: RBM, image: Picture) -> None:
     array = np.asarray(samples.cpu())  # type: ignore[attr-defined]
     with files.atomic(path) as temporary:
         temporary.write_bytes(_WRITERS[path.suffix.lower()](array, machine, image))
+
+
+def write_sequences(path: Path, samples: Tensor, rows: Rows) -> None:
+    """Write sampled sequences as FASTA or CSV, each with its nearest training sequence and the share of equal sites."""
+    if rows.letters is None:
+        raise InvalidOption(f"{path}: expected a run on sequences, found {rows.title}, whose rows have no letters")
+    nearest, identity = data.nearest_sequences(samples.cpu(), rows.one_hot())
+    names = [f"sample-{k + 1}" for k in range(len(samples))]
+    neighbors = [rows.name(k) for k in nearest.tolist()]
+    sequences = decode(samples, rows.letters)
+    shares = [f"{share:.3f}" for share in identity.tolist()]
+    if path.suffix.lower() in FASTA:
+        titles = zip(names, neighbors, shares, strict=True)
+        data.write_fasta(path, sequences, [f"{a} nearest={b} identity={c}" for a, b, c in titles])
+        return
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["name", "sequence", "nearest", "identity"])
+    writer.writerows(zip(names, sequences, neighbors, shares, strict=True))
+    files.write_text(path, text.getvalue())
 
 
 def _npy(array: np.ndarray, machine: RBM, image: Picture) -> bytes:

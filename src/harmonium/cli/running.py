@@ -14,7 +14,9 @@ from ..errors import InvalidOption
 from ..runs import config as schema
 from ..runs import setup as recipe
 from ..runs.rows import load_test
+from ..runs.training import train
 from ..training import Callback, Run
+from ..training.greedy import machine_folder
 from . import Interrupted, show
 
 _BINARIZED = {"threshold": "by threshold", "sample": "by sampling", "redraw": "by sampling anew each epoch"}
@@ -52,7 +54,7 @@ def train_run(
     """Train with the options of a file, a preset and the command line; later ones override earlier ones."""
     chosen = schema.Config() if config is None else schema.read(config)
     if preset is not None:
-        chosen = schema.merge(chosen, {"training": options.find_preset(preset).settings})
+        chosen = schema.merge(chosen, options.find_preset(preset).tables)
     chosen = schema.merge(chosen, given)
     folder = recipe.free_folder(Path("runs") / (Path(chosen.data.source).stem or "run")) if run is None else run
     _train(chosen, folder, quiet=quiet, report=report)
@@ -67,6 +69,8 @@ def resume_run(folder: Path, *, epochs: int | None, data: str | None, quiet: boo
             raise InvalidOption(
                 f"{folder}: expected --epochs of at least {done}, the number already done, found {epochs}"
             )
+        if config.training.training == "greedy" and epochs != config.training.epochs:
+            raise InvalidOption(f"{folder}: greedy training cannot be extended; expected no --epochs, found {epochs}")
         config.training.epochs = epochs
     if config.training.epochs is not None and done >= config.training.epochs:
         print(f"{folder}: all {done} epochs are done, nothing to resume; --epochs N continues to N epochs")
@@ -78,6 +82,8 @@ def resume_run(folder: Path, *, epochs: int | None, data: str | None, quiet: boo
     setup = recipe.prepare(config)
     if not quiet:
         begin = f"continues after epoch {done}" if done else "no checkpoint yet, starts from the beginning"
+        if not done and machine_folder(folder, 0).exists():
+            begin = "continues the greedy training"
         print(f"{folder}: {begin}, to epoch {setup.config.training.epochs}")
     if epochs is not None and done:
         Run(folder).write_config(setup.config.to_dict())
@@ -97,13 +103,19 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     how = _BINARIZED.get(config.data.binarize or "")
     parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
     held_out = f"{len(rows.held_out):,} held out" if rows.held_out else "none held out"
+    hidden = config.machine.hidden if isinstance(config.machine.hidden, list) else [config.machine.hidden]
+    layers = " – ".join(map(str, [config.machine.visible, *hidden]))
     lines = {
         "data": f"{rows.title} ({config.data.source})" + (f", binarized {how}" if how else ""),
         "rows": f"{len(rows.train):,} for training, {held_out}",
-        "machine": f"RBM {config.machine.visible} – {config.machine.hidden}, {parameters:,} parameters",
+        "machine": f"{type(setup.machine).__name__} {layers}, {parameters:,} parameters",
     }
     for line, words in options.plan(config.data, config.machine, config.training).items():
         lines[line] = f"{lines[line]}, {words}" if line in lines else words
+    if rows.weights is not None:
+        lines["rows"] += f" (effective number {rows.weights.sum().item():,.1f})"
+    if rows.notes:
+        lines["sequences"] = "; ".join(rows.notes)
     return {**lines, "run folder": str(run)}
 
 
@@ -115,7 +127,7 @@ def _train(config: schema.Config, run: Path, *, quiet: bool, report: bool) -> No
         try:
             _fit(setup, run, quiet=quiet, announce=lambda: show.facts("harmonium train", plan(setup, run)))
         except Exception:
-            if made and not (run / "checkpoints" / "last.safetensors").exists():
+            if made and not any(run.rglob("last.safetensors")):
                 shutil.rmtree(run, ignore_errors=True)  # no checkpoint to resume from
             raise
         _finish(setup, run, quiet=quiet, report=report)
@@ -127,9 +139,11 @@ def _fit(
     callbacks: list[Callback] = []
     if announce is not None and not quiet:
         callbacks.append(show.Announcement(announce))
+    if not quiet and len(setup.machine.couplings) > 1:
+        callbacks.append(show.Stages(pretraining=bool(setup.config.training.pretrain)))
     if not quiet and not sys.stderr.isatty():
         callbacks.append(show.PlainLines())
-    recipe.train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
+    train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
 
 
 def _finish(setup: recipe.Setup, run: Path, *, quiet: bool, report: bool) -> None:

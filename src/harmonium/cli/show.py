@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ..machines import RBM, Machine
 from ..training import Callback, Progress
 
 
@@ -68,13 +69,27 @@ def duration(seconds: float) -> str:
 
 
 class Announcement(Callback):
-    """Callback that runs a function when training starts, after all checks have passed."""
+    """Callback that runs a function when training starts for the first time, after all checks have passed."""
 
     def __init__(self, say: Callable[[], None]) -> None:
-        self.say = say
+        self.say, self.said = say, False
 
     def on_start(self, progress: Progress) -> None:
-        self.say()
+        if not self.said:
+            self.say()
+        self.said = True
+
+
+class Stages(Callback):
+    """Callback that prints which layers of a deep machine are trained, at the start of every stage."""
+
+    def __init__(self, *, pretraining: bool) -> None:
+        self.pretraining = pretraining
+
+    def on_start(self, progress: Progress) -> None:
+        if progress.epoch < progress.epochs:
+            stage = "pretraining" if self.pretraining and isinstance(progress.machine, RBM) else "training"
+            print(f"{stage} of {layers(progress.machine)}", flush=True)
 
 
 class PlainLines(Callback):
@@ -86,11 +101,21 @@ class PlainLines(Callback):
     def on_epoch(self, progress: Progress) -> None:
         step = max(1, progress.epochs // self.lines)
         if progress.epoch % step == 0 or progress.epoch == progress.epochs:
-            shown = {
-                k: v for k, v in progress.metrics.items() if k in ("pseudo_likelihood", "reconstruction", "seconds")
-            }
+            wanted = ("pseudo_likelihood", "reconstruction", "seconds")  # of a stack: for each machine
+            shown = {k: v for k, v in progress.metrics.items() if k.rstrip("_0123456789") in wanted}
             words = "  ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())
             print(f"epoch {progress.epoch}/{progress.epochs}  {words}", flush=True)
+
+
+def layers(machine: Machine) -> str:
+    """Return the kind of a machine and its layers.
+
+    >>> import harmonium as hm
+    >>> layers(hm.RBM(hm.units.Bernoulli(6), hm.units.Spin((2, 3))))
+    'RBM bernoulli:6 – spin:2x3'
+    """
+    units = " – ".join(f"{unit.name()}:{'x'.join(map(str, unit.shape))}" for unit in machine.layers)
+    return f"{type(machine).__name__} {units}"
 
 
 def _escaped(value: Any) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from .. import files, plots
 from ..errors import InvalidOption, unknown
+from ..machines import BoltzmannMachine
 from ..report import some_rows
 from ..runs.rows import load_test
 from ..runs.setup import reopen
@@ -42,8 +44,9 @@ def denoise_run(
     name, test = load_test(setup.config, setup.rows)
     train = some_rows(setup.rows.train, setup.machine, 60_000, seed=0)
     signals = train[:n] if test is None else some_rows(test, setup.machine, n, seed=seed)
+    machine = cast("BoltzmannMachine", setup.machine)  # other machines are rejected
     curves = compare_denoisers(
-        setup.machine, signals, train, channels, method=method, neighbors=neighbors, name=method, seed=seed
+        machine, signals, train, channels, method=method, neighbors=neighbors, name=method, seed=seed
     )
     score = next(iter(curves.scores.values()))[0]
     kind = "training" if test is None else name

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 
 from .. import files, interactions, landscape, plots, spectra
+from ..machines import RBM
 from ..report import some_rows
 from ..runs.setup import reopen
 from ..training import Run
@@ -73,7 +74,7 @@ def interactions_run(
     folder: Path, *, data: str | None = None, order: int = 2, n: int = 20, gauge: str | None = None
 ) -> None:
     """Print the strongest interactions between visible units; for order 2, also write ``interactions.png``."""
-    machine = reopen(folder, data).machine
+    machine = cast("RBM", reopen(folder, data).machine)  # other machines are rejected below
     options = {} if gauge is None else {"gauge": gauge}
     units, values = interactions.strongest(machine, order, n, **options)
     show.table(

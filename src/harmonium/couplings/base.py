@@ -117,6 +117,13 @@ class Coupling(nn.Module):
         eye = torch.eye(self.lower.numel(), dtype=self.weight.dtype, device=self.weight.device)
         return self.up(eye.reshape(-1, *self.lower)).flatten(1)
 
+    def kernels(self) -> Tensor | None:
+        """The weights as small images (upper channels, lower channels, height, width), for plots; None if they are not.
+
+        By default None.
+        """
+        return None
+
     def initialize(self, scale: float, kind: str = "normal", generator: Generator | None = None) -> None:
         """Set random weights: N(0, scale²), or ±scale with a random sign (``kind="sign"``)."""
         check_scale(scale)
@@ -131,6 +138,13 @@ class Coupling(nn.Module):
 
     def project(self) -> None:
         """Project ``weight`` onto the allowed set after an update. By default does nothing."""
+
+    def to_modules(self, bias: Tensor) -> list[nn.Module]:
+        """Torch modules with parameters of their own that map x to Wᵀx + b: (batch, *lower) -> (batch, *upper).
+
+        ``bias`` (*upper) is b. By default a module that calls :meth:`up`.
+        """
+        return [Up(copy.deepcopy(self)), Shift(bias)]
 
     # -- in-place versions for inner loops ---------------------------------------------------------------------
 
@@ -154,9 +168,37 @@ class Coupling(nn.Module):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Coupling:
         """The coupling that :meth:`config` describes, with zero weights."""
-        kind = Coupling.registry.find(config.get("coupling"))
+        return Coupling.registry.find(config.get("coupling")).build(config)
+
+    @classmethod
+    def build(cls, config: Mapping[str, Any]) -> Coupling:
+        """A coupling of this class from its :meth:`config`."""
         options = {key: value for key, value in config.items() if key not in ("coupling", "lower", "upper")}
-        return kind(tuple(config["lower"]), tuple(config["upper"]), **options)
+        return cls(tuple(config["lower"]), tuple(config["upper"]), **options)
 
     def extra_repr(self) -> str:
         return f"{tuple(self.lower)} – {tuple(self.upper)}"
+
+
+class Up(nn.Module):
+    """The field on the upper layer as a module."""
+
+    def __init__(self, coupling: Coupling) -> None:
+        super().__init__()
+        self.coupling = coupling
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Wᵀx: (batch, *lower) -> (batch, *upper)."""
+        return self.coupling.up(x)
+
+
+class Shift(nn.Module):
+    """Add a bias to every entry."""
+
+    def __init__(self, bias: Tensor) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(bias.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x + b: (batch, *shape) -> (batch, *shape)."""
+        return x + self.bias

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from ..checks import as_shape
 from .base import Coupling
@@ -42,6 +43,16 @@ class Dense(Coupling):
 
     def matrix(self) -> Tensor:
         return self.weight
+
+    def to_modules(self, bias: Tensor) -> list[nn.Module]:
+        # without torch's random initial weights, which would change the state of its default generator
+        linear = skip_init(nn.Linear, *self.weight.shape, dtype=self.weight.dtype, device=self.weight.device)
+        with torch.no_grad():
+            linear.weight.copy_(self.weight.T)
+            linear.bias.copy_(bias.flatten())
+        below = [nn.Flatten()] if len(self.lower) > 1 else []
+        above = [nn.Unflatten(1, self.upper)] if len(self.upper) > 1 else []
+        return [*below, linear, *above]
 
     def up_(self, x: Tensor, out: Tensor) -> Tensor:
         _product(x.view(len(x), -1), self.weight.detach(), out.view(len(x), -1))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import noise
 from ..checks import whole
 from ..errors import InvalidOption
+from .base import Coupling
 from .dense import Dense
 
 
@@ -58,6 +59,9 @@ class Masked(Dense):
         self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False, scale: float = 1.0
     ) -> Tensor:
         return super().correlate(x, y, out, add=add, scale=scale).mul_(self.mask)  # ``out`` is already masked
+
+    def to_modules(self, bias: Tensor) -> list[nn.Module]:
+        return Coupling.to_modules(self, bias)  # keeps the mask
 
     def matrix(self) -> Tensor:
         return self.weight * self.mask

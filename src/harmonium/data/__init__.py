@@ -8,9 +8,27 @@ the cache of the user. If a public URL is known, missing files are downloaded an
 torch.Size([1442, 64])
 """
 
+from harmonium.data.alignments import Alignment, read_alignment, write_fasta
+from harmonium.data.contact_maps import read_contacts
 from harmonium.data.dataset import DataFile, DatasetInfo
+from harmonium.data.identity import nearest_sequences
 from harmonium.data.loading import info, load, names, status, vocabulary
 from harmonium.data.reading import read
 from harmonium.data.weights import similarity_weights
 
-__all__ = ["DataFile", "DatasetInfo", "info", "load", "names", "read", "similarity_weights", "status", "vocabulary"]
+__all__ = [
+    "Alignment",
+    "DataFile",
+    "DatasetInfo",
+    "info",
+    "load",
+    "names",
+    "nearest_sequences",
+    "read",
+    "read_alignment",
+    "read_contacts",
+    "similarity_weights",
+    "status",
+    "vocabulary",
+    "write_fasta",
+]

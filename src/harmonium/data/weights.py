@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harmonium.errors import InvalidData, InvalidOption
-
-_CHUNK = 1000
+from harmonium.data.identity import equal_sites, one_hot_rows
+from harmonium.errors import InvalidOption
 
 
 def similarity_weights(rows: Any, alike: float = 0.8) -> Tensor:
@@ -27,14 +26,12 @@ def similarity_weights(rows: Any, alike: float = 0.8) -> Tensor:
     >>> similarity_weights(torch.nn.functional.one_hot(letters, 3)).tolist()
     [0.5, 0.5, 1.0]
     """
-    sequences = torch.as_tensor(rows)
-    if sequences.ndim != 3 or not bool((sequences.sum(-1) == 1).all()):
-        raise InvalidData(f"rows: expected one-hot sequences (n, sites, letters), found {tuple(sequences.shape)}")
+    sequences = one_hot_rows(rows)
     if not 0 < alike <= 1:
         raise InvalidOption(f"alike: expected a fraction above 0 and at most 1, found {alike!r}")
     sites, letters = sequences.shape[1:]
     codes, where, copies = sequences.argmax(-1).unique(dim=0, return_inverse=True, return_counts=True)
-    distinct = torch.nn.functional.one_hot(codes, letters).flatten(1).float()
+    distinct = torch.nn.functional.one_hot(codes, letters).to(torch.uint8)
     least = alike * sites - 1e-6
-    number = torch.cat([(part @ distinct.T >= least).double() @ copies.double() for part in distinct.split(_CHUNK)])
+    number = torch.cat([(equal >= least).double() @ copies.double() for equal in equal_sites(distinct, distinct)])
     return 1 / number[where]

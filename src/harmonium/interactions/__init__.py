@@ -13,6 +13,7 @@ InteractionModel(6 binary variables: 6 of order 1, 15 of order 2, 20 of order 3,
 """
 
 from .comparison import InteractionComparison
+from .contact_scores import ContactRanking, average_product_correction, contacts, coupling_norms
 from .model import InteractionModel
 from .n_body_formula import n_body
 from .ranking import strongest
@@ -22,6 +23,7 @@ from .statistics import Decay, Strength, agreement, compare, exact_versus_small,
 from .tuples import all_tuples, random_tuples
 
 __all__ = [
+    "ContactRanking",
     "Decay",
     "Halves",
     "InteractionComparison",
@@ -32,7 +34,10 @@ __all__ = [
     "Strength",
     "agreement",
     "all_tuples",
+    "average_product_correction",
     "compare",
+    "contacts",
+    "coupling_norms",
     "degree_limited",
     "exact_versus_small",
     "largest_order",

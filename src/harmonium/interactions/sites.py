@@ -101,6 +101,7 @@ class Sites:
             raise InvalidOption(f"method='small': expected scalar hidden units, found {self.hidden.name()}")
         if order > 6:
             raise InvalidOption(f"method='small': expected an order of at most 6, found {order}")
-        unit = copy.deepcopy(self.hidden)
-        unit.shift_bias(base)
-        return unit.cumulant(order).reshape(-1)
+        unit = self.hidden
+        pairs = zip(unit.parts, unit.split(base.view(unit.shape)), strict=True)
+        moved = [part.with_natural({**part.natural(), "bias": part.bias + field}) for part, field in pairs]
+        return unit.with_parts(moved).cumulant(order).reshape(-1)

@@ -1,6 +1,7 @@
 """Log-likelihood and ln Z: exact, annealed (AIS), TAP and pseudo-likelihood estimates with error estimates."""
 
 from .annealing import Adaptive, Estimate, ais, reverse_ais
+from .clamped import ClampedEstimate, clamped_ais
 from .enumerated import ExactLikelihood, exact
 from .mean_field import TapLikelihood, tap
 from .pseudolikelihood import pseudo_log_likelihood
@@ -8,11 +9,13 @@ from .two_sided import TwoSided, estimate
 
 __all__ = [
     "Adaptive",
+    "ClampedEstimate",
     "Estimate",
     "ExactLikelihood",
     "TapLikelihood",
     "TwoSided",
     "ais",
+    "clamped_ais",
     "estimate",
     "exact",
     "pseudo_log_likelihood",

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import NotEnumerable
-from ..machines import RBM, BoltzmannMachine, enumeration
+from ..machines import BoltzmannMachine, DeepBeliefNetwork, Machine, enumeration
 from ..sampling import parallel_tempering, trajectory_tempering
 from ..sampling.base import base_machine
 from ..sampling.path import beta_grid
+from . import belief
 from .annealing import Adaptive, Betas, Estimate, ais, reverse_ais
 from .data import mean_free_energy_bound
 from .modes import disagreement
@@ -22,6 +23,7 @@ from .modes import disagreement
 FREE, CHAINS, DATA = "free units", "short chains", "the data"  # bases
 
 _EXACT_STATES = 2**20
+_ERRORS = 3  # standard errors of a sampled free energy in the intervals
 _FREE_SHARE = 2  # the cross-check from free units uses 1/2 of the betas
 _CHECK_SHARE = 5  # the other cross-checks use 1/5 of the betas
 _LARGEST_EXCESS = 0.5  # nats by which a cross-check may exceed the estimate, in addition to three standard errors
@@ -49,6 +51,8 @@ class TwoSided:
         checks: forward estimates from other bases, by the name of the base.
         bounded: whether the samples of the reverse direction passed all checks; if not, the lower end is -∞.
         annealing: results that do not depend on the data; ``annealing.likelihood(other)`` reuses them.
+        free_energy_error: standard error of ``mean_free_energy`` if it is sampled, as for a deep belief network. The
+            intervals include three of these errors.
     """
 
     forward: Estimate
@@ -62,6 +66,7 @@ class TwoSided:
     checks: Mapping[str, Estimate] = field(default_factory=dict)
     bounded: bool = True
     annealing: Annealing | None = field(default=None, repr=False, compare=False)
+    free_energy_error: float = 0.0
 
     @property
     def log_likelihood(self) -> float:
@@ -101,7 +106,13 @@ class TwoSided:
     @property
     def interval(self) -> tuple[float, float]:
         """The interval of the annealing, or (exact, exact) if the exact value is known."""
-        return self.annealed_interval if self.exact is None else (self.exact, self.exact)
+        if self.exact is None:
+            return self.annealed_interval
+        return self.exact - self._sampling_error, self.exact + self._sampling_error
+
+    @property
+    def _sampling_error(self) -> float:
+        return _ERRORS * self.free_energy_error
 
     @property
     def annealed_interval(self) -> tuple[float, float]:
@@ -117,7 +128,7 @@ class TwoSided:
                 high = max(high, check.conditional_interval[1])
         high = max(low, high) if self.bounded else math.inf
         low = min(low, high)
-        return -self.mean_free_energy - high, -self.mean_free_energy - low
+        return -self.mean_free_energy - high - self._sampling_error, -self.mean_free_energy - low + self._sampling_error
 
     @property
     def trustworthy(self) -> bool:
@@ -131,20 +142,23 @@ class TwoSided:
 
 @torch.no_grad()
 def estimate(
-    machine: BoltzmannMachine,
+    machine: Machine,
     data: Tensor,
     *,
     base: Tensor | None = None,
     runs: int = 100,
     betas: Betas = 10_000,
-    waypoints: Sequence[BoltzmannMachine] = (),
+    waypoints: Sequence[Machine] = (),
     samples: Tensor | None = None,
     sampling_sweeps: int = 1000,
+    n_samples: int = 10,
     seed: int | None = 0,
 ) -> TwoSided:
     """Estimate the mean log-likelihood of ``data`` by annealing in both directions, and check the result.
 
-    For a deep machine the result is a lower bound, by mean field of the hidden layers.
+    For a deep Boltzmann machine the result is a lower bound, by mean field of the hidden layers. For a deep belief
+    network it is the variational bound (:func:`harmonium.likelihood.belief.sampled_free_energy`), estimated with
+    samples of the hidden layers; ln Z is that of the top machine, which is annealed.
 
     Both directions can miss the same modes and agree on a wrong value. Therefore shorter forward annealing runs start
     from other bases: from free units (zero weights), and from the data (or from short chains, if ``base`` is given).
@@ -166,8 +180,10 @@ def estimate(
             and the samples come from trajectory tempering along them. This helps if learning was slow and smooth;
             checkpoints of a phase with large learning steps make the path longer.
         samples: samples of the model for the reverse direction, (m, *visible); by default from parallel tempering,
-            which must make at least as many round trips as there are chains.
+            which must make at least as many round trips as there are chains. For a deep belief network, visible states
+            of its top machine.
         sampling_sweeps: sweeps of that tempering.
+        n_samples: for a deep belief network, number of samples of the hidden layers for each row.
         seed: seed of the random generator.
 
     >>> import harmonium as hm
@@ -180,25 +196,28 @@ def estimate(
     """
     data = machine.checked_states(data)  # fail before the expensive part
     base = None if base is None else machine.checked_states(base, "base")
-    seeds = [None if seed is None else seed + k for k in range(6)]
+    seeds = [None if seed is None else seed + k for k in range(7)]
     machine.check_normalizable()
+    whole, machine = machine, machine.machines[-1]
+    base = None if base is None else _top_inputs(whole, base, seeds[6])
+    tops: list[BoltzmannMachine] = [earlier.machines[-1] for earlier in waypoints]
     own = noise.generator(seeds[4], machine.device)
     chains = base_machine(machine, near=True, generator=own)
     start = chains if base is None else base_machine(machine, base, near=True, generator=own)
     round_trips = None
     if samples is None:
-        if waypoints:
-            tempered = trajectory_tempering([start, *waypoints, machine], runs, sweeps=sampling_sweeps, seed=seeds[0])
+        if tops:
+            tempered = trajectory_tempering([start, *tops, machine], runs, sweeps=sampling_sweeps, seed=seeds[0])
         else:
             tempered = parallel_tempering(machine, runs, sweeps=sampling_sweeps, base=start, seed=seeds[0])
         samples, round_trips = tempered.samples, tempered.round_trips
-    forward = ais(machine, runs=runs, seed=seeds[1], betas=betas, base=start, waypoints=waypoints)
-    reverse = reverse_ais(machine, samples, seed=seeds[2], betas=betas, base=start, waypoints=waypoints)
+    forward = ais(machine, runs=runs, seed=seeds[1], betas=betas, base=start, waypoints=tops)
+    reverse = reverse_ais(machine, samples, seed=seeds[2], betas=betas, base=start, waypoints=tops)
     few, fewer = _fewer(betas, _FREE_SHARE), _fewer(betas, _CHECK_SHARE)
     checks = {FREE: ais(machine, runs=runs, betas=few, base=base_machine(machine), seed=seeds[3])}
     if base is not None:
         checks[CHAINS] = ais(machine, runs=runs, betas=fewer, base=chains, seed=seeds[5])
-    work = Annealing(forward, reverse, checks, round_trips, base is not None, fewer, seeds[5])
+    work = Annealing(forward, reverse, checks, round_trips, base is not None, fewer, seeds[5], whole, n_samples)
     return work.likelihood(data)
 
 
@@ -213,15 +232,18 @@ class Annealing:
     given: bool  # whether estimate was called with a base
     betas: Betas  # schedule of the cross-checks
     seed: int | None
+    machine: Machine  # the annealed machine, or the deep belief network of which it is the top machine
+    n_samples: int  # of the hidden layers of a deep belief network, for each row
 
     def likelihood(self, data: Tensor) -> TwoSided:
         """Estimate the log-likelihood of ``data`` (n, *visible)."""
-        machine, checks = self.forward.machine, dict(self.checks)
-        data = machine.checked_states(data)
+        top, checks = self.forward.machine, dict(self.checks)
+        data = self.machine.checked_states(data)
+        following = None if self.seed is None else self.seed + 1
         if not self.given:
-            runs = len(self.forward.log_weights)
-            checks[DATA] = ais(machine, runs=runs, betas=self.betas, base=data, seed=self.seed)
-        free_energy = mean_free_energy_bound(machine, data)
+            runs, rows = len(self.forward.log_weights), _top_inputs(self.machine, data, following)
+            checks[DATA] = ais(top, runs=runs, betas=self.betas, base=rows, seed=self.seed)
+        free_energy, error = self._free_energy(data, noise.generator(following, top.device))
         doubts = samples_doubted(self.forward, self.reverse, checks, self.round_trips)
         problems = annealing_problems(self.forward, self.reverse)
         if not math.isfinite(free_energy):
@@ -231,14 +253,28 @@ class Annealing:
             self.reverse,
             free_energy,
             len(data),
-            _exact(machine, free_energy),
+            _exact(top, free_energy),
             (*doubts, *problems),
-            not isinstance(machine, RBM),
+            self.machine.depth > 2,
             self.round_trips,
             checks,
             not doubts,
             self,
+            error,
         )
+
+    def _free_energy(self, data: Tensor, generator: Generator | None) -> tuple[float, float]:
+        """Return the mean free energy of the data, or an upper bound of it, and the standard error from sampling."""
+        if isinstance(self.machine, DeepBeliefNetwork):
+            return belief.mean_free_energy(self.machine, data, self.n_samples, generator)
+        return mean_free_energy_bound(self.machine, data), 0.0
+
+
+def _top_inputs(machine: Machine, data: Tensor, seed: int | None) -> Tensor:
+    """Return states of the visible layer of the top machine given data; the data themselves without a stack."""
+    generator = noise.generator(seed, machine.device)
+    *_, (_, rows) = machine.stacked(data, generator=generator, inputs="samples")
+    return rows
 
 
 def annealing_problems(forward: Estimate, reverse: Estimate) -> list[str]:

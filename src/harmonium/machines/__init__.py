@@ -1,7 +1,20 @@
-"""Machines: chains of layers with couplings between neighbors."""
+"""Machines: chains of layers with couplings between neighbors, and stacks of machines."""
 
+from .belief import DeepBeliefNetwork
 from .chain import BoltzmannMachine
+from .convolutions import convolutional, feature_maps
 from .deep import DeepBoltzmannMachine
 from .rbm import RBM
 
-__all__ = ["RBM", "BoltzmannMachine", "DeepBoltzmannMachine"]
+__all__ = [
+    "RBM",
+    "BoltzmannMachine",
+    "DeepBeliefNetwork",
+    "DeepBoltzmannMachine",
+    "Machine",
+    "convolutional",
+    "feature_maps",
+]
+
+#: a chain of layers, or a stack of machines
+Machine = BoltzmannMachine | DeepBeliefNetwork

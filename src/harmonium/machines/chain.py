@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -41,6 +41,12 @@ def as_layer(layer: Unit | int | tuple[int, ...]) -> Unit:
     return Bernoulli(sizes)
 
 
+def check_undirected(machine: Any, what: str) -> None:
+    """Raise :class:`InvalidOption` for a machine that is not a Boltzmann machine, such as a deep belief network."""
+    if not isinstance(machine, BoltzmannMachine):
+        raise InvalidOption(f"{what}: expected a Boltzmann machine, found {type(machine).__name__}")
+
+
 class BoltzmannMachine(nn.Module):
     """p(x_0, …, x_L) ∝ Π_l e^{-U_l(x_l)} · Π_l e^{x_l·W_l·x_{l+1}}; layer 0 is the visible one.
 
@@ -76,7 +82,8 @@ class BoltzmannMachine(nn.Module):
             found, expected = (coupling.lower, coupling.upper), (units[k].shape, units[k + 1].shape)
             if found != expected:
                 raise InvalidOption(
-                    f"coupling {k}: expected shapes {tuple(map(tuple, expected))}, found {tuple(map(tuple, found))}"
+                    f"layer {k + 1}: expected a coupling of the shapes {tuple(map(tuple, expected))}, "
+                    f"found {tuple(map(tuple, found))}"
                 )
         self.layers = nn.ModuleList(units)  # type: ignore[assignment]
         self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]
@@ -94,6 +101,17 @@ class BoltzmannMachine(nn.Module):
     def layer(self, layer: int) -> Unit:
         """The layer with the given index; 0 is the visible layer."""
         return self.layers[layer]
+
+    @property
+    def machines(self) -> Sequence[BoltzmannMachine]:
+        """The machines that learn from inputs of their own: only this one, unless it is a stack of machines."""
+        return (self,)
+
+    def stacked(
+        self, v: Tensor, *, generator: Generator | None = None, inputs: str | None = None
+    ) -> Iterator[tuple[BoltzmannMachine, Tensor]]:
+        """Yield every machine with its input: only this one, with ``v`` (see :meth:`DeepBeliefNetwork.stacked`)."""
+        yield self, v
 
     @property
     def visible(self) -> Unit:

@@ -4,7 +4,7 @@ A scalar unit i has the quadratic term A_i = -Σ_j W_ij² c_j from its neighbors
 reaction term A_i a_i in its field, eq. (34). The components of a softmax unit are correlated: c becomes the covariance
 matrix C_j of site j, A_i the matrix -Σ_j W_ij C_j W_ijᵀ, and the reaction term a matrix-vector product. Since
 xᵀAx = Σ_k A_kk x_k for a one-hot x, the unit itself depends only on the diagonal of A. A multinomial unit is a sum of D
-such vectors, each with mean p = a/D and the same field.
+such vectors, each with mean p = a/D and the same field. All of this also holds if a vector may be zero.
 """
 
 from __future__ import annotations
@@ -26,7 +26,16 @@ class LayerPart:
     start: int
     sites: int
     size: int
-    softmax: bool
+    unit: Unit
+
+    @property
+    def softmax(self) -> bool:
+        """Whether the units are softmax units."""
+        return self.unit.softmax
+
+    def share(self, x: Tensor) -> Tensor:
+        """Return p = a/D, (..., size), the mean of one of the D vectors of a softmax unit."""
+        return x / self.unit.copies(x)
 
     @property
     def entries(self) -> slice:
@@ -48,7 +57,7 @@ class MeanFieldLayer:
         for kind in unit.parts:
             if kind.event_shape and not kind.softmax:
                 raise InvalidOption(f"mean field expects scalar or softmax units, found the vector unit {kind.name()}")
-            self.parts.append(LayerPart(start, kind.sites, kind.size // kind.sites, kind.softmax))
+            self.parts.append(LayerPart(start, kind.sites, kind.size // kind.sites, kind))
             start += kind.size
         self.diagonal = not any(part.softmax for part in self.parts)
         self._softmax = torch.zeros(unit.size, dtype=torch.bool)
@@ -171,13 +180,13 @@ class SoftmaxLink(Link):
         A, reaction = torch.zeros_like(own), torch.zeros_like(own)
         for here in target.parts:
             x = here.of(own)
-            p = _share(x)
+            p = here.share(x)
             for there in source.parts:
                 block = W[here.entries, there.entries].reshape(here.sites, here.size, there.sites, there.size)
                 q = there.of(a)
                 if there.softmax:
-                    crossed = torch.einsum("iqjr,bjr->biqj", block, _share(q)).square()
-                    totals = q.sum(-1).unsqueeze(1).unsqueeze(1)
+                    crossed = torch.einsum("iqjr,bjr->biqj", block, there.share(q)).square()
+                    totals = there.unit.copies(q).squeeze(-1).unsqueeze(1).unsqueeze(1)
                     term = torch.einsum("iqjr,bjr->biq", block.square(), q) - (crossed * totals).sum(-1)
                 else:
                     term = torch.einsum("iqjr,bjr->biq", block.square(), there.of(c))
@@ -187,17 +196,12 @@ class SoftmaxLink(Link):
                     continue
                 along = torch.einsum("iqjr,biq->bijr", block, p)
                 if there.softmax:
-                    mean = (_share(q).unsqueeze(1) * along).sum(-1, keepdim=True)
+                    mean = (there.share(q).unsqueeze(1) * along).sum(-1, keepdim=True)
                     along = q.unsqueeze(1) * (along - mean)
                 else:
                     along = there.of(c).unsqueeze(1) * along
                 reaction[:, here.entries] -= torch.einsum("iqjr,bijr->biq", block, along).flatten(1)
         return A, reaction
-
-
-def _share(x: Tensor) -> Tensor:
-    """Return p = a/D, (..., size), the mean of one of the D one-hot vectors of a softmax unit."""
-    return x / x.sum(-1, keepdim=True)
 
 
 def link(coupling: Coupling, lower: MeanFieldLayer, upper: MeanFieldLayer, second_order: bool = True) -> Link:

@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import InvalidData, InvalidOption, NotNormalizable
 from ..machines import BoltzmannMachine
+from ..machines.chain import check_undirected
 from ..units import Unit
 from .layers import MeanFieldLayer
 from .solutions import Solutions
@@ -42,6 +43,7 @@ def prepare(
         seed: seed of the random generator, if no ``generator`` is given.
         generator: random generator.
     """
+    check_undirected(machine, "mean field")
     visible = _visible(machine, start, clamped, seed, generator)
     if visible is not None:
         machine = machine.conserving(visible)

@@ -80,6 +80,11 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
     @property
+    def repeated(self) -> bool:
+        """Whether the option may be given several times; the values are then a list."""
+        return any(typing.get_origin(kind) is list for kind in self.kinds)
+
+    @property
     def default_words(self) -> str:
         """The default as text for documentation; empty if there is none."""
         if self.about.unset or self.default in (None, ""):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .declared import Option, options
-from .presets import PRESETS
+from .presets import PRESETS, Preset
 from .tables import DataOptions, MachineOptions, TrainingOptions
 
 TABLES = {"data": DataOptions, "machine": MachineOptions, "training": TrainingOptions}
@@ -18,7 +18,7 @@ def table(name: str) -> str:
     | `--visible UNIT` | Type of the visible units: bernoulli, potts:21, …; the shape comes from the data. | sugg...
     """
     if name == "presets":
-        rows = [f"| `{preset.name}` | {preset.help} | {_settings(preset.settings)} |" for preset in PRESETS.values()]
+        rows = [f"| `{preset.name}` | {preset.help} | {_settings(preset)} |" for preset in PRESETS.values()]
         return "\n".join(["| preset | meaning | settings |", "|---|---|---|", *rows])
     found = options(TABLES[name]).values()
     rows = [_row(option) for option in found if not option.about.recorded and option.name != "source"]
@@ -46,5 +46,5 @@ def _row(option: Option) -> str:
     return "| " + " | ".join(part.replace("|", "\\|") for part in (shown, meaning, option.default_words)) + " |"
 
 
-def _settings(settings: object) -> str:
-    return ", ".join(f"`{key} = {value!r}`" for key, value in dict(settings).items())  # type: ignore[call-overload]
+def _settings(preset: Preset) -> str:
+    return ", ".join(f"`{key} = {value!r}`" for table in preset.tables.values() for key, value in table.items())

@@ -1,27 +1,47 @@
-"""Named training settings, chosen from measurements (see the experiment mnist/500)."""
+"""Named settings of the training and of the machine, chosen from measurements (see the experiment mnist/500)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from ..errors import unknown
-from .tables import TrainingOptions
+from .tables import MachineOptions, TrainingOptions
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Named values for some training options. Options given explicitly override them."""
+    """Named values for some options. Options given explicitly override them.
+
+    Attributes:
+        name: name on the command line.
+        help: what the preset is.
+        settings: values of training options.
+        machine: values of machine options, such as ``hidden``; :func:`harmonium.fit`, which gets a machine, ignores
+            them.
+
+    >>> deep = Preset("deep", "two hidden layers", {"epochs": 20}, machine={"hidden": ["500", "1000"]})
+    >>> deep.tables["machine"]["hidden"]
+    ['500', '1000']
+    """
 
     name: str
     help: str
     settings: Mapping[str, Any]
+    machine: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         TrainingOptions(**self.settings)  # raises on an unknown option name when a preset is declared
-        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+        MachineOptions(**self.machine)
+        for name in ("settings", "machine"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """The values by table of the configuration."""
+        return {"machine": dict(self.machine), "training": dict(self.settings)}
 
     @property
     def options(self) -> TrainingOptions:

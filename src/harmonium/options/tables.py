@@ -14,7 +14,10 @@ class DataOptions:
     """The data: name of a data set or a file, binarization and split."""
 
     source: str = option(
-        "", "Name of a data set, or a .npy, .npz, .csv or .parquet file.", metavar="DATA", plan=ELSEWHERE
+        "",
+        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, or sequences in .fasta, .a3m, .sto, .csv, .tsv.",
+        metavar="DATA",
+        plan=ELSEWHERE,
     )
     binarize: str | None = option(
         None,
@@ -42,6 +45,23 @@ class DataOptions:
         details="Not needed for named data sets and for `.npy` files of images.",
         metavar="HxW",
     )
+    alphabet: str | None = option(
+        None,
+        "Letters of a file of sequences: protein, rna, dna, or the letters in the order of their states, such as HP-.",
+        metavar="NAME|LETTERS",
+        unset="protein, rna or dna, detected from the letters",
+        plan=("alphabet", "{}"),
+    )
+    similarity: float | None = option(
+        None,
+        "Weight each sequence by 1 / (number of sequences with at least this share of equal sites), such as 0.8.",
+        details="For data of Potts units. The sum of the weights is the effective number of sequences. Validation rows "
+        "are weighted in the same way, so that the free-energy gap compares like with like.",
+        above=0,
+        metavar="FRACTION",
+        unset="all sequences have the same weight",
+        plan=("rows", "weighted by similarity {}"),
+    )
     rows: int | None = option(None, "Number of rows.", details=_DATA_FILE, recorded=True)
     bytes: int | None = option(None, "Size of the file.", details=_DATA_FILE, recorded=True)
     sha256: str | None = option(None, "Checksum of the file.", details=_DATA_FILE, recorded=True)
@@ -51,18 +71,35 @@ class DataOptions:
 class MachineOptions:
     """The machine and its initial parameters."""
 
+    machine: str | None = option(
+        None,
+        "Kind of machine: rbm (restricted Boltzmann machine), dbm (deep Boltzmann machine) or dbn (deep belief "
+        "network).",
+        metavar="KIND",
+        choices=("rbm", "dbm", "dbn"),
+        unset="rbm for one hidden layer, dbm for several",
+        plan=ELSEWHERE,
+    )
     visible: str | None = option(
         None,
         "Type of the visible units: bernoulli, potts:21, …; the shape comes from the data.",
         metavar="UNIT",
-        unset="suggested by the data set; bernoulli for a file with values 0 and 1",
+        unset="suggested by the data set; potts for sequences; bernoulli for a file with values 0 and 1",
         plan=ELSEWHERE,
     )
-    hidden: str | int = option(
+    hidden: str | int | list[str | int] = option(
         "bernoulli:100",
         "Type and number of hidden units, such as bernoulli:500; a number alone means Bernoulli units.",
+        details="Repeat the option for several hidden layers, from the visible layer up; in a file, give a list.",
         metavar="UNIT:N",
         plan=ELSEWHERE,
+    )
+    inputs: str | None = option(
+        None,
+        "What each machine of a dbn learns from the machine below: samples or means of its hidden units.",
+        metavar="NAME",
+        choices=("samples", "means"),
+        unset="samples",
     )
     initialize: str = option(
         "normal",
@@ -103,12 +140,33 @@ class TrainingOptions:
         plan=("epochs", "batches of {}"),
     )
     seed: int = option(0, "Seed of the random generator.", plan=("seed", "{}"))
-    negative: str = option(
-        "pcd:1",
+    training: str | None = option(
+        None,
+        "Training of a dbn: greedy (one machine after the other) or joint (all machines in every update).",
+        metavar="NAME",
+        choices=("greedy", "joint"),
+        unset="greedy for a dbn",
+        plan=("epochs", "{}"),
+    )
+    pretrain: int | None = option(
+        None,
+        "Number of epochs of greedy training of each layer before the joint training of a dbm or dbn; 0 for none.",
+        details="Each pair of layers is trained as an RBM, from the visible layer up, with the other training options; "
+        "in a dbm with `pcd:1`.",
+        metavar="EPOCHS",
+        at_least=0,
+        unset="dbm: the number of epochs; others: 0",
+        plan=("epochs", "pretraining {}"),
+    )
+    negative: str | None = option(
+        None,
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
-        "mean-field:K,method=tap, reconstruction:K or exact (small machines).",
+        "mean-field:K,method=tap, reconstruction:K, exact (small machines) or, for deep machines, "
+        "deep-pcd:K,iterations=N.",
         metavar="METHOD:K",
+        unset="pcd:1; deep-pcd:1 for deep machines",
         plan=("negative phase", "{}"),
+        plan_unset="chosen from the machine",
     )
     chains: int | None = option(
         None, "Number of persistent chains.", unset="the batch size", plan=("negative phase", "{} chains")
@@ -126,12 +184,13 @@ class TrainingOptions:
     momentum: float | None = option(
         None, "Momentum of sgd or rmsprop.", at_least=0, below=1, unset="none", plan=("optimizer", "momentum {}")
     )
-    schedule: str = option(
-        "constant",
+    schedule: str | None = option(
+        None,
         "Learning-rate schedule: constant, linear:0.3 or growing:10.",
         details="`linear:0.3`: constant for 30 % of the run, then linear to zero. `growing:10`: k = ⌈epoch/10⌉ sweeps "
         "per update, and the learning rate divided by k.",
         metavar="NAME",
+        unset="linear:0.5 if the learning rate is chosen from the data, else constant",
         plan=("schedule", "{}"),
     )
     centered: bool = option(True, "Use centered gradients.", plan=("transforms", "centered"))

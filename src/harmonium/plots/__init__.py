@@ -20,6 +20,7 @@ from .interactions import (
     interaction_scatter,
     interaction_strength,
 )
+from .kernel_images import kernels
 from .landscape import landscape_page, solution_counts, solution_depths, solution_map, solution_tree
 from .machine import receptive_fields, reconstructions, samples
 from .sample_quality import (
@@ -31,6 +32,7 @@ from .sample_quality import (
     quality,
     spectra,
 )
+from .sequences import contact_map, hidden_logos, logo, mutation_map
 from .spectrum import (
     alignment_map,
     mode_evolution,
@@ -47,6 +49,7 @@ __all__ = [
     "METRICS",
     "alignment_map",
     "axis_histogram",
+    "contact_map",
     "correlation_scatter",
     "coupling_map",
     "denoising_curves",
@@ -55,17 +58,21 @@ __all__ = [
     "diverging",
     "exact_against_small",
     "hidden_activity",
+    "hidden_logos",
     "interaction_network",
     "interaction_scatter",
     "interaction_strength",
+    "kernels",
     "landscape_page",
     "learning_curve",
     "learning_curves",
     "likelihood_curve",
+    "logo",
     "mode_evolution",
     "mode_page",
     "mode_pictures",
     "mosaic",
+    "mutation_map",
     "neighbor_accuracy",
     "phase_diagram",
     "principal_clouds",

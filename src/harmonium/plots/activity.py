@@ -9,17 +9,19 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..machines import RBM, BoltzmannMachine
+from ..machines import Machine
+from ..meanfield import hidden_means
 from . import style
 
 
 @torch.no_grad()
-def hidden_activity(rbm: RBM, data: Any, *, ax: Axes | None = None) -> Figure:
-    """Plot ⟨h | v⟩ of every hidden unit: its mean over the rows of ``data``, and the 10 % to 90 % quantiles as a band.
+def hidden_activity(machine: Machine, data: Any, *, layer: int = 1, ax: Axes | None = None) -> Figure:
+    """Plot ⟨h | v⟩ of every unit of a hidden layer: its mean over the rows of ``data``, and the 10 % to 90 % quantiles.
 
-    Units are sorted by their mean. Each state of a one-hot unit is shown separately.
+    Units are sorted by their mean; the quantiles are a band. Each state of a one-hot unit is shown separately. The
+    means are those of :func:`harmonium.meanfield.hidden_means`.
     """
-    means = style.as_array(rbm.hidden_mean(data)).reshape(len(data), -1)
+    means = style.as_array(hidden_means(machine, data)[layer - 1]).reshape(len(data), -1)
     order = np.argsort(-means.mean(0), kind="stable")
     low, high = np.quantile(means[:, order], [0.1, 0.9], axis=0)
     with style.look():
@@ -34,7 +36,7 @@ def hidden_activity(rbm: RBM, data: Any, *, ax: Axes | None = None) -> Figure:
     return style.figure_of(ax)
 
 
-def weight_histogram(machine: BoltzmannMachine, *, bins: int = 81, ax: Axes | None = None) -> Figure:
+def weight_histogram(machine: Machine, *, bins: int = 81, ax: Axes | None = None) -> Figure:
     """Plot a histogram of the weights with a logarithmic vertical axis; the couplings of a deep machine overlap."""
     weights = [style.as_array(coupling.weight).ravel() for coupling in machine.couplings]
     limit = max(float(np.abs(w).max()) for w in weights) or 1.0

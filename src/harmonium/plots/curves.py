@@ -83,7 +83,7 @@ def learning_curve(history: Sequence[dict[str, float]], name: str, *, ax: Axes |
     points = np.array([(row["epoch"], row[name]) for row in history if name in row], dtype=np.float64)
     if len(points) == 0:
         raise InvalidData(f"learning curve: expected a metric '{name}' in the history, found none")
-    title, unit = METRICS.get(name, (name.replace("_", " "), ""))
+    title, unit = described(name)
     with style.look():
         ax = style.axes(ax, (4.6, 2.8))
         epochs, values = points.T
@@ -93,7 +93,7 @@ def learning_curve(history: Sequence[dict[str, float]], name: str, *, ax: Axes |
                 marker="o" if len(values) == 1 else None, markersize=4)  # fmt: skip
         if many:
             ax.plot(epochs, running_mean(values, window), color=style.ACCENT, linewidth=1.8)
-        if name == "free_energy_gap":
+        if name.startswith("free_energy_gap"):
             ax.axhline(0, color=style.FAINT, linewidth=0.8, zorder=0)
         ax.set_title(title)
         ax.set(xlabel="epoch", ylabel=unit)
@@ -104,9 +104,32 @@ def learning_curve(history: Sequence[dict[str, float]], name: str, *, ax: Axes |
 
 
 def drawn(history: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the names of the metrics in a history, the known ones first."""
-    present = dict.fromkeys(name for row in history for name in row if name not in _NOT_DRAWN)
-    return [name for name in METRICS if name in present] + [name for name in present if name not in METRICS]
+    """Return the names of the metrics in a history, the known ones first, for each machine of a stack."""
+    present = list(dict.fromkeys(name for row in history for name in row if name not in _NOT_DRAWN))
+    known = {base: [name for name in present if of_machine(name)[0] == base] for base in METRICS}
+    listed = [name for names in known.values() for name in names]
+    return listed + [name for name in present if name not in listed]
+
+
+def of_machine(name: str) -> tuple[str, int | None]:
+    """Split the name of a metric of one machine of a stack into the name of the metric and the number of the machine.
+
+    >>> of_machine("reconstruction_2"), of_machine("free_energy_gap")
+    (('reconstruction', 2), ('free_energy_gap', None))
+    """
+    base, _, number = name.rpartition("_")
+    return (base, int(number)) if base in METRICS and number.isdecimal() else (name, None)
+
+
+def described(name: str) -> tuple[str, str]:
+    """Return the title and the unit of a metric.
+
+    >>> described("reconstruction_2")
+    ('Reconstruction error, machine 2', 'squared, per value')
+    """
+    base, machine = of_machine(name)
+    title, unit = METRICS.get(base, (name.replace("_", " "), ""))
+    return title if machine is None else f"{title}, machine {machine}", unit
 
 
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:

@@ -8,19 +8,24 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
+from ..couplings import Coupling
 from ..errors import InvalidData
-from ..machines import RBM, BoltzmannMachine
+from ..machines import Machine
+from ..meanfield import reconstruct
 from ..units import Unit
 from ..units.support import OneHot
 from . import style, tiling
+from .kernel_images import kernels
 
 Picture = tuple[int, int, int] | None
 _MOST_ROWS = 60
+_CHUNK = 512  # hidden units projected at once
 
 
 def samples(
-    machine: BoltzmannMachine,
+    machine: Machine,
     states: Any,
     *,
     image: Picture = None,
@@ -53,8 +58,9 @@ def samples(
 
 
 def receptive_fields(
-    rbm: RBM,
+    machine: Machine,
     *,
+    layer: int = 1,
     image: Picture = None,
     n: int = 100,
     columns: int | None = None,
@@ -64,17 +70,21 @@ def receptive_fields(
 ) -> Figure:
     """Show the weights of the hidden units with the largest norms, in that order, on one scale symmetric about zero.
 
-    Draws images if ``image`` is given; for Potts units the weight of each state at each site of the strongest hidden
-    unit; otherwise the whole matrix as a heat map.
+    For a hidden ``layer`` above the first, the weights are multiplied with those of the layers below, W₁W₂…, a linear
+    projection to the visible layer. Draws the kernels of a convolutional first layer (:func:`kernels`); images if
+    ``image`` is given; for Potts units the weight of each state at each site of the strongest hidden unit; otherwise
+    the whole matrix as a heat map.
     """
-    weights, limit = ordered_weights(rbm, n)
+    if layer == 1 and machine.couplings[0].kernels() is not None:
+        return kernels(machine.couplings[0], n=n, columns=columns, title=title, ax=ax)
+    weights, limit = ordered_weights(machine, n, layer)
     if image is not None:
         picture = tiling.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
         return tiling.show(picture, title, ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
-        if isinstance(rbm.visible.support, OneHot):
-            values = weights[0].reshape(-1, rbm.visible.shape[-1]).T
+        if isinstance(machine.visible.support, OneHot):
+            values = weights[0].reshape(-1, machine.visible.shape[-1]).T
             style.heat_map(ax, values, (-limit, limit), "weight", style.DIVERGING)
             _letters(ax, letters)
             ax.set(xlabel="site", ylabel="state")
@@ -88,7 +98,7 @@ def receptive_fields(
 
 @torch.no_grad()
 def reconstructions(
-    rbm: RBM,
+    machine: Machine,
     data: Any,
     *,
     image: Picture = None,
@@ -96,24 +106,24 @@ def reconstructions(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Show rows of the data and their reconstructions ⟨v | ⟨h | v⟩⟩.
+    """Show rows of the data and their reconstructions ⟨v | ⟨h | v⟩⟩ (:func:`harmonium.meanfield.reconstruct`).
 
     Images are shown in pairs, data above reconstructions; for Potts units the probability of the true state at each
     site is shown; otherwise each reconstructed value is plotted against its value in the data.
     """
-    rows = rbm.as_states(data)
+    rows = machine.as_states(data)
     if len(rows) == 0:
         raise InvalidData("reconstructions: expected at least one row, found none")
-    before, after = style.as_array(rows), style.as_array(rbm.reconstruct(rows))
+    before, after = style.as_array(rows), style.as_array(reconstruct(machine, rows))
     if image is not None:
         pairs = paired(before.reshape(-1, *image), after.reshape(-1, *image), columns)
-        limits = value_range(rbm.visible, before)
-        across, ink = min(columns, len(before)), is_ink(rbm.visible)
+        limits = value_range(machine.visible, before)
+        across, ink = min(columns, len(before)), is_ink(machine.visible)
         return tiling.tiles(pairs, columns=across, limits=limits, ink=ink, title=title, ax=ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
-        if isinstance(rbm.visible.support, OneHot):
-            states = rbm.visible.shape[-1]
+        if isinstance(machine.visible.support, OneHot):
+            states = machine.visible.shape[-1]
             correct = (before * after).reshape(len(before), -1, states).sum(-1)[:_MOST_ROWS]
             style.heat_map(ax, correct, (0, 1), "probability of the true state", style.SEQUENTIAL)
             ax.set(xlabel="site", ylabel="row")
@@ -132,14 +142,35 @@ def paired(above: np.ndarray, below: np.ndarray, columns: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def ordered_weights(rbm: RBM, n: int) -> tuple[np.ndarray, float]:
-    """Return the incoming weights of the ``n`` hidden units with the largest norms, (n, visible), and the color limit.
+@torch.no_grad()
+def ordered_weights(machine: Machine, n: int, layer: int = 1) -> tuple[np.ndarray, float]:
+    """Return the weights of the ``n`` hidden units of a layer with the largest norms, (n, visible), and a color limit.
 
-    The limit is the 99.8 % quantile of the magnitudes, so that a single large weight does not wash out the others.
+    Weights of a layer above the first are projected to the visible layer: W₁W₂… The limit is the 99.8 % quantile of the
+    magnitudes, so that a single large weight does not wash out the others.
     """
-    matrix = style.as_array(rbm.coupling.matrix()).T
+    couplings = machine.couplings[:layer]
+    parts = []
+    for index in _shown_units(couplings[-1]).split(_CHUNK):
+        x = torch.zeros(len(index), couplings[-1].upper.numel(), dtype=machine.dtype, device=machine.device)
+        x[torch.arange(len(index)), index] = 1
+        for coupling in reversed(couplings):
+            if x[0].numel() < coupling.upper.numel():  # pooled states, for which all detection units are alike
+                x = x.unsqueeze(-1).expand(-1, *coupling.upper)
+            x = coupling.down(x.reshape(-1, *coupling.upper))
+        parts.append(style.as_array(x.flatten(1)))
+    matrix = np.concatenate(parts)
     order = np.argsort(-np.linalg.norm(matrix, axis=1), kind="stable")[:n]
     return matrix[order], float(np.quantile(np.abs(matrix[order]), 0.998)) or 1.0
+
+
+def _shown_units(coupling: Coupling) -> Tensor:
+    """Return the units of the upper layer to show: all, or the central unit of each map if maps share their weights."""
+    upper = coupling.upper
+    if len(upper) == 3 and coupling.weight.numel() < coupling.lower.numel() * upper.numel():
+        maps, height, width = upper
+        return torch.arange(maps) * height * width + (height // 2) * width + width // 2
+    return torch.arange(upper.numel())
 
 
 def value_range(unit: Unit, values: np.ndarray) -> tuple[float, float]:

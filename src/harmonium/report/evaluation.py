@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .. import likelihood
+from .. import likelihood, meanfield, noise
 from ..errors import HarmoniumError, NotEnumerable
-from ..likelihood.data import mean_free_energy
-from ..machines import RBM, enumeration
+from ..likelihood import belief
+from ..likelihood.data import mean_free_energy_bound
+from ..machines import RBM, DeepBeliefNetwork, Machine, enumeration
 
+_DRAWS = 10  # samples of the hidden layers of a deep belief network, for each row
 MOST_ROWS = 1000  # for the pseudo-likelihood, whose cost grows with rows times units
 
 
@@ -21,11 +23,15 @@ MOST_ROWS = 1000  # for the pseudo-likelihood, whose cost grows with rows times 
 class Subject:
     """A machine to evaluate, with rows of the training data (n, *visible) and held-out rows, if there are any."""
 
-    machine: RBM
+    machine: Machine
     train: Tensor
     test: Tensor | None = None
     most_states: int = enumeration.MAX_STATES
     betas: int = 0  # steps of annealed importance sampling; 0 skips it
+
+    def named(self, name: str) -> str:
+        """Return the name of a quantity; for a deep machine it is a bound, by mean field of the hidden layers."""
+        return name if isinstance(self.machine, RBM) else f"{name} bound"
 
 
 @dataclass(frozen=True)
@@ -56,32 +62,28 @@ def evaluate(subject: Subject) -> list[LikelihoodRow]:
 
 
 def exact(subject: Subject) -> list[LikelihoodRow]:
-    """Compute ⟨ln p(v)⟩ with ln Z by enumeration."""
-    name, unit = "log-likelihood, exact", "nats per row"
+    """Compute ⟨ln p(v)⟩, or a lower bound for a deep machine, with ln Z by enumeration."""
+    name, unit = f"{subject.named('log-likelihood')}, exact", "nats per row"
+    name = name if isinstance(subject.machine, RBM) else f"{name} ln Z"
     try:
         subject.machine.check_normalizable()
-        _, states = enumeration.cheaper_parity(subject.machine)
+        top = subject.machine.machines[-1]
+        _, states = enumeration.cheaper_parity(top)
         if states > subject.most_states:
             raise NotEnumerable(f"not enumerated here: the smaller side has {states} states")
-        estimate = likelihood.exact(subject.machine)
+        estimate = likelihood.exact(top)
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
-    return [
-        LikelihoodRow(
-            name,
-            unit,
-            estimate.log_likelihood(subject.train),
-            None if subject.test is None else estimate.log_likelihood(subject.test),
-            f"ln Z = {estimate.log_partition:.4f} by enumeration of {states} states",
-        )
-    ]
+    log_z = estimate.log_partition
+    train, test = (_log_likelihood(subject.machine, rows, log_z) for rows in (subject.train, subject.test))
+    return [LikelihoodRow(name, unit, train, test, f"ln Z = {log_z:.4f} by enumeration of {states} states")]
 
 
 def annealed(subject: Subject) -> list[LikelihoodRow]:
-    """Estimate ⟨ln p(v)⟩ with ln Z by annealing in both directions, and check that they agree."""
+    """Estimate ⟨ln p(v)⟩, or a lower bound, with ln Z by annealing in both directions, and check that they agree."""
     if not subject.betas:
         return []
-    name, unit = "log-likelihood, annealed", "nats per row"
+    name, unit = f"{subject.named('log-likelihood')}, annealed", "nats per row"
     try:
         result = likelihood.estimate(subject.machine, subject.train, betas=subject.betas, seed=0)
     except HarmoniumError as error:
@@ -90,8 +92,7 @@ def annealed(subject: Subject) -> list[LikelihoodRow]:
     verdict = "trustworthy" if not result.problems else f"not trustworthy: {'; '.join(result.problems)}"
     # always with the annealed ln Z, even if the exact one is known: each row of the table shows one method
     log_z = -result.mean_free_energy - result.annealed
-    unseen = _free_energy(subject.machine, subject.test)
-    test = None if unseen is None else -unseen - log_z
+    test = _log_likelihood(subject.machine, subject.test, log_z)
     ends = f"between {low:.2f} and {high:.2f}" if math.isfinite(low) else f"at most {high:.2f}, with no lower bound"
     note = f"train {ends}, gap {result.gap:.2f}: {verdict}"
     return [LikelihoodRow(name, unit, result.annealed, test, note)]
@@ -99,12 +100,14 @@ def annealed(subject: Subject) -> list[LikelihoodRow]:
 
 def pseudo_likelihood(subject: Subject) -> list[LikelihoodRow]:
     """Compute ⟨Σ_i ln p(v_i | v_-i)⟩, in total and per unit, to compare machines of different sizes."""
-    name = "pseudo-log-likelihood"
+    name, machine = "pseudo-log-likelihood", subject.machine
+    if not isinstance(machine, RBM):
+        return []
     try:
-        train, test = (_mean_pseudo(subject.machine, rows) for rows in (subject.train, subject.test))
+        train, test = (_mean_pseudo(machine, rows) for rows in (subject.train, subject.test))
     except HarmoniumError as error:
         return [LikelihoodRow(name, "nats per row", note=str(error))]
-    sites = subject.machine.visible.sites
+    sites = machine.visible.sites
     seen = [str(min(len(rows), MOST_ROWS)) for rows in (subject.train, subject.test) if rows is not None]
     note = f"on {' and '.join(seen)} rows"
     return [
@@ -129,7 +132,7 @@ def free_energy(subject: Subject) -> list[LikelihoodRow]:
     gap = None if test is None or train is None else test - train
     note = "held-out minus training rows; grows when the machine overfits"
     return [
-        LikelihoodRow("free energy", "nats", train, test, "only differences are meaningful", "neither"),
+        LikelihoodRow(subject.named("free energy"), "nats", train, test, "only differences are meaningful", "neither"),
         LikelihoodRow(
             "free-energy gap", "nats", None, gap, note if gap is not None else "needs held-out rows", "near 0"
         ),
@@ -147,15 +150,25 @@ def _mean_pseudo(machine: RBM, rows: Tensor | None) -> float | None:
 
 
 @torch.no_grad()
-def _reconstruction(machine: RBM, rows: Tensor | None) -> float | None:
+def _reconstruction(machine: Machine, rows: Tensor | None) -> float | None:
     if rows is None:
         return None
-    parts = [(machine.reconstruct(part) - part).double().square().sum().item() for part in rows.split(4096)]
+    parts = [(meanfield.reconstruct(machine, part) - part).double().square().sum().item() for part in rows.split(4096)]
     return sum(parts) / rows.numel()
 
 
-def _free_energy(machine: RBM, rows: Tensor | None) -> float | None:
-    return None if rows is None else mean_free_energy(machine, rows)
+def _free_energy(machine: Machine, rows: Tensor | None) -> float | None:
+    """Return the mean free energy, an upper bound of it for a deep machine, or None if there are no rows."""
+    if rows is None:
+        return None
+    if isinstance(machine, DeepBeliefNetwork):
+        return belief.mean_free_energy(machine, rows, _DRAWS, noise.generator(0, machine.device))[0]
+    return mean_free_energy_bound(machine, rows)
+
+
+def _log_likelihood(machine: Machine, rows: Tensor | None, log_partition: float) -> float | None:
+    free_energy = _free_energy(machine, rows)
+    return None if free_energy is None else -free_energy - log_partition
 
 
 def _divided(value: float | None, by: int) -> float | None:

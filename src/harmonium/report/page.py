@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -14,18 +14,21 @@ import torch
 from torch import Tensor
 
 from .. import files, plots
-from ..errors import HarmoniumError, NotMixed, RunError
-from ..machines import RBM
+from ..errors import HarmoniumError, NotMixed
+from ..machines import Machine
+from ..meanfield import reconstruct
 from ..noise import Purpose, resolve_seed
 from ..options import options
 from ..options.markdown import TABLES
 from ..plots import style
-from ..plots.curves import drawn
+from ..plots.curves import described, drawn, of_machine
+from ..plots.kernel_images import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
 from ..runs.config import current_name
 from ..training import Run
 from ..training.batches import Source
+from ..training.greedy import machine_folder
 from ..training.state import stream
 from ..units.support import OneHot
 from . import evaluation, figures, html
@@ -36,6 +39,11 @@ _TILES, _WIDE = 60, 10
 _FIELDS = 120
 _SWEEPS, _FEW_SWEEPS, _LARGE = 1000, 100, 2**20  # fewer sweeps for machines with more weights than _LARGE
 _MOST_STATES = 2**20  # keeps the report quick; 'harmonium evaluate' enumerates more
+_KINDS = {
+    "RBM": "restricted Boltzmann machine",
+    "DeepBoltzmannMachine": "deep Boltzmann machine",
+    "DeepBeliefNetwork": "deep belief network",
+}
 
 
 @dataclass
@@ -43,7 +51,7 @@ class _Subject:
     """The run, machine and data of a page."""
 
     run: Run
-    machine: RBM
+    machine: Machine
     config: dict[str, Any]
     history: list[dict[str, float]]
     data: Tensor | None
@@ -51,6 +59,15 @@ class _Subject:
     test_name: str
     image: tuple[int, int, int] | None
     letters: str | None
+
+    @property
+    def hidden_layers(self) -> range:
+        """The numbers of the hidden layers, from 1."""
+        return range(1, len(self.machine.layers))
+
+    def of_layer(self, title: str, layer: int) -> str:
+        """Return a title, with the number of the hidden layer if there are several."""
+        return title if len(self.hidden_layers) == 1 else f"{title}, layer {layer}"
 
 
 def write(
@@ -76,8 +93,6 @@ def write(
     """
     folder = Run(run)
     machine = files.load(folder.folder)
-    if not isinstance(machine, RBM):
-        raise RunError(f"{folder.folder}: expected a machine of two layers, found {type(machine).__name__}")
     config = folder.read_config()
     if data is None and "source" in config.get("data", {}):
         data, test, test_name, image, letters = _recorded(folder.folder)
@@ -87,7 +102,7 @@ def write(
     return target
 
 
-def some_rows(rows: Source, machine: RBM, most: int = _ROWS, *, seed: int | None = 0) -> Tensor:
+def some_rows(rows: Source, machine: Machine, most: int = _ROWS, *, seed: int | None = 0) -> Tensor:
     """Draw up to ``most`` rows without replacement, as visible states."""
     index = torch.randperm(len(rows), generator=stream(resolve_seed(seed), Purpose.SHOW))[:most]
     return rows.rows(index, machine)
@@ -110,6 +125,7 @@ def _page(subject: _Subject) -> str:
             "<main>",
             html.section("Samples and data", "samples", _samples(subject)),
             html.section("Weights and reconstructions", "learned", _learned(subject)),
+            html.section("Pretraining", "pretraining", _pretraining(subject)),
             html.section("Training", "training", _curves(subject)),
             html.section("Hidden units and weights", "activity", _activity(subject)),
             html.section("Evaluation", "evaluation", _evaluation(subject)),
@@ -134,7 +150,7 @@ def _title(subject: _Subject) -> str:
     return f"{_layers(subject.machine)}{on}"
 
 
-def _layers(machine: RBM) -> str:
+def _layers(machine: Machine) -> str:
     return " – ".join(f"{'×'.join(map(str, unit.shape))} {unit.name()}" for unit in machine.layers)
 
 
@@ -142,7 +158,10 @@ def _lead(subject: _Subject) -> str:
     done = int(subject.history[-1]["epoch"]) if subject.history else 0
     wanted = subject.config.get("training", {}).get("epochs", done)
     state = f"{done} epochs" if done == wanted else f"{done} of {wanted} epochs, not finished"
-    return f"A restricted Boltzmann machine after {state}. Run folder <b>{escape(subject.run.folder.name)}</b>."
+    kind = _KINDS.get(type(subject.machine).__name__, "Boltzmann machine")
+    hidden = len(subject.hidden_layers)
+    deep = "" if hidden == 1 else f" with {hidden} hidden layers"
+    return f"A {kind}{deep} after {state}. Run folder <b>{escape(subject.run.folder.name)}</b>."
 
 
 def _cards(subject: _Subject) -> list[tuple[str, str, str]]:
@@ -153,8 +172,9 @@ def _cards(subject: _Subject) -> list[tuple[str, str, str]]:
     cards = [(f"{parameters:,}", "parameters", "weights and biases")]
     if "seconds" in last:
         cards.append((_time(last["seconds"]), "training time", f"{last['samples_per_second']:,.0f} rows per second"))
-    for name, (words, unit) in plots.METRICS.items():
-        if name in last and name != "weight_norm":
+    for name in drawn([last]):
+        words, unit = described(name)
+        if of_machine(name)[0] in plots.METRICS and name != "weight_norm":
             cards.append((f"{last[name]:.3g}".replace("-", "−"), words.lower(), unit))
     return cards
 
@@ -199,8 +219,9 @@ def _draw(subject: _Subject) -> Tensor:
         return machine.sample(_TILES, sweeps=steps, start=subject.data[:_TILES], seed=0)
 
 
-def _sweeps(machine: RBM) -> int:
-    return _FEW_SWEEPS if machine.visible.size * machine.hidden.size > _LARGE else _SWEEPS
+def _sweeps(machine: Machine) -> int:
+    connections = sum(coupling.lower.numel() * coupling.upper.numel() for coupling in machine.couplings)
+    return _FEW_SWEEPS if connections > _LARGE else _SWEEPS
 
 
 def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str, good: str, bad: str) -> str:
@@ -218,28 +239,41 @@ def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str
 
 
 def _learned(subject: _Subject) -> list[str]:
-    parts = [_receptive_fields(subject), _reconstructions(subject)]
+    parts = [*(_receptive_fields(subject, layer) for layer in subject.hidden_layers), _reconstructions(subject)]
     return parts if subject.image is not None else ['<div class="grid">', *parts, "</div>"]
 
 
-def _receptive_fields(subject: _Subject) -> str:
+def _receptive_fields(subject: _Subject, layer: int) -> str:
     machine, image = subject.machine, subject.image
-    count = min(_FIELDS, machine.hidden.size)
+    weights, limit = ordered_weights(machine, _FIELDS, layer)
+    count, title = len(weights), subject.of_layer("Receptive fields", layer)
     colors = "Positive weights are red, negative weights blue."
     shows = f"The weights of each hidden unit, in the order of their norms. {colors}"
+    if layer > 1:
+        shows = f"The weights of each unit of hidden layer {layer}, multiplied with those of the layers below. {colors}"
     good = "local strokes, edges or parts that differ between units."
     bad = "noise (too little training), many copies of one field, or almost all zero (too strong a penalty)."
-    alt = f"Receptive fields of the {count} hidden units with the largest weights"
+    alt = f"{title}, of the {count} hidden units with the largest weights"
+    tiles = kernel_tiles(machine.couplings[0], _FIELDS) if layer == 1 else None
+    if tiles is not None:
+        alt = f"Kernels of {len(tiles.images)} feature maps"
+        shows = f"The kernels of the feature maps, in the order of their norms. {colors}"
+        key = "" if tiles.images.shape[1] == 3 else _key(tiles.limit)
+        drawing = figures.png(tiles.picture(10), alt)
+        return html.figure(drawing + key, subject.of_layer("Kernels", layer), shows, good.replace("units", "maps"), bad)
     if image is None:
-        figure = plots.receptive_fields(machine, n=count, letters=subject.letters)
+        figure = plots.receptive_fields(machine, layer=layer, n=count, letters=subject.letters)
         if isinstance(machine.visible.support, OneHot):
             shows = f"The weights of the hidden unit with the largest norm, for each state at each site. {colors}"
-        return html.figure(figures.svg(figure, "fields", alt), "Receptive fields", shows, good, bad)
-    weights, limit = ordered_weights(machine, count)
+        return html.figure(figures.svg(figure, f"fields-{layer}", alt), title, shows, good, bad)
     columns = 15 if count >= 45 else 10
     picture = plots.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
-    scale = "" if image[0] == 3 else f'<p class="key">−{limit:.2g} <i role="presentation"></i> +{limit:.2g}</p>'
-    return html.figure(figures.png(picture, alt) + scale, "Receptive fields", shows, good, bad)
+    scale = "" if image[0] == 3 else _key(limit)
+    return html.figure(figures.png(picture, alt) + scale, title, shows, good, bad)
+
+
+def _key(limit: float) -> str:
+    return f'<p class="key">−{limit:.2g} <i role="presentation"></i> +{limit:.2g}</p>'
 
 
 def _reconstructions(subject: _Subject) -> str:
@@ -256,7 +290,7 @@ def _reconstructions(subject: _Subject) -> str:
         return html.figure(figures.svg(figure, "reconstructions", alt), "Reconstructions", shows, good, bad)
     shows += " Upper lines: data. Lower lines: reconstructions."
     some = rows[:30]
-    before, after = (style.as_array(x).reshape(-1, *subject.image) for x in (some, machine.reconstruct(some)))
+    before, after = (style.as_array(x).reshape(-1, *subject.image) for x in (some, reconstruct(machine, some)))
     limits = value_range(machine.visible, style.as_array(some))
     across, ink = min(15, len(some)), is_ink(machine.visible)
     picture = plots.mosaic(paired(before, after, across), columns=across, limits=limits, ink=ink)
@@ -288,26 +322,46 @@ _CURVE_WORDS = {
 
 
 def _curves(subject: _Subject) -> list[str]:
-    parts: list[str] = []
-    for name in drawn(subject.history):
-        title, unit = plots.METRICS.get(name, (name.replace("_", " "), ""))
-        shows, good, bad = _CURVE_WORDS.get(name, ("A metric recorded in training.", "as you expect.", "otherwise."))
-        figure = plots.learning_curve(subject.history, name)
-        figure.axes[0].set_title("", loc="left")
-        first, last = ([row[name] for row in subject.history if name in row][k] for k in (0, -1))
-        alt = f"{title} against the epoch, in {unit}: from {first:.4g} to {last:.4g}"
-        parts.append(html.figure(figures.svg(figure, f"curve-{len(parts)}", alt), escape(title), shows, good, bad))
+    parts = [_curve(subject.history, name, f"curve-{k}") for k, name in enumerate(drawn(subject.history))]
     return ['<div class="grid small">', *parts, "</div>"] if parts else []
 
 
-def _activity(subject: _Subject) -> list[str]:
+def _pretraining(subject: _Subject) -> list[str]:
+    """One curve for each pretrained RBM: the pseudo-likelihood, or else the reconstruction error."""
+    if not subject.config.get("training", {}).get("pretrain"):
+        return []
     parts = []
-    if subject.data is not None:
-        figure = plots.hidden_activity(subject.machine, subject.data[:2000])
+    for layer in subject.hidden_layers:
+        run = Run(machine_folder(subject.run.folder, layer - 1))
+        history = run.read_metrics()
+        names = [name for name in drawn(history) if name in ("pseudo_likelihood", "reconstruction")]
+        if names:
+            parts.append(_curve(history, names[0], f"pretraining-{layer}", f", layers {layer - 1} and {layer}"))
+    return ['<div class="grid small">', *parts, "</div>"] if parts else []
+
+
+def _curve(history: Sequence[dict[str, float]], name: str, prefix: str, where: str = "") -> str:
+    title, unit = described(name)
+    shows, good, bad = _CURVE_WORDS.get(
+        of_machine(name)[0], ("A metric recorded in training.", "as you expect.", "otherwise.")
+    )
+    figure = plots.learning_curve(history, name)
+    figure.axes[0].set_title("", loc="left")
+    first, last = ([row[name] for row in history if name in row][k] for k in (0, -1))
+    alt = f"{title}{where} against the epoch, in {unit}: from {first:.4g} to {last:.4g}"
+    return html.figure(figures.svg(figure, prefix, alt), escape(title + where), shows, good, bad)
+
+
+def _activity(subject: _Subject) -> list[str]:
+    parts: list[str] = []
+    if subject.data is None:
+        return parts
+    for layer in subject.hidden_layers:
+        figure = plots.hidden_activity(subject.machine, subject.data[:2000], layer=layer)
         parts.append(
             html.figure(
-                figures.svg(figure, "activity-1", "Mean activity of each hidden unit over the data, sorted"),
-                "Hidden activity",
+                figures.svg(figure, f"activity-{layer}", "Mean activity of each hidden unit over the data, sorted"),
+                subject.of_layer("Hidden activity", layer),
                 "The mean value of every hidden unit over the data, and the range of the middle 80 % of the rows.",
                 "wide bands: each unit responds to some rows and not to others.",
                 "a flat line at 0 or 1 without a band: units that never change.",
@@ -371,6 +425,8 @@ def _summary(subject: _Subject) -> dict[str, Any]:
         "rows": None if data.get("rows") is None else f"{data['rows']:,}",
         "binarized": data.get("binarize"),
         "negative phase": training.get("negative"),
+        "training": training.get("training"),
+        "pretraining": f"{training['pretrain']} epochs of each layer" if training.get("pretrain") else None,
         "optimizer": None if rate is None else f"{training.get('optimizer')}, learning rate {rate:g}",
         "schedule": training.get("schedule"),
         "epochs": training.get("epochs"),
@@ -400,8 +456,9 @@ def command(config: Mapping[str, Any]) -> str:
             option = known.flag
             if isinstance(value, bool):
                 words.append(option if value else option.replace("--", "--no-", 1))
-            else:
-                words += [option, str(value)]
+                continue
+            for part in value if isinstance(value, list) else [value]:
+                words += [option, str(part)]
     return shlex.join(words)
 
 

@@ -76,8 +76,9 @@ def merge(config: Config, options: Mapping[str, Mapping[str, Any]]) -> Config:
     tables = config.to_dict()
     for name, values in options.items():
         tables[name] |= {key: value for key, value in values.items() if value is not None}
-    if options.get("data", {}).get("source") is not None:  # other data: drop the size and checksum of the old file
-        tables["data"] |= dict.fromkeys(("rows", "bytes", "sha256"))
+    given = options.get("data", {})
+    if given.get("source") is not None:  # other data: drop what was recorded about the old file
+        tables["data"] |= dict.fromkeys(("rows", "bytes", "sha256")) | {"alphabet": given.get("alphabet")}
     return from_dict({k: v for k, v in tables.items() if v is not None}, "the options")
 
 
@@ -116,6 +117,9 @@ def _fill(target: Any, table: Mapping[str, Any], kind: str, name: str) -> None:
             setattr(target, key, _typed(f"{name}.{key}".lstrip("."), value, types[key]))
 
 
+_WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list"}
+
+
 def _typed(name: str, value: Any, expected: Any) -> Any:
     kinds = [
         t for t in (typing.get_args(expected) if isinstance(expected, UnionType) else (expected,)) if t != NoneType
@@ -123,7 +127,7 @@ def _typed(name: str, value: Any, expected: Any) -> Any:
     for kind in kinds:
         if type(value) is kind or (kind is float and type(value) is int):
             return kind(value)
-    words = " or ".join(
-        {"str": "text", "int": "a whole number", "float": "a number"}.get(k.__name__, "true or false") for k in kinds
-    )
+        if typing.get_origin(kind) is list and type(value) is list and value:
+            return [_typed(f"{name}[{k}]", item, typing.get_args(kind)[0]) for k, item in enumerate(value)]
+    words = " or ".join(_WORDS[kind.__name__] for kind in kinds)
     raise InvalidOption(f"{name}: expected {words}, found {value!r}")

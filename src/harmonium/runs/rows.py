@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import torch
 from torch import Generator, Tensor
 
 from .. import data
+from ..data.sequence_files import holds_sequences
 from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
 from ..noise import Purpose
 from ..options import DataOptions
-from ..training.batches import ArraySource, Redrawn, Source, TensorSource
+from ..training.batches import ArraySource, Redrawn, Source, TensorSource, Weighted
 from ..training.state import stream
 from ..units.support import OneHot
 from . import config as schema
@@ -29,7 +31,10 @@ _CHUNK = 2**24  # values processed at once
 
 @dataclass
 class Rows:
-    """Training rows, held-out rows, the visible layer that fits them, and the image shape of a row."""
+    """Training rows, held-out rows, the visible layer that fits them, and the image shape of a row.
+
+    Sequences also have letters, names (of the training rows, if known) and notes on what was changed while reading.
+    """
 
     train: Source
     held_out: Source | None
@@ -38,6 +43,44 @@ class Rows:
     title: str
     config: DataOptions
     letters: str | None = None
+    names: Sequence[str] | None = None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def weights(self) -> Tensor | None:
+        """Similarity weights of the training rows, (n,), if the configuration asks for them."""
+        share = self.config.similarity
+        return None if share is None else data.similarity_weights(self.one_hot(), share)
+
+    @property
+    def weighted(self) -> Source:
+        """The training rows, drawn in proportion to their weights if they have weights."""
+        return self.train if self.weights is None else Weighted(self.train, self.weights)
+
+    @property
+    def weighted_held_out(self) -> Source | None:
+        """The held-out rows, weighted like the training rows, so that the two can be compared.
+
+        Their weights count similar sequences in both sets: the held-out set alone is smaller and has fewer.
+        """
+        share = self.config.similarity
+        if share is None or self.held_out is None:
+            return self.held_out
+        both = torch.cat([self.one_hot(), _one_hot_rows(self.held_out)])
+        return Weighted(self.held_out, data.similarity_weights(both, share)[len(self.train) :])
+
+    def one_hot(self) -> Tensor:
+        """All training rows of one-hot units, (n, sites, letters) in uint8."""
+        return _one_hot_rows(self.train)
+
+    def name(self, row: int) -> str:
+        """The name of a training row; its number, counted from 1, if it has none."""
+        return str(row + 1) if self.names is None else self.names[row]
+
+
+def _one_hot_rows(rows: Source) -> Tensor:
+    out = torch.empty(len(rows), *rows.shape, dtype=torch.uint8)
+    return rows.take(torch.arange(len(rows)), out)
 
 
 class Subset(Source):
@@ -45,10 +88,10 @@ class Subset(Source):
 
     def __init__(self, whole: Source, index: Tensor) -> None:
         super().__init__(index, whole.shape)
-        self._whole, self._index = whole, index
+        self._whole, self.index = whole, index
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
-        return self._whole.take(self._index[index.to(self._index.device)], out, generator)
+        return self._whole.take(self.index[index.to(self.index.device)], out, generator)
 
 
 def load(config: schema.Config) -> Rows:
@@ -57,7 +100,9 @@ def load(config: schema.Config) -> Rows:
         raise InvalidOption(
             "data: expected the name of a data set (see 'harmonium data list') or a file, found no data"
         )
-    return _from_file(config) if schema.is_path(config.data.source) else _by_name(config)
+    rows = _from_file(config) if schema.is_path(config.data.source) else _by_name(config)
+    _check_similarity(rows)
+    return rows
 
 
 def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
@@ -66,7 +111,7 @@ def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
         return "held out", rows.held_out
     splits = data.info(config.data.source).splits
     if "test" in splits and config.data.split not in ("test", "all"):
-        return "test", _named_rows(config, "test", config.data.binarize)
+        return "test", _named_rows(config, "test", config.data.binarize, rows.visible)
     return "held out", rows.held_out
 
 
@@ -76,13 +121,16 @@ def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
 def _by_name(config: schema.Config) -> Rows:
     chosen = config.data
     info = data.info(chosen.source)
+    if chosen.alphabet is not None:
+        raise InvalidOption(f"alphabet: expected none for the data set '{info.name}', found '{chosen.alphabet}'")
     split = chosen.split or "train"
-    visible = specs.parse_layer(config.machine.visible or info.suggested_visible)
+    image = info.shape if info.is_image else None
+    visible = _as_image(specs.parse_layer(config.machine.visible or info.suggested_visible), image, config)
     binary = all(spec.name == "bernoulli" for spec in visible)
     binarize = _how(chosen.binarize)
     if chosen.binarize is None and binary and info.kind == "image":
         binarize = "threshold"
-    train = _named_rows(config, split, binarize, training=True)
+    train = _named_rows(config, split, binarize, visible, training=True)
     held_out: Source | None = None
     validation = chosen.validation
     if validation is None:
@@ -94,13 +142,14 @@ def _by_name(config: schema.Config) -> Rows:
     elif validation != "none":
         if validation not in info.splits:
             raise unknown(f"validation split of data set '{info.name}'", str(validation), [*info.splits, "none"])
-        held_out = _named_rows(config, str(validation), binarize)
-    image = info.shape if info.is_image else None
+        held_out = _named_rows(config, str(validation), binarize, visible)
     resolved = replace(chosen, binarize=binarize or "none", split=split, validation=validation, rows=len(train))
     return Rows(train, held_out, _shaped(visible, train), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
 
 
-def _named_rows(config: schema.Config, split: str, binarize: str | None, *, training: bool = False) -> Source:
+def _named_rows(
+    config: schema.Config, split: str, binarize: str | None, visible: list[UnitSpec], *, training: bool = False
+) -> Source:
     """Load the rows of a split. Only training redraws binary values each epoch; elsewhere they are drawn once."""
     kind = specs.dtype(config.machine.dtype)
     how: Any = _how(binarize)
@@ -108,6 +157,7 @@ def _named_rows(config: schema.Config, split: str, binarize: str | None, *, trai
     if how == "redraw":
         how = None if training else "sample"
     values = data.load(config.data.source, split=split, binarize=how, seed=config.training.seed, dtype=kind)
+    values = _reshaped(values, visible)
     return Redrawn(values) if redrawn else TensorSource(values.contiguous(), tuple(values.shape[1:]))
 
 
@@ -126,7 +176,8 @@ def _from_file(config: schema.Config) -> Rows:
             f"split: expected none for the file {path.name}; splits belong to data sets by name. "
             "Use --validation 0.1 to hold out rows."
         )
-    array: Tensor | np.ndarray = data.read(path)
+    sequences = _sequences(path, chosen)
+    array: Tensor | np.ndarray = data.read(path) if sequences is None else sequences.rows
     size, digest = path.stat().st_size, _sha256(path)
     if chosen.sha256 is not None and chosen.sha256 != digest:
         raise RunError(
@@ -139,13 +190,13 @@ def _from_file(config: schema.Config) -> Rows:
     if binarize is not None:
         array = _binarized(array, binarize, config.training.seed, path)
     redrawn = binarize == "redraw"
-    if config.machine.visible or redrawn:
-        visible = specs.parse_layer(config.machine.visible or "bernoulli")
+    if config.machine.visible or redrawn or sequences is not None:
+        visible = specs.parse_layer(config.machine.visible or ("bernoulli" if redrawn else "potts"))
     else:
         visible = _inferred(array, path)
-    row = tuple(array.shape[1:])
-    picture = _picture(row, chosen.image)
-    whole = Redrawn(array) if redrawn else _fitted(array, visible, path)
+    picture = _picture(tuple(array.shape[1:]), chosen.image) if sequences is None else None
+    visible = _as_image(visible, picture, config)
+    whole = Redrawn(_reshaped(array, visible)) if redrawn else _fitted(array, visible, path)
     train: Source = whole
     held_out = None
     validation = "none" if chosen.validation is None else chosen.validation
@@ -164,8 +215,26 @@ def _from_file(config: schema.Config) -> Rows:
         rows=len(whole),
         bytes=size,
         sha256=digest,
+        alphabet=None if sequences is None else sequences.alphabet,
     )
-    return Rows(train, held_out, _shaped(visible, whole), picture, path.name, resolved)
+    rows = Rows(train, held_out, _shaped(visible, whole), picture, path.name, resolved)
+    if sequences is not None:
+        kept = train.index.tolist() if isinstance(train, Subset) else range(len(train))
+        rows.names = [sequences.names[k] for k in kept]
+        rows.letters, rows.notes = sequences.alphabet, sequences.notes
+    return rows
+
+
+def _sequences(path: Path, chosen: DataOptions) -> data.Alignment | None:
+    """Read a file of sequences; ``None`` if it has numbers."""
+    if not (holds_sequences(path) or (chosen.alphabet is not None and path.suffix.lower() == ".csv")):
+        if chosen.alphabet is not None:
+            raise InvalidOption(f"alphabet: expected none for the numbers in {path.name}, found '{chosen.alphabet}'")
+        return None
+    for name, value in (("binarize", _how(chosen.binarize)), ("image", chosen.image)):
+        if value is not None:
+            raise InvalidOption(f"{name}: expected none for the sequences in {path.name}, found '{value}'")
+    return data.read_alignment(path, chosen.alphabet)
 
 
 def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> Source:
@@ -177,12 +246,9 @@ def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> 
             states = _states(spec, row)
             if states is not None:
                 return _source(_one_hot(array, states, path))
-        shape = spec.shape
-        if shape is not None and shape != row and math.prod(shape) == math.prod(row):
-            return _source(array.reshape(len(array), *shape))
     elif len(row) > 1:
         return _source(array.reshape(len(array), -1))
-    return _source(array)
+    return _source(_reshaped(array, visible))
 
 
 def _states(spec: UnitSpec, row: tuple[int, ...]) -> int | None:
@@ -298,6 +364,42 @@ def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
         isinstance(spec.kind.support, OneHot) and len(spec.shape) == 1 and rows.shape[-1:] == spec.shape
     )
     return [replace(spec, shape=rows.shape) if open_shape else spec]
+
+
+def _as_image(visible: list[UnitSpec], image: tuple[int, ...] | None, config: schema.Config) -> list[UnitSpec]:
+    """Return the visible layer in the shape of an image if the first hidden layer has feature maps."""
+    hidden = config.machine.hidden
+    first = hidden[0] if isinstance(hidden, list) else hidden
+    if not specs.is_convolutional(specs.parse_hidden(str(first))):
+        return visible
+    if len(visible) > 1:
+        raise InvalidOption(f"hidden: '{first}' expects one type of visible units, found {len(visible)}")
+    if visible[0].shape is not None and len(visible[0].shape) == 3:
+        return visible
+    if image is None:
+        raise InvalidOption(f"hidden: '{first}' expects rows that are images; give their shape, as in --image 1x28x28")
+    return [replace(visible[0], shape=tuple(image))]
+
+
+def _reshaped(array: Any, visible: list[UnitSpec]) -> Any:
+    """Return rows in the shape of the visible layer if the sizes agree."""
+    shape, row = visible[0].shape, tuple(array.shape[1:])
+    if len(visible) > 1 or shape is None or shape == row or math.prod(shape) != math.prod(row):
+        return array
+    return array.reshape(len(array), *shape)
+
+
+def _check_similarity(rows: Rows) -> None:
+    share = rows.config.similarity
+    if share is None:
+        return
+    if share > 1:
+        raise InvalidOption(f"similarity: expected a fraction above 0 and at most 1, found {share:g}")
+    if len(rows.visible) > 1 or not isinstance(rows.visible[0].kind.support, OneHot) or len(rows.train.shape) != 2:
+        raise InvalidOption(
+            "similarity: expected sequences, which have potts units, found "
+            + "+".join(spec.name for spec in rows.visible)
+        )
 
 
 def _picture(row: tuple[int, ...], text: str | None) -> tuple[int, int, int] | None:

@@ -1,4 +1,4 @@
-"""Build machine, data and the call of ``fit`` from a configuration, and reopen run folders."""
+"""Build machine and data from a configuration, and reopen run folders."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from pathlib import Path
 
 import torch
 
-from .. import __version__, files, noise, options, training
+from .. import __version__, files, noise, options
 from ..couplings.base import check_scale
 from ..errors import InvalidOption, RunError
-from ..machines import RBM
-from ..training import Callback, Result, Run
+from ..machines import Machine
+from ..options import MachineOptions, TrainingOptions
+from ..training import Run
 from ..training.arguments import keywords_of
-from ..training.defaults import default_epochs
-from ..training.specs import default_rate
+from ..training.defaults import default_epochs, default_schedule
+from ..training.specs import default_negative, default_rate
 from . import config as schema
+from . import machine as machines
 from . import rows, specs
 
 
@@ -25,7 +27,7 @@ class Setup:
     """A run that is ready to start: the complete configuration, the machine and the rows."""
 
     config: schema.Config
-    machine: RBM
+    machine: Machine
     rows: rows.Rows
 
 
@@ -39,46 +41,40 @@ def prepare(config: schema.Config) -> Setup:
     noise.check_seed(chosen.seed)
     if config.machine.scale is not None:
         check_scale(config.machine.scale)
-    hidden = specs.parse_hidden(str(config.machine.hidden))
+    described, hidden = machines.parse(config.machine)
+    chosen = _stages(described, chosen)
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
-    upper = specs.layer(hidden)
+    for layer in hidden:
+        specs.check(layer)
     loaded = rows.load(config)
-    machine = RBM(specs.layer(loaded.visible), upper)
+    machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
+    pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain
+    schedule = default_schedule(from_data=rate is None) if chosen.schedule is None else chosen.schedule
+    filled = replace(chosen, learning_rate=rate, schedule=schedule, epochs=epochs, pretrain=pretrain, threads=threads)
     resolved = schema.Config(
         data=loaded.config,
-        machine=replace(config.machine, visible="+".join(map(str, loaded.visible)), hidden="+".join(map(str, hidden))),
-        training=replace(chosen, learning_rate=rate, epochs=epochs, threads=threads),
+        machine=replace(described, visible="+".join(map(str, loaded.visible))),
+        training=filled,
         harmonium=__version__,
     )
     return Setup(resolved, machine, loaded)
 
 
-def train(
-    setup: Setup,
-    run: str | Path,
-    *,
-    resume: bool = False,
-    progress: bool = True,
-    callbacks: list[Callback] | None = None,
-) -> Result:
-    """Train the machine as configured and write the results into a run folder."""
-    machine = setup.config.machine
-    initialize = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
-    return training.fit(
-        setup.machine,
-        setup.rows.train,
-        validation=setup.rows.held_out,
-        initialize=initialize,
-        run=run,
-        resume=resume,
-        progress=progress,
-        callbacks=callbacks or [],
-        config=setup.config.to_dict(),
-        **keywords_of(setup.config.training),
-    )
+def _stages(machine: MachineOptions, chosen: TrainingOptions) -> TrainingOptions:
+    """Check the options of greedy and joint training, and fill in those that depend on the kind of machine."""
+    kind = machine.machine
+    if chosen.pretrain and kind == "rbm":
+        raise InvalidOption(f"pretrain: expected 0 for a machine with one hidden layer, found {chosen.pretrain}")
+    if chosen.training == "greedy" and kind != "dbn":
+        raise InvalidOption(f"training: greedy expects --machine dbn, found {kind}; a dbm has --pretrain EPOCHS")
+    order = chosen.training or ("greedy" if kind == "dbn" else None)
+    if chosen.pretrain and order == "greedy":
+        raise InvalidOption(f"pretrain: expected 0 with --training greedy, found {chosen.pretrain}")
+    depth = 2 if kind == "dbm" else 1
+    return replace(chosen, training=order, negative=chosen.negative or default_negative(depth))
 
 
 # -- a run folder ---------------------------------------------------------------------------------------------

@@ -6,20 +6,27 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 
+from ..couplings import Coupling
 from ..errors import InvalidOption, unknown
+from ..machines import feature_maps
 from ..training.specs import check_type, split
 from ..units import Mixed, Unit
 
 _LARGEST = 2**31  # entries of a layer
+#: the options of a layer of feature maps, which follow those of its units
+_CONVOLUTION: dict[str, type] = {"kernel": int, "stride": int, "padding": int, "pool": int, "biases": str}
 
 
 @dataclass(frozen=True)
 class UnitSpec:
     """A layer of units, ``NAME[:SHAPE][,key=value…]``; ``shape`` is None if it is to be taken from the data.
+
+    With the option ``kernel``, it is a layer of feature maps: ``bernoulli:32,kernel=5,stride=2`` has 32 of them.
 
     >>> spec = UnitSpec.parse("truncated-gaussian:361,low=0,high=1")
     >>> spec.name, spec.shape, spec.options
@@ -31,6 +38,7 @@ class UnitSpec:
     name: str
     shape: tuple[int, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    convolution: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> UnitSpec:
@@ -42,7 +50,9 @@ class UnitSpec:
         shape = None if argument is None else parse_shape(argument, text)
         if shape is not None and math.prod(shape) > _LARGEST:
             raise InvalidOption(f"'{text}': expected at most {_LARGEST:,} units; the layer is too large")
-        learn = options.pop("learn", None)
+        convolution = {key: options.pop(key) for key in _CONVOLUTION if key in options}
+        _check_convolution(text, shape, convolution)
+        learn, shared = options.pop("learn", None), options.pop("shared", None)
         parameters = inspect.signature(known[name], eval_str=True).parameters
         allowed = {key: p for key, p in parameters.items() if key not in ("shape", "options")}
         for option, value in options.items():
@@ -55,7 +65,9 @@ class UnitSpec:
                 raise InvalidOption(f"{name} units need the option {required}, as in '{name}:100,{required}=…'")
         if learn is not None:
             options["learn"] = tuple(str(learn).split("/"))
-        return cls(name, shape, options)
+        if shared is not None:
+            options["shared"] = _dimensions(text, str(shared))
+        return cls(name, shape, options, convolution)
 
     @property
     def kind(self) -> type[Unit]:
@@ -66,6 +78,8 @@ class UnitSpec:
         """Build the layer."""
         if self.shape is None:
             raise InvalidOption(f"{self.name}: expected a number of units, as in '{self.name}:100'")
+        if self.convolution:
+            raise InvalidOption(f"{self}: expected units without a kernel; only hidden layers have feature maps")
         try:
             return self.kind(self.shape, **self.options)
         except TypeError as error:
@@ -73,13 +87,53 @@ class UnitSpec:
 
     def __str__(self) -> str:
         shape = "" if self.shape is None else ":" + "x".join(map(str, self.shape))
-        return self.name + shape + "".join(f",{key}={_written(value)}" for key, value in self.options.items())
+        options = {**self.options, **self.convolution}
+        return self.name + shape + "".join(f",{key}={_written(value)}" for key, value in options.items())
 
 
 def layer(specs: list[UnitSpec]) -> Unit:
     """Build the layer of one spec, or the mixed layer of several."""
     units = [spec.build() for spec in specs]
     return units[0] if len(units) == 1 else Mixed(*units)
+
+
+def stage(parts: list[UnitSpec], lower: Unit, number: int = 1) -> tuple[Unit, Coupling | None]:
+    """Build the hidden layer of ``parts`` above the layer ``lower``, and its coupling; None for a dense one.
+
+    Errors name the layer by its ``number``.
+
+    >>> from harmonium.units import Bernoulli
+    >>> stage(parse_hidden("bernoulli:16,kernel=3"), Bernoulli((1, 8, 8)))[0]
+    Bernoulli((16, 6, 6), shared=(1, 2))
+    """
+    if not is_convolutional(parts):
+        return layer(parts), None
+    (spec,) = parts
+    assert spec.shape is not None
+    (channels,), options = spec.shape, dict(spec.convolution)
+    units = partial(spec.kind, **spec.options) if spec.options else spec.kind
+    try:
+        return feature_maps(tuple(lower.shape), channels=channels, hidden=units, **options)
+    except (InvalidOption, TypeError) as error:
+        raise InvalidOption(f"layer {number} ({spec}): {error}") from None
+
+
+def is_convolutional(parts: list[UnitSpec]) -> bool:
+    """Return whether the layer consists of feature maps, which need images below.
+
+    >>> is_convolutional(parse_hidden("bernoulli:16,kernel=3")), is_convolutional(parse_hidden("16"))
+    (True, False)
+    """
+    found = any(spec.convolution for spec in parts)
+    if found and len(parts) > 1:
+        raise InvalidOption(f"{'+'.join(map(str, parts))}: expected one type of units with a kernel, found several")
+    return found
+
+
+def check(parts: list[UnitSpec]) -> None:
+    """Raise if a hidden layer cannot be built; feature maps are checked only in :func:`stage`, with the layer below."""
+    if not is_convolutional(parts):
+        layer(parts)
 
 
 def parse_layer(text: str) -> list[UnitSpec]:
@@ -127,5 +181,23 @@ def device(name: str) -> torch.device:
     return found
 
 
+def _check_convolution(text: str, shape: tuple[int, ...] | None, options: Mapping[str, Any]) -> None:
+    for option, value in options.items():
+        check_type(text, option, value, _CONVOLUTION[option])
+    if not options:
+        return
+    if "kernel" not in options:
+        raise InvalidOption(f"'{text}': expected the size of the kernels, as in kernel=5, with {', '.join(options)}")
+    if shape is None or len(shape) != 1:
+        raise InvalidOption(f"'{text}': expected a number of feature maps, as in bernoulli:32,kernel=5")
+
+
+def _dimensions(text: str, shared: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(k) for k in shared.split("/"))
+    except ValueError:
+        raise InvalidOption(f"'{text}': shared: expected dimensions such as 1/2, found '{shared}'") from None
+
+
 def _written(value: Any) -> str:
-    return "/".join(value) if isinstance(value, tuple) else str(value)
+    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)

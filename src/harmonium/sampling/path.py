@@ -122,7 +122,7 @@ class Path:
                 continue
             start, end = self._ends[layer]
             if set(start) == {"bias"}:
-                part = x.flatten(1) @ (end["bias"] - start["bias"]).flatten()
+                part = x.flatten(1) @ self.target.layers[layer].full(end["bias"] - start["bias"]).flatten()
             else:
                 a, b = self.base.layers[layer], self.target.layers[layer]
                 part = per_row(b.log_weight(x) - a.log_weight(x))

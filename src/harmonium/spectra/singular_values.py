@@ -135,7 +135,9 @@ def _spread(unit: Unit) -> Tensor:
         free = part.with_natural({**part.natural(), "bias": torch.zeros_like(part.bias)})
         # on vectors that sum to zero, the covariance of a one-hot vector is its mean (equal for all states) times 1
         one_hot = isinstance(part.support, OneHot)
-        found.append((free.mean(torch.zeros_like(part.bias)) if one_hot else free.free_variance()).flatten().double())
+        found.append(
+            (free.mean(torch.zeros_like(part.full(part.bias))) if one_hot else free.free_variance()).flatten().double()
+        )
     return torch.cat(found).sqrt()
 
 

@@ -1,4 +1,4 @@
-"""Applications of a trained machine: denoising with a known noise channel, and imputation of missing values.
+"""Applications of a trained machine: denoising, missing values, classification, and effects of mutations.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))
@@ -11,7 +11,10 @@ from .baselines import Pointwise, nearest_neighbors
 from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
 from .comparison import DenoisingCurves, compare_denoisers
 from .denoising import denoise
+from .finetuning import Classifier, finetune
 from .imputation import impute
+from .mutational_scan import mutations
+from .networks import to_sequential
 from .observed import Evidence
 from .posterior import Posterior
 from .scores import Score, mcc, mse
@@ -20,6 +23,7 @@ __all__ = [
     "AdditiveGaussian",
     "BinarySymmetric",
     "Channel",
+    "Classifier",
     "DenoisingCurves",
     "Erasure",
     "Evidence",
@@ -28,8 +32,11 @@ __all__ = [
     "Score",
     "compare_denoisers",
     "denoise",
+    "finetune",
     "impute",
     "mcc",
     "mse",
+    "mutations",
     "nearest_neighbors",
+    "to_sequential",
 ]

@@ -13,6 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ..machines import BoltzmannMachine
+from ..machines.chain import check_undirected
 from ..units import Tail, Unit
 
 
@@ -132,6 +133,7 @@ def observed(unit: Unit, evidence: Evidence) -> Unit:
 
 def posterior_machine(machine: BoltzmannMachine, evidence: Evidence) -> BoltzmannMachine:
     """Machine whose distribution is the posterior, for each row of the evidence. It shares all parameters."""
+    check_undirected(machine, "posterior of the visible units")
     return BoltzmannMachine([observed(machine.visible, evidence), *machine.layers[1:]], machine.couplings)
 
 

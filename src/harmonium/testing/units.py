@@ -281,10 +281,12 @@ def _initialization(t: _Trial) -> None:
     for name, parameter in unit.named_parameters():
         t.subject.finite(f"initialize_from: {name}", parameter)
     check = "initialize_from: the free mean is that of the data"
-    t.subject.close(check, unit.mean(zero), data.mean(0), 1e-4 * t.spread)
+    pieces = zip(unit.parts, unit.split(data.mean(0)), strict=True)  # units with shared parameters have equal means
+    mean = unit.join([part.full(part.shared_mean(piece)) for part, piece in pieces])
+    t.subject.close(check, unit.mean(zero), mean, 1e-4 * t.spread)
     unit.float()
     unit.initialize_from(data.float(), pseudocount=0.0)
-    t.subject.close(f"{check}, float32", unit.mean(zero.float()), data.mean(0), 1e-2 * t.spread)
+    t.subject.close(f"{check}, float32", unit.mean(zero.float()), mean, 1e-2 * t.spread)
 
 
 def _inside(t: _Trial, what: str, x: Tensor) -> None:

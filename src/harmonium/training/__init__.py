@@ -1,11 +1,12 @@
 """Training: the loop, negative phases, transforms, schedules, callbacks and run folders."""
 
-from .batches import Redrawn, Weighted
+from .batches import HiddenStates, Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
+from .growing import deepen
 from .loop import Result, fit
-from .losses import contrastive
+from .losses import contrastive, joint
 from .negative import (
     CD,
     PCD,
@@ -35,6 +36,7 @@ __all__ = [
     "DeepPCD",
     "Exact",
     "GrowingSteps",
+    "HiddenStates",
     "L1Squared",
     "LinearDecay",
     "MeanField",
@@ -54,8 +56,10 @@ __all__ = [
     "Weighted",
     "ZeroSum",
     "contrastive",
+    "deepen",
     "default_epochs",
     "default_groups",
     "fit",
+    "joint",
     "pretrain",
 ]

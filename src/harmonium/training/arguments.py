@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ..errors import InvalidOption, UnknownArgument, unknown
-from ..machines import BoltzmannMachine
+from ..machines import Machine
 from ..options import Preset, TrainingOptions, find_preset, option, options
 from ..options.declared import again
 from ..options.presets import preset_names
@@ -26,6 +26,7 @@ from ..options.synonyms import SYNONYMS
 from . import specs
 from .batches import loader_batch_size
 from .callbacks import Callback
+from .defaults import default_schedule
 from .negative import NegativePhase
 from .schedules import Schedule
 from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
@@ -57,14 +58,15 @@ _INSTEAD = {
 class Arguments:
     """The arguments of :func:`harmonium.fit`."""
 
-    machine: BoltzmannMachine
+    machine: Machine
     data: Any
     _: KW_ONLY
     negative: NegativePhase | str | None = again(
         TrainingOptions,
         "negative",
         help="negative phase, which computes the moments of the model: an object such as ``PCD(1)``, or a string "
-        'such as "cd:10", "pcd:1", "parallel-tempering:1,rungs=10", "mean-field:3,method=tap" or "exact".',
+        'such as "cd:10", "pcd:1", "deep-pcd:1,iterations=10", "parallel-tempering:1,rungs=10", '
+        '"mean-field:3,method=tap" or "exact".',
     )
     epochs: int | None = again(TrainingOptions, "epochs")
     batch_size: int = again(TrainingOptions, "batch_size")
@@ -149,7 +151,8 @@ class Arguments:
 
     def phase(self) -> NegativePhase:
         """Return the negative phase."""
-        given = TrainingOptions.negative if self.negative is None else self.negative
+        depth = len(self.machine.machines[0].couplings)  # the machines of a stack are RBMs
+        given = specs.default_negative(depth) if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
@@ -159,13 +162,18 @@ class Arguments:
 
     def scheduled(self) -> Schedule:
         """Return the schedule."""
-        given = TrainingOptions.schedule if self.schedule is None else self.schedule
+        given = self.default_schedule if self.schedule is None else self.schedule
         schedule = specs.schedule(given) if isinstance(given, str) else given
         if not callable(schedule):
             raise InvalidOption(
                 f'schedule: expected a function of the clock or a string such as "linear:0.3", found {schedule!r}'
             )
         return schedule
+
+    @property
+    def default_schedule(self) -> str:
+        """The name of the schedule that is used if none is given."""
+        return default_schedule(from_data=self._optimizer_maker() is None)
 
     def made_optimizer(self, parameters: Iterable[Tensor]) -> Optimizer | None:
         """Return the optimizer of the parameters; None for plain SGD with learning rates chosen from the data."""
@@ -211,10 +219,11 @@ def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
     """
     found: dict[str, Any] = {
         name: getattr(chosen, name)
-        for name in ("epochs", "batch_size", "seed", "schedule", "metrics_every", "precision", "optimizer")
+        for name in ("epochs", "batch_size", "seed", "metrics_every", "precision", "optimizer")
     }
-    found["negative"] = specs.negative_phase(chosen.negative, chosen.chains)
-    found["schedule"] = specs.schedule(chosen.schedule)
+    if chosen.negative is not None or chosen.chains is not None:  # else chosen by fit
+        found["negative"] = specs.negative_phase(chosen.negative or specs.default_negative(1), chosen.chains)
+    found["schedule"] = None if chosen.schedule is None else specs.schedule(chosen.schedule)
     found["transforms"] = transforms_of(chosen)
     made = specs.optimizer(chosen.optimizer, chosen.learning_rate, chosen.momentum)  # also checks the three values
     return found | ({"learning_rate": chosen.learning_rate} if chosen.momentum is None else {"optimizer": made})

@@ -21,7 +21,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from .. import noise
 from ..errors import InvalidData
-from ..machines import BoltzmannMachine
+from ..machines import DeepBeliefNetwork, Machine
 from ..units.support import Interval
 
 _CHECK_ELEMENTS = 2**20  # elements per chunk; chunks that fit into the cache are checked fastest
@@ -30,6 +30,11 @@ _PLAIN = (list, tuple, str, bytes, np.ndarray, Tensor)
 
 class Source:
     """Dataset with random access by row index. Rows keep their data type and are converted batch by batch."""
+
+    #: largest number of rows that are used to initialize a machine
+    initial_rows = 50_000
+    #: whether the rows have valid values by construction, so that they need no check
+    valid = False
 
     def __init__(self, rows: Any, shape: tuple[int, ...]) -> None:
         self._rows, self.shape = rows, tuple(shape)
@@ -41,22 +46,27 @@ class Source:
         """Write the rows ``index`` into ``out`` (len(index), *shape); ``generator`` is used for random rows."""
         raise NotImplementedError
 
-    def rows(self, index: Tensor, machine: BoltzmannMachine) -> Tensor:
+    def rows(self, index: Tensor, machine: Machine) -> Tensor:
         """Return the rows ``index`` as visible states of the machine."""
         out = torch.empty(len(index), *self.shape, dtype=machine.dtype, device=machine.device)
         return self.take(index, out)
 
-    def chunks(self, machine: BoltzmannMachine) -> Iterator[Tensor]:
+    def chunks(self, machine: Machine) -> Iterator[Tensor]:
         """Yield all rows in order, in chunks that fit into memory."""
-        size = max(1, _CHECK_ELEMENTS // max(1, int(np.prod(self.shape))))
+        size = self.chunk_rows
         for start in range(0, len(self), size):
             yield self.span(start, min(start + size, len(self)), machine)
 
-    def span(self, start: int, stop: int, machine: BoltzmannMachine) -> Tensor:
+    @property
+    def chunk_rows(self) -> int:
+        """The number of rows of a chunk."""
+        return max(1, _CHECK_ELEMENTS // max(1, math.prod(self.shape)))
+
+    def span(self, start: int, stop: int, machine: Machine) -> Tensor:
         """Return the rows from ``start`` to ``stop`` as visible states of the machine."""
         return self.rows(torch.arange(start, stop), machine)
 
-    def every(self, machine: BoltzmannMachine) -> Iterator[Tensor]:
+    def every(self, machine: Machine) -> Iterator[Tensor]:
         """Yield all rows that :meth:`take` can return, in chunks, for checks of the data."""
         return self.chunks(machine)
 
@@ -64,7 +74,7 @@ class Source:
 class TensorSource(Source):
     """Rows of a tensor in memory."""
 
-    def span(self, start: int, stop: int, machine: BoltzmannMachine) -> Tensor:
+    def span(self, start: int, stop: int, machine: Machine) -> Tensor:
         return self._rows[start:stop].to(device=machine.device, dtype=machine.dtype)
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
@@ -95,7 +105,7 @@ class Redrawn(TensorSource):
         Interval("gray values between 0 and 1", 0.0, 1.0).check(tensor)
         super().__init__(tensor.detach().contiguous(), tensor.shape[1:])
 
-    def span(self, start: int, stop: int, machine: BoltzmannMachine) -> Tensor:
+    def span(self, start: int, stop: int, machine: Machine) -> Tensor:
         return self.rows(torch.arange(start, stop), machine)
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
@@ -137,7 +147,7 @@ class Weighted(Source):
         rows = torch.searchsorted(self._reached, place, right=True).clamp_(max=self._last)
         return self._inner.take(rows, out, generator)
 
-    def every(self, machine: BoltzmannMachine) -> Iterator[Tensor]:
+    def every(self, machine: Machine) -> Iterator[Tensor]:
         return self._inner.every(machine)
 
 
@@ -165,7 +175,53 @@ class DatasetSource(Source):
         return out
 
 
-def as_source(data: Any, machine: BoltzmannMachine, *, what: str = "data", validate: bool = True) -> Source:
+class HiddenStates(Source):
+    """The hidden states of a layer of a deep belief network given rows of data: the input of the machine above it.
+
+    The rows are passed up when they are asked for, in parts that fit into memory; the states of the whole data set are
+    never stored. They are samples or means, as ``inputs`` of the network, which is used with its current parameters.
+    During training the samples come from the random stream of the run, so every epoch has new ones and the run resumes
+    bit-for-bit. Elsewhere (initialization, metrics) the seed is fixed. Values are not checked: samples are always in
+    the support of the units above, and means are accepted although they are not.
+
+    Args:
+        network: a deep belief network.
+        data: rows of its visible layer, as in :func:`fit`.
+        layer: number of the hidden layer, from 1 to that below the top machine.
+
+    >>> import harmonium as hm
+    >>> network = hm.DeepBeliefNetwork.of([4, 3, 2])
+    >>> HiddenStates(network, torch.zeros(10, 4), 1).take(torch.arange(5), torch.empty(5, 3)).unique()
+    tensor([0., 1.])
+    """
+
+    initial_rows = 10_000
+    valid = True
+
+    def __init__(self, network: DeepBeliefNetwork, data: Any, layer: int) -> None:
+        if not 1 <= layer < len(network.machines):
+            raise InvalidData(f"layer: expected a number from 1 to {len(network.machines) - 1}, found {layer}")
+        self._network, self._inner, self._layer = network, as_source(data, network), layer
+        super().__init__(self._inner, tuple(network.machines[layer].visible.shape))
+
+    @property
+    def chunk_rows(self) -> int:
+        widest = max(unit.size for unit in self._network.layers[: self._layer + 1])
+        return max(1, _CHECK_ELEMENTS // widest)
+
+    @torch.no_grad()
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        random = noise.generator(0, out.device) if generator is None else generator
+        for rows, part in zip(index.split(self.chunk_rows), out.split(self.chunk_rows), strict=True):
+            x = torch.empty(len(rows), *self._inner.shape, dtype=out.dtype, device=out.device)
+            x = self._inner.take(rows, x, generator)
+            for k in range(self._layer):
+                x = self._network.pass_up(k, x, generator=random)
+            part.copy_(x)
+        return out
+
+
+def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool = True) -> Source:
     """Wrap any kind of data as a :class:`Source`; check the shape and support of all rows, in chunks."""
     source = _wrap(data, what)
     if len(source) == 0:
@@ -176,7 +232,7 @@ def as_source(data: Any, machine: BoltzmannMachine, *, what: str = "data", valid
             f"{what}: expected rows of shape {tuple(visible.shape)} for the {visible.name()} units, "
             f"found {source.shape}"
         )
-    if validate:
+    if validate and not source.valid:
         done = 0
         for chunk in source.every(machine):
             visible.check(chunk, what if done == 0 else f"{what}, counted from row {done}")

@@ -24,7 +24,7 @@ class Progress:
     A callback may add values to ``metrics``; they are recorded in the history and in ``metrics.csv``.
     """
 
-    machine: BoltzmannMachine
+    machine: Any  # a machine or a stack of machines
     negative: NegativePhase
     epoch: int
     epochs: int
@@ -126,6 +126,13 @@ class MixingTime(Callback):
             raise InvalidOption(f"expected every ≥ 1 and sweeps ≥ 20, found {every} and {sweeps}")
         self.every, self.sweeps, self.seed = every, sweeps, noise.check_seed(seed)
         self.verdict = ""
+
+    def on_start(self, progress: Progress) -> None:
+        if not isinstance(progress.machine, BoltzmannMachine):
+            raise InvalidOption(
+                f"MixingTime expects a single machine, found a stack of {len(progress.machine.machines)}; "
+                "use it with hm.pretrain"
+            )
 
     def on_epoch(self, progress: Progress) -> None:
         if progress.epoch % self.every and progress.epoch != progress.epochs:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import RunError
-from . import distributed
+from . import distributed, specs
+from .defaults import CONSTANT
 from .run import Run
 from .state import load_optimizer
 
@@ -50,6 +51,7 @@ def save(training: Training, *, snapshot: bool) -> None:
             "of": fingerprint(training),
             "batch_size": training.batch_size,
             "k": training.negative.k,
+            "default_schedule": training.default_schedule,
             "optimizer": training.optimizer.state_dict(),
             "transforms": [transform.state_dict() for transform in training.transforms],
             "processes": processes,  # each process has its own chains and random numbers
@@ -75,6 +77,9 @@ def restore(training: Training) -> None:
     training.epoch = state["epoch"]
     training.batch_size, training.negative.k = state["batch_size"], state["k"]
     training.negative.resize(training.machine, training.batch_size)
+    if training.default_schedule is not None:  # the default of the version that began the run
+        training.default_schedule = state.get("default_schedule") or CONSTANT
+        training.schedule = specs.schedule(training.default_schedule)
     load_optimizer(training.optimizer, state["optimizer"])
     if state.get("format", 1) < 2:  # "lr" was the scheduled rate, "initial_lr" the optimizer's own
         for group in training.optimizer.param_groups:
@@ -93,9 +98,9 @@ def fingerprint(training: Training) -> dict[str, Any]:
     return {
         "seed": training.seed,
         "rows": len(training.source),
-        "negative phase": type(training.negative).__name__,
+        "negative phase": training.negative.kind,
         "optimizer": type(training.optimizer).__name__,
-        "transforms": [type(transform).__name__ for transform in training.transforms],
+        "transforms": [transform.kind for transform in training.transforms],
     }
 
 

@@ -1,4 +1,4 @@
-"""Defaults that ``fit`` chooses from the machine and the data: learning rates and number of epochs."""
+"""Defaults that ``fit`` chooses from the machine and the data: learning rates, their schedule and number of epochs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from .. import noise
+from ..couplings import Coupling
 from ..errors import InvalidOption
-from ..machines import BoltzmannMachine
+from ..machines import BoltzmannMachine, Machine
 from ..units import Unit
 
-#: fraction of a Newton step along the direction of largest curvature; smaller for unbounded units, because their
-#: variance grows with the weights
-_STEP, _UNBOUNDED_STEP = 0.05, 0.01
+#: the default schedule of earlier versions, whose checkpoints do not name it
+CONSTANT = "constant"
+#: fraction of a Newton step along the direction of largest curvature
+_STEP = 0.05
 _LARGEST = 0.5
 _FEWEST_EPOCHS, _MOST_EPOCHS, _FEWEST_UPDATES = 10, 1000, 2000
 _DRAWS = 1000
+_IMAGES = 200  # rows for couplings with shared weights, whose responses may be large
 _ITERATIONS = 20
 
 
@@ -34,14 +37,27 @@ def default_epochs(rows: int, batch_size: int) -> int:
     return min(max(_FEWEST_EPOCHS, -(-_FEWEST_UPDATES // math.ceil(rows / batch_size))), _MOST_EPOCHS)
 
 
+def default_schedule(from_data: bool) -> str:
+    """Return the default schedule: one that ends at zero if the learning rates are chosen ``from_data``.
+
+    With a constant learning rate, persistent chains of machines that mix slowly keep losing modes, and the likelihood
+    depends on the step at which training ends. A learning rate given by the user is not changed.
+
+    >>> default_schedule(True), default_schedule(False)
+    ('linear:0.5', 'constant')
+    """
+    return "linear:0.5" if from_data else CONSTANT
+
+
 @torch.no_grad()
-def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, Any]]:
+def default_groups(machine: Machine, data: Tensor) -> list[dict[str, Any]]:
     """Return parameter groups for ``torch.optim.SGD`` with learning rates chosen from ``data`` (n, *visible).
 
     A rate is 1/20 of the inverse curvature of the loss at zero weights, and at most 0.5. In centered coordinates the
     curvature is the variance of the sufficient statistic for a parameter of a unit, and λ_max(Cov x) · max Var y for
-    the weights between the layers x and y. Units of any scale therefore learn equally fast. For unbounded units, whose
-    variance grows with the weights, the rate is 1/100 of the inverse curvature.
+    the weights between the layers x and y. A shared parameter has the variance of the sum of its statistics, and
+    a weight that couples several pairs of units the sum over these pairs. Units of any scale therefore learn equally
+    fast. In a stack, the rates of each machine are chosen from the input passed up to it.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Spin(2))
@@ -51,6 +67,14 @@ def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, An
     """
     generator = noise.generator(0, machine.device)
     rates: dict[int, float] = {}
+    for one, rows in machine.stacked(data, generator=generator):
+        rates |= _rates(one, rows, generator)
+    return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
+
+
+def _rates(machine: BoltzmannMachine, data: Tensor, generator: Generator | None) -> dict[int, float]:
+    """Return the rate of every parameter of a machine, by its ``id``."""
+    rates: dict[int, float] = {}
     for k, unit in enumerate(machine.layers):
         bound = unit.conserving(data) if k == 0 else unit  # keeps the document lengths
         field = torch.zeros(len(data) if k == 0 else _DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
@@ -58,39 +82,49 @@ def default_groups(machine: BoltzmannMachine, data: Tensor) -> list[dict[str, An
         seen = [data, free] if k == 0 else [free]  # use the larger variance of the data and the initial model
         rates |= _unit_rates(unit, seen)
         if k < len(machine.couplings):
-            variance = max(map(_largest_variance, seen)) * _variance(machine.layers[k + 1])
-            step = min(map(_step, machine.layers[k : k + 2]))
-            rates[id(machine.couplings[k].weight)] = _rate(variance, step)
-    return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
+            curvature = max(_curvature(machine.couplings[k], x, machine.layers[k + 1]) for x in seen)
+            rates[id(machine.couplings[k].weight)] = _rate(curvature)
+    return rates
 
 
-def _step(unit: Unit) -> float:
-    tail = unit.tail()
-    return _UNBOUNDED_STEP if bool((tail.gaussian | tail.factorial).any()) else _STEP
+def _rate(curvature: float) -> float:
+    return min(_STEP / curvature, _LARGEST) if curvature > 0 else _LARGEST
 
 
-def _rate(curvature: float, step: float) -> float:
-    return min(step / curvature, _LARGEST) if curvature > 0 else _LARGEST
-
-
-def _variance(unit: Unit) -> float:
-    """Return the largest variance of a unit at zero field."""
-    return unit.free_variance().max().item()
+def _curvature(coupling: Coupling, x: Tensor, upper: Unit) -> float:
+    """Return the largest curvature of the loss by the weights, for states x (n, *lower) of the lower layer."""
+    variance = upper.free_variance()
+    if coupling.weight.numel() >= coupling.lower.numel() * coupling.upper.numel():
+        return _largest_variance(x) * variance.max().item()
+    # Weights that couple several pairs of units: the curvature along D is Σ_j Var y_j ⟨((x - ⟨x⟩)·D)_j²⟩.
+    x = x[:_IMAGES] - x[:_IMAGES].mean(0)
+    direction, value = coupling.weight.new_empty(coupling.weight.shape), 0.0
+    direction.normal_(generator=noise.generator(0, direction.device))
+    for _ in range(_ITERATIONS):
+        norm = direction.norm()
+        if not norm > 0:
+            break
+        response = coupling.with_weight(direction / norm).up(x)
+        direction = coupling.correlate(x, response * variance, scale=1 / len(x))
+        value = direction.norm().item()
+    return value
 
 
 def _unit_rates(unit: Unit, seen: Sequence[Tensor]) -> dict[int, float]:
     """Return the rate of every stored parameter of the unit by its ``id``, from the variance of its statistic."""
-    rates = {}
-    statistics = [unit.statistics(x) for x in seen]
-    with torch.enable_grad():
-        natural = {name: value for name, value in unit.natural().items() if value.requires_grad}
-        for name, value in natural.items():
-            variance = torch.stack([s[name].var(0, correction=0) for s in statistics]).amax(0)
-            stored = [parameter for parameter in unit.parameters() if parameter.requires_grad]
-            slopes = torch.autograd.grad(value.sum(), stored, allow_unused=True)  # p if stored as ln p, else 1
-            for parameter, slope in zip(stored, slopes, strict=True):
-                if slope is not None:
-                    rates[id(parameter)] = _rate((variance * slope.square()).max().item(), _step(unit))
+    rates: dict[int, float] = {}
+    for k, part in enumerate(unit.parts):
+        statistics = [part.statistics(unit.split(x)[k]) for x in seen]
+        with torch.enable_grad():
+            natural = {name: value for name, value in part.natural().items() if value.requires_grad}
+            for name, value in natural.items():
+                totals = [part.shared_sum(s[name]) for s in statistics]
+                variance = torch.stack([total.var(0, correction=0) for total in totals]).amax(0)
+                stored = [parameter for parameter in part.parameters() if parameter.requires_grad]
+                slopes = torch.autograd.grad(value.sum(), stored, allow_unused=True)  # p if stored as ln p, else 1
+                for parameter, slope in zip(stored, slopes, strict=True):
+                    if slope is not None:
+                        rates[id(parameter)] = _rate((variance * slope.square()).max().item())
     return rates
 
 

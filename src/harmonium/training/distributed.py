@@ -11,7 +11,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from ..errors import InvalidOption
-from ..machines import BoltzmannMachine
+from ..machines import Machine
 
 
 def join() -> None:
@@ -79,13 +79,13 @@ def of_first(item: Any) -> Any:
     return box[0]
 
 
-def average_gradients(machine: BoltzmannMachine) -> None:
+def average_gradients(machine: Machine) -> None:
     """Replace the gradients by their means over the processes."""
     if world()[1] > 1:
         average_([p.grad for p in machine.parameters() if p.grad is not None])
 
 
-def share_parameters(machine: BoltzmannMachine) -> None:
+def share_parameters(machine: Machine) -> None:
     """Copy the parameters of the first process to all others."""
     if world()[1] > 1:
         for tensor in machine.state_dict().values():

@@ -72,14 +72,20 @@ class CouplingGradient:
         if self._x is None or self._y is None:
             return self.coupling.with_weight(self.dense()).down(y.unsqueeze(0))[0]
         product = self._contract(self._y, y, self._x)
-        return product.add_(self.coupling.down(y.unsqueeze(0))[0], alpha=self._decay) if self._decay else product
+        if self._decay:
+            with _unrounded(y):
+                product.add_(self.coupling.down(y.unsqueeze(0))[0], alpha=self._decay)
+        return product
 
     def up(self, x: Tensor) -> Tensor:
         """gᵀx for one state of the lower layer: (*lower) -> (*upper)."""
         if self._x is None or self._y is None:
             return self.coupling.with_weight(self.dense()).up(x.unsqueeze(0))[0]
         product = self._contract(self._x, x, self._y)
-        return product.add_(self.coupling.up(x.unsqueeze(0))[0], alpha=self._decay) if self._decay else product
+        if self._decay:
+            with _unrounded(x):
+                product.add_(self.coupling.up(x.unsqueeze(0))[0], alpha=self._decay)
+        return product
 
     def descend(self, rate: float) -> bool:
         """Take the step W ← W - rate·g without storing g; return False and do nothing if g is dense."""
@@ -95,6 +101,11 @@ class CouplingGradient:
     def _contract(self, inner: Tensor, state: Tensor, outer: Tensor) -> Tensor:
         shares = torch.mv(inner[: self._rows].flatten(1), state.flatten())
         return torch.mv(outer[: self._rows].flatten(1).T, shares).view(outer.shape[1:])
+
+
+def _unrounded(x: Tensor) -> torch.autocast:
+    """Turn off autocast: for a single row, rounding the weights takes longer than the product."""
+    return torch.autocast(x.device.type, enabled=False)
 
 
 def write_gradient(parameter: Tensor, value: Tensor) -> None:

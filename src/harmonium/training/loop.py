@@ -22,6 +22,7 @@ from .metrics import measure
 from .progress import ProgressBar
 from .run import log_spaced
 from .schedules import Clock
+from .stacks import jointly
 from .state import stream
 from .transforms import Centered
 
@@ -37,7 +38,7 @@ _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 class Result:
     """Result of :func:`fit`: the trained machine and the metrics of each epoch."""
 
-    machine: BoltzmannMachine
+    machine: Any
     history: list[dict[str, float]]
 
 
@@ -46,7 +47,8 @@ def fit(*positional: Any, **keywords: Any) -> Result:
     """Train ``machine`` in place on the rows of ``data``.
 
     Args:
-        machine: any machine; it is changed in place.
+        machine: any machine; it is changed in place. The machines of a :class:`DeepBeliefNetwork` are trained jointly,
+            each on the input passed up from the one below; the loss is the sum of their losses.
         data: n rows with the shape of the visible layer: tensor, array, memory map, pandas table, torch data set or
             DataLoader. If rows are pairs (features, label), only the features are used. A DataLoader provides its
             data set and its batch size; rows are always shuffled.
@@ -75,11 +77,13 @@ class Training:
     """
 
     def __init__(self, given: Arguments) -> None:
-        machine = given.machine
-        self.machine, self.negative, self.seed = machine, given.phase(), given.seed
+        machine: Any = given.machine  # a machine or a stack, for which ``jointly`` makes phase and transforms
+        self.machine, phase = machine, given.phase()
+        self.seed = given.seed
         self.schedule, self.callbacks = given.scheduled(), check_callbacks(given.callbacks)
+        self.default_schedule = given.default_schedule if given.schedule is None else None
         self.metrics_every, self.progress = given.metrics_every, given.progress
-        self.rounded = given.rounded(self.negative)
+        self.rounded = given.rounded(phase)
         distributed.join()
         self.rank, self.world = distributed.world()
         self.source = as_source(given.data, machine)
@@ -97,11 +101,12 @@ class Training:
             self._initialize(given.initialize)
             distributed.share_parameters(machine)
             machine.check_normalizable()
-        self._own_k = self.negative.k
         self.optimizer = self._optimizer(given)
         self._couplings = machine.couplings
         chosen = [Centered()] if given.transforms is None else given.transforms
-        self.transforms = sorted(chosen, key=lambda transform: not transform.of_loss)
+        ordered = sorted(chosen, key=lambda transform: not transform.of_loss)
+        self.negative, self.transforms = jointly(machine, phase, ordered)
+        self._own_k = self.negative.k
         for transform in self.transforms:
             transform.check(machine, self.optimizer)
         self.generator = stream(self.seed, _CHAINS, self.rank, device=machine.device)
@@ -127,14 +132,17 @@ class Training:
         return min(batch_size, self.share)
 
     def _initialize(self, initialize: bool | Mapping[str, Any] | None) -> None:
-        if initialize is None:
-            initialize = not any(bool(c.weight.any()) for c in self.machine.couplings)
-        if initialize is False:
+        def wanted(machine: BoltzmannMachine) -> bool:
+            return initialize is not None or not any(bool(c.weight.any()) for c in machine.couplings)
+
+        if initialize is False or not any(map(wanted, self.machine.machines)):
             return
-        options = {} if initialize is True else initialize
-        some = self.source.rows(self._some(len(self.source), 50_000), self.machine)
+        options = initialize if isinstance(initialize, Mapping) else {}
+        some = self.source.rows(self._some(len(self.source), self.source.initial_rows), self.machine)
         generator = stream(self.seed, _INITIALIZE, device=self.machine.device)
-        self.machine.initialize(some, generator=generator, **options)
+        for machine, rows in self.machine.stacked(some, generator=generator):
+            if wanted(machine):
+                machine.initialize(rows, generator=generator, **options)
 
     def _optimizer(self, given: Arguments) -> Optimizer:
         optimizer = given.made_optimizer([p for p in self.machine.parameters() if p.requires_grad])

@@ -1,4 +1,4 @@
-"""The contrastive loss, a difference of two free energies."""
+"""Contrastive losses, differences of two free energies, for use with any torch optimizer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import InvalidOption, unknown
-from ..machines import RBM
+from ..machines import RBM, DeepBeliefNetwork
+from ..machines.chain import ArrayLike
 
 _METHODS = ("cd", "reconstruction")
 
@@ -55,6 +56,53 @@ def contrastive(
         generator = noise.generator(seed, machine.device) if generator is None else generator
         model = _moved(machine, data, k, method, generator)
     return machine.free_energy(data).mean() - machine.free_energy(model.detach()).mean()
+
+
+def joint(
+    network: DeepBeliefNetwork,
+    v: ArrayLike,
+    *,
+    k: int = 1,
+    method: str = "cd",
+    through: bool = False,
+    generator: Generator | None = None,
+    seed: int | None = None,
+) -> Tensor:
+    """Return the sum of the losses of all machines of a stack; Hwang, Hwang & Jo (2020), sec. 4.
+
+    Every machine has its loss :func:`contrastive` of its input and of states that ``method`` finds from there. The
+    input of a machine is passed up from the machine below, as a sample or a mean (``inputs`` of the network). It is a
+    constant, so the gradient is that of every machine by itself, as in :func:`fit`. With ``through=True`` and means as
+    inputs it is not constant: the gradient is also propagated through the means into the machines below. That is no
+    longer a gradient of contrastive divergence: it lowers the free energy of the features in the machines above,
+    without the opposite force of the model's part.
+
+    Args:
+        network: a deep belief network.
+        v: a batch of visible states (n, *visible).
+        k: number of Gibbs sweeps, or of reconstructions.
+        method: "cd" or "reconstruction", as in :func:`contrastive`.
+        through: whether to propagate gradients through the means into the machines below.
+        generator: random generator, used instead of ``seed``.
+        seed: seed of the random generator.
+
+    >>> import torch, harmonium as hm
+    >>> network = hm.DeepBeliefNetwork.of([6, 4, 2])
+    >>> network.initialize(seed=0)
+    >>> optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    >>> for _ in range(3):
+    ...     optimizer.zero_grad()
+    ...     joint(network, torch.ones(10, 6), seed=0).backward()
+    ...     optimizer.step()
+    """
+    if through and network.inputs != "means":
+        raise InvalidOption(f'through: expected a network with inputs="means", found inputs="{network.inputs}"')
+    generator = noise.generator(seed, network.device) if generator is None else generator
+    losses = []
+    for machine, rows in network.stacked(network.as_states(v), generator=generator):
+        inputs = rows if through else rows.detach()
+        losses.append(contrastive(machine, inputs, k=k, method=method, generator=generator))
+    return torch.stack(losses).sum()
 
 
 @torch.no_grad()

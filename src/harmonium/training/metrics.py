@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import repeat
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
+from .. import meanfield
 from ..likelihood import pseudo_log_likelihood
-from ..machines import RBM, BoltzmannMachine
+from ..likelihood.data import mean_free_energy_bound
+from ..machines import RBM, BoltzmannMachine, Machine
 from ..units import Unit
 
 _MOST_STATES = 64  # states per site; each one costs the evaluation of a free energy
 
 
 @torch.no_grad()
-def measure(machine: BoltzmannMachine, train: Tensor, test: Tensor | None, generator: Generator) -> dict[str, float]:
+def measure(machine: Machine, train: Tensor, test: Tensor | None, generator: Generator) -> dict[str, float]:
     """Compute pseudo-likelihood per site, reconstruction error, free-energy gap and weight norm on some rows.
 
     ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is
-    ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits.
+    ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits. For a deep Boltzmann machine, ⟨h | v⟩
+    and F come from mean field, and there is no pseudo-likelihood. For a stack, each machine is measured on the input
+    passed up from below, and the names end in _1, _2, …
     """
     values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.couplings) ** 0.5}
-    if isinstance(machine, RBM):
-        values["reconstruction"] = (machine.reconstruct(train) - train).square().mean().item()
-        if _few_states(machine.visible):
-            pseudo = pseudo_log_likelihood(machine, train, exact=False, generator=generator)
-            values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites
+    unseen: Iterable[Any] = repeat((None, None)) if test is None else machine.stacked(test, generator=generator)
+    for k, ((one, rows), (_, held_out)) in enumerate(zip(machine.stacked(train, generator=generator), unseen)):  # noqa: B905
+        end = "" if one is machine else f"_{k + 1}"
+        values |= {name + end: value for name, value in _measure(one, rows, held_out, generator).items()}
+    return values
+
+
+def _measure(
+    machine: BoltzmannMachine, train: Tensor, test: Tensor | None, generator: Generator | None
+) -> dict[str, float]:
+    values = {"reconstruction": (meanfield.reconstruct(machine, train) - train).square().mean().item()}
+    if not isinstance(machine, RBM):
         if test is not None:
-            gap = machine.free_energy(test).double().mean() - machine.free_energy(train).double().mean()
-            values["free_energy_gap"] = gap.item()
+            values["free_energy_gap"] = mean_free_energy_bound(machine, test) - mean_free_energy_bound(machine, train)
+        return values
+    if _few_states(machine.visible) and bool(machine.visible.support.contains(train).all()):  # false for means
+        pseudo = pseudo_log_likelihood(machine, train, exact=False, generator=generator)
+        values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites
+    if test is not None:
+        gap = machine.free_energy(test).double().mean() - machine.free_energy(train).double().mean()
+        values["free_energy_gap"] = gap.item()
     return values
 
 

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .. import noise
+from ..errors import InvalidData
 from ..likelihood.annealing import ais
 from ..likelihood.data import mean_free_energy
-from ..machines import RBM, BoltzmannMachine
+from ..machines import RBM, BoltzmannMachine, Machine
 from ..sampling.path import independent, uncoupled_log_partition
 from ..units import Unit
 
@@ -20,9 +22,13 @@ _FEWEST_ROWS = 8  # smallest number of history rows to judge the growth of the w
 _STRONG = 30.0  # nats; largest normal change of the log-odds of one unit by another
 
 
-def problems(machine: BoltzmannMachine, rows: Tensor, history: Sequence[dict[str, float]]) -> list[str]:
+def problems(machine: Machine, rows: Tensor, history: Sequence[dict[str, float]]) -> list[str]:
     """Return reasons not to use the trained machine; ``rows`` (n, *visible) are some of the training data."""
-    found = [_no_gain(machine, rows), _growth(machine, rows, history)]
+    found, generator = [], noise.generator(0, rows.device)
+    for k, (one, inputs) in enumerate(machine.stacked(rows, generator=generator, inputs="samples")):
+        problem = _no_gain(one, inputs)
+        found.append(problem if one is machine or problem is None else f"machine {k + 1}: {problem}")
+    found.append(_growth(machine, rows, history))
     return [problem for problem in found if problem is not None]
 
 
@@ -48,6 +54,10 @@ def gain_over_independent(machine: RBM, rows: Tensor) -> tuple[float, float]:
 def _no_gain(machine: BoltzmannMachine, rows: Tensor) -> str | None:
     if not isinstance(machine, RBM) or machine.visible.conserving(rows) is not machine.visible:
         return None
+    try:
+        machine.visible.check(rows)
+    except InvalidData:  # means of hidden units below, which have no likelihood
+        return None
     ours, theirs = gain_over_independent(machine, rows)
     if ours > theirs + _LEAST_GAIN * machine.visible.sites:
         return None
@@ -57,7 +67,7 @@ def _no_gain(machine: BoltzmannMachine, rows: Tensor) -> str | None:
     )
 
 
-def _growth(machine: BoltzmannMachine, rows: Tensor, history: Sequence[dict[str, float]]) -> str | None:
+def _growth(machine: Machine, rows: Tensor, history: Sequence[dict[str, float]]) -> str | None:
     """Return a warning if the weights are large and their growth does not slow down (slow divergence)."""
     norms = [row["weight_norm"] for row in history if "weight_norm" in row]
     if len(norms) < _FEWEST_ROWS:

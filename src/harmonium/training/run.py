@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import files
 from ..errors import CheckpointError, RunError
-from ..machines import BoltzmannMachine
+from ..machines import Machine
 from . import toml
 from .state import flatten, unflatten
 
@@ -84,12 +84,12 @@ class Run:
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    def write_checkpoint(self, machine: BoltzmannMachine, training: dict[str, Any]) -> None:
+    def write_checkpoint(self, machine: Machine, training: dict[str, Any]) -> None:
         """Replace the newest checkpoint."""
         plain, tensors = flatten(training, _TRAINING)
         files.write_tensors(self.last, tensors, {_TRAINING: json.dumps(plain)}, machine)
 
-    def read_checkpoint(self, machine: BoltzmannMachine) -> dict[str, Any]:
+    def read_checkpoint(self, machine: Machine) -> dict[str, Any]:
         """Load the newest checkpoint's parameters into ``machine`` and return the training state."""
         tensors, metadata = files.read_tensors(self.last)
         files.load_parameters(machine, self.last, tensors)
@@ -101,7 +101,7 @@ class Run:
             raise CheckpointError(f"{self.last}: the training state is damaged ({error})") from None
         return state
 
-    def write_snapshot(self, machine: BoltzmannMachine, epoch: int) -> None:
+    def write_snapshot(self, machine: Machine, epoch: int) -> None:
         """Save the machine of this epoch."""
         files.write_tensors(
             self.folder / "checkpoints" / f"epoch-{epoch:06d}.safetensors", {}, {"epoch": str(epoch)}, machine
@@ -112,7 +112,7 @@ class Run:
         found = sorted((self.folder / "checkpoints").glob("epoch-*.safetensors"))
         return [(int(path.stem.removeprefix("epoch-")), path) for path in found]
 
-    def machines(self) -> dict[float, BoltzmannMachine]:
+    def machines(self) -> dict[float, Any]:
         """Load the saved machines, by epoch, in order."""
         return {float(epoch): files.load(path) for epoch, path in self.trajectory()}
 

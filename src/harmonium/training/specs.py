@@ -19,6 +19,7 @@ from ..errors import InvalidOption, unknown
 from .negative import (
     CD,
     PCD,
+    DeepPCD,
     Exact,
     MeanField,
     NegativePhase,
@@ -31,6 +32,7 @@ from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
 NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
     "cd": CD,
     "pcd": PCD,
+    "deep-pcd": DeepPCD,
     "reconstruction": Reconstruction,
     "exact": Exact,
     "parallel-tempering": ParallelTempering,
@@ -62,6 +64,15 @@ def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
     if chains is not None:
         options["chains"] = chains
     return _call("negative phase", text, name, NEGATIVES, argument, int, options)
+
+
+def default_negative(hidden_layers: int) -> str:
+    """Return the default negative phase of a Boltzmann machine with this number of hidden layers.
+
+    >>> default_negative(1), default_negative(2)
+    ('pcd:1', 'deep-pcd:1')
+    """
+    return "pcd:1" if hidden_layers == 1 else "deep-pcd:1"
 
 
 def schedule(text: str) -> Schedule:

@@ -35,11 +35,23 @@ class Transform:
     #: whether it is a term of the loss; such terms are applied first, so other transforms get the full gradient
     of_loss: ClassVar[bool] = False
 
+    @property
+    def kind(self) -> str:
+        """The name that must not change when a run is resumed."""
+        return type(self).__name__
+
+    def applies(self, machine: BoltzmannMachine) -> bool:
+        """Return whether the transform has an effect on the machine; in a stack it is left out where it has none."""
+        return True
+
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         """Raise :class:`InvalidOption` if the transform cannot be used with this machine and optimizer."""
 
     def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
         """Called before training; ``data_mean`` (*visible) is the mean of the data."""
+
+    def follow(self, data_mean: Tensor) -> None:
+        """Called in each step with the mean (*visible) of the batch, if the distribution of the rows changes."""
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         """Change ``.grad`` of the machine's parameters in place."""
@@ -84,9 +96,12 @@ class Centered(Transform):
     on W, b̃ and c̃. For plain SGD with one learning rate, the step equals a plain step with the mapped gradient g̃W,
     gb - g̃Wλ, gc - g̃Wᵀμ.
 
+    For a bias that several units share, Wλ and Wᵀμ are averaged over these units, and its gradient in g̃W is divided
+    equally among them. This is again a linear change of coordinates.
+
     The offset μ of the visible layer is the mean of the data; the offsets of hidden layers are exponential averages of
-    the batch means with weight ``smoothing``. When they change, the optimizer's momentum is converted to the new
-    coordinates.
+    the batch means with weight ``smoothing``, and so is μ in the upper machines of a stack, whose input changes. When
+    they change, the optimizer's momentum is converted to the new coordinates.
     """
 
     def __init__(self, smoothing: float = 0.01) -> None:
@@ -109,6 +124,11 @@ class Centered(Transform):
         for coupling, unit in zip(machine.couplings, machine.layers[1:], strict=True):
             offsets.append(unit.mean(coupling.up(offsets[-1].unsqueeze(0))).detach()[0].clone())
         self._offsets, self._used = offsets, [offset.clone() for offset in offsets]
+
+    def follow(self, data_mean: Tensor) -> None:
+        means = [data_mean]
+        distributed.average_(means)
+        self._offsets[0].lerp_(means[0], self.smoothing)
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         means = phase.hidden_means(machine)
@@ -256,12 +276,18 @@ class ZeroSum(Transform):
     The subtracted constants are added to the biases of the other layer, so the model does not change.
     """
 
+    def applies(self, machine: BoltzmannMachine) -> bool:
+        return any(_one_hot(unit) for unit in machine.layers)
+
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
-        if not any(_one_hot(unit) for unit in machine.layers):
+        if not self.applies(machine):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
         for coupling in machine.couplings:
             if type(coupling) is not Dense:  # with a mask or a kernel the constant cannot be subtracted
                 raise InvalidOption(f"ZeroSum expects dense couplings, found {type(coupling).__name__}")
+        for k, unit in enumerate(machine.layers):
+            if any(part.shared for part in unit.parts):  # the subtracted constants differ between the units
+                raise InvalidOption(f"ZeroSum expects a bias for each unit, found shared biases in layer {k}")
 
     @torch.no_grad()
     def parameters(self, machine: BoltzmannMachine, clock: Clock | None = None) -> None:
@@ -350,14 +376,15 @@ def _gradient_of(parameter: Tensor) -> Tensor | None:
 
 
 def _joined(unit: Unit, value_of: Callable[[Tensor], Tensor | None]) -> Tensor:
-    """Return a copy of the values of a layer's biases, such as their gradients, in one tensor (*shape)."""
-    values = [value for value in map(value_of, unit.biases()) if value is not None]
-    return values[0].clone() if len(values) == 1 else torch.cat([v.flatten() for v in values]).view(unit.shape)
+    """Return the values of a layer's biases, such as their gradients, in a new tensor (*shape).
+
+    That of a shared bias is divided equally among its units.
+    """
+    return unit.from_biases([value for value in map(value_of, unit.biases()) if value is not None])
 
 
 def _subtract_field(unit: Unit, change: Tensor, rate: float, learning_rate_of: Rates) -> None:
     """Change the bias gradient so that a plain step cancels the change of the mean field by the weights, (*shape)."""
-    pieces = change.flatten().split([bias.numel() for bias in unit.biases()])
-    for bias, piece in zip(unit.biases(), pieces, strict=True):
+    for bias, piece in zip(unit.biases(), unit.by_bias(change), strict=True):
         assert bias.grad is not None
-        bias.grad.sub_(piece.view(bias.shape), alpha=rate / learning_rate_of(bias))
+        bias.grad.sub_(piece, alpha=rate / learning_rate_of(bias))

@@ -1,5 +1,6 @@
 """Unit types, one file each, with the common interface :class:`Unit`."""
 
+from .at_most_one import AtMostOne
 from .base import Tail, Unit
 from .bernoulli import Bernoulli
 from .binomial import Binomial
@@ -16,6 +17,7 @@ from .truncated_gauss_bernoulli import TruncatedGaussBernoulli
 from .truncated_gaussian import TruncatedGaussian
 
 __all__ = [
+    "AtMostOne",
     "Bernoulli",
     "Binomial",
     "DoubleReLU",

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from ..errors import InvalidOption
 from . import finite
 from .inplace import InPlace, per_row
 from .layer import UnitLayer, Value
+from .modules import Activation
 from .support import OneHot, Support
 from .tail import Tail
 
@@ -32,7 +33,9 @@ class Unit(InPlace, UnitLayer, named=False):
     ``harmonium.testing.check_unit`` tests a new type.
 
     Natural parameters enter -U linearly; the ``bias`` enters as +b·x. ``learn`` names the natural parameters that
-    training updates. Defining a class registers it under its :meth:`name`, so that files with such units can be loaded.
+    training updates. ``shared`` gives the dimensions of ``shape`` over which all natural parameters are equal:
+    ``Bernoulli((32, 13, 13), shared=(1, 2))`` has one bias for each of 32 feature maps. Defining a class registers it
+    under its :meth:`name`, so that files with such units can be loaded.
     """
 
     #: the set of allowed values; a class gives the kind of set, an instance may restrict it
@@ -122,16 +125,32 @@ class Unit(InPlace, UnitLayer, named=False):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Set the parameters so that the free unit has the single-site statistics of ``data`` (n, *shape).
 
+        Units that share their parameters are taken together (:meth:`observations`).
+
         By default, finds by bisection the bias for which the free unit has the mean of the data.
         """
         if self.event_shape:
             raise NotImplementedError(f"{self.name()}: a vector unit must define initialize_from")
-        self._match_mean(data.to(torch.float64).mean(0))
+        self._match_mean(self.observations(data).to(torch.float64).mean(0))
 
     @property
     def softmax(self) -> bool:
-        """Whether each unit is a sum of independent one-hot vectors in the same field; used by mean field."""
+        """Whether each unit is a sum of independent one-hot (or zero) vectors in the same field; used by mean field."""
         return isinstance(self.support, OneHot)
+
+    def copies(self, mean: Tensor) -> Tensor:
+        """The number of independent vectors in each softmax unit with this mean: (..., q) -> (..., 1)."""
+        return mean.sum(-1, keepdim=True)
+
+    def log_unpool(self, x: Tensor) -> Tensor:
+        """The log-probability with which ``unpool`` draws x (n, *shape) from its pooled state: (n,). By default 0."""
+        if self.pooled_shape != self.shape:
+            raise NotImplementedError(f"{self.name()}: a unit with pooled states must define log_unpool")
+        return x.new_zeros(len(x))
+
+    def to_module(self) -> nn.Module:
+        """The mean as a torch module, a function of the field plus the bias: (batch, *shape) -> (batch, *shape)."""
+        return Activation(self)
 
     # -- helpers ------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
 from .. import noise
@@ -70,8 +70,12 @@ class Bernoulli(Unit):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = ln⟨x⟩ - ln(1 - ⟨x⟩), with ``pseudocount`` counts (default 1) of each value added."""
         extra = 1.0 if pseudocount is None else pseudocount
+        data = self.observations(data)
         mean = (data.sum(0) + extra) / (len(data) + 2 * extra)
         self.bias.data.copy_(torch.logit(mean.to(torch.float64)))
+
+    def to_module(self) -> nn.Module:
+        return nn.Sigmoid()
 
     def _field(self, B: Tensor, A: Tensor | None) -> Tensor:  # x² = x, so the quadratic term is a shift
         return self.bias + B if A is None else self.bias + B - A / 2

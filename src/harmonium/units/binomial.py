@@ -25,11 +25,17 @@ class Binomial(Unit):
     support: Support = counts
 
     def __init__(
-        self, shape: int | Iterable[int], *, trials: int, bias: Value = 0.0, learn: Iterable[str] = ("bias",)
+        self,
+        shape: int | Iterable[int],
+        *,
+        trials: int,
+        bias: Value = 0.0,
+        learn: Iterable[str] = ("bias",),
+        shared: Iterable[int] = (),
     ) -> None:
         if trials < 1:
             raise InvalidOption(f"binomial: expected at least one trial, found {trials}")
-        super().__init__(shape, bias=bias, learn=learn, options={"trials": trials})
+        super().__init__(shape, bias=bias, learn=learn, shared=shared, options={"trials": trials})
         self.trials = trials
         self.support = Integers(f"integers from 0 to {trials}", trials)
 
@@ -64,6 +70,7 @@ class Binomial(Unit):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = logit(⟨x⟩/N), with ``pseudocount`` (default 1) successes and failures added."""
         extra = 1.0 if pseudocount is None else pseudocount
+        data = self.observations(data)
         mean = (data.to(torch.float64).sum(0) + extra) / (len(data) * self.trials + 2 * extra)
         self.bias.data.copy_(torch.logit(mean))
 

@@ -42,8 +42,9 @@ class DoubleReLU(LearnedPrecision, Unit):
         precision_minus: Value = 1.0,
         max_precision: float | None = None,
         learn: Iterable[str] = ("bias",),
+        shared: Iterable[int] = (),
     ) -> None:
-        super().__init__(shape, bias=bias, learn=learn)
+        super().__init__(shape, bias=bias, learn=learn, shared=shared)
         self.tilt = self.new_parameter("tilt", tilt)
         plus, minus = "precision_plus", "precision_minus"
         self.log_precision_plus = self.new_parameter(plus, log_of_positive(plus, precision_plus))
@@ -61,7 +62,7 @@ class DoubleReLU(LearnedPrecision, Unit):
         return self._positive(self.log_precision_minus)
 
     def tail(self) -> Tail:
-        return Tail.normal(torch.minimum(self.precision_plus, self.precision_minus))
+        return Tail.normal(self.full(torch.minimum(self.precision_plus, self.precision_minus)))
 
     def log_weight(self, x: Tensor) -> Tensor:
         return sum((value * self.statistics(x)[name] for name, value in self.natural().items()), torch.zeros_like(x))
@@ -129,7 +130,7 @@ class DoubleReLU(LearnedPrecision, Unit):
 
         def moments(h: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
             unit = DoubleReLU(
-                self.shape, bias=h, tilt=tilt, precision_plus=p if both else plus, precision_minus=p if both else minus
+                h.shape, bias=h, tilt=tilt, precision_plus=p if both else plus, precision_minus=p if both else minus
             )
             with torch.no_grad():
                 zero = torch.zeros_like(h)

@@ -28,7 +28,7 @@ class Gaussian(GaussianWeight):
     support = real
 
     def tail(self) -> Tail:
-        return Tail.normal(self.precision)
+        return Tail.normal(self.full(self.precision))
 
     def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
         precision = self._precision(A)
@@ -54,8 +54,8 @@ class Gaussian(GaussianWeight):
     def cumulant(self, n: int) -> Tensor:
         precision = self.precision.detach()
         if n == 1:
-            return self.bias.detach() / precision
-        return precision.reciprocal() if n == 2 else torch.zeros_like(precision)
+            return self.full(self.bias.detach() / precision)
+        return self.full(precision.reciprocal() if n == 2 else torch.zeros_like(precision))
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Match the mean of the data and, if the precision is learned, its variance; set ``max_precision``.

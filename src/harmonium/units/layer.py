@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from ..checks import as_shape, kebab
 from ..errors import InvalidData, InvalidOption, unknown
@@ -39,10 +39,12 @@ class UnitLayer(nn.Module):
         *,
         bias: Value = 0.0,
         learn: Iterable[str] = ("bias",),
+        shared: Iterable[int] = (),
         options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.shape = torch.Size(as_shape(shape, self.name()))
+        self.shared = self._dimensions(shared)
         self.learn = tuple(learn)
         for name in self.learn:
             if name not in self.naturals:
@@ -72,6 +74,25 @@ class UnitLayer(nn.Module):
         product = B * x
         return product.sum(-1) if self.event_shape else product
 
+    # -- pooling ------------------------------------------------------------------------------------------------
+
+    @property
+    def pooled_shape(self) -> torch.Size:
+        """The shape of the layer's pooled state, which the next machine of a stack has as its data."""
+        return self.shape
+
+    def pool(self, x: Tensor) -> Tensor:
+        """The pooled state of states: (..., *shape) -> (..., *pooled_shape). By default x itself."""
+        return x
+
+    def unpool(self, p: Tensor, *, generator: Generator | None = None) -> Tensor:
+        """A draw of the free units given their pooled state: (..., *pooled_shape) -> (..., *shape). By default p."""
+        return p
+
+    def pooled_layer(self) -> Unit:
+        """Units for the pooled state, the visible layer of the next machine of a stack. By default a copy."""
+        return copy.deepcopy(cast("Unit", self))
+
     # -- layers of several unit types --------------------------------------------------------------------------
 
     @property
@@ -95,8 +116,50 @@ class UnitLayer(nn.Module):
 
     # -- parameters ---------------------------------------------------------------------------------------------
 
+    #: dimensions of ``shape`` over which the natural parameters are equal, such as (1, 2) for one bias per feature map
+    shared: tuple[int, ...] = ()
+    #: whether ``shared`` may contain the dimension of the components of a vector unit
+    shares_components: ClassVar[bool] = False
+
+    @property
+    def parameter_shape(self) -> torch.Size:
+        """The shape of the stored parameters, which broadcast to ``shape``: size 1 in the shared dimensions."""
+        return torch.Size(1 if k in self.shared else n for k, n in enumerate(self.shape))
+
+    def full(self, value: Tensor) -> Tensor:
+        """Expand a parameter, (..., *parameter_shape) -> (..., *shape)."""
+        return value.expand(*value.shape[: value.ndim - len(self.shape)], *self.shape)
+
+    def shared_sum(self, value: Tensor) -> Tensor:
+        """Σ over the shared dimensions, (..., *shape) -> (..., *parameter_shape), as in the gradient of a parameter."""
+        return value.sum(self._from_the_end(), keepdim=True) if self.shared else value
+
+    def shared_mean(self, value: Tensor) -> Tensor:
+        """The mean over the shared dimensions, (..., *shape) -> (..., *parameter_shape)."""
+        return value.mean(self._from_the_end(), keepdim=True) if self.shared else value
+
+    def observations(self, data: Tensor) -> Tensor:
+        """Rows of data as rows of each parameter: (n, *shape) -> (n · shared units, *parameter_shape)."""
+        if not self.shared:
+            return data
+        kept = [1 + k for k in range(len(self.shape)) if k not in self.shared]
+        return data.permute(0, *(1 + k for k in self.shared), *kept).reshape(-1, *self.parameter_shape)
+
+    def _from_the_end(self) -> tuple[int, ...]:
+        return tuple(k - len(self.shape) for k in self.shared)
+
+    def _dimensions(self, shared: Iterable[int]) -> tuple[int, ...]:
+        shared = (shared,) if isinstance(shared, int) else tuple(shared)
+        most = len(self.shape) - (0 if self.shares_components else self.support.event_dim)
+        found = tuple(sorted({k + len(self.shape) if k < 0 else k for k in shared}))
+        if not all(0 <= k < most for k in found):
+            raise InvalidOption(
+                f"shared: expected dimensions from 0 to {most - 1} of {tuple(self.shape)}, found {tuple(shared)}"
+            )
+        return found
+
     def new_parameter(self, name: str, value: Value) -> nn.Parameter:
-        """A parameter of the layer's shape, learned if ``name`` is in ``learn``.
+        """A parameter of shape ``parameter_shape``, learned if ``name`` is in ``learn``.
 
         Python numbers get the dtype of the bias, which is created first.
         """
@@ -105,17 +168,21 @@ class UnitLayer(nn.Module):
         if not value.is_floating_point():
             value = value.to(plain)
         try:
-            full = torch.empty(self.shape, dtype=value.dtype, device=value.device).copy_(value)
+            full = torch.empty(self.parameter_shape, dtype=value.dtype, device=value.device).copy_(value)
         except RuntimeError:
             raise InvalidOption(
-                f"{name}: expected a number or a tensor of shape {tuple(self.shape)}, found {tuple(value.shape)}"
+                f"{name}: expected a number or a tensor of shape {tuple(self.parameter_shape)}, "
+                f"found {tuple(value.shape)}"
             ) from None
         if not bool(torch.isfinite(full).all()):
             raise InvalidOption(f"{name}: expected finite values, found NaN or infinity")
         return nn.Parameter(full, requires_grad=name in self.learn)
 
     def natural(self) -> dict[str, Tensor]:
-        """The natural parameters as differentiable tensors; -U(x) = Σ natural · statistics + a fixed function of x."""
+        """The natural parameters as differentiable tensors; -U(x) = Σ natural · statistics + a fixed function of x.
+
+        They broadcast to ``shape``, and have size 1 in its shared dimensions.
+        """
         return {name: getattr(self, name) for name in self.naturals}
 
     def with_natural(self, values: Mapping[str, Tensor]) -> Self:
@@ -135,11 +202,11 @@ class UnitLayer(nn.Module):
         return other
 
     def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
-        """Backpropagate gradients with respect to the natural parameters to ``.grad`` of the stored parameters."""
+        """Backpropagate gradients (*shape) by natural parameter to ``.grad`` of the stored parameters."""
         with torch.enable_grad():
             for name, value in self.natural().items():
                 if value.requires_grad:
-                    value.backward(gradients[name].reshape(value.shape))
+                    value.backward(self.shared_sum(gradients[name].reshape(self.shape)))
 
     def biases(self) -> list[nn.Parameter]:
         """The stored bias parameters: one, or one for each part of a mixed layer, in order."""
@@ -147,10 +214,19 @@ class UnitLayer(nn.Module):
 
     @torch.no_grad()
     def shift_bias(self, change: Tensor) -> None:
-        """Add ``change`` (*shape) to the bias."""
-        pieces = change.flatten().split([bias.numel() for bias in self.biases()])
-        for bias, piece in zip(self.biases(), pieces, strict=True):
-            bias.add_(piece.view(bias.shape))
+        """Add ``change`` (*shape) to the bias; to a shared bias, its mean over the units that share the bias."""
+        for bias, piece in zip(self.biases(), self.by_bias(change), strict=True):
+            bias.add_(piece)
+
+    def by_bias(self, change: Tensor) -> list[Tensor]:
+        """A change of the field (*shape) as changes of :meth:`biases`: the mean over the units that share a bias."""
+        pieces = self.split(change.expand(self.shape))
+        return [part.shared_mean(piece) for part, piece in zip(self.parts, pieces, strict=True)]
+
+    def from_biases(self, values: Sequence[Tensor]) -> Tensor:
+        """The transpose of :meth:`by_bias`: one tensor for each of :meth:`biases` -> (*shape)."""
+        pairs = zip(self.parts, values, strict=True)
+        return self.join([part.full(value) * (value.numel() / part.size) for part, value in pairs])
 
     # -- names and files ----------------------------------------------------------------------------------------
 
@@ -161,7 +237,8 @@ class UnitLayer(nn.Module):
 
     def config(self) -> dict[str, Any]:
         """Everything needed to rebuild the unit except its parameters, as plain numbers and strings."""
-        return {"unit": self.name(), "shape": list(self.shape), "learn": list(self.learn), **self.options}
+        shared = {"shared": list(self.shared)} if self.shared else {}  # older versions read files without it
+        return {"unit": self.name(), "shape": list(self.shape), "learn": list(self.learn), **shared, **self.options}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Unit:
@@ -176,7 +253,8 @@ class UnitLayer(nn.Module):
 
     def extra_repr(self) -> str:
         options = "".join(f", {key}={value}" for key, value in self.options.items())
-        return f"{tuple(self.shape)}{options}"
+        shared = f", shared={self.shared}" if self.shared else ""
+        return f"{tuple(self.shape)}{shared}{options}"
 
     # -- states -------------------------------------------------------------------------------------------------
 

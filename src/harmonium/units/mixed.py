@@ -89,7 +89,7 @@ class Mixed(Unit):
     @property
     def bias(self) -> Tensor:  # type: ignore[override]
         """The concatenated biases of the parts: (size,)."""
-        return torch.cat([unit.bias.flatten() for unit in self._members])
+        return torch.cat([unit.full(unit.bias).flatten() for unit in self._members])
 
     def biases(self) -> list[nn.Parameter]:
         return [bias for unit in self._members for bias in unit.biases()]

@@ -96,6 +96,7 @@ class Multinary(Unit):
         sampling: str = "exact",
         bias: Value = 0.0,
         learn: Iterable[str] = ("bias",),
+        shared: Iterable[int] = (),
     ) -> None:
         if levels < 1 or not scale > 0:
             raise InvalidOption(f"multinary: expected levels ≥ 1 and scale > 0, found {levels} and {scale}")
@@ -121,7 +122,7 @@ class Multinary(Unit):
                 options["integral"] = integral
         if sampling != "exact":
             options["sampling"] = sampling
-        super().__init__(shape, bias=bias, learn=learn, options=options)
+        super().__init__(shape, bias=bias, learn=learn, shared=shared, options=options)
         self.levels, self.scale, self.form, self.sampling = levels, scale, form, sampling
         self._samplers: dict[tuple[torch.dtype, torch.device], Tilted | None] = {}
         self._derivatives: Derivatives
@@ -195,6 +196,7 @@ class Multinary(Unit):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Match the mean of the data, with ``pseudocount`` (default 1) observations of the values 0 and N added."""
         extra = 1.0 if pseudocount is None else pseudocount
+        data = self.observations(data)
         mean = (data.to(torch.float64).sum(0) + extra * self.levels) / (len(data) + 2 * extra)
         self._match_mean(mean, reach=max(1e3, 50 / self.scale))
 

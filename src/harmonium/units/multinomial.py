@@ -37,10 +37,12 @@ class Multinomial(Unit):
         total: int | None = None,
         bias: Value = 0.0,
         learn: Iterable[str] = ("bias",),
+        shared: Iterable[int] = (),
     ) -> None:
         if total is not None and total < 1:
             raise InvalidOption(f"multinomial: expected a positive total, found {total}")
-        super().__init__(shape, bias=bias, learn=learn, options={} if total is None else {"total": total})
+        options = {} if total is None else {"total": total}
+        super().__init__(shape, bias=bias, learn=learn, shared=shared, options=options)
         size = self.shape[-1]
         what = f"{size} non-negative integer counts" + ("" if total is None else f" of sum {total}")
         self.support = Counts(what, size, total)
@@ -108,7 +110,7 @@ class Multinomial(Unit):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = ln of the word frequencies, with ``pseudocount`` counts (default 1) of each word added."""
         extra = 1.0 if pseudocount is None else pseudocount
-        logs = (data.to(torch.float64).sum(0) + extra).log()
+        logs = (self.observations(data).to(torch.float64).sum(0) + extra).log()
         self.bias.data.copy_(logs - logs.mean(-1, keepdim=True))
 
     def _total(self, B: Tensor) -> Tensor:

@@ -60,10 +60,11 @@ class Poisson(Unit):
         return torch.poisson(rate, generator).to(h.dtype)
 
     def cumulant(self, n: int) -> Tensor:
-        return self.bias.detach().exp()
+        return self.full(self.bias.detach().exp())
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = ln⟨x⟩, with ``pseudocount`` (default 1) observations of the layer's average unit added."""
+        data = self.observations(data)
         average = data.to(torch.float64).mean()
         mean, _ = smoothed(data, 1.0 if pseudocount is None else pseudocount, average, average)
         self.bias.data.copy_(mean.clamp_min(1e-6 * float(average) or 1e-6).log())

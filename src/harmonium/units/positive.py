@@ -86,6 +86,7 @@ class LearnedPrecision:
         ``pseudocount`` observations with the layer's typical variance are added, so that constant units have a positive
         variance; they at most double the variance of other units. ``precision`` sets the scale if all are constant.
         """
+        data = self.observations(data)
         variance, mean = torch.var_mean(data.to(torch.float64), 0, correction=0)
         resolved = variance > (_ROUNDING * mean).square()
         some = variance[resolved]

@@ -24,11 +24,18 @@ class Potts(Unit):
     support: Support = OneHot("one-hot vectors")
     samples_from_mean = True
 
-    def __init__(self, shape: int | Iterable[int], *, bias: Value = 0.0, learn: Iterable[str] = ("bias",)) -> None:
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        bias: Value = 0.0,
+        learn: Iterable[str] = ("bias",),
+        shared: Iterable[int] = (),
+    ) -> None:
         shape = as_shape(shape, self.name())
         if len(shape) < 2 or shape[-1] < 2:
             raise InvalidOption(f"potts: expected a shape (sites, states) with two or more states, found {shape}")
-        super().__init__(shape, bias=bias, learn=learn)
+        super().__init__(shape, bias=bias, learn=learn, shared=shared)
         self.support = OneHot(f"one-hot vectors of {shape[-1]} states", shape[-1])
 
     @property
@@ -67,7 +74,7 @@ class Potts(Unit):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = ln of the frequencies, with ``pseudocount`` counts (default 1) of each state added; zero-sum gauge."""
         extra = 1.0 if pseudocount is None else pseudocount
-        logs = (data.to(torch.float64).sum(0) + extra).log()
+        logs = (self.observations(data).to(torch.float64).sum(0) + extra).log()
         self.bias.data.copy_(logs - logs.mean(-1, keepdim=True))
 
     def _field(self, B: Tensor, A: Tensor | None) -> Tensor:  # x² = x for each component

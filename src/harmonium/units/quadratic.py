@@ -41,8 +41,9 @@ class GaussianWeight(LearnedPrecision, Quadratic, Unit, named=False):
         precision: Value = 1.0,
         max_precision: float | None = None,
         learn: Iterable[str] = ("bias",),
+        shared: Iterable[int] = (),
     ) -> None:
-        super().__init__(shape, bias=bias, learn=learn)
+        super().__init__(shape, bias=bias, learn=learn, shared=shared)
         self.log_precision = self.new_parameter("precision", log_of_positive("precision", precision))
         self._bound_precision(max_precision, ("precision",))
 

@@ -27,7 +27,7 @@ class ReLU(GaussianWeight):
     support = nonnegative
 
     def tail(self) -> Tail:
-        return Tail.normal(self.precision, one_sided=True)
+        return Tail.normal(self.full(self.precision), one_sided=True)
 
     def log_partition(self, B: Tensor, A: Tensor | None = None) -> Tensor:
         return expectation(_half_line, 0, *self._natural(B, A))
@@ -51,8 +51,8 @@ class ReLU(GaussianWeight):
         ``pseudocount`` (default 1) observations of the layer's average unit are added. A variance above the square of
         the mean is impossible (the limit γ → 0 is an exponential distribution) and is replaced by the nearest value.
         """
-        data = data.to(torch.float64)
         self._resolved_variance(data, self.precision, 0.0)
+        data = self.observations(data).to(torch.float64)
         extra = 1.0 if pseudocount is None else pseudocount
         mean, variance = smoothed(data, extra, data.mean(), data.square().mean())
         mean = mean.clamp_min(1e-6 * float(data.mean()) or 1e-6)

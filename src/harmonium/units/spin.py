@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
 from .. import noise
@@ -52,8 +52,12 @@ class Spin(Unit):
         torch.cosh(mean, out=variance).reciprocal_().square_()  # 1 - mean² would round to zero in a large field
         mean.tanh_()
 
+    def to_module(self) -> nn.Module:
+        return nn.Tanh()
+
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """b = atanh⟨x⟩, with ``pseudocount`` counts (default 1) of each value added."""
         extra = 1.0 if pseudocount is None else pseudocount
+        data = self.observations(data)
         mean = data.sum(0).to(torch.float64) / (len(data) + 2 * extra)
         self.bias.data.copy_(torch.atanh(mean))

@@ -40,6 +40,26 @@ class Support:
         states = self.states()
         return None if states is None else len(states)
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest entry of a value; infinite if there is none."""
+        states = self.states()
+        return (-math.inf, math.inf) if states is None else (states.min().item(), states.max().item())
+
+    def entries(self) -> Support:
+        """A set that contains every entry of a vector; the set itself for numbers."""
+        return self
+
+    def includes(self, other: Support) -> bool:
+        """Whether every value of ``other`` is in this set, or every entry of a vector in a set of numbers.
+
+        >>> real.includes(boolean), boolean.includes(OneHot("labels", 3)), boolean.includes(nonnegative)
+        (True, True, False)
+        """
+        other = other if self.event_dim else other.entries()
+        states = None if self.event_dim else other.states()
+        return self == other if states is None else bool(self.contains(states).all())
+
     def check(self, x: Tensor, what: str = "data") -> None:
         """Raise :class:`InvalidData`, naming the first invalid value, unless all values are in the support."""
         inside = self.contains(x)
@@ -106,8 +126,16 @@ class Interval(Support):
     def bounded(self) -> bool:
         return math.isfinite(self.low) and math.isfinite(self.high)
 
+    @property
+    def range(self) -> tuple[float, float]:
+        return self.low, self.high
+
     def contains(self, x: Tensor) -> Tensor:
         return (x >= self.low) & (x <= self.high)
+
+    def includes(self, other: Support) -> bool:
+        low, high = other.entries().range
+        return self.low <= low and high <= self.high
 
 
 @dataclass(frozen=True)
@@ -119,6 +147,10 @@ class Integers(Support):
     @property
     def bounded(self) -> bool:
         return self.high is not None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return 0.0, math.inf if self.high is None else float(self.high)
 
     def contains(self, x: Tensor) -> Tensor:
         inside = (x >= 0) & (x == x.floor())
@@ -141,6 +173,26 @@ class OneHot(Support):
     def states(self) -> Tensor:
         return torch.eye(self.size, dtype=torch.float64)
 
+    def entries(self) -> Support:
+        return boolean
+
+    def includes(self, other: Support) -> bool:
+        return isinstance(other, OneHot) and other.size == self.size
+
+
+@dataclass(frozen=True)
+class AtMostOneHot(Support):
+    """One-hot vectors of length ``size``, and the zero vector."""
+
+    size: int = 0
+    event_dim: ClassVar[int] = 1
+
+    def contains(self, x: Tensor) -> Tensor:
+        return ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) <= 1)
+
+    def states(self) -> Tensor:
+        return torch.cat([torch.zeros(1, self.size, dtype=torch.float64), torch.eye(self.size, dtype=torch.float64)])
+
 
 @dataclass(frozen=True)
 class Counts(Support):
@@ -158,6 +210,14 @@ class Counts(Support):
         if self.total is None:
             return None
         return torch.tensor(list(_compositions(self.total, self.size)), dtype=torch.float64)
+
+    def entries(self) -> Support:
+        return Integers(self.description, self.total)
+
+    def includes(self, other: Support) -> bool:
+        total = 1 if isinstance(other, OneHot) else other.total if isinstance(other, Counts) else None
+        same_size = isinstance(other, (OneHot, Counts)) and other.size == self.size
+        return same_size and self.total in (None, total)
 
     @property
     def number(self) -> int | None:

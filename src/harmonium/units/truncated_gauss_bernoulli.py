@@ -55,8 +55,9 @@ class TruncatedGaussBernoulli(OnSegment):
         bias: Value = 0.0,
         precision: Value = 1.0,
         learn: Iterable[str] = ("bias",),
+        shared: Iterable[int] = (),
     ) -> None:
-        super().__init__(shape, low=low, high=high, bias=bias, precision=precision, learn=learn)
+        super().__init__(shape, low=low, high=high, bias=bias, precision=precision, learn=learn, shared=shared)
         rho = torch.as_tensor(rho)
         if not bool(((rho > 0) & (rho < 1)).all()):
             found = f"{rho.min().item():g} to {rho.max().item():g}"
@@ -124,7 +125,7 @@ class TruncatedGaussBernoulli(OnSegment):
         ``pseudocount`` (default 1) zeros are added and, if the log-odds are learned, as many uniform draws of the slab.
         """
         extra = 1.0 if pseudocount is None else pseudocount
-        data = data.to(torch.float64)
+        data = self.observations(data).to(torch.float64)
         precision = self.precision.detach().to(torch.float64)
         odds = self.log_odds.detach().to(torch.float64)
         learned = "log_odds" in self.learn

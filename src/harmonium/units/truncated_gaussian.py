@@ -29,9 +29,11 @@ class OnSegment(Unit, named=False):
         bias: Value = 0.0,
         precision: Value = 1.0,
         learn: Iterable[str] = ("bias",),
+        shared: Iterable[int] = (),
     ) -> None:
         self.segment = segment(low, high)
-        super().__init__(shape, bias=bias, learn=learn, options={"low": self.segment.low, "high": self.segment.high})
+        options = {"low": self.segment.low, "high": self.segment.high}
+        super().__init__(shape, bias=bias, learn=learn, shared=shared, options=options)
         self.support = self._support(self.segment.low, self.segment.high)
         self.precision = self.new_parameter("precision", precision)
 
@@ -85,7 +87,8 @@ class TruncatedGaussian(Quadratic, OnSegment):
         ``pseudocount`` (default 1) observations of the uniform distribution are added. A variance too large for the
         unit, close to that of values only at the two ends, is replaced by the nearest possible one.
         """
-        mean, variance = uniform_smoothed(data, self.segment, 1.0 if pseudocount is None else pseudocount)
+        extra = 1.0 if pseudocount is None else pseudocount
+        mean, variance = uniform_smoothed(self.observations(data), self.segment, extra)
         h, p = solve_moments(
             lambda h, p: (self.segment.moment(1, h, p), self.segment.moment(2, h, p)),
             mean,

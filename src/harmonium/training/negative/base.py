@@ -70,6 +70,11 @@ class NegativePhase:
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
         """Restore the state returned by :meth:`state_dict`."""
 
+    @property
+    def kind(self) -> str:
+        """The name that must not change when a run is resumed."""
+        return type(self).__name__
+
     def config(self) -> dict[str, Any]:
         """Return the name and options of the phase, for the run's configuration."""
         return {"method": kebab(type(self).__name__)}

@@ -10,21 +10,17 @@ from torch import Generator, Tensor
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
-from ..gradient import write_gradient
-from .base import NegativePhase, as_rbm, learned_couplings, only_bias, write_unit_gradient
-
-_SPARE = 2  # extra rows for low-rank changes of the gradient
+from .base import as_rbm, learned_couplings
+from .signed import SPARE_ROWS, SignedRows, new_buffer
 
 
-class Sampled(NegativePhase):
+class Sampled(SignedRows):
     """Base class of phases that sample with Markov chains; a subclass defines :meth:`move` or :meth:`advance`.
 
     The batch and the chains are the first and last rows of one buffer, so a step computes all fields in one product.
-    The gradient of the loss is Σ_b s_b T(v_b, ⟨h⟩_b) with s = -1/B for the data and +1/C for the chains. For
-    this, the subclasses repeat the Gibbs sweep of :mod:`harmonium.machines.kernel` in place; a test compares the two.
+    For this, the subclasses repeat the Gibbs sweep of :mod:`harmonium.machines.kernel` in place; a test compares the
+    two.
     """
-
-    supports_bfloat16 = True
 
     def __init__(self, k: int = 1, chains: int | None = None) -> None:
         if k < 1 or (chains is not None and chains < 1):
@@ -57,34 +53,18 @@ class Sampled(NegativePhase):
         self._bound = rbm.visible.conserving(self._chain_v)
 
     def _allocate(self, rbm: RBM, batch: int, chains: int) -> None:
-        def buffer(n: int, unit: Unit) -> Tensor:
-            return torch.zeros(n, *unit.shape, dtype=rbm.dtype, device=rbm.device)
-
         n = batch + chains
-        self._n_batch, self._n_chains, self._n = batch, chains, n
-        self._lower, self._upper = buffer(n + _SPARE, rbm.visible), buffer(n + _SPARE, rbm.hidden)
+        self._lower, self._upper = (new_buffer(rbm, n + SPARE_ROWS, unit) for unit in rbm.layers)
         self._v, self._mean = self._lower[:n], self._upper[:n]
-        self._shortcut = {id(unit): only_bias(unit) for unit in rbm.layers}
+        self._set_rows(rbm, self._v, batch, chains)
         # if only the mean is needed, it overwrites the field, which saves memory traffic
         alone = rbm.hidden.samples_from_mean and self._shortcut[id(rbm.hidden)]
-        self._field = self._mean if alone else buffer(n, rbm.hidden)
-        self._visible_field, self._h = buffer(chains, rbm.visible), buffer(chains, rbm.hidden)
-        self.data_slot, self._chain_v = self._v[:batch], self._v[batch:]
+        self._field = self._mean if alone else new_buffer(rbm, n, rbm.hidden)
+        self._visible_field, self._h = (new_buffer(rbm, chains, unit) for unit in rbm.layers)
+        self._chain_v = self._v[batch:]
         self._chain_field, self._chain_mean = self._field[batch:], self._mean[batch:]
-        self._signs = self._v.new_full((n,), 1.0 / chains)
-        self.use(batch)
         self._parts = rbm.visible, rbm.hidden, rbm.coupling
         self.coupling_gradients = learned_couplings(rbm)
-
-    def use(self, rows: int) -> None:
-        # products have a fixed size; unused rows of a smaller batch get weight zero
-        super().use(rows)
-        self._weigh(self._signs[: self._n_batch], rows, -1.0)
-
-    @staticmethod
-    def _weigh(signs: Tensor, rows: int, sign: float) -> None:
-        signs[:rows] = sign / rows
-        signs[rows:] = 0.0
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         rbm = as_rbm(machine, type(self).__name__)
@@ -92,7 +72,7 @@ class Sampled(NegativePhase):
         visible, hidden, _ = self._parts
         self._write(visible, self._v, lambda: visible.statistics(self._v))
         self._write(hidden, self._mean, lambda: hidden.moments(self._field, mean=self._mean))
-        self._mean.mul_(self._signs.view(-1, *(1 for _ in hidden.shape)))
+        self._mean.mul_(self._signs_of(hidden))
         for link in self.coupling_gradients.values():
             link.set_factors(self._lower, self._upper, self._n)
 
@@ -112,17 +92,6 @@ class Sampled(NegativePhase):
 
     def _visible_given_hidden(self, generator: Generator | None) -> None:
         self._bound.sample_(self._parts[2].down_(self._h, self._visible_field), self._chain_v, generator)
-
-    def _write(self, unit: Unit, bias_statistic: Tensor, others: Any) -> None:
-        if self._shortcut[id(unit)]:
-            if unit.bias.requires_grad:
-                write_gradient(unit.bias, self._contract(bias_statistic))
-        else:
-            write_unit_gradient(unit, {name: self._contract(value) for name, value in others().items()})
-
-    def _contract(self, statistic: Tensor) -> Tensor:
-        flat = statistic.reshape(len(statistic), -1)
-        return torch.mv(flat.T, self._signs).view(statistic.shape[1:])
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
         return [self._mean[: self._n_batch].sum(0).neg_()]  # the rows are already multiplied by -1/B

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ... import files
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...sampling import Ladder, LadderState, MachineLadder, Path, PathLadder
@@ -169,6 +168,6 @@ class TrajectoryTempering(Exchanged):
         super().load_state_dict(state, machine)
         self._copies = []
         for parameters in state["copies"]:
-            earlier = files.build(machine.config()).to(dtype=machine.dtype, device=machine.device)
+            earlier = copy.deepcopy(machine)
             earlier.load_state_dict(parameters)
             self._copies.append(earlier)

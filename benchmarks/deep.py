@@ -1,0 +1,98 @@
+"""Speed of training deep machines, compared with the bare matrix products.
+
+    python benchmarks/deep.py            # all numbers of iterations (minutes)
+    python benchmarks/deep.py --quick    # fewer chunks
+
+Steps of a deep Boltzmann machine (DeepPCD, 784–500–1000 binary units, batches and chains of 100) relative to the
+*floor*: the matrix products that a step needs, with the same shapes and precision and nothing else. The step of an RBM
+of 784×500 units is timed as well, because a deep machine has to be better than an RBM trained for the same time.
+Candidates are timed in turn, in CPU time with one thread. Results are written to benchmarks/results/deep.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import torch
+
+import harmonium as hm
+from common import binary_data, interleaved, ratios, show, write
+from harmonium.training.arguments import Arguments
+from harmonium.training.loop import Training
+
+SIZES = (784, 500, 1000)
+BATCH, STEPS = 100, 4
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def floor(sizes: tuple[int, ...], iterations: int, precision: str) -> Callable[[], None]:
+    """Return a function that computes only the products of the steps of a machine with three layers."""
+    kind = PRECISIONS[precision]
+    visible, middle, top = sizes
+    W, V = torch.randn(visible, middle).to(kind) * 0.01, torch.randn(middle, top).to(kind) * 0.01
+    v, h, t = (binary_data(2 * BATCH, size).to(kind) for size in sizes)
+
+    def run() -> None:
+        for _ in range(STEPS):
+            v[:BATCH] @ W  # the batch
+            for _ in range(iterations):
+                h[:BATCH] @ V
+                t[:BATCH] @ V.T
+            h[BATCH:] @ W.T  # a sweep of the chains
+            h[BATCH:] @ V
+            v[BATCH:] @ W
+            t[BATCH:] @ V.T
+            v.T @ h  # the gradient
+            h.T @ t
+
+    return run
+
+
+def ours(machine: hm.BoltzmannMachine, negative: hm.training.NegativePhase, precision: str) -> Callable[[], None]:
+    """Return a function that runs the steps of hm.fit on a small data set, centered and with weight decay."""
+    data = binary_data(BATCH * STEPS, machine.visible.size)
+    transforms = [hm.L2(1.5e-4), hm.Centered()]
+    arguments = Arguments(
+        machine,
+        data,
+        negative=negative,
+        batch_size=BATCH,
+        learning_rate=0.01,
+        transforms=transforms,
+        precision=precision,
+    )
+    return Training(arguments).one_epoch
+
+
+def products(chunks: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Time the steps of a deep machine, of an RBM and the floor, for each precision and number of iterations."""
+    results = {}
+    for precision in PRECISIONS:
+        for iterations in (1, 2, 10):
+            candidates = {"floor": floor(SIZES, iterations, precision)}
+            for positive in ("mean-field", "gibbs"):
+                deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(size) for size in SIZES])
+                phase = hm.DeepPCD(1, iterations=iterations, positive=positive)
+                candidates[f"DeepPCD, {positive}"] = ours(deep, phase, precision)
+            rbm = hm.RBM(hm.units.Bernoulli(SIZES[0]), hm.units.Bernoulli(SIZES[1]))
+            candidates["RBM, PCD"] = ours(rbm, hm.PCD(1), precision)
+            table = ratios(interleaved(candidates, chunks, time.process_time), "floor")
+            title = f"{precision}, {iterations} iterations"
+            show(f"784–500–1000, {title}, {STEPS} steps", table)
+            results[title] = table
+    return results
+
+
+def main() -> None:
+    """Run the measurements."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer chunks")
+    quick = parser.parse_args().quick
+    torch.set_num_threads(1)
+    write("deep", {"products": products(9 if quick else 41)})
+
+
+if __name__ == "__main__":
+    main()

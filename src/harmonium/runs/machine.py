@@ -1,0 +1,56 @@
+"""The machine of a configuration: its kind and its layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..errors import InvalidOption
+from ..machines import RBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
+from ..options import MachineOptions
+from ..units import Unit
+from . import specs
+from .specs import UnitSpec
+
+Layer = list[UnitSpec]
+
+
+def parse(chosen: MachineOptions) -> tuple[MachineOptions, list[Layer]]:
+    """Parse the hidden layers, from the visible layer up, and fill in the kind of the machine.
+
+    >>> chosen, hidden = parse(MachineOptions(hidden=["20", "spin:10"]))
+    >>> chosen.machine, chosen.hidden
+    ('dbm', ['bernoulli:20', 'spin:10'])
+    """
+    given = chosen.hidden if isinstance(chosen.hidden, list) else [chosen.hidden]
+    hidden = [specs.parse_hidden(str(text)) for text in given]
+    kind = chosen.machine or ("rbm" if len(hidden) == 1 else "dbm")
+    if kind == "rbm" and len(hidden) > 1:
+        raise InvalidOption(f"machine: rbm expects one hidden layer, found {len(hidden)}; use --machine dbm or dbn")
+    if kind != "rbm" and len(hidden) == 1:
+        raise InvalidOption(f"machine: {kind} expects two or more hidden layers, found 1; repeat --hidden for each")
+    if chosen.inputs is not None and kind != "dbn":
+        raise InvalidOption(f"inputs: expected --machine dbn, found {kind}")
+    written: list[str | int] = ["+".join(map(str, layer)) for layer in hidden]
+    inputs = chosen.inputs or ("samples" if kind == "dbn" else None)
+    return replace(chosen, machine=kind, inputs=inputs, hidden=written if len(written) > 1 else written[0]), hidden
+
+
+def build(chosen: MachineOptions, visible: Unit, hidden: list[Layer]) -> Machine:
+    """Build the machine from its visible layer and the result of :func:`parse`.
+
+    >>> from harmonium.units import Bernoulli
+    >>> chosen, hidden = parse(MachineOptions(hidden=["4", "2"]))
+    >>> type(build(chosen, Bernoulli(6), hidden)).__name__
+    'DeepBoltzmannMachine'
+    """
+    stack: list[RBM] = []
+    lower = visible
+    for number, parts in enumerate(hidden, 1):
+        stack.append(RBM(lower, *specs.stage(parts, lower, number)))
+        above = stack[-1].hidden
+        lower = above.pooled_layer() if chosen.machine == "dbn" else above
+    if chosen.machine == "dbn":
+        return DeepBeliefNetwork(stack, inputs=str(chosen.inputs))
+    if chosen.machine == "rbm":
+        return stack[0]
+    return DeepBoltzmannMachine([visible, *(rbm.hidden for rbm in stack)], [rbm.coupling for rbm in stack])

@@ -1,0 +1,207 @@
+"""Supervised fine-tuning of a machine as a feedforward classifier."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from .. import noise
+from ..errors import Diverged, InvalidData, InvalidOption
+from ..machines import RBM, DeepBeliefNetwork
+from ..training import specs
+from ..training.batches import Source, as_source
+from ..training.schedules import Clock, Schedule
+from .networks import to_sequential
+
+_CHUNK = 1000  # rows of a prediction
+
+
+@dataclass
+class Classifier:
+    """A feedforward network with a softmax over classes, made from a machine.
+
+    Attributes:
+        network: the network, from visible states to one score for each class (logits).
+        classes: the labels (classes,), in the order of the scores.
+        history: for each epoch, ``loss`` on training batches and, with validation data, ``validation_error``.
+        machine: the machine it was made from, which is unchanged.
+    """
+
+    network: nn.Sequential
+    classes: Tensor
+    history: list[dict[str, float]] = field(repr=False)
+    machine: Any = field(repr=False)
+
+    @torch.no_grad()
+    def predict_proba(self, data: Any) -> Tensor:
+        """Return the probability of each class: (n, *visible) -> (n, classes)."""
+        self.network.eval()
+        chunks = _chunks(as_source(data, self.machine, validate=False), self.machine)
+        return torch.cat([torch.softmax(self.network(chunk), 1) for chunk in chunks])
+
+    def predict(self, data: Any) -> Tensor:
+        """Return the most probable label: (n, *visible) -> (n,)."""
+        return self.classes[self.predict_proba(data).argmax(1)]
+
+    def error(self, data: Any, labels: Any) -> float:
+        """Return the share of rows whose most probable label is wrong."""
+        truth = _labels(labels, None).to(self.classes.device)
+        guess = self.predict(data)
+        if len(truth) != len(guess):
+            raise InvalidData(f"labels: expected one for each of {len(guess)} rows, found {len(truth)}")
+        return (guess != truth).double().mean().item()
+
+
+def finetune(
+    machine: RBM | DeepBeliefNetwork,
+    data: Any,
+    labels: Any,
+    *,
+    epochs: int = 30,
+    batch_size: int = 100,
+    learning_rate: float | None = None,
+    optimizer: str | Callable[[Any], torch.optim.Optimizer] = "adam",
+    schedule: str | Schedule = "linear:0.3",
+    dropout: float | Sequence[float] = 0.0,
+    validation: tuple[Any, Any] | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+) -> Classifier:
+    """Train the feedforward network of a machine (:func:`to_sequential`) with labels by cross entropy.
+
+    This is the fine-tuning of Hinton & Salakhutdinov (2006): pretrained weights are the start of a classifier. The
+    machine is not changed. With ``validation`` the parameters of the epoch with the smallest validation error are used.
+
+    Args:
+        machine: RBM or deep belief network.
+        data: training rows (n, *visible), as in :func:`harmonium.fit`. Any numbers are accepted, such as gray values
+            for binary units, because the network computes with means.
+        labels: the label of each row (n,), whole numbers.
+        epochs: number of epochs.
+        batch_size: number of rows of a gradient step.
+        learning_rate: learning rate of a named optimizer; by default its own.
+        optimizer: "sgd", "adam", "adamw" or "rmsprop", or a function from parameters to an optimizer.
+        schedule: schedule of the learning rate, as in :func:`harmonium.fit`.
+        dropout: probability of dropping values of hidden layers, or one for each layer from the visible layer up.
+        validation: rows and labels that are used to choose the epoch; never test data.
+        patience: with ``validation``, stop after this number of epochs without a smaller error; by default never.
+        seed: seed of the order of the rows and of dropout.
+
+    Returns:
+        :class:`Classifier` with ``predict``, ``predict_proba`` and ``error``.
+
+    >>> import harmonium as hm
+    >>> data, labels = hm.data.load("digits", binarize="threshold", labels=True)
+    >>> rbm = hm.RBM(64, 32)
+    >>> _ = hm.fit(rbm, data, epochs=10, progress=False)
+    >>> finetune(rbm, data[:1000], labels[:1000], learning_rate=0.01).error(data[1000:], labels[1000:]) < 0.2
+    True
+    """
+    source, truth = _checked(machine, data, labels, "data")
+    if epochs < 1 or batch_size < 1 or (patience is not None and patience < 1):
+        raise InvalidOption(
+            f"epochs, batch_size, patience: expected at least 1, found {epochs}, {batch_size}, {patience}"
+        )
+    classes, target = truth.unique(return_inverse=True)
+    held_out = None if validation is None else _checked(machine, *_pair(validation), "validation")
+    network = to_sequential(machine, len(classes), dropout=dropout)
+    classifier = Classifier(network, classes.to(machine.device), [], machine)
+    steps = _Steps(network, source, target.to(machine.device), machine, _maker(optimizer, learning_rate), seed)
+    rule = specs.schedule(schedule) if isinstance(schedule, str) else schedule
+    best, kept, waited = math.inf, None, 0
+    for epoch in range(1, epochs + 1):
+        row: dict[str, float] = {"epoch": epoch, "loss": steps.one_epoch(epoch, epochs, batch_size, rule)}
+        classifier.history.append(row)
+        if not math.isfinite(row["loss"]):
+            raise Diverged(f"fine-tuning diverged in epoch {epoch}; try a smaller learning rate")
+        if held_out is None:
+            continue
+        row["validation_error"] = classifier.error(*held_out)
+        waited += 1
+        if row["validation_error"] < best:
+            best, kept, waited = row["validation_error"], copy.deepcopy(network.state_dict()), 0
+        if patience is not None and waited >= patience:
+            break
+    if kept is not None:
+        network.load_state_dict(kept)
+    network.eval()
+    return classifier
+
+
+class _Steps:
+    """The gradient steps on batches of the rows, which are read when they are needed."""
+
+    def __init__(
+        self, network: nn.Module, source: Source, target: Tensor, machine: Any, optimizer: Any, seed: int
+    ) -> None:
+        self.network, self.source, self.target, self.machine = network, source, target, machine
+        self.optimizer = optimizer([p for p in network.parameters() if p.requires_grad])
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.order = noise.generator(seed)
+        self.rows = noise.generator(seed, machine.device)
+
+    def one_epoch(self, epoch: int, epochs: int, batch_size: int, schedule: Schedule) -> float:
+        """Return the mean loss of the epoch."""
+        order = torch.randperm(len(self.source), generator=self.order)
+        total, batches = 0.0, order.split(batch_size)
+        self.network.train()
+        with torch.random.fork_rng(devices=[self.machine.device] if self.machine.device.type == "cuda" else []):
+            torch.manual_seed(int(torch.randint(2**62, (1,), generator=self.order)))  # dropout has no generator
+            for step, index in enumerate(batches):
+                clock = Clock(epoch, epochs, (epoch - 1 + step / len(batches)) / epochs)
+                for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+                    group["lr"] = rate * schedule(clock).rate
+                x = torch.empty(len(index), *self.source.shape, dtype=self.machine.dtype, device=self.machine.device)
+                x = self.source.take(index, x, self.rows)
+                loss = cross_entropy(self.network(x), self.target[index.to(self.target.device)])
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+                total += loss.item() * len(index)
+        return total / len(self.source)
+
+
+def _maker(
+    optimizer: str | Callable[[Any], torch.optim.Optimizer], learning_rate: float | None
+) -> Callable[[Any], torch.optim.Optimizer]:
+    if not isinstance(optimizer, str):
+        if learning_rate is not None:
+            raise InvalidOption(
+                f"learning_rate: expected None with an optimizer object, found {learning_rate:g}. "
+                "Set the learning rate in the optimizer."
+            )
+        return optimizer
+    return specs.optimizer(optimizer, learning_rate) or specs.optimizer(optimizer, 0.1)  # type: ignore[return-value]
+
+
+def _pair(validation: Any) -> tuple[Any, Any]:
+    if not isinstance(validation, (tuple, list)) or len(validation) != 2:
+        raise InvalidOption(f"validation: expected a pair (rows, labels), found {type(validation).__name__}")
+    return validation[0], validation[1]
+
+
+def _checked(machine: Any, data: Any, labels: Any, what: str) -> tuple[Source, Tensor]:
+    source = as_source(data, machine, what=what, validate=False)
+    return source, _labels(labels, len(source))
+
+
+def _labels(labels: Any, n: int | None) -> Tensor:
+    found = torch.as_tensor(labels).detach().cpu()
+    if found.ndim != 1 or (n is not None and len(found) != n):
+        shape = "(n,)" if n is None else f"({n},)"
+        raise InvalidData(f"labels: expected shape {shape}, one label for each row, found {tuple(found.shape)}")
+    if found.is_floating_point() and not bool((found == found.round()).all()):
+        raise InvalidData("labels: expected whole numbers, found fractions")
+    return found.long()
+
+
+def _chunks(source: Source, machine: Any) -> Iterator[Tensor]:
+    for start in range(0, len(source), _CHUNK):
+        yield source.span(start, min(start + _CHUNK, len(source)), machine)

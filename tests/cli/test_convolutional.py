@@ -1,0 +1,95 @@
+"""Convolutional hidden layers on the command line."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harmonium import files
+from harmonium.errors import InvalidOption
+from harmonium.runs import reopen, specs
+from harmonium.training import Run
+from harmonium.units import Bernoulli, Multinary
+
+
+def train(command, run: Path, *options: object, data: object = "digits", epochs: int = 1) -> None:
+    done = command(
+        "train", data, "--run", run, "--epochs", epochs, "--batch-size", 500, "--threads", 1, "--quiet", *options
+    )
+    assert done.status == 0, done.err
+
+
+@pytest.mark.parametrize("hidden", ["bernoulli:4,kernel=3", "bernoulli:4,kernel=3,pool=2,biases=position"])
+def test_a_run_from_start_to_end(command, tmp_path: Path, hidden: str) -> None:
+    run = tmp_path / "run"
+    train(command, run, "--hidden", hidden, epochs=2)
+    written = tomllib.loads((run / "config.toml").read_text())["machine"]
+    assert (written["visible"], written["hidden"]) == ("bernoulli:1x8x8", hidden)
+    assert command("evaluate", run, "--betas", 50).status == 0
+    assert command("sample", run, "-n", 3, "--sweeps", 5).status == 0
+    assert np.load(run / "samples.npy").shape == (3, 1, 8, 8)
+    assert command("report", run).status == 0
+    assert "Kernels" in (run / "report.html").read_text()
+    # two epochs and one more are the same as three
+    assert command("resume", run, "--epochs", 3, "--quiet").status == 0
+    train(command, tmp_path / "whole", "--hidden", hidden, epochs=3)
+    one, two = (files.read_tensors(Run(folder).last)[0] for folder in (run, tmp_path / "whole"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_rows_of_a_file_take_the_shape_of_the_image(command, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (40, 30))
+    np.save(tmp_path / "rows.npy", rows)
+    run = tmp_path / "run"
+    train(command, run, "--image", "5x6", "--hidden", "bernoulli:2,kernel=2", data=tmp_path / "rows.npy")
+    setup = reopen(run)
+    assert setup.machine.visible.shape == (1, 5, 6)
+    torch.testing.assert_close(
+        setup.rows.train.rows(torch.arange(2), setup.machine), torch.tensor(rows[:2]).float().view(2, 1, 5, 6)
+    )
+    failed = command("train", tmp_path / "rows.npy", "--hidden", "bernoulli:2,kernel=2", "--run", tmp_path / "no")
+    assert failed.status == 2
+    assert "expects rows that are images; give their shape, as in --image 1x28x28" in failed.err
+
+
+@pytest.mark.parametrize(
+    ("hidden", "words"),
+    [
+        (
+            "bernoulli:4,kernel=3,stride=2",
+            "layer 1 (bernoulli:4,kernel=3,stride=2): conv2d: expected kernels that cover",
+        ),
+        ("bernoulli:4,stride=2", "expected the size of the kernels, as in kernel=5, with stride"),
+        ("bernoulli:4x4,kernel=3", "expected a number of feature maps"),
+        ("bernoulli:4,kernel=three", "kernel: expected a whole number, found 'three'"),
+        ("bernoulli:4,kernel=3,biases=all", "unknown kind of biases 'all'"),
+        ("spin:4,kernel=3,pool=2", "expected bernoulli units for pool=2, found Spin"),
+        ("bernoulli:4,kernel=3+spin:2", "expected one type of units with a kernel"),
+        ("bernoulli:4,shared=a", "shared: expected dimensions such as 1/2, found 'a'"),
+    ],
+)
+def test_errors(command, tmp_path: Path, hidden: str, words: str) -> None:
+    failed = command("train", "digits", "--hidden", hidden, "--run", tmp_path / "run")
+    assert failed.status == 2
+    assert words in " ".join(failed.err.split())
+
+
+def test_visible_units_have_no_kernel() -> None:
+    with pytest.raises(InvalidOption, match="only hidden layers have feature maps"):
+        specs.layer(specs.parse_layer("bernoulli:4,kernel=3"))
+
+
+def test_stage() -> None:
+    text = "multinary:3,levels=4,scale=0.5,kernel=2,stride=2,padding=1"
+    parts = specs.parse_hidden(text)
+    assert str(parts[0]) == text
+    unit, coupling = specs.stage(parts, Bernoulli((2, 6, 4)))
+    assert isinstance(unit, Multinary)
+    assert unit.shape == (3, 4, 3) == coupling.upper
+    assert specs.stage(specs.parse_hidden("7"), Bernoulli(3))[1] is None
+    shared = specs.layer(specs.parse_layer("bernoulli:2x3,shared=1"))
+    assert shared.bias.shape == (2, 1)
