@@ -207,7 +207,7 @@ def test_golden_loss_and_gradient(equation: str) -> None:
         torch.testing.assert_close(by_moments[name], expected, rtol=1e-12, atol=1e-12)
 
 
-def test_the_states_of_the_model_are_held_fixed() -> None:
+def test_only_the_states_of_the_model_are_held_fixed() -> None:
     machine = rbm(units.Gaussian(3), units.Bernoulli(2), 1, weight=0.3)
     data = torch.randn(4, 3, dtype=F64, generator=generator(0)).requires_grad_()
     model = torch.randn(4, 3, dtype=F64, generator=generator(1)).requires_grad_()

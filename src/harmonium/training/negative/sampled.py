@@ -146,7 +146,8 @@ class Reconstruction(CD):
 
     The model's states are reconstructions of the batch, v' = f_v(W f_h(Wᵀv)), repeated k times, where f_v and f_h are
     the means of the two layers in their fields. They carry no noise of the sampling, and none of its variance either:
-    do not use this phase to learn a precision or another statistic that is not linear in the states.
+    do not use this phase to learn a precision or another statistic that is not linear in the states. The likelihood is
+    lower than with :class:`CD`, by several nats for units with many levels (``docs/multinary.md``).
 
     >>> Reconstruction(1).config()
     {'method': 'reconstruction', 'k': 1}
