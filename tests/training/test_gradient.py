@@ -118,7 +118,7 @@ def test_masked_couplings(visible: str, hidden: str, phase: str) -> None:
     ("visible", "hidden"), [("bernoulli", "bernoulli"), ("gaussian", "relu"), ("spin", "binomial")]
 )
 def test_convolutions(visible: str, hidden: str, padding: int, phase: str) -> None:
-    lower = (2, 6, 6)  # the stride skips a row
+    lower = (2, 6, 6)
     kernel = 4 - padding  # kernels that leave out no pixel
     upper = couplings.Conv2d.output_shape(lower, 3, kernel=kernel, stride=2, padding=padding)
     coupling = couplings.Conv2d(lower, upper, kernel=kernel, stride=2, padding=padding)
