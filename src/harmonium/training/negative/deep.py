@@ -90,11 +90,15 @@ class DeepPCD(SignedRows):
         self._chains = [new_buffer(machine, n - batch, units[0]), *(x[batch:n] for x in self._x[1:])]
         self._fields, self._extra = ([new_buffer(machine, n, unit) for unit in units] for _ in range(2))
         self._held = new_buffer(machine, batch, units[1])  # the field of the batch on the first hidden layer
-        for buffer, x in zip(self._chains, state, strict=True):
-            buffer.copy_(x)
-        self._above = self._fields_from_above(machine, self._chains)
+        self._set_chains(machine, state)
         self.coupling_gradients = learned_couplings(machine)
         self._signed = {k: torch.zeros_like(self._x[_odd(k)]) for k in self.coupling_gradients}
+
+    def _set_chains(self, machine: BoltzmannMachine, state: State) -> None:
+        for buffer, x in zip(self._chains, state, strict=True):
+            buffer.copy_(x)
+        self._x[0][self._n_batch : self._n].copy_(state[0])
+        self._above = self._fields_from_above(machine, self._chains)
 
     @torch.no_grad()
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
@@ -199,16 +203,14 @@ class DeepPCD(SignedRows):
         return [mean[: len(self.batch)].mean(0) for mean in self._mean[1:]]
 
     def chain_states(self) -> Tensor | None:
-        return self._chains[0]
+        return self._x[0][self._n_batch : self._n]  # those of the gradient
 
     def state_dict(self) -> dict[str, Any]:
         above = [self._above[k].clone() for k in sorted(self._above)]
         return {"state": [x.clone() for x in self._chains], "above": above}
 
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
-        for buffer, x in zip(self._chains, state["state"], strict=True):
-            buffer.copy_(x)
-        self._above = self._fields_from_above(machine, self._chains)  # older files have only the states
+        self._set_chains(machine, state["state"])  # older files have only the states
         for k, mean in enumerate(state.get("above", ()), start=1):
             self._above[k].copy_(mean)
 
