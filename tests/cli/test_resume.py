@@ -23,8 +23,8 @@ KILLS = int(os.environ.get("HARMONIUM_KILLS", "6"))
 EPOCHS = 20 + 20 * KILLS
 MACHINES = {
     "rbm": ("--hidden", "bernoulli:6", "--epochs", EPOCHS),
-    "dbm": ("--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 2),
-    "dbn": ("--machine", "dbn", "--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 2),
+    "dbm": ("--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 3),
+    "dbn": ("--machine", "dbn", "--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 3),
 }
 
 

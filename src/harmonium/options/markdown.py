@@ -14,7 +14,7 @@ TABLES = {"data": DataOptions, "machine": MachineOptions, "training": TrainingOp
 def table(name: str) -> str:
     """Return a table of options (or of the presets) in Markdown.
 
-    >>> print(table("machine").splitlines()[2])
+    >>> print(table("machine").splitlines()[3])
     | `--visible UNIT` | Type of the visible units: bernoulli, potts:21, …; the shape comes from the data. | sugg...
     """
     if name == "presets":
