@@ -20,10 +20,12 @@ from .record import Claim, Record
 
 __all__ = ["EXPERIMENTS", "SCALES", "WORDS", "Claim", "Record", "describe", "reproduce"]
 
+DIFFERENTIABLE = ("table1", "table2", "fig1", "fig2", "figA1", "greedy_joint")
 #: name: module of this package; the first line of its docstring describes it
 EXPERIMENTS = {
     "deep/dbm": "deep.dbm",
     "deep/finetune": "deep.finetune",
+    **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},
     **{f"interactions/fig{k}": f"interactions.fig{k}" for k in range(2, 12)},
     "interactions/proteins": "interactions.proteins",
     "interactions/spikes": "interactions.spikes",

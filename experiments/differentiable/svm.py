@@ -1,0 +1,59 @@
+"""A linear support vector machine for many rows and features: one against the rest, squared hinge loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class LinearSVM:
+    """Weights (features, classes) and offsets (classes,) of the scores."""
+
+    weight: Tensor
+    offset: Tensor
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The classes of rows: (n, features) -> (n,)."""
+        return (x @ self.weight + self.offset).argmax(1)
+
+
+@torch.no_grad()
+def train(x: Tensor, y: Tensor, cost: float, *, classes: int, iterations: int = 100) -> LinearSVM:
+    """Minimize ‖w‖²/2 + cost · ⟨max(0, 1 - t (w·z + b))²⟩ over rows for each class, t = ±1, by L-BFGS.
+
+    z are the features (n, features), standardized and divided by the root of their number, so that ``cost`` has the
+    same meaning for every layer. The standard deviation has a floor of 1 % of the largest one.
+
+    >>> x, y = torch.tensor([[0.0, 1.0], [0.2, 0.8], [1.0, 0.1], [0.9, 0.0]]), torch.tensor([0, 0, 1, 1])
+    >>> train(x, y, 100.0, classes=2).predict(x).tolist()
+    [0, 0, 1, 1]
+    """
+    mean, deviation = x.mean(0), x.std(0)
+    scale = 1 / (deviation.clamp(min=0.01 * deviation.max().item()) * x.shape[1] ** 0.5)
+    sign = torch.full((len(y), classes), -1.0, dtype=x.dtype)
+    sign[torch.arange(len(y)), y] = 1.0
+    weight = torch.zeros(x.shape[1], classes, dtype=x.dtype, requires_grad=True)
+    offset = torch.zeros(classes, dtype=x.dtype, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [weight, offset], max_iter=iterations, history_size=10, line_search_fn="strong_wolfe", tolerance_change=1e-7
+    )
+
+    def scores() -> tuple[Tensor, Tensor]:
+        scaled = weight.detach() * scale[:, None]
+        return scaled, offset.detach() - mean @ scaled
+
+    def loss() -> Tensor:  # with its gradient: autograd would keep the scores twice
+        scaled, shift = scores()
+        hinge = (1 - sign * (x @ scaled + shift)).clamp_(min=0)
+        slope = -2 * cost / len(y) * hinge * sign
+        total = slope.sum(0)
+        offset.grad = total
+        products = (slope.T.contiguous() @ x).T.contiguous()  # about ten times as fast as x.T @ slope
+        weight.grad = (products - mean[:, None] * total) * scale[:, None] + weight.detach()
+        return weight.detach().square().sum() / 2 + cost / len(y) * hinge.square().sum()
+
+    optimizer.step(loss)
+    return LinearSVM(*scores())

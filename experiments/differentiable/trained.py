@@ -1,0 +1,196 @@
+"""The networks of the tables and figures: data sets, settings, and joint training once for all of them.
+
+The paper trains for 500 epochs with Adam at rate 0.03 and batches of 128, and gives neither k, nor the initial weights,
+nor the channels of its classifiers. Here the settings were chosen on rows of the training sets: initial weights that
+drive the units out of their linear range, a rate that decreases to zero, and sparse hidden units, without which the
+features are nearly linear functions of the image. With k = 1 and N = 255, initial weights of standard deviation 0.01 to
+0.02, as usual for RBMs, have that effect in the first layer by themselves, and for N = 1 they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harmonium import data as datasets
+from harmonium import noise
+from harmonium.errors import unknown
+from harmonium.machines import DeepBeliefNetwork
+from harmonium.training import CD, Clock, Reconstruction, Setting
+
+from .. import machines as shared
+from ..machines import name_by_settings
+from ..record import Record
+from .networks import PUBLISHED, Architecture, Sparse, build, groups, initialize
+
+BRIGHTEST = 255  # of the pixels
+BATCH = 128
+PUBLISHED_EPOCHS = 500
+CHUNK = 500  # images whose features are computed at once
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a network is trained; ``rows=0`` means all rows."""
+
+    architecture: Architecture
+    epochs: int
+    rows: int = 0
+    rate: float = 0.01  # of the inputs in units of 1/k, at the first step
+    gain: float = 8.0  # of the initial weights
+    activity: float = 0.05  # mean hidden state as a share of N; 0.5 means no penalty
+    aligned: bool = False
+
+
+SETTINGS: Mapping[str, Mapping[str, Settings]] = {
+    "quick": {
+        "mnist": Settings(Architecture((64, 128, 512)), 3, rows=10_000),
+        "fashion-mnist": Settings(Architecture((64, 128, 512)), 3, rows=10_000),
+        "cifar10": Settings(Architecture((64, 128, 256)), 3),
+        "caltech-silhouettes": Settings(Architecture((32, 64, 128)), 6),
+        "lfw": Settings(Architecture((16, 32, 64, 128), (500, 200, 100)), 10, gain=1.0, activity=0.5, aligned=True),
+    },
+    "full": {
+        "mnist": Settings(Architecture((64, 128, 512)), PUBLISHED_EPOCHS),
+        "fashion-mnist": Settings(Architecture((64, 128, 512)), PUBLISHED_EPOCHS),
+        "cifar10": Settings(Architecture((64, 128, 256)), PUBLISHED_EPOCHS),
+        "caltech-silhouettes": Settings(Architecture((32, 64, 128)), PUBLISHED_EPOCHS),
+        "lfw": Settings(PUBLISHED, PUBLISHED_EPOCHS, gain=1.0, activity=0.5, aligned=True),
+    },
+}
+
+
+def pixels(dataset: str, split: str) -> tuple[Tensor, Tensor]:
+    """Images as 8-bit numbers (n, channels, height, width), and their classes."""
+    images, labels = datasets.load(dataset, split=split, flatten=False, labels=True)
+    return (images * BRIGHTEST).round().to(torch.uint8), labels
+
+
+def states(images: Tensor, levels: int) -> Tensor:
+    """Pixels (n, ...) as values from 0 to N of visible units; for N = 1 these are probabilities.
+
+    >>> states(torch.tensor([[0, 51, 255]], dtype=torch.uint8), 1)
+    tensor([[0.0000, 0.2000, 1.0000]])
+    """
+    return images.float() * (levels / BRIGHTEST)
+
+
+@torch.no_grad()
+def features(network: DeepBeliefNetwork, images: Tensor, levels: int) -> Tensor:
+    """The means of the top layer, as shares of N: (n, features)."""
+    parts = [network.features(states(rows, levels)).flatten(1) / levels for rows in images.split(CHUNK)]
+    return torch.cat(parts)
+
+
+class Machines(shared.Machines):
+    """Networks by data set and number of levels.
+
+    Args:
+        data: data sets, separated by commas, instead of all.
+        epochs: instead of those of the scale; ``rows`` likewise.
+        machines: folder of the trained machines; by default ``machines`` in the folder of the record.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        scale: str,
+        data: str = "",
+        epochs: int = 0,
+        rows: int = 0,
+        machines: str = "",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(record, scale, data, machines, seed)
+        self._epochs, self._limit = epochs, rows
+        self.load = cache(pixels)
+        for name in self.data.split(",") if self.data else ():
+            self.settings(name)
+
+    def settings(self, dataset: str) -> Settings:
+        """The settings of a data set at this scale."""
+        if dataset not in SETTINGS[self.scale]:
+            raise unknown("data set of the experiments with multinary units", dataset, SETTINGS[self.scale])
+        return SETTINGS[self.scale][dataset]
+
+    def chosen(self, known: tuple[str, ...]) -> tuple[str, ...]:
+        """The data sets of an experiment: those given, or all that it knows."""
+        return tuple(self.data.split(",")) if self.data else known
+
+    def epochs(self, dataset: str) -> int:
+        """The number of epochs for a data set."""
+        return self._epochs or self.settings(dataset).epochs
+
+    def rows(self, dataset: str) -> Tensor:
+        """The images on which the network of a data set is trained."""
+        images = self.load(dataset, "train")[0]
+        return images[: self._limit or self.settings(dataset).rows or len(images)]
+
+    def difference(self, dataset: str) -> str:
+        """How training differs from the paper's, in words."""
+        return (
+            f"{self.epochs(dataset)} epochs of {len(self.rows(dataset))} images instead of {PUBLISHED_EPOCHS} of all, "
+            "channels, initial weights, learning rate and sparsity chosen here"
+        )
+
+    # -- networks -------------------------------------------------------------------------------------------
+
+    def untrained(self, dataset: str, levels: int) -> DeepBeliefNetwork:
+        """The network before training."""
+        chosen, images = self.settings(dataset), self.rows(dataset)
+        network = build(tuple(images.shape[1:]), chosen.architecture, levels, aligned=chosen.aligned)  # type: ignore[arg-type]
+        start = states(images[:1000], levels)
+        initialize(network, start, chosen.gain, activity=chosen.activity, seed=self.seed)
+        return network
+
+    def network(self, dataset: str, levels: int, *, factor: float = 1.0) -> DeepBeliefNetwork:
+        """The trained network.
+
+        Args:
+            dataset: name of the data set.
+            levels: N.
+            factor: of the learning rate.
+        """
+        chosen, images = self.settings(dataset), self.rows(dataset)
+        network = self.untrained(dataset, levels)
+        if levels == 1:  # every pixel is drawn once, with its gray value as probability
+            data = torch.bernoulli(states(images, 1), generator=noise.generator(self.seed)).to(torch.uint8)
+        else:
+            data = images
+        kind = [dataset, "levels", levels, *chosen.architecture.channels, *chosen.architecture.dense]
+        if factor != 1:
+            kind += ["rate", f"{factor:.3g}"]
+        epochs = self.epochs(dataset)
+        self.train(
+            name_by_settings(*kind, rows=len(data), epochs=epochs, seed=self.seed),
+            network,
+            data,
+            words=f"{dataset}, N = {levels}, {epochs} epochs of {len(data)} images"
+            + (f", learning rate × {factor:.3g}" if factor != 1 else ""),
+            **self.options(dataset, network, levels, factor),
+        )
+        return network
+
+    def options(self, dataset: str, network: DeepBeliefNetwork, levels: int, factor: float = 1.0) -> dict[str, Any]:
+        """The options of ``fit``: means for many levels, whose draws have little noise, and draws for N = 1."""
+        chosen = self.settings(dataset)
+
+        def falling(clock: Clock) -> Setting:
+            return Setting(rate=1 - clock.fraction)
+
+        return {
+            "negative": CD(1) if levels == 1 else Reconstruction(1),
+            "epochs": self.epochs(dataset),
+            "batch_size": BATCH,
+            "optimizer": torch.optim.Adam(groups(network, chosen.rate * factor)),
+            "transforms": () if chosen.activity == 0.5 else (Sparse(chosen.activity),),
+            "schedule": falling,
+            "initialize": False,
+            "metrics_every": self.epochs(dataset),
+            "progress": False,
+        }
