@@ -12,11 +12,7 @@ from typing import Any
 
 import torch
 
-<<<<<<< HEAD
-from harmonium.machines import BoltzmannMachine
-=======
-from harmonium.machines import RBM, DeepBeliefNetwork
->>>>>>> 6e32b2c (Experiments with multinary units: Table 1, faces, greedy against joint training)
+from harmonium.machines import Machine
 from harmonium.training import Result, Run, fit
 
 from .record import Record
@@ -40,11 +36,7 @@ class Machines:
     def train(
         self,
         name: str,
-<<<<<<< HEAD
-        machine: BoltzmannMachine,
-=======
-        machine: RBM | DeepBeliefNetwork,
->>>>>>> 6e32b2c (Experiments with multinary units: Table 1, faces, greedy against joint training)
+        machine: Machine,
         data: Any,
         *,
         words: str,
