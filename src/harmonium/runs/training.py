@@ -44,6 +44,7 @@ def train(
             raise RunError(f"{run}: already contains a run; resume it or choose another folder")
         # reports a mistake in the options before the training of the first RBM, which may take hours
         Training(Arguments.of(copy.deepcopy(setup.machine), rows, initialize=initialize, **joint))
+        folder.clean()
         folder.write_config(setup.config.to_dict())
         _train_greedily(
             setup, run, epochs=chosen.epochs if greedy else chosen.pretrain, initialize=initialize, **common
