@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+_ROWS = 5000  # whose products are computed at once
+
 
 @dataclass
 class LinearSVM:
@@ -21,11 +23,13 @@ class LinearSVM:
 
 
 @torch.no_grad()
-def train(x: Tensor, y: Tensor, cost: float, *, classes: int, iterations: int = 100) -> LinearSVM:
+def train(x: Tensor, y: Tensor, cost: float, *, classes: int, iterations: int = 50) -> LinearSVM:
     """Minimize ‖w‖²/2 + cost · ⟨max(0, 1 - t (w·z + b))²⟩ over rows for each class, t = ±1, by L-BFGS.
 
     z are the features (n, features), standardized and divided by the root of their number, so that ``cost`` has the
-    same meaning for every layer. The standard deviation has a floor of 1 % of the largest one.
+    same meaning for every layer. The standard deviation has a floor of 1 % of the largest one. The steps are taken in
+    the coordinates u = Lᵀw with LLᵀ = 1 + 2 cost ⟨zzᵀ⟩, the Hessian where no row is beyond its margin; features are
+    strongly correlated, and steps in w would need thousands of iterations.
 
     >>> x, y = torch.tensor([[0.0, 1.0], [0.2, 0.8], [1.0, 0.1], [0.9, 0.0]]), torch.tensor([0, 0, 1, 1])
     >>> train(x, y, 100.0, classes=2).predict(x).tolist()
@@ -33,27 +37,41 @@ def train(x: Tensor, y: Tensor, cost: float, *, classes: int, iterations: int = 
     """
     mean, deviation = x.mean(0), x.std(0)
     scale = 1 / (deviation.clamp(min=0.01 * deviation.max().item()) * x.shape[1] ** 0.5)
+    factor = _factor(x, mean, scale, cost)
     sign = torch.full((len(y), classes), -1.0, dtype=x.dtype)
     sign[torch.arange(len(y)), y] = 1.0
-    weight = torch.zeros(x.shape[1], classes, dtype=x.dtype, requires_grad=True)
+    u = torch.zeros(x.shape[1], classes, dtype=x.dtype, requires_grad=True)
     offset = torch.zeros(classes, dtype=x.dtype, requires_grad=True)
     optimizer = torch.optim.LBFGS(
-        [weight, offset], max_iter=iterations, history_size=10, line_search_fn="strong_wolfe", tolerance_change=1e-7
+        [u, offset], max_iter=iterations, history_size=20, line_search_fn="strong_wolfe", tolerance_change=1e-9
     )
 
-    def scores() -> tuple[Tensor, Tensor]:
-        scaled = weight.detach() * scale[:, None]
-        return scaled, offset.detach() - mean @ scaled
+    def current() -> tuple[Tensor, Tensor, Tensor]:
+        weight = torch.linalg.solve_triangular(factor.T, u.detach(), upper=True)
+        scaled = weight * scale[:, None]
+        return weight, scaled, offset.detach() - mean @ scaled
 
     def loss() -> Tensor:  # with its gradient: autograd would keep the scores twice
-        scaled, shift = scores()
+        weight, scaled, shift = current()
         hinge = (1 - sign * (x @ scaled + shift)).clamp_(min=0)
         slope = -2 * cost / len(y) * hinge * sign
         total = slope.sum(0)
+        products = (slope.T.contiguous() @ x).T  # about ten times as fast as x.T @ slope
+        gradient = (products - mean[:, None] * total) * scale[:, None] + weight
+        u.grad = torch.linalg.solve_triangular(factor, gradient, upper=False).contiguous()
         offset.grad = total
-        products = (slope.T.contiguous() @ x).T.contiguous()  # about ten times as fast as x.T @ slope
-        weight.grad = (products - mean[:, None] * total) * scale[:, None] + weight.detach()
-        return weight.detach().square().sum() / 2 + cost / len(y) * hinge.square().sum()
+        return weight.square().sum() / 2 + cost / len(y) * hinge.square().sum()
 
     optimizer.step(loss)
-    return LinearSVM(*scores())
+    return LinearSVM(*current()[1:])
+
+
+def _factor(x: Tensor, mean: Tensor, scale: Tensor, cost: float) -> Tensor:
+    """The Cholesky factor of 1 + 2 cost ⟨zzᵀ⟩: (features, features)."""
+    moments = x.new_zeros(x.shape[1], x.shape[1])
+    for part in x.split(_ROWS):
+        z = (part - mean) * scale
+        moments += z.T @ z
+    found = 2 * cost / len(x) * moments
+    found.diagonal().add_(1.0)
+    return torch.linalg.cholesky(found)
