@@ -119,8 +119,8 @@ def test_masked_couplings(visible: str, hidden: str, phase: str) -> None:
 )
 def test_convolutions(visible: str, hidden: str, padding: int, phase: str) -> None:
     lower = (2, 6, 6)  # the stride skips a row
-    upper = couplings.Conv2d.output_shape(lower, 3, kernel=3, stride=2, padding=padding)
-    coupling = couplings.Conv2d(lower, upper, kernel=3, stride=2, padding=padding)
+    upper = couplings.Conv2d.output_shape(lower, 3, kernel=3, stride=2, padding=padding, skip_pixels=True)
+    coupling = couplings.Conv2d(lower, upper, kernel=3, stride=2, padding=padding, skip_pixels=True)
     machine = rbm(UNITS[visible](lower), UNITS[hidden](upper), 1, weight=0.2, bias=0.3, coupling=coupling)
     check(machine, PHASES[phase](), some_rows(machine.visible, 16, 2))
 
