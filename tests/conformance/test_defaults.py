@@ -23,7 +23,9 @@ TRIED = [pair for pair in LEARNABLE if "bernoulli" in pair or (pair[0] == pair[1
 
 
 def epochs(visible: str, hidden: str) -> int | None:
-    """A fifth of the default is enough if both units are bounded."""
+    """A fifth of the default is enough if both units are bounded, half of it with shared biases."""
+    if "bernoulli-shared" in (visible, hidden):
+        return 100
     return 40 if {cases.UNITS[name].tail for name in (visible, hidden)} == {"bounded"} else None
 
 
