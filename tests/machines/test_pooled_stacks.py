@@ -6,16 +6,16 @@ import math
 
 import pytest
 import torch
-from pooled_units import Block
 
 import harmonium as hm
 from harmonium.likelihood import belief
 from harmonium.tasks import to_sequential
+from harmonium.units import AtMostOne
 
 
 @pytest.fixture
 def network() -> hm.DeepBeliefNetwork:
-    network = hm.DeepBeliefNetwork([hm.RBM(3, Block((2, 2))), hm.RBM(2, 2)]).double()
+    network = hm.DeepBeliefNetwork([hm.RBM(3, AtMostOne((2, 2))), hm.RBM(2, 2)]).double()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -61,6 +61,6 @@ def test_features_and_networks(network):
 
 def test_sizes_are_those_of_the_pooled_states():
     with pytest.raises(hm.errors.InvalidOption, match="layer 1: expected 2 units"):
-        hm.DeepBeliefNetwork([hm.RBM(3, Block((2, 2))), hm.RBM(4, 2)])
+        hm.DeepBeliefNetwork([hm.RBM(3, AtMostOne((2, 2))), hm.RBM(4, 2)])
     with pytest.raises(hm.errors.InvalidOption, match="layer 1: expected spins"):
-        hm.DeepBeliefNetwork([hm.RBM(3, Block((2, 2))), hm.RBM(hm.units.Spin(2), 2)])
+        hm.DeepBeliefNetwork([hm.RBM(3, AtMostOne((2, 2))), hm.RBM(hm.units.Spin(2), 2)])
