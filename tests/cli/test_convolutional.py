@@ -18,15 +18,18 @@ from harmonium.units import Bernoulli, Multinary
 
 def train(command, run: Path, *options: object, data: object = "digits", epochs: int = 1) -> None:
     done = command(
-        "train", data, "--run", run, "--epochs", epochs, "--batch-size", 500, "--threads", 1, "--quiet", *options
-    )
+        "train", data, "--run", run, "--epochs", epochs, "--batch-size", 500, "--threads", 1, "--quiet", "--no-report",
+        *options,
+    )  # fmt: skip
     assert done.status == 0, done.err
 
 
 @pytest.mark.parametrize("hidden", ["bernoulli:4,kernel=3", "bernoulli:4,kernel=3,pool=2,biases=position"])
+@pytest.mark.slow
 def test_a_run_from_start_to_end(command, tmp_path: Path, hidden: str) -> None:
     run = tmp_path / "run"
-    train(command, run, "--hidden", hidden, epochs=2)
+    options = ("--hidden", hidden, "--schedule", "constant")
+    train(command, run, *options, epochs=2)
     written = tomllib.loads((run / "config.toml").read_text())["machine"]
     assert (written["visible"], written["hidden"]) == ("bernoulli:1x8x8", hidden)
     assert command("evaluate", run, "--betas", 50).status == 0
@@ -35,8 +38,8 @@ def test_a_run_from_start_to_end(command, tmp_path: Path, hidden: str) -> None:
     assert command("report", run).status == 0
     assert "Kernels" in (run / "report.html").read_text()
     # two epochs and one more are the same as three
-    assert command("resume", run, "--epochs", 3, "--quiet").status == 0
-    train(command, tmp_path / "whole", "--hidden", hidden, epochs=3)
+    assert command("resume", run, "--epochs", 3, "--quiet", "--no-report").status == 0
+    train(command, tmp_path / "whole", *options, epochs=3)
     one, two = (files.read_tensors(Run(folder).last)[0] for folder in (run, tmp_path / "whole"))
     assert all(torch.equal(one[name], two[name]) for name in one)
 
