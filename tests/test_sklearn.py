@@ -36,6 +36,7 @@ def binary(rows: int = 300) -> np.ndarray:
     return (X[:rows] > 0.5).astype(float)
 
 
+@pytest.mark.slow
 def test_estimators_pass_the_checks_of_scikit_learn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

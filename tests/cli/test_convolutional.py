@@ -18,12 +18,14 @@ from harmonium.units import Bernoulli, Multinary
 
 def train(command, run: Path, *options: object, data: object = "digits", epochs: int = 1) -> None:
     done = command(
-        "train", data, "--run", run, "--epochs", epochs, "--batch-size", 500, "--threads", 1, "--quiet", *options
-    )
+        "train", data, "--run", run, "--epochs", epochs, "--batch-size", 500, "--threads", 1, "--quiet", "--no-report",
+        *options,
+    )  # fmt: skip
     assert done.status == 0, done.err
 
 
 @pytest.mark.parametrize("hidden", ["bernoulli:4,kernel=3", "bernoulli:4,kernel=3,pool=2,biases=position"])
+@pytest.mark.slow
 def test_a_run_from_start_to_end(command, tmp_path: Path, hidden: str) -> None:
     run = tmp_path / "run"
     options = ("--hidden", hidden, "--schedule", "constant")  # the default schedule depends on the number of epochs
@@ -36,7 +38,7 @@ def test_a_run_from_start_to_end(command, tmp_path: Path, hidden: str) -> None:
     assert command("report", run).status == 0
     assert "Kernels" in (run / "report.html").read_text()
     # two epochs and one more are the same as three
-    assert command("resume", run, "--epochs", 3, "--quiet").status == 0
+    assert command("resume", run, "--epochs", 3, "--quiet", "--no-report").status == 0
     train(command, tmp_path / "whole", *options, epochs=3)
     one, two = (files.read_tensors(Run(folder).last)[0] for folder in (run, tmp_path / "whole"))
     assert all(torch.equal(one[name], two[name]) for name in one)

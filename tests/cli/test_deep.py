@@ -122,6 +122,7 @@ def test_pooled_layers_in_a_stack(command, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.fast_cases(1)
 def test_resumes_after_an_interrupt_in_any_epoch(kind, deep, binary, command, tmp_path, monkeypatch):
     """Every epoch of every stage is interrupted once; each run then ends as the uninterrupted one."""
     whole = deep(kind, "whole")
@@ -161,6 +162,7 @@ def test_resume_extends_joint_training_only(deep, command):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.fast_cases(1)
 def test_commands_on_a_deep_machine(kind, deep, command, tmp_path):
     folder = deep(kind)
     shown = command("info", folder).out

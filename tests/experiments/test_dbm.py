@@ -11,6 +11,7 @@ import harmonium as hm
 from experiments.deep import dbm
 
 
+@pytest.mark.slow
 def test_small(tmp_path):
     options = {"data": "digits", "hidden": "8,4", "start": 2, "rbm": 2, "dbm": 1, "betas": 50, "rows": 20}
     record = experiments.reproduce("deep/dbm", "quick", tmp_path / "out", **options)

@@ -50,6 +50,7 @@ def test_most_right_results_are_trusted():
     assert len(right) >= 8 and sum(right) >= 0.6 * len(right)
 
 
+@pytest.mark.slow
 def test_no_interval_misses_the_truth():
     assert not [row for row in judged() if not row[2] <= 0 <= row[3]]
 

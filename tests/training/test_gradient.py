@@ -118,10 +118,9 @@ def test_masked_couplings(visible: str, hidden: str, phase: str) -> None:
     ("visible", "hidden"), [("bernoulli", "bernoulli"), ("gaussian", "relu"), ("spin", "binomial")]
 )
 def test_convolutions(visible: str, hidden: str, padding: int, phase: str) -> None:
-    lower = (2, 6, 6)
-    kernel = 4 - padding  # kernels that leave out no pixel
-    upper = couplings.Conv2d.output_shape(lower, 3, kernel=kernel, stride=2, padding=padding)
-    coupling = couplings.Conv2d(lower, upper, kernel=kernel, stride=2, padding=padding)
+    lower = (2, 6, 6)  # the stride skips a row
+    upper = couplings.Conv2d.output_shape(lower, 3, kernel=3, stride=2, padding=padding, skip_pixels=True)
+    coupling = couplings.Conv2d(lower, upper, kernel=3, stride=2, padding=padding, skip_pixels=True)
     machine = rbm(UNITS[visible](lower), UNITS[hidden](upper), 1, weight=0.2, bias=0.3, coupling=coupling)
     check(machine, PHASES[phase](), some_rows(machine.visible, 16, 2))
 

@@ -77,6 +77,7 @@ def test_the_gradient_is_that_of_the_sum_of_the_losses(inputs):
 
 
 @pytest.mark.parametrize("inputs", ["samples", "means"])
+@pytest.mark.fast_cases(1)
 def test_every_machine_improves_on_its_own_input(inputs):
     """Exact likelihoods of all three machines on their inputs, compared with independent units."""
     network = stack(inputs)

@@ -304,6 +304,7 @@ def test_names_on_the_command_line(more: str) -> None:
 
 @pytest.mark.parametrize("layer", ["visible", "hidden", "both"])
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.fast_cases(1)
 def test_255_levels_learn_with_the_defaults(form: str, layer: str) -> None:
     """8-bit data with two factors: finite parameters, and better than independent units."""
     source = torch.Generator().manual_seed(0)

@@ -59,6 +59,7 @@ def expanded(unit: Unit) -> Unit:
 
 
 @pytest.mark.parametrize("name", KINDS)
+@pytest.mark.fast_cases(2)
 def test_conformance(name: str) -> None:
     check_unit(layer(name))
 
