@@ -346,7 +346,6 @@ def test_demo_leaves_a_report(command, tmp_path, monkeypatch):
 
 def test_ctrl_c_says_how_to_go_on(command, binary, tmp_path, monkeypatch):
     from harmonium import training
-    from harmonium.runs import setup
 
     real, calls = training.fit, []
 
@@ -355,7 +354,7 @@ def test_ctrl_c_says_how_to_go_on(command, binary, tmp_path, monkeypatch):
         real(*arguments, **{**options, "epochs": 1})  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(setup.training, "fit", interrupted)
+    monkeypatch.setattr(training, "fit", interrupted)
     run = tmp_path / "run"
     outcome = command("train", binary, "--epochs", 3, "--batch-size", 20, "--run", run)
     assert outcome.status == 130 and f"harmonium resume {run}" in outcome.err and calls == [3]
