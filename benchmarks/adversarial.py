@@ -228,6 +228,11 @@ def _keep_likelihood(values: list[float], data: Tensor, machine: hm.RBM) -> floa
     return values[-1]
 
 
+#: nats that the machine that made the data must be better than independent units for a pair to be judged; unbounded
+#: units allow only weak couplings
+_LEARNABLE_GAIN = 0.02
+
+
 def defaults(options: Options) -> list[Number]:
     """Check the defaults of ``fit``: the digits, and (full run) every pair of units that can learn."""
     digits = torch.as_tensor(hm.data.load("digits", binarize="threshold")).float()
@@ -237,7 +242,8 @@ def defaults(options: Options) -> list[Number]:
     found = [Number("digits: behind independent units, nats", theirs - ours, -4.0, "-0.04 with the former defaults")]
     if options.quick:
         return found
-    failed = []
+    failed: list[str] = []
+    idle: list[str] = []
     for pair in LEARNABLE:
         began = time.perf_counter()
         made = teacher(*pair)
@@ -248,12 +254,17 @@ def defaults(options: Options) -> list[Number]:
             gain = gain_over_independent(learner, data)[0] - independent
         except hm.errors.Diverged:
             gain = math.nan
-        if not gain > 0:
-            failed.append("-".join(pair))
+        learns, empty = gain > 0, possible - independent < _LEARNABLE_GAIN
+        (idle if empty else [] if learns else failed).append("-".join(pair))
         words = f"gain {gain:6.3f} nats, of the machine that made the data {possible - independent:6.3f}"
-        verdict = "" if gain > 0 else "does not learn"
+        verdict = "nothing to learn" if empty else "" if learns else "does not learn"
         print(f"  {'-'.join(pair):40s} {time.perf_counter() - began:6.1f} s {words} {verdict}", flush=True)
-    return [*found, Number(f"pairs of units of {len(LEARNABLE)} that do not learn", len(failed), 0, ", ".join(failed))]
+    tried = len(LEARNABLE) - len(idle)
+    return [
+        *found,
+        Number(f"pairs of units of {tried} that do not learn", len(failed), 0, ", ".join(failed)),
+        Number("pairs of units with nothing to learn", len(idle), len(LEARNABLE), ", ".join(idle)),
+    ]
 
 
 # -- units and mean field ----------------------------------------------------------------------------------------------
