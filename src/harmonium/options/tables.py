@@ -90,7 +90,9 @@ class MachineOptions:
     hidden: str | int | list[str | int] = option(
         "bernoulli:100",
         "Type and number of hidden units, such as bernoulli:500; a number alone means Bernoulli units.",
-        details="Repeat the option for several hidden layers, from the visible layer up; in a file, give a list.",
+        details="Repeat the option for several hidden layers, from the visible layer up; in a file, give a list. "
+        "`bernoulli:32,kernel=5,stride=2` is a layer of 32 feature maps with kernels of 5×5; further settings are "
+        "`padding=N`, `pool=N` and `biases=map` or `position`.",
         metavar="UNIT:N",
         plan=ELSEWHERE,
     )
