@@ -53,7 +53,7 @@ SETTINGS: Mapping[str, Mapping[str, Settings]] = {
         "fashion-mnist": Settings(Architecture((64, 128, 512)), 3, rows=10_000),
         "cifar10": Settings(Architecture((64, 128, 256)), 3),
         "caltech-silhouettes": Settings(Architecture((32, 64, 128)), 6),
-        "lfw": Settings(Architecture((16, 32, 64, 128), (500, 200, 100)), 10, gain=1.0, activity=0.5, aligned=True),
+        "lfw": Settings(Architecture((16, 32, 64, 128), (500, 200, 100)), 100, gain=1.0, activity=0.5, aligned=True),
     },
     "full": {
         "mnist": Settings(Architecture((64, 128, 512)), PUBLISHED_EPOCHS),
