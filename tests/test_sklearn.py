@@ -207,7 +207,7 @@ def test_twenty_thousand_sparse_columns_give_informative_features() -> None:
     rows = sparse.csr_matrix(
         (np.ones(400 * 60), (np.repeat(np.arange(400), 60), np.concatenate(columns))), shape=(400, 20_000)
     )
-    model = trained(rows, n_components=4, epochs=40)
+    model = trained(rows, n_components=4, epochs=15, batch_size=20)
     h = model.transform(rows)
     assert h.std(0).max() > 0.1, "all features are constant"
     accuracy = LogisticRegression().fit(h[:200], topic[:200]).score(h[200:], topic[200:])

@@ -91,7 +91,7 @@ def assert_agrees(solve: Any, machine: hm.BoltzmannMachine, found: Solutions, da
 def pairs(method: str) -> list[tuple[str, str]]:
     names = [name for name in UNITS if name != "poisson" or method == "naive"]
     if method in ("adatap", "bp"):
-        names = [name for name in names if name not in ("potts", "multinomial", "mixed")]
+        names = [name for name in names if name not in ("potts", "at-most-one", "multinomial", "mixed")]
     if method == "bp-exact":
         names = ["bernoulli", "spin", "binomial", "potts", "multinary"]
     return [(name, "bernoulli" if name == "spin" else "spin") for name in names]

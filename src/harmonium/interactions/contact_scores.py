@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
-from scipy import stats
 from torch import Tensor
 
 from ..checks import whole
@@ -165,5 +164,7 @@ class ContactRanking:
         contacts, others = int(hits.sum()), int((~hits).sum())
         if not contacts or not others:
             return float("nan")
-        ranks = torch.from_numpy(stats.rankdata(scores.cpu().numpy()))
+        import scipy.stats  # slow to import
+
+        ranks = torch.from_numpy(scipy.stats.rankdata(scores.cpu().numpy()))
         return (ranks[hits].sum().item() - contacts * (contacts + 1) / 2) / (contacts * others)
