@@ -1,4 +1,4 @@
-"""Applications of a trained machine: denoising, missing values, classification, and effects of mutations.
+"""Applications of a trained machine: denoising, missing values, classification, mutations, sequences.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))
@@ -12,6 +12,7 @@ from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
 from .comparison import DenoisingCurves, compare_denoisers
 from .denoising import denoise
 from .finetuning import Classifier, finetune
+from .forecasting import forecast, predict
 from .imputation import impute
 from .mutational_scan import mutations
 from .networks import to_sequential
@@ -33,10 +34,12 @@ __all__ = [
     "compare_denoisers",
     "denoise",
     "finetune",
+    "forecast",
     "impute",
     "mcc",
     "mse",
     "mutations",
     "nearest_neighbors",
+    "predict",
     "to_sequential",
 ]
