@@ -23,6 +23,7 @@ __all__ = ["EXPERIMENTS", "SCALES", "WORDS", "Claim", "Record", "describe", "rep
 DIFFERENTIABLE = ("table1", "table2", "fig1", "fig2", "figA1", "greedy_joint")
 #: name: module of this package; the first line of its docstring describes it
 EXPERIMENTS = {
+    "conditional/mocap": "conditional.mocap",
     "deep/dbm": "deep.dbm",
     "deep/finetune": "deep.finetune",
     **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},
