@@ -43,7 +43,7 @@ class Settings:
 
     hidden: int = 100
     power: float = 1.5
-    epochs: int = 200
+    epochs: int = 100
     learning_rate: float = 3e-3
     seeds: int = 3
 

@@ -258,7 +258,7 @@ class ConditionalRBM(RBM):
         return {
             **super().config(),
             "context": list(self.context),
-            **{name: None if coupling is None else coupling.config() for name, coupling in ends.items()},
+            **{name: coupling.config() for name, coupling in ends.items() if coupling is not None},
         }
 
     @torch.no_grad()
