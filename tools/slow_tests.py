@@ -42,9 +42,7 @@ def slow(times: dict[str, float]) -> list[str]:
     kept: set[str] = set()
     for name in sorted(times):
         file = name.split("::")[0]
-        if times[name] <= MOST:
-            kept.add(file)
-        elif file not in kept and times[name] <= KEPT:
+        if times[name] <= MOST or (file not in kept and times[name] <= KEPT):
             kept.add(file)
         else:
             found.append(name)
