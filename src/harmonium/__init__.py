@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
     from . import report as report
     from . import testing as testing
     from .files import load, save
-    from .machines import RBM, BoltzmannMachine, DeepBeliefNetwork, DeepBoltzmannMachine
+    from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine
     from .training import (
         CD,
         L1,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
         Callback,
         Centered,
         Clip,
+        Conditional,
         Constant,
         DeepPCD,
         Exact,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
         Run,
         TrajectoryTempering,
         Weighted,
+        Windows,
         ZeroSum,
         deepen,
         fit,
@@ -82,6 +84,8 @@ __all__ = [
     "Callback",
     "Centered",
     "Clip",
+    "Conditional",
+    "ConditionalRBM",
     "Constant",
     "DeepBeliefNetwork",
     "DeepBoltzmannMachine",
@@ -99,6 +103,7 @@ __all__ = [
     "Run",
     "TrajectoryTempering",
     "Weighted",
+    "Windows",
     "ZeroSum",
     "couplings",
     "data",
