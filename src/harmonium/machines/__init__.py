@@ -4,6 +4,7 @@ from .belief import DeepBeliefNetwork
 from .chain import BoltzmannMachine
 from .convolutions import convolutional, feature_maps
 from .deep import DeepBoltzmannMachine
+from .label import Label
 from .rbm import RBM
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "BoltzmannMachine",
     "DeepBeliefNetwork",
     "DeepBoltzmannMachine",
+    "Label",
     "Machine",
     "convolutional",
     "feature_maps",

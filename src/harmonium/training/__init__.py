@@ -1,22 +1,24 @@
 """Training: the loop, negative phases, transforms, schedules, callbacks and run folders."""
 
-from .batches import HiddenStates, Redrawn, Weighted
+from .batches import HiddenStates, Labeled, Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
 from .loop import Result, fit
-from .losses import contrastive, joint
+from .losses import contrastive, discriminative, joint
 from .negative import (
     CD,
     PCD,
     DeepPCD,
+    Discriminative,
     Exact,
     MeanField,
     NegativePhase,
     ParallelTempering,
     Reconstruction,
     TrajectoryTempering,
+    WeightedSum,
 )
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
@@ -34,10 +36,12 @@ __all__ = [
     "Clock",
     "Constant",
     "DeepPCD",
+    "Discriminative",
     "Exact",
     "GrowingSteps",
     "HiddenStates",
     "L1Squared",
+    "Labeled",
     "LinearDecay",
     "MeanField",
     "Metric",
@@ -54,11 +58,13 @@ __all__ = [
     "TrajectoryTempering",
     "Transform",
     "Weighted",
+    "WeightedSum",
     "ZeroSum",
     "contrastive",
     "deepen",
     "default_epochs",
     "default_groups",
+    "discriminative",
     "fit",
     "joint",
     "pretrain",
