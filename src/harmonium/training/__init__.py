@@ -1,7 +1,7 @@
 """Training: the loop, negative phases, transforms, schedules, callbacks and run folders."""
 
 from .batches import HiddenStates, Labeled, Redrawn, Weighted
-from .callbacks import Callback, Metric, MixingTime, Progress
+from .callbacks import Callback, LabelError, Metric, MixingTime, Progress
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
@@ -41,6 +41,7 @@ __all__ = [
     "GrowingSteps",
     "HiddenStates",
     "L1Squared",
+    "LabelError",
     "Labeled",
     "LinearDecay",
     "MeanField",

@@ -127,7 +127,7 @@ class Weighted(Source):
     """
 
     def __init__(self, data: Any, weights: Any) -> None:
-        self._inner = _wrap(data, "data")
+        self._inner = as_rows(data, "data")
         super().__init__(self._inner._rows, self._inner.shape)
         given = torch.as_tensor(weights).detach().cpu()
         if given.shape != (len(self),):
@@ -159,6 +159,10 @@ class Labeled(Source):
         labels: the label of each row (n,), whole numbers from 0 to K-1.
         classes: the number K of classes; by default one more than the largest label.
 
+    Attributes:
+        features: the rows without labels.
+        labels: the labels (n,).
+
     >>> rows = Labeled(torch.zeros(2, 3), [1, 0], classes=2)
     >>> rows.take(torch.arange(2), torch.empty(2, 5))
     tensor([[0., 0., 0., 0., 1.],
@@ -166,16 +170,16 @@ class Labeled(Source):
     """
 
     def __init__(self, data: Any, labels: Any, classes: int | None = None) -> None:
-        self._inner = _wrap(data, "data")
-        found = as_labels(labels, len(self._inner))
+        self.features = as_rows(data, "data")
+        found = as_labels(labels, len(self.features))
         self.classes = int(found.max()) + 1 if classes is None else classes
         self.labels = as_labels(found, classes=self.classes)
-        self._size = math.prod(self._inner.shape)
-        super().__init__(self._inner._rows, (self._size + self.classes,))
+        self._size = math.prod(self.features.shape)
+        super().__init__(self.features._rows, (self._size + self.classes,))
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
-        features = torch.empty(len(index), *self._inner.shape, dtype=out.dtype, device=out.device)
-        out[:, : self._size] = self._inner.take(index, features, generator).flatten(1)
+        own = torch.empty(len(index), *self.features.shape, dtype=out.dtype, device=out.device)
+        out[:, : self._size] = self.features.take(index, own, generator).flatten(1)
         label = self.labels[index.to(self.labels.device)].to(out.device)
         out[:, self._size :] = torch.nn.functional.one_hot(label, self.classes)
         return out
@@ -276,7 +280,7 @@ class HiddenStates(Source):
 
 def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool = True) -> Source:
     """Wrap any kind of data as a :class:`Source`; check the shape and support of all rows, in chunks."""
-    source = _wrap(data, what)
+    source = as_rows(data, what)
     if len(source) == 0:
         raise InvalidData(f"{what}: expected at least one row, found an empty data set")
     visible = machine.visible
@@ -293,7 +297,8 @@ def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool
     return source
 
 
-def _wrap(data: Any, what: str) -> Source:
+def as_rows(data: Any, what: str = "data") -> Source:
+    """Wrap any kind of data as a :class:`Source`, without checks of its rows."""
     if isinstance(data, Source):
         return data
     if isinstance(data, Tensor) and data.ndim > 0:
@@ -301,11 +306,11 @@ def _wrap(data: Any, what: str) -> Source:
     if isinstance(data, np.memmap):
         return ArraySource(data, data.shape[1:])
     if isinstance(data, DataLoader):
-        return _wrap(_loaded(data, what), what)
+        return as_rows(_loaded(data, what), what)
     if isinstance(data, IterableDataset):
         raise InvalidData(f"{what}: expected rows with random access by index, found an iterable-only data set")
     if isinstance(data, TensorDataset):  # row-by-row access would be slow
-        return _wrap(data.tensors[0], what)
+        return as_rows(data.tensors[0], what)
     try:
         if hasattr(data, "to_numpy"):  # a pandas table
             tensor = _tensor(_of_table(data))

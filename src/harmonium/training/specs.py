@@ -42,6 +42,8 @@ NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
     "mean-field": MeanField,
     "discriminative": Discriminative,
 }
+#: the default negative phase of a machine with labels
+HYBRID = "discriminative+0.01*cd:1"
 SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "constant": Constant,
     "linear": LinearDecay,
