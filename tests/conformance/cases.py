@@ -345,9 +345,7 @@ PHASES: dict[str, PhaseCase] = {
     "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss, slow=True),
     "deep-pcd": PhaseCase(lambda: DeepPCD(1, chains=5), _sampled_loss, slow=True),
     "discriminative": PhaseCase(Discriminative, _discriminative_loss, visible="mixed"),
-    "hybrid": PhaseCase(
-        lambda: WeightedSum([(1.0, Discriminative()), (0.3, CD(1))]), _hybrid_loss, visible="mixed"
-    ),
+    "hybrid": PhaseCase(lambda: WeightedSum([(1.0, Discriminative()), (0.3, CD(1))]), _hybrid_loss, visible="mixed"),
     "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
     "naive": PhaseCase(lambda: MeanField(3, method="naive", starts=5), _mean_field_loss, slow=True),
     "tap": PhaseCase(lambda: MeanField(3, starts=5), _mean_field_loss, without=("poisson",)),

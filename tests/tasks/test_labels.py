@@ -63,7 +63,7 @@ def test_probabilities_are_those_of_the_free_energy(features, hidden):
 
 
 def test_probabilities_equal_enumeration():
-    """p(y | x) from the exact joint distribution of all visible states, without free energies of the code under test."""
+    """p(y | x) from the joint distribution of all states of both layers."""
     machine = random(label_rbm(units.Bernoulli(3), 4, 2))
     v, h = machine.visible.enumerate(), machine.hidden.enumerate()
     energy = torch.stack([machine.energy(v, state.expand(len(v), 2)) for state in h], 1)
@@ -83,7 +83,9 @@ def test_any_part_with_few_states_can_be_the_label():
     v = layer.double().enumerate()
     p = found.label.log_probability(machine, v).exp()
     assert found.label.states.flatten().tolist() == [0, 1, 2] and p.shape == (len(v), 3)
-    energies = torch.stack([machine.free_energy(torch.cat([torch.full_like(v[:, :1], k), v[:, 1:]], 1)) for k in range(3)], 1)
+    energies = torch.stack(
+        [machine.free_energy(torch.cat([torch.full_like(v[:, :1], k), v[:, 1:]], 1)) for k in range(3)], 1
+    )
     torch.testing.assert_close(p, torch.softmax(-energies, 1))
     assert torch.equal(found.label.index(v), v[:, 0].long())
     assert found.predict_proba(v[:, 1:]).shape == (len(v), 3)  # the features are the other parts
@@ -108,7 +110,11 @@ def test_class_conditional_samples_have_the_exact_distribution():
 
 @pytest.mark.parametrize(
     "objective",
-    ["hybrid", pytest.param("discriminative", marks=pytest.mark.slow), pytest.param("generative", marks=pytest.mark.slow)],
+    [
+        "hybrid",
+        pytest.param("discriminative", marks=pytest.mark.slow),
+        pytest.param("generative", marks=pytest.mark.slow),
+    ],
 )
 def test_training(objective):
     machine = label_rbm(units.Bernoulli(64), 10, 30)
@@ -170,7 +176,9 @@ def test_errors():
     ]:
         with pytest.raises(wrong, match=message):
             fit_classifier(machine, x, labels, epochs=1)
-    with pytest.raises(InvalidOption, match=r"expected a visible layer with features and a label.*found Bernoulli\(\(4,\)"):
+    with pytest.raises(
+        InvalidOption, match=r"expected a visible layer with features and a label.*found Bernoulli\(\(4,\)"
+    ):
         fit_classifier(hm.RBM(4, 2), x, good)
     with pytest.raises(InvalidOption, match="expected a visible layer with features and a label"):
         Label(hm.RBM(units.Potts((1, 4)), 2))
@@ -186,7 +194,7 @@ def test_errors():
         found.error(x, [0, 1, 2, 0])
     with pytest.raises(InvalidData, match=r"labels: expected one of \[0, 1, 2\], found 7"):
         found.confusion(x, [7] * 5)
-    with pytest.raises(InvalidData, match="expected one of the 3 states of the label, found .* in row 0"):
+    with pytest.raises(InvalidData, match=r"expected one of the 3 states of the label, found .* in row 0"):
         hm.losses.discriminative(machine, torch.zeros(1, 7))
     with pytest.raises(InvalidOption, match="unknown objective 'hybird': did you mean 'hybrid'"):
         fit_classifier(machine, x, good, objective="hybird")

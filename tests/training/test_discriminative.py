@@ -76,7 +76,9 @@ def test_moments_are_the_gradient_of_the_loss(features, hidden):
     value.backward()
     assert set(found) == {name for name, _ in machine.named_parameters()}
     for name, parameter in machine.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-9, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            found[name], parameter.grad, rtol=1e-9, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}"
+        )
     torch.testing.assert_close(hm.losses.discriminative(machine, data), value, rtol=1e-12, atol=1e-12)
 
 
@@ -110,7 +112,8 @@ def test_a_masked_coupling_and_another_part():
         value = phase.terms[0][1].loss(machine, data) if isinstance(phase, WeightedSum) else phase.loss(machine, data)
         if isinstance(phase, WeightedSum):
             value = value - 0.3 * (
-                -machine.free_energy(data).mean() - torch.logsumexp(-machine.free_energy(machine.visible.enumerate()), 0)
+                -machine.free_energy(data).mean()
+                - torch.logsumexp(-machine.free_energy(machine.visible.enumerate()), 0)
             )
         value.backward()
         for name, parameter in machine.named_parameters():
@@ -120,7 +123,9 @@ def test_a_masked_coupling_and_another_part():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["discriminative", "discriminative+0.1*cd:1", "0.5*discriminative+2*pcd:1", "exact+cd:1"])
+@pytest.mark.parametrize(
+    "text", ["discriminative", "discriminative+0.1*cd:1", "0.5*discriminative+2*pcd:1", "exact+cd:1"]
+)
 def test_conformance(text):
     check_negative_phase(negative_phase(text), random(label_rbm(units.Bernoulli(3), 3, 3), 1.0, seed=1))
 

@@ -33,7 +33,8 @@ _CHUNK = 2**24  # values processed at once
 class Rows:
     """Training rows, held-out rows, the visible layer that fits them, and the image shape of a row.
 
-    With labels, the last part of the visible layer is the label, and the image is that of the other parts. Sequences also have letters, names (of the training rows, if known) and notes on what was changed while reading.
+    With labels, the last part of the visible layer is the label, and the image is that of the other parts. Sequences
+    also have letters, names (of the training rows, if known) and notes on what was changed while reading.
     """
 
     train: Source

@@ -152,7 +152,7 @@ class Weighted(Source):
 
 
 class Labeled(Source):
-    """Rows of features followed by a one-hot label, for a machine with the visible layer Mixed(features, Potts((1, K))).
+    """Rows of features followed by a one-hot label, for the visible layer ``Mixed(features, Potts((1, K)))``.
 
     Args:
         data: rows of the features, as in :func:`fit`; for example :class:`Redrawn` gray values.

@@ -22,9 +22,7 @@ _FEWEST_ROWS = 8  # smallest number of history rows to judge the growth of the w
 _STRONG = 30.0  # nats; largest normal change of the log-odds of one unit by another
 
 
-def problems(
-    machine: Machine, rows: Tensor, history: Sequence[dict[str, float]], generative: bool = True
-) -> list[str]:
+def problems(machine: Machine, rows: Tensor, history: Sequence[dict[str, float]], generative: bool = True) -> list[str]:
     """Return reasons not to use the trained machine; ``rows`` (n, *visible) are some of the training data.
 
     A machine that was not trained as a model of the data (``generative``) is not compared with independent units.

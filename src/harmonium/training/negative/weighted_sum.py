@@ -25,8 +25,8 @@ class WeightedSum(NegativePhase):
         terms: pairs of a positive weight and a phase.
 
     >>> from harmonium.training import CD, PCD
-    >>> WeightedSum([(1, PCD(1)), (0.5, CD(1))]).config()
-    {'method': 'weighted-sum', 'terms': [{'weight': 1.0, 'method': 'pcd', 'k': 1}, {'weight': 0.5, 'method': 'cd', 'k': 1}]}
+    >>> WeightedSum([(1, PCD(1)), (0.5, CD(1))]).config()["terms"]
+    [{'weight': 1.0, 'method': 'pcd', 'k': 1}, {'weight': 0.5, 'method': 'cd', 'k': 1}]
     """
 
     def __init__(self, terms: Sequence[tuple[float, NegativePhase]]) -> None:
