@@ -123,6 +123,10 @@ def sample(
     start: Annotated[
         str, typer.Option(metavar="random|data", help="Initial states: random, or rows of the data.")
     ] = "random",
+    label: Annotated[
+        int | None,
+        typer.Option(min=0, help="Draw samples of this class; the run needs labels.", show_default=False),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 0,
     out: Annotated[
         Path | None,
@@ -137,7 +141,7 @@ def sample(
     """Draw samples from a trained machine."""
     from .measuring import sample_run
 
-    sample_run(folder, n=n, sweeps=sweeps, start=start, seed=seed, out=out, data=data)
+    sample_run(folder, n=n, sweeps=sweeps, start=start, label=label, seed=seed, out=out, data=data)
 
 
 @app.command()
@@ -156,6 +160,18 @@ def evaluate(
     from .measuring import evaluate_run
 
     evaluate_run(folder, data=data, betas=betas, samples=samples, sweeps=sweeps)
+
+
+@app.command()
+def classify(
+    folder: Folder,
+    data: OtherData = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Classify the test rows, or the held-out rows, of a run with labels: error and table of confusions."""
+    from .tasks import classify_run
+
+    classify_run(folder, data=data, json=json)
 
 
 @app.command()

@@ -52,6 +52,13 @@ class DataOptions:
         unset="protein, rna or dna, detected from the letters",
         plan=("alphabet", "{}"),
     )
+    labels: bool = option(
+        False,
+        "Add the label of each row as a visible Potts unit, for 'harmonium classify'.",
+        details="A named data set has its own labels; in a file, the last column is the label, a whole number from 0. "
+        "The default method is then `discriminative+0.01*cd:1`.",
+        plan=("rows", "with labels"),
+    )
     similarity: float | None = option(
         None,
         "Weight each sequence by 1 / (number of sequences with at least this share of equal sites), such as 0.8.",
@@ -163,10 +170,12 @@ class TrainingOptions:
     negative: str | None = option(
         None,
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
-        "mean-field:K,method=tap, reconstruction:K, exact (small machines) or, for deep machines, "
-        "deep-pcd:K,iterations=N.",
+        "mean-field:K,method=tap, reconstruction:K, exact (small machines), discriminative (with labels) or, for deep "
+        "machines, deep-pcd:K,iterations=N.",
+        details="A sum of methods has the sum of their losses: `discriminative+0.01*cd:1` is the hybrid training of a "
+        "classifier.",
         metavar="METHOD:K",
-        unset="pcd:1; deep-pcd:1 for deep machines",
+        unset="pcd:1; deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with labels",
         plan=("negative phase", "{}"),
         plan_unset="chosen from the machine",
     )

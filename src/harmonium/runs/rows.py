@@ -19,7 +19,7 @@ from ..data.sequence_files import holds_sequences
 from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
 from ..noise import Purpose
 from ..options import DataOptions
-from ..training.batches import ArraySource, Redrawn, Source, TensorSource, Weighted
+from ..training.batches import ArraySource, Labeled, Redrawn, Source, TensorSource, Weighted, as_labels
 from ..training.state import stream
 from ..units.support import OneHot
 from . import config as schema
@@ -33,7 +33,8 @@ _CHUNK = 2**24  # values processed at once
 class Rows:
     """Training rows, held-out rows, the visible layer that fits them, and the image shape of a row.
 
-    Sequences also have letters, names (of the training rows, if known) and notes on what was changed while reading.
+    With labels, the last part of the visible layer is the label, and the image is that of the other parts. Sequences
+    also have letters, names (of the training rows, if known) and notes on what was changed while reading.
     """
 
     train: Source
@@ -111,7 +112,8 @@ def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
         return "held out", rows.held_out
     splits = data.info(config.data.source).splits
     if "test" in splits and config.data.split not in ("test", "all"):
-        return "test", _named_rows(config, "test", config.data.binarize, rows.visible)
+        features, classes = _without_label(rows.visible, config)
+        return "test", _named_rows(config, "test", config.data.binarize, features, classes)
     return "held out", rows.held_out
 
 
@@ -125,12 +127,13 @@ def _by_name(config: schema.Config) -> Rows:
         raise InvalidOption(f"alphabet: expected none for the data set '{info.name}', found '{chosen.alphabet}'")
     split = chosen.split or "train"
     image = info.shape if info.is_image else None
-    visible = _as_image(specs.parse_layer(config.machine.visible or info.suggested_visible), image, config)
+    visible, classes = _without_label(specs.parse_layer(config.machine.visible or info.suggested_visible), config)
+    visible = _as_image(visible, image, config)
     binary = all(spec.name == "bernoulli" for spec in visible)
     binarize = _how(chosen.binarize)
     if chosen.binarize is None and binary and info.kind == "image":
         binarize = "threshold"
-    train = _named_rows(config, split, binarize, visible, training=True)
+    train = whole = _named_rows(config, split, binarize, visible, classes, training=True)
     held_out: Source | None = None
     validation = chosen.validation
     if validation is None:
@@ -142,13 +145,20 @@ def _by_name(config: schema.Config) -> Rows:
     elif validation != "none":
         if validation not in info.splits:
             raise unknown(f"validation split of data set '{info.name}'", str(validation), [*info.splits, "none"])
-        held_out = _named_rows(config, str(validation), binarize, visible)
+        classes = whole.classes if isinstance(whole, Labeled) else None
+        held_out = _named_rows(config, str(validation), binarize, visible, classes)
     resolved = replace(chosen, binarize=binarize or "none", split=split, validation=validation, rows=len(train))
-    return Rows(train, held_out, _shaped(visible, train), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
+    return Rows(train, held_out, _shaped(visible, whole), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
 
 
 def _named_rows(
-    config: schema.Config, split: str, binarize: str | None, visible: list[UnitSpec], *, training: bool = False
+    config: schema.Config,
+    split: str,
+    binarize: str | None,
+    visible: list[UnitSpec],
+    classes: int | None = None,
+    *,
+    training: bool = False,
 ) -> Source:
     """Load the rows of a split. Only training redraws binary values each epoch; elsewhere they are drawn once."""
     kind = specs.dtype(config.machine.dtype)
@@ -156,9 +166,15 @@ def _named_rows(
     redrawn = how == "redraw" and training
     if how == "redraw":
         how = None if training else "sample"
-    values = data.load(config.data.source, split=split, binarize=how, seed=config.training.seed, dtype=kind)
+    options: dict[str, Any] = {"split": split, "binarize": how, "seed": config.training.seed, "dtype": kind}
+    labels: Tensor | None = None
+    if config.data.labels:
+        values, labels = data.load(config.data.source, labels=True, **options)
+    else:
+        values = data.load(config.data.source, **options)
     values = _reshaped(values, visible)
-    return Redrawn(values) if redrawn else TensorSource(values.contiguous(), tuple(values.shape[1:]))
+    found = Redrawn(values) if redrawn else TensorSource(values.contiguous(), tuple(values.shape[1:]))
+    return found if labels is None else Labeled(found, labels, classes)
 
 
 def _how(binarize: str | None) -> str | None:
@@ -186,17 +202,23 @@ def _from_file(config: schema.Config) -> Rows:
     if array.ndim == 1:
         array = array[:, None]
     _check_finite(array, path)
+    labels: Tensor | None = None
+    if chosen.labels:
+        array, labels = _labels_of(array, path)
     binarize = _how(chosen.binarize)
     if binarize is not None:
         array = _binarized(array, binarize, config.training.seed, path)
     redrawn = binarize == "redraw"
+    classes: int | None = None
     if config.machine.visible or redrawn or sequences is not None:
         visible = specs.parse_layer(config.machine.visible or ("bernoulli" if redrawn else "potts"))
+        visible, classes = _without_label(visible, config)
     else:
         visible = _inferred(array, path)
     picture = _picture(tuple(array.shape[1:]), chosen.image) if sequences is None else None
     visible = _as_image(visible, picture, config)
-    whole = Redrawn(_reshaped(array, visible)) if redrawn else _fitted(array, visible, path)
+    whole: Source = Redrawn(_reshaped(array, visible)) if redrawn else _fitted(array, visible, path)
+    whole = whole if labels is None else Labeled(whole, labels, classes)
     train: Source = whole
     held_out = None
     validation = "none" if chosen.validation is None else chosen.validation
@@ -225,13 +247,29 @@ def _from_file(config: schema.Config) -> Rows:
     return rows
 
 
+def _labels_of(array: Tensor | np.ndarray, path: Path) -> tuple[Tensor | np.ndarray, Tensor]:
+    """Split the rows of a file into features and the label, which is the last column."""
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InvalidOption(
+            f"labels: expected rows of features with the label in the last column of {path.name}, "
+            f"found rows of shape {tuple(array.shape[1:])}"
+        )
+    try:
+        labels = as_labels(_tensor(array[:, -1]))
+        as_labels(labels, classes=max(1, int(labels.max()) + 1))  # none is negative
+    except InvalidData as error:
+        raise InvalidData(f"{path}, last column: {error}") from None
+    return array[:, :-1], labels
+
+
 def _sequences(path: Path, chosen: DataOptions) -> data.Alignment | None:
     """Read a file of sequences; ``None`` if it has numbers."""
     if not (holds_sequences(path) or (chosen.alphabet is not None and path.suffix.lower() == ".csv")):
         if chosen.alphabet is not None:
             raise InvalidOption(f"alphabet: expected none for the numbers in {path.name}, found '{chosen.alphabet}'")
         return None
-    for name, value in (("binarize", _how(chosen.binarize)), ("image", chosen.image)):
+    wrong = (("binarize", _how(chosen.binarize)), ("image", chosen.image), ("labels", chosen.labels or None))
+    for name, value in wrong:
         if value is not None:
             raise InvalidOption(f"{name}: expected none for the sequences in {path.name}, found '{value}'")
     return data.read_alignment(path, chosen.alphabet)
@@ -356,7 +394,9 @@ def _sha256(path: Path) -> str:
 
 
 def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
-    """Return the visible layer, with the shape of the rows if it has none."""
+    """Return the visible layer, with the shape of the rows if it has none, and with their label."""
+    if isinstance(rows, Labeled):
+        return [*_shaped(visible, rows.features), UnitSpec("potts", (1, rows.classes))]
     if len(visible) > 1:
         return visible
     spec = visible[0]
@@ -366,14 +406,23 @@ def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
     return [replace(spec, shape=rows.shape) if open_shape else spec]
 
 
+def _without_label(visible: list[UnitSpec], config: schema.Config) -> tuple[list[UnitSpec], int | None]:
+    """Return the layer of the features and the number of classes; the latter is None if the layer has no label."""
+    shape = visible[-1].shape
+    if not config.data.labels or len(visible) < 2 or visible[-1].name != "potts" or shape is None or len(shape) != 2:
+        return visible, None
+    return visible[:-1], shape[1]
+
+
 def _as_image(visible: list[UnitSpec], image: tuple[int, ...] | None, config: schema.Config) -> list[UnitSpec]:
     """Return the visible layer in the shape of an image if the first hidden layer has feature maps."""
     hidden = config.machine.hidden
     first = hidden[0] if isinstance(hidden, list) else hidden
     if not specs.is_convolutional(specs.parse_hidden(str(first))):
         return visible
-    if len(visible) > 1:
-        raise InvalidOption(f"hidden: '{first}' expects one type of visible units, found {len(visible)}")
+    if len(visible) > 1 or config.data.labels:
+        found = f"{len(visible)}" if len(visible) > 1 else "features and labels"
+        raise InvalidOption(f"hidden: '{first}' expects one type of visible units, found {found}")
     if visible[0].shape is not None and len(visible[0].shape) == 3:
         return visible
     if image is None:

@@ -16,7 +16,7 @@ from ..options import MachineOptions, TrainingOptions
 from ..training import Run
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
-from ..training.specs import default_negative, default_rate
+from ..training.specs import HYBRID, default_negative, default_rate
 from . import config as schema
 from . import machine as machines
 from . import rows, specs
@@ -42,7 +42,7 @@ def prepare(config: schema.Config) -> Setup:
     if config.machine.scale is not None:
         check_scale(config.machine.scale)
     described, hidden = machines.parse(config.machine)
-    chosen = _stages(described, chosen)
+    chosen = _stages(described, chosen, config.data.labels)
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
     for layer in hidden:
         specs.check(layer)
@@ -63,7 +63,7 @@ def prepare(config: schema.Config) -> Setup:
     return Setup(resolved, machine, loaded)
 
 
-def _stages(machine: MachineOptions, chosen: TrainingOptions) -> TrainingOptions:
+def _stages(machine: MachineOptions, chosen: TrainingOptions, labels: bool) -> TrainingOptions:
     """Check the options of greedy and joint training, and fill in those that depend on the kind of machine."""
     kind = machine.machine
     if chosen.pretrain and kind == "rbm":
@@ -73,8 +73,10 @@ def _stages(machine: MachineOptions, chosen: TrainingOptions) -> TrainingOptions
     order = chosen.training or ("greedy" if kind == "dbn" else None)
     if chosen.pretrain and order == "greedy":
         raise InvalidOption(f"pretrain: expected 0 with --training greedy, found {chosen.pretrain}")
+    if labels and kind != "rbm":
+        raise InvalidOption(f"labels: expected --machine rbm, found {kind}")
     depth = 2 if kind == "dbm" else 1
-    return replace(chosen, training=order, negative=chosen.negative or default_negative(depth))
+    return replace(chosen, training=order, negative=chosen.negative or (HYBRID if labels else default_negative(depth)))
 
 
 # -- a run folder ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 from .. import files, training
 from ..errors import RunError
 from ..machines import DeepBeliefNetwork
-from ..training import Callback, Result, Run
+from ..training import Callback, LabelError, Result, Run
 from ..training.arguments import Arguments, keywords_of
 from ..training.greedy import machine_folder
 from ..training.loop import Training
@@ -35,7 +35,9 @@ def train(
     """
     machine, chosen, folder = setup.config.machine, setup.config.training, Run(run)
     rows, held_out = setup.rows.weighted, setup.rows.weighted_held_out
-    common: dict[str, Any] = {"progress": progress, "callbacks": callbacks or [], "validation": held_out}
+    watching = [LabelError(held_out, chosen.metrics_every)] if setup.config.data.labels and held_out is not None else []
+    callbacks = [*watching, *(callbacks or [])]
+    common: dict[str, Any] = {"progress": progress, "callbacks": callbacks, "validation": held_out}
     initialize: Any = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
     joint = {**common, **keywords_of(chosen), "config": setup.config.to_dict()}
     greedy = chosen.training == "greedy"

@@ -9,10 +9,12 @@ torch.Size([5, 4])
 
 from .baselines import Pointwise, nearest_neighbors
 from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
+from .classifiers import Classifier
 from .comparison import DenoisingCurves, compare_denoisers
 from .denoising import denoise
-from .finetuning import Classifier, finetune
+from .finetuning import FeedforwardClassifier, finetune
 from .imputation import impute
+from .labels import LabelClassifier, fit_classifier, label_rbm
 from .mutational_scan import mutations
 from .networks import to_sequential
 from .observed import Evidence
@@ -27,13 +29,17 @@ __all__ = [
     "DenoisingCurves",
     "Erasure",
     "Evidence",
+    "FeedforwardClassifier",
+    "LabelClassifier",
     "Pointwise",
     "Posterior",
     "Score",
     "compare_denoisers",
     "denoise",
     "finetune",
+    "fit_classifier",
     "impute",
+    "label_rbm",
     "mcc",
     "mse",
     "mutations",

@@ -147,7 +147,7 @@ class Weighted(Source):
     """
 
     def __init__(self, data: Any, weights: Any) -> None:
-        self._inner = wrapped(data, "data")
+        self._inner = as_rows(data, "data")
         super().__init__(self._inner._rows, self._inner.shape)
         self.context = self._inner.context
         given = torch.as_tensor(weights).detach().cpu()
@@ -171,6 +171,63 @@ class Weighted(Source):
 
     def every(self, machine: Machine) -> Iterator[Any]:
         return self._inner.every(machine)
+
+
+class Labeled(Source):
+    """Rows of features followed by a one-hot label, for the visible layer ``Mixed(features, Potts((1, K)))``.
+
+    Args:
+        data: rows of the features, as in :func:`fit`; for example :class:`Redrawn` gray values.
+        labels: the label of each row (n,), whole numbers from 0 to K-1.
+        classes: the number K of classes; by default one more than the largest label.
+
+    Attributes:
+        features: the rows without labels.
+        labels: the labels (n,).
+
+    >>> rows = Labeled(torch.zeros(2, 3), [1, 0], classes=2)
+    >>> rows.take(torch.arange(2), torch.empty(2, 5))
+    tensor([[0., 0., 0., 0., 1.],
+            [0., 0., 0., 1., 0.]])
+    """
+
+    def __init__(self, data: Any, labels: Any, classes: int | None = None) -> None:
+        self.features = as_rows(data, "data")
+        found = as_labels(labels, len(self.features))
+        self.classes = int(found.max()) + 1 if classes is None else classes
+        self.labels = as_labels(found, classes=self.classes)
+        self._size = math.prod(self.features.shape)
+        super().__init__(self.features._rows, (self._size + self.classes,))
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        own = torch.empty(len(index), *self.features.shape, dtype=out.dtype, device=out.device)
+        out[:, : self._size] = self.features.take(index, own, generator).flatten(1)
+        label = self.labels[index.to(self.labels.device)].to(out.device)
+        out[:, self._size :] = torch.nn.functional.one_hot(label, self.classes)
+        return out
+
+
+def as_labels(labels: Any, n: int | None = None, classes: int | None = None) -> Tensor:
+    """Return labels as whole numbers (n,), from 0 to ``classes`` - 1 if given; raise otherwise.
+
+    >>> as_labels([0, 2], classes=2)
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidData: labels: expected whole numbers from 0 to 1, found 2 in row 1
+    """
+    found = torch.as_tensor(labels).detach().cpu()
+    if found.ndim != 1 or (n is not None and len(found) != n):
+        shape = "(n,)" if n is None else f"({n},)"
+        raise InvalidData(f"labels: expected shape {shape}, one label for each row, found {tuple(found.shape)}")
+    if found.is_floating_point() and not bool((found == found.round()).all()):
+        raise InvalidData("labels: expected whole numbers, found fractions")
+    wrong = (found < 0) | (found >= classes) if classes is not None else torch.zeros(0)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise InvalidData(
+            f"labels: expected whole numbers from 0 to {classes - 1}, found {found[row].item():g} in row {row}"  # type: ignore[operator]
+        )
+    return found.long()
 
 
 class ArraySource(Source):
@@ -245,7 +302,7 @@ class HiddenStates(Source):
 
 def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool = True) -> Source:
     """Wrap any kind of data as a :class:`Source`; check the shape and support of all rows, in chunks."""
-    source = wrapped(data, what)
+    source = as_rows(data, what)
     if len(source) == 0:
         raise InvalidData(f"{what}: expected at least one row, found an empty data set")
     visible = machine.visible
@@ -279,8 +336,8 @@ def _check_context(source: Source, machine: Machine, what: str) -> None:
     raise InvalidData(f"{what}: expected rows with a context of shape {expected}{hint}, found {found}")
 
 
-def wrapped(data: Any, what: str) -> Source:
-    """Wrap any kind of data as a :class:`Source`, without checks of the values."""
+def as_rows(data: Any, what: str = "data") -> Source:
+    """Wrap any kind of data as a :class:`Source`, without checks of its rows."""
     if isinstance(data, Source):
         return data
     if isinstance(data, Tensor) and data.ndim > 0:
@@ -288,11 +345,11 @@ def wrapped(data: Any, what: str) -> Source:
     if isinstance(data, np.memmap):
         return ArraySource(data, data.shape[1:])
     if isinstance(data, DataLoader):
-        return wrapped(_loaded(data, what), what)
+        return as_rows(_loaded(data, what), what)
     if isinstance(data, IterableDataset):
         raise InvalidData(f"{what}: expected rows with random access by index, found an iterable-only data set")
     if isinstance(data, TensorDataset):  # row-by-row access would be slow
-        return wrapped(data.tensors[0], what)
+        return as_rows(data.tensors[0], what)
     try:
         if hasattr(data, "to_numpy"):  # a pandas table
             tensor = _tensor(_of_table(data))

@@ -217,7 +217,8 @@ class Training:
                         transform.end(self.machine)
         self.negative.k = self._own_k
         if self.rank == 0:
-            for problem in outcome.problems(self.machine, self._metric_rows(self.source), self.history):
+            rows = self._metric_rows(self.source)
+            for problem in outcome.problems(self.machine, rows, self.history, self.negative.generative):
                 warnings.warn(problem, NotLearned, stacklevel=3)
         for callback in self.callbacks:
             callback.on_end(state)
