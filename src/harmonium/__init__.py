@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
     from . import report as report
     from . import testing as testing
     from .files import load, save
-    from .machines import RBM, BoltzmannMachine, DeepBeliefNetwork, DeepBoltzmannMachine
+    from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine
     from .training import (
         CD,
         L1,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
         Callback,
         Centered,
         Clip,
+        Conditional,
         Constant,
         DeepPCD,
         Exact,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
         Run,
         TrajectoryTempering,
         Weighted,
+        Windows,
         ZeroSum,
         deepen,
         fit,
@@ -81,6 +83,8 @@ __all__ = [
     "Callback",
     "Centered",
     "Clip",
+    "Conditional",
+    "ConditionalRBM",
     "Constant",
     "DeepBeliefNetwork",
     "DeepBoltzmannMachine",
@@ -98,6 +102,7 @@ __all__ = [
     "Run",
     "TrajectoryTempering",
     "Weighted",
+    "Windows",
     "ZeroSum",
     "couplings",
     "data",

@@ -44,12 +44,22 @@ def chunks(machine: BoltzmannMachine, parity: int | None = None) -> Iterator[tup
 
     Yields (state, log p): the state has ``None`` for the layers that are summed out; log p is (chunk,) in float64.
     """
+    for state, kept in states(machine, parity):
+        yield state, log_weight(machine, state, summed=1 - kept, dtype=torch.float64)
+
+
+def states(
+    machine: BoltzmannMachine, parity: int | None = None, *, copies: int = 1
+) -> Iterator[tuple[list[Tensor | None], int]]:
+    """Every joint state of the layers of one parity, a chunk at a time, with this parity; ``None`` for other layers.
+
+    The chunks are small enough for ``copies`` of them in memory.
+    """
     parity, total = cheaper_parity(machine, parity)
     widest = max(unit.size for unit in machine.layers)
-    chunk = max(1, min(total, _CHUNK_ELEMENTS // widest))
+    chunk = max(1, min(total, _CHUNK_ELEMENTS // (widest * copies)))
     for start in range(0, total, chunk):
-        state = _decode(machine, parity, torch.arange(start, min(start + chunk, total)))
-        yield state, log_weight(machine, state, summed=1 - parity, dtype=torch.float64)
+        yield _decode(machine, parity, torch.arange(start, min(start + chunk, total))), parity
 
 
 def _decode(machine: BoltzmannMachine, parity: int, index: Tensor) -> list[Tensor | None]:

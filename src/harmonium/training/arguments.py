@@ -152,11 +152,17 @@ class Arguments:
     def phase(self) -> NegativePhase:
         """Return the negative phase."""
         depth = len(self.machine.machines[0].couplings)  # the machines of a stack are RBMs
-        given = specs.default_negative(depth) if self.negative is None else self.negative
+        context = self.machine.context is not None
+        given = specs.default_negative(depth, context) if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
                 f'negative: expected a phase such as harmonium.PCD(1) or a string such as "pcd:1", found {phase!r}'
+            )
+        if context and not phase.conditional:
+            raise InvalidOption(
+                f"negative: expected CD, Reconstruction or Exact for a machine with a context, found "
+                f"{type(phase).__name__}; each row has its own distribution, so chains cannot continue with other rows"
             )
         return phase
 

@@ -66,12 +66,16 @@ def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
     return _call("negative phase", text, name, NEGATIVES, argument, int, options)
 
 
-def default_negative(hidden_layers: int) -> str:
+def default_negative(hidden_layers: int, context: bool = False) -> str:
     """Return the default negative phase of a Boltzmann machine with this number of hidden layers.
 
-    >>> default_negative(1), default_negative(2)
-    ('pcd:1', 'deep-pcd:1')
+    With a context, each row has a distribution of its own, and chains start at the rows.
+
+    >>> default_negative(1), default_negative(2), default_negative(1, context=True)
+    ('pcd:1', 'deep-pcd:1', 'cd:1')
     """
+    if context:
+        return "cd:1"
     return "pcd:1" if hidden_layers == 1 else "deep-pcd:1"
 
 
