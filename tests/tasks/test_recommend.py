@@ -55,6 +55,29 @@ def test_probabilities_equal_enumeration(hidden):
         torch.testing.assert_close(found[user, item], expected)
 
 
+@pytest.mark.parametrize("ends", [(True, True), (False, True), (True, False)])
+def test_conditional_probabilities_equal_enumeration(ends):
+    """Given which items are rated, including those whose rating is not known."""
+    rbm = hm.ConditionalRBM(
+        hm.units.Ratings((ITEMS, VALUES)), hm.units.Bernoulli(2), ITEMS, to_visible=ends[0], to_hidden=ends[1]
+    ).double()
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in rbm.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    v, context = rows(), torch.rand(3, ITEMS, generator=generator)
+    found = rating_probabilities(rbm, v, context=context)
+    for user, item in itertools.product(range(3), range(ITEMS)):
+        each = v[user].expand(VALUES, -1, -1).clone()
+        each[:, item] = torch.eye(VALUES)
+        given = rbm.given(context[user : user + 1].expand(VALUES, -1))
+        torch.testing.assert_close(found[user, item], torch.softmax(-given.free_energy(each), 0))
+    with pytest.raises(InvalidOption, match=r"context: expected rows of shape \(3, 4\), found none"):
+        predict(rbm, v)
+    with pytest.raises(InvalidOption, match="context: expected none"):
+        predict(machine(), v, context=context)
+
+
 def test_pairs_and_chunks(monkeypatch):
     rbm, v = machine(), rows()
     pairs = torch.tensor([[2, 1], [0, 3], [0, 0], [1, 1], [0, 3]])

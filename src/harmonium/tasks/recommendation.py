@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..data.ratings import RatingTable
 from ..errors import InvalidData, InvalidOption, unknown
-from ..machines import RBM
+from ..machines import RBM, ConditionalRBM
 from ..units import Ratings
 
 METHODS = ("exact", "mean-field")
@@ -19,7 +19,9 @@ _MOST_ELEMENTS = 2**22  # fields of hidden units computed at once
 
 
 @torch.no_grad()
-def rating_probabilities(machine: RBM, ratings: Any, pairs: Any = None, *, method: str = "exact") -> Tensor:
+def rating_probabilities(
+    machine: RBM, ratings: Any, pairs: Any = None, *, context: Any = None, method: str = "exact"
+) -> Tensor:
     """Compute p(rating of item q | the user's other ratings) for all values of the scale.
 
     Adding item q with the value k to a user's machine changes the fields of the hidden units by W_q^k, so
@@ -30,9 +32,11 @@ def rating_probabilities(machine: RBM, ratings: Any, pairs: Any = None, *, metho
     of item q that the user has given is left out of B.
 
     Args:
-        machine: an RBM with :class:`harmonium.units.Ratings` as visible layer.
+        machine: an RBM with :class:`harmonium.units.Ratings` as visible layer, or a conditional one.
         ratings: the known ratings: a :class:`harmonium.data.RatingTable`, or rows (n, items, values).
         pairs: positions (m, 2) of the users (rows) and items to predict; by default all items of all users.
+        context: rows (n, *context) for a :class:`harmonium.ConditionalRBM`, such as which items each user has rated,
+            including those whose rating is to be predicted.
         method: ``"exact"``, or ``"mean-field"``: p(k | v) ∝ exp(b_q^k + W_q^k · ⟨h⟩), which is cheaper.
 
     Returns:
@@ -45,23 +49,32 @@ def rating_probabilities(machine: RBM, ratings: Any, pairs: Any = None, *, metho
     """
     if method not in METHODS:
         raise unknown("method", method, METHODS)
-    unit = _unit(machine)
+    unit, users = _unit(machine), len(ratings)
     if pairs is None:
-        users = len(ratings)
         every = torch.cartesian_prod(torch.arange(users), torch.arange(unit.shape[0]))
-        return rating_probabilities(machine, ratings, every, method=method).view(users, *unit.shape)
-    wanted = _checked_pairs(pairs, len(ratings), unit.shape[0]).to(machine.device)
+        found = rating_probabilities(machine, ratings, every, context=context, method=method)
+        return found.view(users, *unit.shape)
+    wanted = _checked_pairs(pairs, users, unit.shape[0]).to(machine.device)
+    given = _given_fields(machine, context, users)
     weights = machine.coupling.matrix().view(*unit.shape, -1)
     bias = unit.full(unit.bias)
     out = torch.empty(len(wanted), unit.shape[1], dtype=machine.dtype, device=machine.device)
     for place, field in _fields(machine, ratings, wanted, weights):
-        item = wanted[place, 1]
-        out[place] = bias[item] + (_added if method == "exact" else _mean_field)(machine, field, weights[item])
+        user, item = wanted[place].T
+        own = bias[item] + given[0][user, item] if 0 in given else bias[item]
+        field = field + given[1][user].flatten(1) if 1 in given else field
+        out[place] = own + (_added if method == "exact" else _mean_field)(machine, field, weights[item])
     return torch.softmax(out, -1)
 
 
 def predict(
-    machine: RBM, ratings: Any, pairs: Any = None, *, values: Sequence[float] | None = None, method: str = "exact"
+    machine: RBM,
+    ratings: Any,
+    pairs: Any = None,
+    *,
+    context: Any = None,
+    values: Sequence[float] | None = None,
+    method: str = "exact",
 ) -> Tensor:
     """Compute expected ratings, which have the least mean squared error; arguments as of :func:`rating_probabilities`.
 
@@ -73,7 +86,7 @@ def predict(
     tensor([[3., 3., 3.],
             [3., 3., 3.]])
     """
-    p = rating_probabilities(machine, ratings, pairs, method=method)
+    p = rating_probabilities(machine, ratings, pairs, context=context, method=method)
     return p @ _values(ratings, values, p.shape[-1]).to(p)
 
 
@@ -91,7 +104,13 @@ class Recommendation:
 
 
 def recommend(
-    machine: RBM, ratings: Any, n: int = 10, *, users: Sequence[object] | None = None, method: str = "exact"
+    machine: RBM,
+    ratings: Any,
+    n: int = 10,
+    *,
+    users: Sequence[object] | None = None,
+    context: Any = None,
+    method: str = "exact",
 ) -> list[Recommendation]:
     """Recommend items that a user has not rated, those with the highest expected ratings.
 
@@ -101,7 +120,7 @@ def recommend(
             named by their position.
         n: number of items; fewer for a user who has rated almost all.
         users: names of users; by default all.
-        method: as of :func:`rating_probabilities`.
+        context, method: as of :func:`rating_probabilities`.
 
     >>> import harmonium as hm
     >>> table = hm.data.RatingTable.of([("ann", "film", 4), ("bob", "film", 2), ("bob", "play", 3)])
@@ -122,7 +141,7 @@ def recommend(
     for name in chosen:
         free = (~rated[places[name]]).nonzero().squeeze(1)
         pairs = torch.stack([torch.full_like(free, places[name]), free], 1)
-        expected = predict(machine, table, pairs, method=method).cpu()
+        expected = predict(machine, table, pairs, context=context, method=method).cpu()
         best = torch.sort(expected, descending=True, stable=True)
         items = tuple(table.items[int(free[k])] for k in best.indices[:n])
         found.append(Recommendation(name, items, tuple(best.values[:n].tolist())))
@@ -142,6 +161,20 @@ def _fields(machine: RBM, ratings: Any, pairs: Tensor, weights: Tensor) -> Itera
         item = pairs[place, 1]
         own = torch.einsum("mk,mkj->mj", states[row, item], weights[item])
         yield place, machine.coupling.up(states).flatten(1)[row] - own
+
+
+def _given_fields(machine: RBM, context: Any, users: int) -> dict[int, Tensor]:
+    """The fields of the context on the visible (0) and on the hidden layer (1): (users, *shape) each."""
+    if isinstance(machine, ConditionalRBM):
+        if context is None:
+            raise InvalidOption(
+                f"context: expected rows of shape ({users}, {', '.join(map(str, machine.context))}), found none"
+            )
+        rows = machine.as_context(context, users)
+        return {k: coupling.up(rows) for k, coupling in machine.context_couplings.items()}
+    if context is not None:
+        raise InvalidOption("context: expected none for a machine without a context, found some")
+    return {}
 
 
 def _added(machine: RBM, field: Tensor, weights: Tensor) -> Tensor:
