@@ -16,7 +16,7 @@ EXPECTED = [("196", "242", 3.0), ("22", "302", 5.0), ("22", "377", 1.0)]
 
 FILES = {
     "u.data": "196\t242\t3\t881250949\n22\t377\t1\t878887116\n22\t302\t5\t891717742\n",
-    "ml.inter": "user_id:token\titem_id:token\trating:float\ttimestamp:float\n196\t242\t3\t8\n22\t377\t1\t9\n22\t302\t5\t7\n",
+    "ml.inter": "user_id:token\titem_id:token\trating:float\tx:float\n196\t242\t3\t8\n22\t377\t1\t9\n22\t302\t5\t7\n",
     "ratings.csv": "userId,movieId,rating,timestamp\n196,242,3.0,8\n22,377,1.0,9\n22,302,5.0,7\n",
     "other.csv": "rating,when,item,User_ID\n3,8,242,196\n1,9,377,22\n5,7,302,22\n",
     "ratings.dat": "196::242::3::8\n22::377::1::9\n22::302::5::7\n",
@@ -55,7 +55,7 @@ def test_rows(tmp_path):
     assert rows.shape == (2, 3, 5) and len(table) == 2
     assert torch.equal(torch.stack([table[0], table[1]]), rows)
     assert torch.equal(rows.sum(-1).bool(), table.rated)
-    user, item, value = rows.nonzero().T
+    user, item, _ = rows.nonzero().T
     assert torch.equal(torch.stack([user, item], 1), table.pairs[torch.argsort(3 * table.user + table.item)])
     assert (rows @ table.scale.float()).sum() == table.ratings.sum()
     part = table.subset(torch.tensor([False, True, True]))
@@ -118,12 +118,12 @@ def test_errors_name_the_line(name, text, words, tmp_path):
 def test_other_errors(tmp_path):
     with pytest.raises(DataNotFound, match="expected a file at"):
         read_ratings(tmp_path / "u.data")
-    with pytest.raises(InvalidOption, match="unknown file extension '.xls'"):
+    with pytest.raises(InvalidOption, match=r"unknown file extension '\.xls'"):
         read_ratings(tmp_path / "u.xls")
     with pytest.raises(InvalidOption, match="two or more increasing numbers"):
         (tmp_path / "u.data").write_text("1\t1\t1\n")
         read_ratings(tmp_path / "u.data", values=[3, 1])
-    with pytest.raises(InvalidData, match="u.data: ratings: expected two or more different values, found 1"):
+    with pytest.raises(InvalidData, match=r"u\.data: ratings: expected two or more different values, found 1"):
         read_ratings(tmp_path / "u.data")
     with pytest.raises(InvalidData, match="items: expected all that occur in the ratings, found no '9'"):
         RatingTable.of([(1, 9, 3), (2, 8, 4)], items=[8])

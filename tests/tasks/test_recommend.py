@@ -196,7 +196,7 @@ def test_perfect_and_constant_predictions():
         (lambda: predict(machine(), rows(), values=[1, 2]), "values: expected 3 values of the scale, found 2"),
         (lambda: predict(machine(), rows(), method="guess"), "unknown method 'guess'"),
         (lambda: predict(machine(), 2 * rows(), [[0, 1]]), "one-hot vectors of 3 values"),
-        (lambda: score_ratings(table(), [1.0]), "predicted: expected 5 predictions, one for each rating, found 1"),
+        (lambda: score_ratings(table(), [1.0]), "estimate: expected 5 predictions, one for each rating, found 1"),
         (lambda: score_ratings(table(), torch.ones(5), k=0), "k: expected at least 1, found 0"),
     ],
 )

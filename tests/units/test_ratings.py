@@ -207,6 +207,6 @@ def test_values_are_checked():
     rows = torch.zeros(2, ITEMS, VALUES)
     rows[1, 3] = torch.tensor([1.0, 1.0, 0.0])
     with pytest.raises(
-        InvalidData, match="one-hot vectors of 3 values, or zero vectors .* found \\[1, 1, 0\\] at row 1"
+        InvalidData, match=r"one-hot vectors of 3 values, or zero vectors .* found \[1, 1, 0\] at row 1"
     ):
         hm.fit(machine(), rows, progress=False)

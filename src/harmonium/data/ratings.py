@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -21,7 +22,7 @@ MOST_VALUES = 100  # values of a scale that is taken from a file
 class RatingTable:
     """Ratings of ``items`` by ``users`` on a scale of ``values``; a data set with one row for each user.
 
-    ``user``, ``item`` and ``value`` (n,) are the positions of each rating in these lists, sorted by user. Row k of the
+    ``user``, ``item`` and ``level`` (n,) are the positions of each rating in these lists, sorted by user. Row k of the
     data set, ``table[k]``, is (items, values): one-hot for the items that user k has rated and zero for the others, as
     expected by :class:`harmonium.units.Ratings`. Rows are made when they are asked for.
 
@@ -35,7 +36,7 @@ class RatingTable:
     values: tuple[float, ...]
     user: Tensor
     item: Tensor
-    value: Tensor
+    level: Tensor
 
     @staticmethod
     def of(
@@ -47,7 +48,7 @@ class RatingTable:
     ) -> RatingTable:
         """A table of (user, item, rating); ``users``, ``items`` and ``values`` are by default those that occur.
 
-        By default, ``values`` are the steps of an equal grid from the smallest to the largest rating (:func:`scale_of`).
+        By default, ``values`` are the steps from the smallest to the largest rating (:func:`scale_of`).
         """
         pairs = [(str(user), str(item)) for user, item, _ in ratings]
         people = _names((user for user, _ in pairs), users, "users")
@@ -60,28 +61,28 @@ class RatingTable:
                 raise InvalidData(f"ratings: expected {_words(scale)}, found {rating:g}")
         user = torch.tensor([people[name] for name, _ in pairs], dtype=torch.int64)
         item = torch.tensor([things[name] for _, name in pairs], dtype=torch.int64)
-        value = torch.tensor([places[rating] for rating in found], dtype=torch.int64)
+        level = torch.tensor([places[rating] for rating in found], dtype=torch.int64)
         twice = user * len(things) + item
         if len(twice.unique()) < len(twice):
             seen, counts = twice.unique(return_counts=True)
             pair = divmod(int(seen[counts > 1][0]), len(things))
             names = list(people)[pair[0]], list(things)[pair[1]]
             raise InvalidData(f"ratings: expected one rating of item '{names[1]}' by user '{names[0]}', found several")
-        return RatingTable(tuple(people), tuple(things), scale, user, item, value).sorted()
+        return RatingTable(tuple(people), tuple(things), scale, user, item, level).sorted()
 
     def sorted(self) -> RatingTable:
         """The same ratings, sorted by user; those of one user keep their order."""
         order = torch.argsort(self.user, stable=True)
-        return replace(self, user=self.user[order], item=self.item[order], value=self.value[order])
+        return replace(self, user=self.user[order], item=self.item[order], level=self.level[order])
 
-    def subset(self, which: Tensor) -> RatingTable:
+    def subset(self, index: Tensor) -> RatingTable:
         """The ratings selected by a mask or by positions (m,); all users, items and values are kept."""
-        return replace(self, user=self.user[which], item=self.item[which], value=self.value[which]).sorted()
+        return replace(self, user=self.user[index], item=self.item[index], level=self.level[index]).sorted()
 
     @property
     def ratings(self) -> Tensor:
         """The ratings as numbers, (n,) in float64."""
-        return self.scale[self.value]
+        return self.scale[self.level]
 
     @cached_property
     def scale(self) -> Tensor:
@@ -119,7 +120,7 @@ class RatingTable:
         out = torch.zeros(len(chosen), *self.shape, dtype=dtype or torch.get_default_dtype())
         for row, user in zip(out, chosen, strict=True):
             span = slice(self._ends[user], self._ends[user + 1])
-            row[self.item[span], self.value[span]] = 1
+            row[self.item[span], self.level[span]] = 1
         return out
 
     @cached_property
@@ -167,7 +168,8 @@ def read_ratings(path: str | Path, values: Sequence[float] | None = None) -> Rat
         first = seen.setdefault((line.user, line.item), line.number)
         if first != line.number:
             raise InvalidData(
-                f"{where}: expected one rating of item '{line.item}' by user '{line.user}', found another in line {first}"
+                f"{where}: expected one rating of item '{line.item}' by user '{line.user}', "
+                f"found another in line {first}"
             )
         ratings.append((line.user, line.item, rating))
     try:
@@ -188,7 +190,7 @@ def scale_of(ratings: Sequence[float]) -> tuple[float, ...]:
     found = sorted({round(float(rating), 9) for rating in ratings})
     if len(found) < 2:
         raise InvalidData(f"ratings: expected two or more different values, found {len(found)}")
-    step = min(1.0, *(b - a for a, b in zip(found, found[1:], strict=False)))
+    step = min(1.0, *(b - a for a, b in pairwise(found)))
     grid = [round(found[0] + k * step, 9) for k in range(round((found[-1] - found[0]) / step) + 1)]
     scale = tuple(grid) if set(found) <= set(grid) and len(grid) <= 3 * len(found) else tuple(found)
     if len(scale) > MOST_VALUES:
@@ -199,9 +201,25 @@ def scale_of(ratings: Sequence[float]) -> tuple[float, ...]:
 def check_scale(values: Sequence[float]) -> tuple[float, ...]:
     """Return the values of a scale as numbers; raise unless they are two or more finite numbers that increase."""
     scale = tuple(float(value) for value in values)
-    if len(scale) < 2 or not all(a < b < math.inf for a, b in zip(scale, scale[1:], strict=False)):
+    if len(scale) < 2 or not all(a < b < math.inf for a, b in pairwise(scale)):
         raise InvalidOption(f"values: expected two or more increasing numbers, found {list(values)}")
     return scale
+
+
+def parse_scale(text: str) -> tuple[float, ...]:
+    """Parse LOW:HIGH, in steps of 1, or LOW:HIGH:STEP.
+
+    >>> parse_scale("1:5"), parse_scale("0.5:2:0.5")
+    ((1.0, 2.0, 3.0, 4.0, 5.0), (0.5, 1.0, 1.5, 2.0))
+    """
+    try:
+        low, high, step = map(float, text.split(":") if text.count(":") == 2 else [*text.split(":"), "1"])
+        number = (high - low) / step
+    except (ValueError, ZeroDivisionError):
+        number = math.nan
+    if not 0 < number < MOST_VALUES or abs(number - round(number)) > 1e-6:
+        raise InvalidOption(f"ratings: expected LOW:HIGH or LOW:HIGH:STEP, such as 1:5 or 0.5:5:0.5, found '{text}'")
+    return check_scale([round(low + k * step, 9) for k in range(round(number) + 1)])
 
 
 def _names(found: object, given: Sequence[object] | None, what: str) -> dict[str, int]:

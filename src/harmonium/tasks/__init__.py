@@ -1,4 +1,4 @@
-"""Applications of a trained machine: denoising, missing values, classification, recommendation, and effects of mutations.
+"""Applications of a trained machine: denoising, missing values, classification, recommendation, and mutations.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))

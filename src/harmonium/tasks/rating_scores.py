@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,16 +32,16 @@ class RatingScores:
         return f"RMSE {self.rmse:.4f}, MAE {self.mae:.4f}, {ranking}"
 
 
-def score_ratings(held_out: RatingTable, predicted: Any, *, k: int = 10, relevant: float | None = None) -> RatingScores:
+def score_ratings(ratings: RatingTable, estimate: Any, *, k: int = 10, relevant: float | None = None) -> RatingScores:
     """Compare predictions with the ratings of a table that the machine has not seen.
 
-    The ranking scores order the held-out items of each user by their predictions and look at the first k. Items with
+    The ranking scores order the items of the table of each user by their predictions and look at the first k. Items with
     equal predictions share the average gain of their places (McSherry & Najork 2008), so a constant prediction scores
     as a random order. The gain in NDCG is 2^(place in the scale, from 0) - 1 (Järvelin & Kekäläinen 2002).
 
     Args:
-        held_out: ratings that were held out.
-        predicted: predictions (n,) of these ratings, in their order.
+        ratings: known ratings that the machine has not seen.
+        estimate: predictions (n,) of these ratings, in their order.
         k: number of items at the top.
         relevant: smallest rating of a relevant item, for precision and recall. By default at 3/4 of the scale, which is
             4 of 1 to 5.
@@ -53,18 +54,18 @@ def score_ratings(held_out: RatingTable, predicted: Any, *, k: int = 10, relevan
     >>> print(score_ratings(table, [4, 2, 2], k=1))
     RMSE 0.8165, MAE 0.6667, NDCG@1 1.0000, precision 0.5000, recall 1.0000
     """
-    guess = torch.as_tensor(predicted, dtype=torch.float64).flatten().cpu()
-    truth = held_out.ratings
+    guess = torch.as_tensor(estimate, dtype=torch.float64).flatten().cpu()
+    truth = ratings.ratings
     if len(guess) != len(truth) or len(truth) == 0:
-        raise InvalidData(f"predicted: expected {len(truth)} predictions, one for each rating, found {len(guess)}")
+        raise InvalidData(f"estimate: expected {len(truth)} predictions, one for each rating, found {len(guess)}")
     if k < 1:
         raise InvalidOption(f"k: expected at least 1, found {k}")
-    low, high = held_out.values[0], held_out.values[-1]
+    low, high = ratings.values[0], ratings.values[-1]
     bound = low + _GOOD * (high - low) if relevant is None else relevant
-    gains = 2.0 ** held_out.value.double() - 1
+    gains = 2.0 ** ratings.level.double() - 1
     good = (truth >= bound).double()
     ndcg, precision, recall = [], [], []
-    for part in torch.split(torch.arange(len(truth)), torch.bincount(held_out.user).tolist()):
+    for part in torch.split(torch.arange(len(truth)), torch.bincount(ratings.user).tolist()):
         if len(part) == 0:
             continue
         best = _discounted(gains[part], gains[part], k)
@@ -75,8 +76,19 @@ def score_ratings(held_out: RatingTable, predicted: Any, *, k: int = 10, relevan
         if good[part].sum() > 0:
             recall.append(hits / good[part].sum().item())
     error = guess - truth
-    means = [sum(x) / len(x) if x else float("nan") for x in (ndcg, precision, recall)]
-    return RatingScores(error.square().mean().sqrt().item(), error.abs().mean().item(), *means, k, bound)
+    return RatingScores(
+        rmse=error.square().mean().sqrt().item(),
+        mae=error.abs().mean().item(),
+        ndcg=_mean(ndcg),
+        precision=_mean(precision),
+        recall=_mean(recall),
+        k=k,
+        relevant=bound,
+    )
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
 
 
 def _discounted(gains: Tensor, scores: Tensor, k: int) -> float:

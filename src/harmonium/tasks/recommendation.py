@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.ratings import RatingTable
 from ..errors import InvalidData, InvalidOption, unknown
 from ..machines import RBM, ConditionalRBM
-from ..units import Ratings
+from ..units import Unit
 
 METHODS = ("exact", "mean-field")
 _MOST_ELEMENTS = 2**22  # fields of hidden units computed at once
@@ -193,9 +193,9 @@ def _mean_field(machine: RBM, field: Tensor, weights: Tensor) -> Tensor:
 # -- arguments -----------------------------------------------------------------------------------------------------
 
 
-def _unit(machine: RBM) -> Ratings:
-    if not isinstance(machine, RBM) or not isinstance(machine.visible, Ratings):
-        what = machine.visible.name() if isinstance(machine, RBM) else type(machine).__name__
+def _unit(machine: RBM) -> Unit:
+    what = machine.visible.name() if isinstance(machine, RBM) else type(machine).__name__
+    if what != "ratings":
         raise InvalidOption(f"machine: expected an RBM with ratings as visible units, found {what}")
     return machine.visible
 
@@ -227,7 +227,7 @@ def _values(ratings: Any, values: Sequence[float] | None, number: int) -> Tensor
 
 def _table(machine: RBM, rows: Any) -> RatingTable:
     states = machine.checked_states(rows, "ratings")
-    user, item, value = states.nonzero().T.cpu()
+    user, item, level = states.nonzero().T.cpu()
     names = tuple(tuple(map(str, range(size))) for size in states.shape[:2])
     scale = tuple(_values(rows, None, states.shape[2]).tolist())
-    return RatingTable(names[0], names[1], scale, user, item, value)
+    return RatingTable(names[0], names[1], scale, user, item, level)

@@ -61,6 +61,10 @@ class Ratings(Potts):
         return bound
 
     @property
+    def differs_by_row(self) -> bool:
+        return not self.options
+
+    @property
     def softmax(self) -> bool:
         return True
 
