@@ -71,7 +71,7 @@ class Gaussian(GaussianWeight):
     def initialize_given(self, data: Tensor, context: Tensor, pseudocount: float | None = None) -> Tensor:
         """Match the linear regression of the data on the context, and the mean and variance of its residuals.
 
-        ``pseudocount`` (default 1) is the number of observations of a prior at zero with the variance of the context.
+        ``pseudocount`` (default 1) is the number of observations of a prior with zero slopes.
         """
         slopes = _ridge(context.double(), data.flatten(1).double(), 1.0 if pseudocount is None else pseudocount)
         weights = slopes.to(data)
@@ -91,6 +91,6 @@ def _ridge(x: Tensor, y: Tensor, pseudocount: float) -> Tensor:
     """The slopes of a linear regression of y (n, outputs) on x (n, inputs) with a quadratic penalty."""
     x, y = x - x.mean(0), y - y.mean(0)
     gram = x.T @ x
-    scale = gram.diagonal().mean() / len(x)
-    penalty = (pseudocount * scale).clamp_min(torch.finfo(x.dtype).tiny)
-    return torch.linalg.solve(gram + penalty * torch.eye(len(gram), dtype=x.dtype, device=x.device), x.T @ y)
+    penalty = (pseudocount / len(x)) * gram.diagonal()
+    penalty = torch.where(penalty > 0, penalty, 1.0)  # a constant input has the slope zero
+    return torch.linalg.solve(gram + penalty.diag(), x.T @ y)
