@@ -83,9 +83,15 @@ class RBM(BoltzmannMachine):
         return self.layer(0).conserving(v).mean(self.coupling.down(self.hidden_mean(v)))
 
     def log_probability(self, v: ArrayLike, log_partition: float | None = None) -> Tensor:
-        """ln p(v) = -F(v) - ln Z, with ln Z by enumeration unless given: (batch,)."""
-        log_z = self.log_partition() if log_partition is None else log_partition
-        return -self.free_energy(v) - log_z
+        """ln p(v) = -F(v) - ln Z, with ln Z by enumeration unless given: (batch,).
+
+        If the visible layer has conserved quantities, such as the length of a document, each row has a ln Z of its own.
+        """
+        v = self.as_states(v)
+        if log_partition is not None:
+            return -self.free_energy(v) - log_partition
+        self.check_normalizable()
+        return -self.free_energy(v) - enumeration.row_log_partitions(self, v).to(v.dtype)
 
     def distribution(self) -> tuple[Tensor, Tensor]:
         """Every visible state (states, *visible) and its exact log-probability (states,), for small machines."""

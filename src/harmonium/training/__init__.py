@@ -23,7 +23,7 @@ from .negative import (
 )
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
-from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
+from .transforms import L1, L2, Average, Centered, Clip, L1Squared, L2ToMean, Transform, ZeroSum
 
 __all__ = [
     "CD",
@@ -43,6 +43,7 @@ __all__ = [
     "GrowingSteps",
     "HiddenStates",
     "L1Squared",
+    "L2ToMean",
     "LabelError",
     "Labeled",
     "LinearDecay",

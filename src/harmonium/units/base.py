@@ -111,6 +111,14 @@ class Unit(InPlace, UnitLayer, named=False):
         """
         return self
 
+    @property
+    def differs_by_row(self) -> bool:
+        """Whether rows have distributions so different that a chain of one row should not continue as one of another.
+
+        By default False. True if :meth:`conserving` fixes which units there are.
+        """
+        return False
+
     # -- sufficient statistics ----------------------------------------------------------------------------------
 
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
