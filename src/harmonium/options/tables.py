@@ -15,7 +15,8 @@ class DataOptions:
 
     source: str = option(
         "",
-        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, or sequences in .fasta, .a3m, .sto, .csv, .tsv.",
+        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, sequences in .fasta, .a3m, .sto, .csv, .tsv, or "
+        "documents in .txt, .csv, .tsv or a folder.",
         metavar="DATA",
         plan=ELSEWHERE,
     )
@@ -62,6 +63,21 @@ class DataOptions:
         unset="all sequences have the same weight",
         plan=("rows", "weighted by similarity {}"),
     )
+    vocabulary: int | None = option(
+        None,
+        "Number of words of documents, the most frequent first.",
+        at_least=1,
+        metavar="N",
+        unset="2000 for documents",
+        plan=("vocabulary", "{} words"),
+    )
+    stop_words: str | None = option(
+        None,
+        "Words of documents to leave out: english, a text file of words, or none.",
+        metavar="NAME|FILE",
+        unset="none",
+        plan=("vocabulary", "without stop words: {}"),
+    )
     rows: int | None = option(None, "Number of rows.", details=_DATA_FILE, recorded=True)
     bytes: int | None = option(None, "Size of the file.", details=_DATA_FILE, recorded=True)
     sha256: str | None = option(None, "Checksum of the file.", details=_DATA_FILE, recorded=True)
@@ -84,7 +100,8 @@ class MachineOptions:
         None,
         "Type of the visible units: bernoulli, potts:21, …; the shape comes from the data.",
         metavar="UNIT",
-        unset="suggested by the data set; potts for sequences; bernoulli for a file with values 0 and 1",
+        unset="suggested by the data set; potts for sequences; multinomial for documents; bernoulli for a file with "
+        "values 0 and 1",
         plan=ELSEWHERE,
     )
     hidden: str | int | list[str | int] = option(

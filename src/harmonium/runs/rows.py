@@ -15,7 +15,8 @@ import torch
 from torch import Generator, Tensor
 
 from .. import data
-from ..data.sequence_files import holds_sequences
+from ..data.documents import holds_documents
+from ..data.sequence_files import extension, holds_sequences, text_lines
 from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
 from ..noise import Purpose
 from ..options import DataOptions
@@ -33,7 +34,8 @@ _CHUNK = 2**24  # values processed at once
 class Rows:
     """Training rows, held-out rows, the visible layer that fits them, and the image shape of a row.
 
-    Sequences also have letters, names (of the training rows, if known) and notes on what was changed while reading.
+    Sequences also have letters, documents have words; both have names (of the training rows, if known) and notes on
+    what was changed while reading.
     """
 
     train: Source
@@ -45,6 +47,15 @@ class Rows:
     letters: str | None = None
     names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    read_words: Sequence[str] | None = None
+
+    @cached_property
+    def words(self) -> Sequence[str] | None:
+        """The word of each visible unit if the rows are documents."""
+        named = not schema.is_path(self.config.source) and self.config.binarize in (None, "none")
+        if self.read_words is None and named and data.info(self.config.source).kind == "counts":
+            return data.vocabulary(self.config.source)
+        return self.read_words
 
     @cached_property
     def weights(self) -> Tensor | None:
@@ -121,8 +132,9 @@ def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
 def _by_name(config: schema.Config) -> Rows:
     chosen = config.data
     info = data.info(chosen.source)
-    if chosen.alphabet is not None:
-        raise InvalidOption(f"alphabet: expected none for the data set '{info.name}', found '{chosen.alphabet}'")
+    for name in ("alphabet", "vocabulary", "stop_words"):
+        if getattr(chosen, name) is not None:
+            raise InvalidOption(f"{name}: expected none for the data set '{info.name}', found '{getattr(chosen, name)}'")
     split = chosen.split or "train"
     image = info.shape if info.is_image else None
     visible = _as_image(specs.parse_layer(config.machine.visible or info.suggested_visible), image, config)
@@ -176,9 +188,12 @@ def _from_file(config: schema.Config) -> Rows:
             f"split: expected none for the file {path.name}; splits belong to data sets by name. "
             "Use --validation 0.1 to hold out rows."
         )
-    sequences = _sequences(path, chosen)
-    array: Tensor | np.ndarray = data.read(path) if sequences is None else sequences.rows
-    size, digest = path.stat().st_size, _sha256(path)
+    sequences, documents = _sequences(path, chosen), _documents(path, config)
+    if documents is not None:
+        array: Tensor | np.ndarray = documents.counts
+    else:
+        array = data.read(path) if sequences is None else sequences.rows
+    size, digest = _size(path), _sha256(path)
     if chosen.sha256 is not None and chosen.sha256 != digest:
         raise RunError(
             f"{path}: expected the training file of the run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
@@ -190,8 +205,9 @@ def _from_file(config: schema.Config) -> Rows:
     if binarize is not None:
         array = _binarized(array, binarize, config.training.seed, path)
     redrawn = binarize == "redraw"
-    if config.machine.visible or redrawn or sequences is not None:
-        visible = specs.parse_layer(config.machine.visible or ("bernoulli" if redrawn else "potts"))
+    if config.machine.visible or redrawn or sequences is not None or documents is not None:
+        usual = "bernoulli" if redrawn else "multinomial" if sequences is None else "potts"
+        visible = specs.parse_layer(config.machine.visible or usual)
     else:
         visible = _inferred(array, path)
     picture = _picture(tuple(array.shape[1:]), chosen.image) if sequences is None else None
@@ -222,6 +238,10 @@ def _from_file(config: schema.Config) -> Rows:
         kept = train.index.tolist() if isinstance(train, Subset) else range(len(train))
         rows.names = [sequences.names[k] for k in kept]
         rows.letters, rows.notes = sequences.alphabet, sequences.notes
+    if documents is not None:
+        kept = train.index.tolist() if isinstance(train, Subset) else range(len(train))
+        rows.names = [documents.names[k] for k in kept]
+        rows.read_words, rows.notes = documents.words, documents.notes
     return rows
 
 
@@ -235,6 +255,34 @@ def _sequences(path: Path, chosen: DataOptions) -> data.Alignment | None:
         if value is not None:
             raise InvalidOption(f"{name}: expected none for the sequences in {path.name}, found '{value}'")
     return data.read_alignment(path, chosen.alphabet)
+
+
+def _documents(path: Path, config: schema.Config) -> data.Documents | None:
+    """Read documents; ``None`` if the path has numbers or sequences. A table of counts needs --visible multinomial."""
+    chosen, kind = config.data, str(config.machine.visible or "").partition(":")[0]
+    table = kind == "multinomial" and extension(path) in (".csv", ".tsv") and _has_words(path)
+    if not (holds_documents(path) or table):
+        for name in ("vocabulary", "stop_words"):
+            if getattr(chosen, name) is not None:
+                raise InvalidOption(f"{name}: expected none for {path.name}, which has no documents")
+        return None
+    for name, value in (("binarize", _how(chosen.binarize)), ("image", chosen.image)):
+        if value is not None:
+            raise InvalidOption(f"{name}: expected none for the documents in {path.name}, found '{value}'")
+    return data.read_documents(path, vocabulary=chosen.vocabulary, stop_words=_stop_words(chosen.stop_words))
+
+
+def _has_words(path: Path) -> bool:
+    """Return whether the first line of a table has a cell that is not a number."""
+    first = next((line for line in text_lines(path) if line.strip()), "")
+    return any(character.isalpha() for character in first)
+
+
+def _stop_words(given: str | None) -> str | list[str]:
+    if given in (None, "none"):
+        return []
+    assert given is not None
+    return " ".join(text_lines(Path(given).expanduser())).split() if Path(given).expanduser().is_file() else given
 
 
 def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> Source:
@@ -344,7 +392,17 @@ def _tensor(array: Tensor | np.ndarray) -> Tensor:
     return array if isinstance(array, Tensor) else torch.from_numpy(np.array(array))
 
 
+def _size(path: Path) -> int:
+    """The size of a file, or of all files of a folder."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
+
+
 def _sha256(path: Path) -> str:
+    """The checksum of a file; of a folder, that of the names and checksums of its files."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        listed = "".join(f"{file.relative_to(path)}\n{_sha256(file)}\n" for file in files)
+        return hashlib.sha256(listed.encode()).hexdigest()
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Applications of a trained machine: denoising, missing values, classification, and effects of mutations.
+"""Applications of a trained machine: denoising, missing values, classification, mutations, topics and retrieval.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))
@@ -10,6 +10,7 @@ torch.Size([5, 4])
 from .baselines import Pointwise, nearest_neighbors
 from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
 from .comparison import DenoisingCurves, compare_denoisers
+from .completion import completion_perplexity, halves, next_word
 from .denoising import denoise
 from .finetuning import Classifier, finetune
 from .imputation import impute
@@ -17,7 +18,9 @@ from .mutational_scan import mutations
 from .networks import to_sequential
 from .observed import Evidence
 from .posterior import Posterior
+from .retrieving import Retrieval, retrieval
 from .scores import Score, mcc, mse
+from .topic_words import Topic, topics
 
 __all__ = [
     "AdditiveGaussian",
@@ -29,14 +32,21 @@ __all__ = [
     "Evidence",
     "Pointwise",
     "Posterior",
+    "Retrieval",
     "Score",
+    "Topic",
     "compare_denoisers",
+    "completion_perplexity",
     "denoise",
     "finetune",
+    "halves",
     "impute",
     "mcc",
     "mse",
     "mutations",
     "nearest_neighbors",
+    "next_word",
+    "retrieval",
     "to_sequential",
+    "topics",
 ]

@@ -136,11 +136,34 @@ def log_multinomial(x: Tensor) -> Tensor:
 
 
 def sample_counts(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:
-    """Multinomial draws as a sequence of binomials: x_k given x_1 … x_{k-1}. ``p`` (..., K), ``total`` (..., 1).
+    """Multinomial draws of ``total`` (..., 1) counts with probabilities ``p`` (..., K): (..., K).
 
-    Computed in float64, because the conditional probability of a word given the previous words may be close to one.
+    Draws word by word, or, if there are many more counts than words, by one binomial for each word. Computed in
+    float64, because words may be rare and the conditional probability of a word given others may be close to one.
     """
     dtype, p = p.dtype, p.to(torch.float64)
+    drawn = _by_word if float(total.sum()) <= _WORDS_PER_ENTRY * p.numel() else _by_binomials
+    return drawn(p, total, generator).to(dtype)
+
+
+_WORDS_PER_ENTRY = 4  # number of words drawn one by one per entry of the table of counts; beyond, binomials are faster
+
+
+def _by_word(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:
+    """Draw every word by inversion of the cumulative distribution of its row; the rows are searched as one table."""
+    size = p.shape[-1]
+    ends = p.reshape(-1, size).cumsum(-1)
+    rows = torch.arange(len(ends), device=p.device)
+    owner = rows.repeat_interleave(total.reshape(-1).round().long())
+    # in (0, 1], so that words of probability zero are never drawn; away from 0 by the rounding of the offset below
+    u = (1 - noise.uniform(p.new_empty(len(owner)), generator)).clamp_min_(len(ends) * 2.0**-50)
+    table = (ends / ends[:, -1:] + rows.unsqueeze(1)).flatten()
+    words = torch.searchsorted(table, u + owner).clamp_(owner * size, owner * size + size - 1)
+    return torch.bincount(words, minlength=p.numel()).to(p.dtype).view(p.shape)
+
+
+def _by_binomials(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:
+    """Draw x_k given x_1 … x_{k-1}, which is binomial, for each k."""
     left = total.squeeze(-1).to(torch.float64)
     # 1 - p_1 - … - p_{k-1}, summed from the right to avoid cancellation
     rest = p.flip(-1).cumsum(-1).flip(-1)
@@ -150,4 +173,4 @@ def sample_counts(p: Tensor, total: Tensor, generator: Generator | None) -> Tens
         counts[..., k] = torch.binomial(left.contiguous(), ratio[..., k].contiguous(), generator=generator)
         left = left - counts[..., k]
     counts[..., -1] = left
-    return counts.to(dtype)
+    return counts
