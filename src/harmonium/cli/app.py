@@ -129,8 +129,8 @@ def sample(
         typer.Option(
             metavar="FILE",
             help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences; .txt for documents. "
-            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences, samples.txt "
-            "for a run on documents]",
+            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences, "
+            "samples.txt for a run on documents]",
         ),
     ] = None,
     data: OtherData = None,

@@ -196,7 +196,7 @@ def _chosen(
     if not isinstance(vocabulary, int):
         words = tuple(vocabulary)
         if not words or len(set(words)) < len(words):
-            raise InvalidOption(f"vocabulary: expected different words, found {len(words)}, {len(set(words))} different")
+            raise InvalidOption(f"vocabulary: expected different words, found {len(set(words))} among {len(words)}")
         return words
     if vocabulary < 1:
         raise InvalidOption(f"vocabulary: expected at least one word, found {vocabulary}")

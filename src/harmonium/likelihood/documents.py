@@ -105,6 +105,7 @@ def documents(
     betas: int = 1000,
     sweeps: int = 100,
     base: ArrayLike | None = None,
+    exact: bool | None = None,
     seed: int | None = 0,
 ) -> DocumentLikelihood:
     """Compute the perplexity per word of documents under a replicated softmax (Salakhutdinov & Hinton 2009).
@@ -122,6 +123,7 @@ def documents(
         sweeps: number of Gibbs sweeps before the reverse annealing.
         base: documents whose frequencies of words and hidden states define the start of the annealing; by default
             ``data``.
+        exact: whether to sum over the hidden states; by default if there are at most 2^16.
         seed: seed of the random generator.
 
     >>> import harmonium as hm
@@ -136,7 +138,7 @@ def documents(
     schedule = beta_grid(betas)
     own, lengths = _unnormalized(rbm, rows), rows.sum(1).double()
     distinct, which = lengths.unique(return_inverse=True)
-    if _enumerable(rbm):
+    if _enumerable(rbm) if exact is None else exact:
         log_z = _exact(rbm, rows, distinct)
         return DocumentLikelihood(lengths, own - log_z[which], own - log_z[which], True)
     generator = noise.generator(seed, rbm.device)

@@ -183,7 +183,7 @@ class TrainingOptions:
         "mean-field:K,method=tap, reconstruction:K, exact (small machines) or, for deep machines, "
         "deep-pcd:K,iterations=N.",
         metavar="METHOD:K",
-        unset="pcd:1; deep-pcd:1 for deep machines",
+        unset="pcd:1; cd:1 for documents; deep-pcd:1 for deep machines",
         plan=("negative phase", "{}"),
         plan_unset="chosen from the machine",
     )

@@ -134,7 +134,9 @@ def _by_name(config: schema.Config) -> Rows:
     info = data.info(chosen.source)
     for name in ("alphabet", "vocabulary", "stop_words"):
         if getattr(chosen, name) is not None:
-            raise InvalidOption(f"{name}: expected none for the data set '{info.name}', found '{getattr(chosen, name)}'")
+            raise InvalidOption(
+                f"{name}: expected none for the data set '{info.name}', found '{getattr(chosen, name)}'"
+            )
     split = chosen.split or "train"
     image = info.shape if info.is_image else None
     visible = _as_image(specs.parse_layer(config.machine.visible or info.suggested_visible), image, config)
@@ -394,7 +396,9 @@ def _tensor(array: Tensor | np.ndarray) -> Tensor:
 
 def _size(path: Path) -> int:
     """The size of a file, or of all files of a folder."""
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
+    return (
+        sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
+    )
 
 
 def _sha256(path: Path) -> str:

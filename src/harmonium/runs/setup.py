@@ -49,6 +49,9 @@ def prepare(config: schema.Config) -> Setup:
     loaded = rows.load(config)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
+    if config.training.negative is None:
+        first = machine.machines[0]
+        chosen = replace(chosen, negative=default_negative(len(first.couplings), first.visible.conserves))
     rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
     pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain

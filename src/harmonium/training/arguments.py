@@ -151,8 +151,9 @@ class Arguments:
 
     def phase(self) -> NegativePhase:
         """Return the negative phase."""
-        depth = len(self.machine.machines[0].couplings)  # the machines of a stack are RBMs
-        given = specs.default_negative(depth) if self.negative is None else self.negative
+        first = self.machine.machines[0]  # the machines of a stack are RBMs
+        usual = specs.default_negative(len(first.couplings), first.visible.conserves)
+        given = usual if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(

@@ -66,13 +66,19 @@ def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
     return _call("negative phase", text, name, NEGATIVES, argument, int, options)
 
 
-def default_negative(hidden_layers: int) -> str:
+def default_negative(hidden_layers: int, conserves: bool = False) -> str:
     """Return the default negative phase of a Boltzmann machine with this number of hidden layers.
 
-    >>> default_negative(1), default_negative(2)
-    ('pcd:1', 'deep-pcd:1')
+    For a machine that ``conserves`` a quantity such as the length of a document (``Unit.conserves``), it is contrastive
+    divergence, whose chains begin at documents of their own length. A persistent chain would meet documents of another
+    length in every step, and never be in equilibrium with any of them.
+
+    >>> default_negative(1), default_negative(1, conserves=True), default_negative(2)
+    ('pcd:1', 'cd:1', 'deep-pcd:1')
     """
-    return "pcd:1" if hidden_layers == 1 else "deep-pcd:1"
+    if hidden_layers > 1:
+        return "deep-pcd:1"
+    return "cd:1" if conserves else "pcd:1"
 
 
 def schedule(text: str) -> Schedule:

@@ -104,6 +104,11 @@ class Unit(InPlace, UnitLayer, named=False):
         """An exact draw of each unit in the field B: (..., *shape) -> (..., *shape)."""
         return finite.sample(self, B, A, generator)
 
+    @property
+    def conserves(self) -> bool:
+        """Whether there is a conserved quantity, such as the length of a document, that differs between rows."""
+        return False
+
     def conserving(self, x: Tensor) -> Unit:
         """A copy with conserved quantities (such as the length of each document) fixed to those of ``x`` (n, *shape).
 

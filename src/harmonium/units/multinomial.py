@@ -48,8 +48,12 @@ class Multinomial(Unit):
         self.support = Counts(what, size, total)
         self.total: float | Tensor | None = total
 
+    @property
+    def conserves(self) -> bool:
+        return "total" not in self.options
+
     def conserving(self, x: Tensor) -> Multinomial:
-        if "total" in self.options:
+        if not self.conserves:
             return self
         bound = copy.copy(self)
         bound.total = x.sum(-1, keepdim=True)
