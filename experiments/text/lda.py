@@ -72,13 +72,13 @@ class Lda:
 
 
 def fit(documents: Tensor, topics: int, *, prior: float, iterations: int, seed: int) -> Lda:
-    """Train by online variational Bayes; ``prior`` is that of θ and of the topics."""
+    """Train by online variational Bayes; ``prior`` is that of θ, the prior of the topics is 0.1."""
     from sklearn.decomposition import LatentDirichletAllocation
 
     model = LatentDirichletAllocation(
         topics,
         doc_topic_prior=prior,
-        topic_word_prior=prior,
+        topic_word_prior=0.1,
         learning_method="online",
         batch_size=_BATCH,
         max_iter=iterations,
