@@ -2,7 +2,7 @@
 
 from .annealing import Adaptive, Estimate, ais, reverse_ais
 from .clamped import ClampedEstimate, clamped_ais
-from .documents import DocumentLikelihood, documents
+from .lengths import DocumentLikelihood, documents
 from .enumerated import ExactLikelihood, exact
 from .mean_field import TapLikelihood, tap
 from .pseudolikelihood import pseudo_log_likelihood

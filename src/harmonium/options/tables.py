@@ -190,7 +190,14 @@ class TrainingOptions:
     chains: int | None = option(
         None, "Number of persistent chains.", unset="the batch size", plan=("negative phase", "{} chains")
     )
-    optimizer: str = option("sgd", "Optimizer: sgd, adam, adamw or rmsprop.", metavar="NAME", plan=("optimizer", "{}"))
+    optimizer: str | None = option(
+        None,
+        "Optimizer: sgd, adam, adamw or rmsprop.",
+        metavar="NAME",
+        unset="sgd; adam for documents if neither a learning rate nor a momentum is given",
+        plan=("optimizer", "{}"),
+        plan_unset="chosen from the machine",
+    )
     learning_rate: float | None = option(
         None,
         "Learning rate.",

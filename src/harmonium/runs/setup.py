@@ -16,7 +16,7 @@ from ..options import MachineOptions, TrainingOptions
 from ..training import Run
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
-from ..training.specs import default_negative, default_rate
+from ..training.specs import default_negative, default_optimizer, default_rate
 from . import config as schema
 from . import machine as machines
 from . import rows, specs
@@ -49,14 +49,16 @@ def prepare(config: schema.Config) -> Setup:
     loaded = rows.load(config)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
+    first = machine.machines[0]
     if config.training.negative is None:
-        first = machine.machines[0]
         chosen = replace(chosen, negative=default_negative(len(first.couplings), first.visible.conserves))
-    rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
+    optimizer = chosen.optimizer or default_optimizer(first.visible.conserves, chosen.learning_rate, chosen.momentum)
+    rate = chosen.learning_rate or default_rate(optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
     pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain
-    schedule = default_schedule(from_data=rate is None) if chosen.schedule is None else chosen.schedule
-    filled = replace(chosen, learning_rate=rate, schedule=schedule, epochs=epochs, pretrain=pretrain, threads=threads)
+    from_data = rate is None or (chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None)
+    schedule = default_schedule(from_data=from_data) if chosen.schedule is None else chosen.schedule
+    filled = replace(chosen, optimizer=optimizer, learning_rate=rate, schedule=schedule, epochs=epochs, pretrain=pretrain, threads=threads)
     resolved = schema.Config(
         data=loaded.config,
         machine=replace(described, visible="+".join(map(str, loaded.visible))),

@@ -174,7 +174,12 @@ class Arguments:
     @property
     def default_schedule(self) -> str:
         """The name of the schedule that is used if none is given."""
-        return default_schedule(from_data=self._optimizer_maker() is None)
+        return default_schedule(from_data=self._optimizer_maker() is None or self._all_default)
+
+    @property
+    def _all_default(self) -> bool:
+        """Whether neither an optimizer nor a learning rate is given."""
+        return self.optimizer is None and self.learning_rate is None
 
     def made_optimizer(self, parameters: Iterable[Tensor]) -> Optimizer | None:
         """Return the optimizer of the parameters; None for plain SGD with learning rates chosen from the data."""
@@ -182,7 +187,8 @@ class Arguments:
         return maker if maker is None or isinstance(maker, Optimizer) else maker(parameters)
 
     def _optimizer_maker(self) -> Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None:
-        given: Any = TrainingOptions.optimizer if self.optimizer is None else self.optimizer
+        usual = specs.default_optimizer(self.machine.machines[0].visible.conserves, self.learning_rate)
+        given: Any = usual if self.optimizer is None else self.optimizer
         if isinstance(given, str):
             given = specs.optimizer(given, self.learning_rate)
         elif self.learning_rate is not None:
@@ -226,7 +232,8 @@ def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
         found["negative"] = specs.negative_phase(chosen.negative or specs.default_negative(1), chosen.chains)
     found["schedule"] = None if chosen.schedule is None else specs.schedule(chosen.schedule)
     found["transforms"] = transforms_of(chosen)
-    made = specs.optimizer(chosen.optimizer, chosen.learning_rate, chosen.momentum)  # also checks the three values
+    name = chosen.optimizer or specs.default_optimizer(False)
+    made = specs.optimizer(name, chosen.learning_rate, chosen.momentum)  # also checks the three values
     return found | ({"learning_rate": chosen.learning_rate} if chosen.momentum is None else {"optimizer": made})
 
 

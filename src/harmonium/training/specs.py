@@ -81,6 +81,19 @@ def default_negative(hidden_layers: int, conserves: bool = False) -> str:
     return "cd:1" if conserves else "pcd:1"
 
 
+def default_optimizer(conserves: bool, rate: float | None = None, momentum: float | None = None) -> str:
+    """Return the default optimizer, which is sgd except for documents (``Unit.conserves``).
+
+    The counts of frequent and of rare words differ by orders of magnitude in their variance, and so do documents in
+    their length. One learning rate that is small enough for the frequent words is too small for all others. A learning
+    rate or momentum that is given is one of sgd.
+
+    >>> default_optimizer(False), default_optimizer(True), default_optimizer(True, rate=0.1)
+    ('sgd', 'adam', 'sgd')
+    """
+    return "adam" if conserves and rate is None and momentum is None else "sgd"
+
+
 def schedule(text: str) -> Schedule:
     """Parse ``constant``, ``linear:0.3`` or ``growing:10``.
 
