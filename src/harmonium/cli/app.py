@@ -303,6 +303,19 @@ def info(path: FolderOrFile) -> None:
     describe(path)
 
 
+@app.command()
+def convert(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A run folder, or a .safetensors, .npz, .mat, .h5, .dat or .txt file.")
+    ],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="A .safetensors, .npz, .h5 (rbms) or .onnx file.")],
+) -> None:
+    """Convert a machine from or to a file of another library; see docs/convert.md for the formats."""
+    from .about import convert_file
+
+    convert_file(source, target)
+
+
 @app.command("report")
 def report_command(folder: Folder, data: OtherData = None) -> None:
     """Write report.html, one self-contained page about the run."""

@@ -2,6 +2,7 @@
 
 from .belief import DeepBeliefNetwork
 from .chain import BoltzmannMachine
+from .conditional import ConditionalRBM, GivenRBM
 from .convolutions import convolutional, feature_maps
 from .deep import DeepBoltzmannMachine
 from .rbm import RBM
@@ -9,8 +10,10 @@ from .rbm import RBM
 __all__ = [
     "RBM",
     "BoltzmannMachine",
+    "ConditionalRBM",
     "DeepBeliefNetwork",
     "DeepBoltzmannMachine",
+    "GivenRBM",
     "Machine",
     "convolutional",
     "feature_maps",

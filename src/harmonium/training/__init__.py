@@ -2,6 +2,7 @@
 
 from .batches import HiddenStates, Redrawn, Weighted
 from .callbacks import Callback, Metric, MixingTime, Progress
+from .contexts import Conditional, Windows
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
@@ -32,6 +33,7 @@ __all__ = [
     "Centered",
     "Clip",
     "Clock",
+    "Conditional",
     "Constant",
     "DeepPCD",
     "Exact",
@@ -54,6 +56,7 @@ __all__ = [
     "TrajectoryTempering",
     "Transform",
     "Weighted",
+    "Windows",
     "ZeroSum",
     "contrastive",
     "deepen",

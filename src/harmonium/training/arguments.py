@@ -152,12 +152,17 @@ class Arguments:
     def phase(self) -> NegativePhase:
         """Return the negative phase."""
         first = self.machine.machines[0]  # the machines of a stack are RBMs
-        usual = specs.default_negative(len(first.couplings), first.visible.conserves)
-        given = usual if self.negative is None else self.negative
+        by_row = self.machine.context is not None or first.visible.conserves
+        given = specs.default_negative(len(first.couplings), by_row) if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
                 f'negative: expected a phase such as harmonium.PCD(1) or a string such as "pcd:1", found {phase!r}'
+            )
+        if context and not phase.conditional:
+            raise InvalidOption(
+                f"negative: expected CD, Reconstruction or Exact for a machine with a context, found "
+                f"{type(phase).__name__}; each row has its own distribution, so chains cannot continue with other rows"
             )
         return phase
 

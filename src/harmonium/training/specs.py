@@ -66,19 +66,18 @@ def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
     return _call("negative phase", text, name, NEGATIVES, argument, int, options)
 
 
-def default_negative(hidden_layers: int, conserves: bool = False) -> str:
+def default_negative(hidden_layers: int, by_row: bool = False) -> str:
     """Return the default negative phase of a Boltzmann machine with this number of hidden layers.
 
-    For a machine that ``conserves`` a quantity such as the length of a document (``Unit.conserves``), it is contrastive
-    divergence, whose chains begin at documents of their own length. A persistent chain would meet documents of another
-    length in every step, and never be in equilibrium with any of them.
+    If each row has a distribution of its own (``by_row``), with a context or with documents of different lengths, chains
+    start at the rows. A persistent chain would follow another distribution in every step and never reach equilibrium.
 
-    >>> default_negative(1), default_negative(1, conserves=True), default_negative(2)
-    ('pcd:1', 'cd:1', 'deep-pcd:1')
+    >>> default_negative(1), default_negative(2), default_negative(1, by_row=True)
+    ('pcd:1', 'deep-pcd:1', 'cd:1')
     """
-    if hidden_layers > 1:
-        return "deep-pcd:1"
-    return "cd:1" if conserves else "pcd:1"
+    if by_row and hidden_layers == 1:
+        return "cd:1"
+    return "pcd:1" if hidden_layers == 1 else "deep-pcd:1"
 
 
 def default_optimizer(conserves: bool, rate: float | None = None, momentum: float | None = None) -> str:

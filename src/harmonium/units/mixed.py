@@ -150,6 +150,12 @@ class Mixed(Unit):
         for unit, part in zip(self._members, _split(self._members, data), strict=True):
             unit.initialize_from(part, pseudocount)
 
+    def initialize_given(self, data: Tensor, context: Tensor, pseudocount: float | None = None) -> Tensor:
+        """Initialize each part from its own columns."""
+        pieces = zip(self._members, _split(self._members, data), strict=True)
+        weights = [unit.initialize_given(piece, context, pseudocount).flatten(1) for unit, piece in pieces]
+        return torch.cat(weights, 1)
+
     def _each(self, function: Callable[..., Tensor], *values: Tensor | None) -> Tensor:
         """Apply ``function(unit, *slices)`` to every part and concatenate the results."""
         batch = values[0].shape[:-1]  # type: ignore[union-attr]
