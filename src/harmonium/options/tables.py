@@ -196,7 +196,7 @@ class TrainingOptions:
         metavar="NAME",
         unset="sgd; adam for documents if neither a learning rate nor a momentum is given",
         plan=("optimizer", "{}"),
-        plan_unset="chosen from the machine",
+        plan_unset="optimizer chosen from the machine",
     )
     learning_rate: float | None = option(
         None,

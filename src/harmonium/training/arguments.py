@@ -152,8 +152,9 @@ class Arguments:
     def phase(self) -> NegativePhase:
         """Return the negative phase."""
         first = self.machine.machines[0]  # the machines of a stack are RBMs
-        by_row = self.machine.context is not None or first.visible.conserves
-        given = specs.default_negative(len(first.couplings), by_row) if self.negative is None else self.negative
+        context = self.machine.context is not None
+        usual = specs.default_negative(len(first.couplings), by_row=context or first.visible.conserves)
+        given = usual if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
