@@ -33,6 +33,7 @@ EXPERIMENTS = {
     **{f"spectral/fig{k}": f"spectral.fig{k}" for k in range(1, 5)},
     **{f"tap/fig{k}": f"tap.fig{k}" for k in range(3, 12)},
     "tap/table1": "tap.table1",
+    "text/topics": "text.topics",
 }
 SCALES = ("quick", "full")
 

@@ -132,8 +132,9 @@ def sample(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences. "
-            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences]",
+            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences; .txt for documents. "
+            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences, "
+            "samples.txt for a run on documents]",
         ),
     ] = None,
     data: OtherData = None,
@@ -318,6 +319,20 @@ def recommend(
     from .ratings import recommend_run
 
     recommend_run(folder, users=user or (), n=n, data=data, method=method, out=out)
+
+
+def topics(
+    folder: Folder,
+    data: OtherData = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of words of each topic.")] = 10,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Table (.csv) of topics, words and weights. [none]")
+    ] = None,
+) -> None:
+    """Print the words of each hidden unit of a run on documents."""
+    from .documents import topics_run
+
+    topics_run(folder, data=data, n=n, out=out)
 
 
 @app.command()

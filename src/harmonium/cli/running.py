@@ -117,7 +117,7 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     if rows.weights is not None:
         lines["rows"] += f" (effective number {rows.weights.sum().item():,.1f})"
     if rows.notes:
-        lines["sequences"] = "; ".join(rows.notes)
+        lines["sequences" if rows.read_words is None else "documents"] = "; ".join(rows.notes)
     return {**lines, "run folder": str(run)}
 
 

@@ -16,7 +16,7 @@ from ..options import MachineOptions, TrainingOptions
 from ..training import Run
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
-from ..training.specs import HYBRID, OPTIMIZER, default_negative, default_rate
+from ..training.specs import HYBRID, default_negative, default_optimizer, default_rate
 from . import config as schema
 from . import machine as machines
 from . import rows, specs
@@ -49,11 +49,15 @@ def prepare(config: schema.Config) -> Setup:
     loaded = rows.load(config)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
-    optimizer = chosen.optimizer or OPTIMIZER
+    first = machine.machines[0]
+    if config.training.negative is None and not config.data.labels:
+        chosen = replace(chosen, negative=default_negative(len(first.couplings), first.visible.conserves))
+    optimizer = chosen.optimizer or default_optimizer(first.visible.conserves, chosen.learning_rate, chosen.momentum)
     rate = chosen.learning_rate or default_rate(optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
     pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain
-    schedule = default_schedule(from_data=rate is None) if chosen.schedule is None else chosen.schedule
+    from_data = rate is None or (chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None)
+    schedule = default_schedule(from_data=from_data) if chosen.schedule is None else chosen.schedule
     filled = replace(
         chosen,
         optimizer=optimizer,
