@@ -43,7 +43,7 @@ class Task:
     train: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor]
     classes: int
-    wrap: Callable[[Tensor], Any] = lambda rows: rows
+    wrap: Callable[[Tensor], Any] = torch.as_tensor
 
 
 def trained(task: Task, settings: Settings, rows: slice, seed: int) -> LabelClassifier:
