@@ -23,6 +23,8 @@ __all__ = ["EXPERIMENTS", "SCALES", "WORDS", "Claim", "Record", "describe", "rep
 DIFFERENTIABLE = ("table1", "table2", "fig1", "fig2", "figA1", "greedy_joint")
 #: name: module of this package; the first line of its docstring describes it
 EXPERIMENTS = {
+    "classification/20newsgroups": "classification.newsgroups",
+    "classification/mnist": "classification.mnist",
     "deep/dbm": "deep.dbm",
     "deep/finetune": "deep.finetune",
     **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},

@@ -117,17 +117,17 @@ def test_class_conditional_samples_have_the_exact_distribution():
     ],
 )
 def test_training(objective):
-    machine = label_rbm(units.Bernoulli(64), 10, 30)
+    machine = label_rbm(units.Bernoulli(64), 10, 20)
     found = fit_classifier(
-        machine, DATA[:600], LABELS[:600], objective=objective, epochs=15, batch_size=20, learning_rate=0.015,
+        machine, DATA[:400], LABELS[:400], objective=objective, epochs=15, batch_size=20, learning_rate=0.02,
         progress=False, metrics_every=15,
     )  # fmt: skip
-    assert found.error(DATA[600:], LABELS[600:]) < 0.3  # 90 % of rows would be wrong by chance
-    assert found.error(DATA[:600], LABELS[:600]) < 0.12
-    table = found.confusion(DATA[600:], LABELS[600:])
-    assert table.sum() == len(DATA) - 600 and torch.equal(table.sum(1), LABELS[600:].bincount(minlength=10))
+    assert found.error(DATA[400:], LABELS[400:]) < 0.35  # 90 % of rows would be wrong by chance
+    assert found.error(DATA[:400], LABELS[:400]) < 0.12
+    table = found.confusion(DATA[400:], LABELS[400:])
+    assert table.sum() == len(DATA) - 400 and torch.equal(table.sum(1), LABELS[400:].bincount(minlength=10))
     wrong = 1 - table.diagonal().sum() / table.sum()
-    assert found.error(DATA[600:], LABELS[600:]) == pytest.approx(wrong.item())
+    assert found.error(DATA[400:], LABELS[400:]) == pytest.approx(wrong.item())
     assert len(found.history) == 15
 
 

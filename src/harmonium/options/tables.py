@@ -146,7 +146,7 @@ class MachineOptions:
     scale: float | None = option(
         None,
         "Scale of the initial weights.",
-        unset="normal: 0.01, sign: √(0.1/N)",
+        unset="normal: 0.01, sign: √(0.1/N); with labels 1/√(visible units)",
         plan=("initial weights", "scale {}"),
     )
     dtype: str = option(

@@ -12,6 +12,7 @@ from ..errors import RunError
 from ..machines import DeepBeliefNetwork
 from ..training import Callback, LabelError, Result, Run
 from ..training.arguments import Arguments, keywords_of
+from ..training.defaults import label_scale
 from ..training.greedy import machine_folder
 from ..training.loop import Training
 from ..training.specs import default_negative, negative_phase
@@ -38,7 +39,8 @@ def train(
     watching = [LabelError(held_out, chosen.metrics_every)] if setup.config.data.labels and held_out is not None else []
     callbacks = [*watching, *(callbacks or [])]
     common: dict[str, Any] = {"progress": progress, "callbacks": callbacks, "validation": held_out}
-    initialize: Any = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
+    scale = label_scale(setup.machine) if machine.scale is None and setup.config.data.labels else machine.scale
+    initialize: Any = {"weights": machine.initialize, **({} if scale is None else {"scale": scale})}
     joint = {**common, **keywords_of(chosen), "config": setup.config.to_dict()}
     greedy = chosen.training == "greedy"
     if (greedy or chosen.pretrain) and not (resume and folder.last.exists()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, Self
@@ -137,9 +138,9 @@ class RBMClassifier(ClassifierMixin, TrainedMachine):
         """Return the log-probability of each class given X: (n_samples, n_classes)."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        classifier = LabelClassifier(self.machine_)
+        classifier = LabelClassifier(copy.deepcopy(self.machine_).double())  # no rounding that depends on the order
         parts = [classifier.predict_log_proba(self._states(rows)) for rows in chunks(X)]
-        return torch.log_softmax(torch.cat(parts)[:, : len(self.classes_)].double(), 1).cpu().numpy()
+        return torch.log_softmax(torch.cat(parts)[:, : len(self.classes_)], 1).cpu().numpy()
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class given X: (n_samples, n_classes)."""

@@ -15,6 +15,7 @@ from ..errors import InvalidData, InvalidOption, unknown
 from ..machines import RBM, Label
 from ..training import Callback, Discriminative, Labeled, NegativePhase, Progress, WeightedSum, fit, specs
 from ..training.batches import Source, as_labels, as_rows
+from ..training.defaults import label_scale
 from ..units import Mixed, Potts, Unit
 from .classifiers import Classifier, check_pair
 
@@ -106,6 +107,7 @@ def fit_classifier(
     patience: int | None = None,
     optimizer: Any = "adam",
     schedule: Any = "linear:0.3",
+    initialize: Any = None,
     **options: Any,
 ) -> LabelClassifier:
     """Train a classification RBM in place: discriminative, generative or hybrid (Larochelle & Bengio 2008).
@@ -127,6 +129,8 @@ def fit_classifier(
         patience: with ``validation``, stop after this number of epochs without a smaller error; by default never.
         optimizer: optimizer, as in :func:`harmonium.fit`.
         schedule: schedule of the learning rate, as in :func:`harmonium.fit`.
+        initialize: how to initialize, as in :func:`harmonium.fit`; by default weights of scale 1/√(number of visible
+            units) for a new machine, whose weights are zero.
         options: other arguments of :func:`harmonium.fit`, such as ``epochs``, ``batch_size`` and ``learning_rate``.
 
     Returns:
@@ -152,6 +156,8 @@ def fit_classifier(
         held_out, truth = check_pair(validation)
         truth = as_labels(truth, len(as_rows(held_out)), label.classes)
         callbacks.append(KeepBest(lambda _: classifier.error(held_out, truth), "validation_error", patience))
+    if initialize is None and not bool(machine.coupling.weight.any()):
+        initialize = {"scale": label_scale(machine)}
     result = fit(
         machine,
         rows,
@@ -159,6 +165,7 @@ def fit_classifier(
         optimizer=optimizer,
         schedule=schedule,
         callbacks=callbacks,
+        initialize=initialize,
         **options,
     )
     classifier.history = result.history
