@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import re
 import tomllib
@@ -38,6 +40,20 @@ def check_expansion(what: object, compressed: int, expanded: int) -> None:
         )
 
 
+def gunzip(what: object, raw: bytes, most: int | None = None) -> bytes:
+    """Decompress gzip data; stop with :class:`InvalidData` after ``most`` bytes, by default those of the limits.
+
+    >>> gunzip("a.gz", gzip.compress(b"abc"))
+    b'abc'
+    """
+    limit = max(FREE_BYTES, MOST_EXPANSION * len(raw)) if most is None else most
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise InvalidData(f"{what}: expected at most {limit:,} bytes after decompression, found more")
+    return data
+
+
 def parse_json(text: str | bytes) -> Any:
     """Parse JSON; raise ``ValueError`` also for deep nesting and for very long integers.
 
@@ -56,10 +72,14 @@ def parse_toml(text: str) -> dict[str, Any]:
     {'a': [1, 2]}
     """
     _check_nesting(text)
-    try:
-        return tomllib.loads(text)
-    except RecursionError:  # dotted keys
-        raise ValueError(f"nested deeper than {DEEPEST} levels") from None
+    tables = tomllib.loads(text)
+    level: list[Any] = [tables]
+    for _ in range(DEEPEST):  # dotted keys nest without brackets
+        level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
+        level = [part for part in level if isinstance(part, (dict, list))]
+        if not level:
+            return tables
+    raise ValueError(f"nested deeper than {DEEPEST} levels")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -45,7 +45,8 @@ _guard = threading.Lock()
 def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Hold the lock of a run folder, which is created if it is missing; raise :class:`RunError` if another has it.
 
-    A new folder that is still empty at the end is removed. A thread may enter again while it holds the lock. Where the system has no such locks, a warning states it.
+    A new folder that is still empty at the end is removed. A thread may enter again while it holds the lock. Where the
+    system has no such locks, a warning states it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, locked(folder):

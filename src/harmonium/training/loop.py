@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 from torch import Tensor
 
 from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormalizable
-from ..locking import locked
 from ..machines import BoltzmannMachine
 from . import checkpoints, distributed, outcome
 from .arguments import Arguments, takes
@@ -68,8 +66,7 @@ def fit(*positional: Any, **keywords: Any) -> Result:
     [1, 2]
     """
     given = Arguments.of(*positional, **keywords)
-    distributed.join()
-    with locked(given.run) if given.run is not None and distributed.world()[0] == 0 else nullcontext():
+    with distributed.writing(given.run):
         return Training(given).train()
 
 
@@ -251,8 +248,8 @@ class Training:
     def one_epoch(self, bar: ProgressBar | None = None, stopping: Stopping | None = None) -> None:
         """Run the steps of epoch ``self.epoch + 1`` after ``self.step``, without metrics, callbacks or checkpoints.
 
-        Does not advance ``self.epoch``, which :meth:`train` does: repeated calls use the same order of rows. If a signal
-        stops it, ``self.step`` is the number of finished steps, otherwise 0.
+        Does not advance ``self.epoch``, which :meth:`train` does: repeated calls use the same order of rows. If a
+        signal stops it, ``self.step`` is the number of finished steps, otherwise 0.
         """
         epoch = self.epoch + 1
         setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
