@@ -84,14 +84,18 @@ def test_a_new_folder_that_stays_empty_is_removed(tmp_path):
 def test_links_lead_to_one_lock(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "link").symlink_to("run")
+    found = []
+
+    def other() -> None:
+        with pytest.raises(RunError, match="in use"), locked(tmp_path / "link"):
+            pass
+        found.append("refused")
+
     with locked(tmp_path / "run"):
-        found = []
-        thread = threading.Thread(
-            target=lambda: found.append(pytest.raises(RunError, locked(tmp_path / "link").__enter__))
-        )
+        thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    assert found
+    assert found == ["refused"]
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(HarmoniumError), locked(tmp_path / "loop"):
         pass

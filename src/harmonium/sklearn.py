@@ -163,9 +163,9 @@ class BernoulliRBM(_Transformer):
         for rows in _chunks(X):
             v = torch.from_numpy(rows.copy())
             at = torch.arange(len(v)), torch.from_numpy(flipped[done : done + len(v)].astype(np.int64))
-            before = machine.free_energy(v)
+            before = machine.free_energy(v, check=False)
             v[at] = 1 - v[at]
-            scores.append(X.shape[1] * torch.nn.functional.logsigmoid(machine.free_energy(v) - before))
+            scores.append(X.shape[1] * torch.nn.functional.logsigmoid(machine.free_energy(v, check=False) - before))
             done += len(v)
         return torch.cat(scores).detach().numpy()
 
@@ -186,7 +186,7 @@ class BernoulliRBM(_Transformer):
 
     def _free_energy(self, v: Any) -> np.ndarray:
         machine = self._machine()
-        return _by_row(v, lambda rows: machine.free_energy(rows).detach())
+        return _by_row(v, lambda rows: machine.free_energy(rows, check=False).detach())
 
     # -- parameters -----------------------------------------------------------------------------------------------
 
@@ -375,7 +375,7 @@ class RBM(_Transformer):
         """
         check_is_fitted(self)
         log_scale = 0.0 if self.scale_ is None else np.log(self.scale_).sum()
-        scores = self._by_row(X, lambda v: -self.machine_.free_energy(v).double())
+        scores = self._by_row(X, lambda v: -self.machine_.free_energy(v, check=False).double())
         return scores - self._log_z() - log_scale
 
     def score(self, X: Any, y: Any = None) -> float:

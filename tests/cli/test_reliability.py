@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harmonium.locking import locked
 from harmonium.training import Run
 
 COMMAND = [sys.executable, "-m", "harmonium"]
@@ -37,10 +36,8 @@ def long_training(binary: Path, run: Path, epochs: int = 100_000) -> list[str]:
 
 
 def test_a_second_writer_is_refused(trained, binary, command, tmp_path):
-    started = subprocess.Popen(
-        [sys.executable, "-c", f"from harmonium.locking import locked\nwith locked({str(trained)!r}): print(flush=True); input()"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    code = f"from harmonium.locking import locked\nwith locked({str(trained)!r}): print(flush=True); input()"
+    started = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert started.stdout is not None and started.stdin is not None
     started.stdout.readline()
     before = contents(trained)
@@ -176,7 +173,7 @@ def test_a_signal_stops_within_an_epoch_with_a_checkpoint(number, status, tmp_pa
     until(lambda: bool(run.trajectory()), process)  # within the first epoch
     time.sleep(0.3)
     process.send_signal(number)
-    out, err = process.communicate()
+    _, err = process.communicate()
     assert process.returncode == status, err
     assert f"stopped; 'harmonium resume {run.folder}' continues" in err and "Traceback" not in err
     state = run.read_state()[1]

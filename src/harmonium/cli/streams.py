@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 #: replacements for terminals that cannot show a character
-_PLAIN = dict(zip("–−—×…⟨⟩‘’·≥≤→±━╸╺•", "- - - x ... < > ' ' * >= <= -> +- - - - *".split(), strict=True))
+_PLAIN = {
+    **dict.fromkeys("–−—━╸╺", "-"),
+    **dict.fromkeys("·•", "*"),
+    **dict.fromkeys("‘’", "'"),
+    **{"×": "x", "…": "...", "⟨": "<", "⟩": ">", "≥": ">=", "≤": "<=", "→": "->", "±": "+-"},
+}
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

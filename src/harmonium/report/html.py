@@ -6,7 +6,6 @@ import html
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-
 #: scripts, frames, forms and everything from elsewhere are forbidden; styles and images are in the page itself
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 

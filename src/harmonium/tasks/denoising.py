@@ -76,7 +76,7 @@ def denoise(
 
 def evidence_of(machine: BoltzmannMachine, noisy: Any, channel: Channel) -> Evidence:
     """Evidence of observations (n, *visible) about the visible units of a machine."""
-    y = machine.as_states(noisy)
+    y = machine.as_states(noisy, missing=True)  # erased values are NaN
     if len(y) == 0:
         raise InvalidData("observations: expected at least one row, found none")
     return channel.log_likelihood_terms(y, machine.visible)

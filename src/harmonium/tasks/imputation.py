@@ -31,7 +31,7 @@ def impute(machine: BoltzmannMachine, x: Any, missing: Any = None, **options: An
     >>> impute(rbm, [[1.0, float("nan"), 0.0]]).means
     tensor([[1.0000, 0.5000, 0.0000]])
     """
-    states = machine.as_states(x)
+    states = machine.as_states(x, missing=True)
     if missing is not None:
         mask = torch.as_tensor(missing, device=states.device)
         if mask.dtype != torch.bool or mask.shape not in (states.shape, states.shape[1:]):
