@@ -33,7 +33,7 @@ def as_tensor(data: Any, what: str = "data") -> Tensor:
         except (TypeError, ValueError, LookupError, OverflowError) as error:
             if isinstance(error, InvalidData):
                 raise
-            raise InvalidData(f"{what}: expected an array of numbers, found {type(data).__name__} ({error})") from None
+            raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} ({error})") from None
     if tensor.is_complex():
         raise InvalidData(f"{what}: expected real numbers, found complex numbers of type {tensor.dtype}")
     return tensor
@@ -80,7 +80,8 @@ def _table(table: Any) -> np.ndarray:
     """Return the values of a table; types of pandas and Arrow become float64, and missing values NaN."""
     types = table.dtypes if getattr(table, "ndim", 1) > 1 else [table.dtype]
     if all(isinstance(dtype, np.dtype) and dtype.kind in "biufc" for dtype in types):
-        return np.asarray(table.to_numpy())
+        array = np.asarray(table.to_numpy())
+        return array if array.dtype.kind != "O" else array.astype(np.float64)  # columns of several types
     if any(getattr(dtype, "kind", "O") not in "biuf" for dtype in types):
         names = ", ".join(sorted({str(dtype) for dtype in types if getattr(dtype, "kind", "O") not in "biuf"}))
         raise TypeError(f"columns of type {names}")

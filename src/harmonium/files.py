@@ -34,6 +34,7 @@ from .couplings import Coupling
 from .errors import CheckpointError, HarmoniumError, InvalidOption, Unverified, unknown
 from .limits import parse_json
 from .machines import RBM, BoltzmannMachine, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
+from .paths import expanded
 from .units import Unit
 
 if TYPE_CHECKING:
@@ -74,9 +75,11 @@ def save(machine: Machine, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Machine:
     """Load a machine from a file of :func:`save`, a training checkpoint, or the last checkpoint of a run folder."""
-    path = Path(path)
-    if path.is_dir():
-        path = path / "checkpoints" / "last.safetensors"
+    path = expanded(path)
+    try:
+        path = path / "checkpoints" / "last.safetensors" if path.is_dir() else path
+    except OSError as error:  # a name that is too long, a loop of links
+        raise CheckpointError(f"{_short(path)}: cannot be read ({error.strerror})") from None
     tensors, metadata = read_tensors(path)
     return machine_from(path, tensors, metadata).to(device)
 
@@ -239,8 +242,8 @@ def _parsed(path: Path, entry: str) -> dict[str, Any]:
     return metadata
 
 
-def _short(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 

@@ -44,4 +44,5 @@ def file_size(path: Path) -> int:
         what = "a folder" if path.is_dir() else "a pipe or device" if path.exists() else "no file"
     except OSError as error:  # a loop of symbolic links, a name that is too long, no permission
         what = error.strerror or str(error)
-    raise DataNotFound(f"path: expected a file at {path}, found {what}")
+    shown = str(path) if len(str(path)) <= 1000 else f"{str(path)[:1000]}…"
+    raise DataNotFound(f"path: expected a file at {shown}, found {what}")

@@ -33,7 +33,7 @@ class Counts:
     def problem(self, kind: str, example: object) -> None:
         """Count a problem."""
         self.problems[kind] += 1
-        self.examples.setdefault(kind, str(example)[:400])
+        self.examples.setdefault(kind, str(example)[:1600])
 
     def row(self) -> str:
         """One line of the printed table."""

@@ -7,6 +7,7 @@ import io
 import math
 import os
 import random
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -197,7 +198,9 @@ def _command(counts: Counts, words: list[str]) -> None:
         counts.problem("hang", words)
         return
     except BaseException as error:
-        counts.problem("raw exception", f"{words}: {type(error).__name__}: {error}")
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        kind = f"raw {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
+        counts.problem(kind, f"{words}: {error}")
     counts.outcomes[f"status {status}"] += 1
     if status == 2 and not 1 <= len(err.getvalue().strip().splitlines()) <= 8:
         counts.problem("long or empty message", f"{words}: {err.getvalue()[:300]}")
@@ -275,8 +278,9 @@ def _calls(rbm: Any, choice: random.Random) -> dict[str, Callable[[], Any]]:
         "impute mask": lambda: tasks.impute(rbm, _data(choice), missing=_data(choice)),
         "data_modes": lambda: spectra.data_modes(_data(choice)),
         "spectrum": lambda: spectra.spectrum(rbm, layer=k),
-        "pair_correlations": lambda: quality.pair_correlations(_data(choice), _data(choice)),
-        "principal": lambda: quality.principal_axes(_data(choice), _data(choice)),
+        "correlations": lambda: quality.correlations(_data(choice), _data(choice), seed=0),
+        "principal": lambda: quality.principal(_data(choice), _data(choice), seed=0),
+        "compare": lambda: quality.compare(_data(choice), _data(choice), seed=0),
         "n_body": lambda: interactions.strongest(rbm, k, few),
         "CD": lambda: hm.CD(few),
         "PCD": lambda: hm.PCD(few, chains=k),
@@ -318,6 +322,7 @@ def _call(counts: Counts, name: str, call: Callable[[], Any]) -> None:
     except Hang:
         counts.problem(f"hang in {name}", name)
     except BaseException as error:
-        counts.problem(f"raw exception of {name}", f"{name}: {type(error).__name__}: {error}")
+        kind = type(error).__name__
+        counts.problem(f"raw {kind} of {name}", f"{name}: {kind}: {error}\n{traceback.format_exc()[-1200:]}")
     else:
         counts.outcomes["done"] += 1

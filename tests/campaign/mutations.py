@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +45,7 @@ def originals(folder: Path) -> dict[str, tuple[Path, Read, bool]]:
     (folder / "map.csv").write_text("first,second\n1,3\n2,5\n")
     (folder / "config.toml").write_text(
         '[data]\nsource = "digits"\n[machine]\nhidden = "bernoulli:20"\n[training]\nepochs = 3\n'
-    )  # noqa: E501
+    )
     return {
         "machine": (run.trajectory()[-1][1], lambda path: hm.load(path).state_dict(), True),
         "checkpoint": (run.last, lambda path: _state(path), True),
@@ -150,8 +151,7 @@ def _one(
     except Hang:
         counts.problem("hang", name)
     except Exception as error:
-        counts.problem("raw exception", f"{name}: {type(error).__name__}: {error}")
-        shutil.copyfile(path, folder / f"raw-{counts.tried}{original.suffix}")
+        counts.problem(f"raw {type(error).__name__} of {name}", f"{error}\n{traceback.format_exc()[-1200:]}")
     else:
         counts.outcomes["read"] += 1
         if checked and not _equal(found, expected):

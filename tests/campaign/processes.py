@@ -203,7 +203,7 @@ def _pair(counts: Counts, kind: str, words: list[list[str]], run: Path, delay: f
         text
         for text in refused
         if not any(w in text for w in ("in use by", "already contains", "no such folder", "not a run"))
-    ]  # noqa: E501
+    ]
     if wrong:
         counts.problem("unclear refusal", wrong[0])
     if trained:

@@ -113,9 +113,9 @@ def _npz(path: Path) -> Tensor:
             with archive.open(entry) as file:
                 array = npy.read_array(file, allow_pickle=False)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise InvalidData(f"{path} is damaged or not an .npz file: {error}") from error
+        raise InvalidData(f"{path} is damaged or not an .npz file: {_short(error)}") from error
     except (NotImplementedError, RuntimeError, lzma.LZMAError) as error:  # unknown method of compression, encryption
-        raise InvalidData(f"{path}: expected an archive of NumPy, found another kind ({error})") from error
+        raise InvalidData(f"{path}: expected an archive of NumPy, found another kind ({_short(error)})") from error
     except (ValueError, OverflowError, MemoryError) as error:
         if isinstance(error, InvalidData):
             raise
@@ -204,7 +204,10 @@ def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
         raise InvalidData(f"{path} has columns but no rows: expected numbers, one sample per row")
     if any(pandas.api.types.is_complex_dtype(dtype) for dtype in frame.dtypes):
         raise InvalidData(f"{path}: expected real numbers, found complex numbers")
-    array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (OverflowError, ValueError, TypeError) as error:  # an integer above 1e308
+        raise InvalidData(f"{path}: expected numbers ({_short(error)})") from error
     _check_finite(path, array, names)
     return torch.from_numpy(array.astype(np.float32))
 

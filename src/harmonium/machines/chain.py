@@ -156,7 +156,7 @@ class BoltzmannMachine(nn.Module):
 
     def checked_states(self, x: ArrayLike, what: str = "data", n: int | None = None) -> Tensor:
         """Convert and validate visible states (m, *shape); if ``n`` is given, repeat or cut them to ``n`` rows."""
-        visible = self.as_states(x)
+        visible = self.as_states(x, missing=True)  # the check of the units names the argument
         if len(visible) == 0:
             raise InvalidData(f"{what}: expected at least one row, found none")
         self.visible.check(visible, what)

@@ -91,7 +91,7 @@ def _start(
         return inference.pointwise(machine.visible, evidence).means
     if isinstance(start, Pointwise):
         return start.estimate(noisy, channel).means.to(evidence.values)
-    begin = machine.as_states(start)
+    begin = machine.as_states(start, missing=True)
     if len(begin) != len(evidence) or not bool(torch.isfinite(begin).all()):
         raise InvalidData(f"start: expected finite magnetizations of {len(evidence)} rows, found {len(begin)} rows")
     return evidence.fix(begin)

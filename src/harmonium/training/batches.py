@@ -130,7 +130,7 @@ class Weighted(Source):
     def __init__(self, data: Any, weights: Any) -> None:
         self._inner = _wrap(data, "data")
         super().__init__(self._inner._rows, self._inner.shape)
-        given = torch.as_tensor(weights).detach().cpu()
+        given = as_tensor(weights, "weights").detach().cpu()
         if given.shape != (len(self),):
             raise InvalidData(f"weights: expected shape ({len(self)},), one weight per row, found {tuple(given.shape)}")
         total = given.double().cumsum(0)
@@ -283,10 +283,14 @@ def _wrap(data: Any, what: str) -> Source:
     if random_access and not hasattr(data, "to_numpy") and not isinstance(data, _PLAIN):
         if len(data) == 0:
             raise InvalidData(f"{what}: expected at least one row, found an empty data set")
-        return DatasetSource(data, tuple(_features(data[0]).shape))
+        try:
+            first = data[0]
+        except LookupError as error:
+            raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} ({error})") from None
+        return DatasetSource(data, tuple(_features(first).shape))
     tensor = as_tensor(data, what)
     if tensor.ndim == 0:
-        raise InvalidData(f"{what}: expected rows of numbers, found the number {tensor.item()}")
+        raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} without dimensions")
     return TensorSource(tensor, tensor.shape[1:])
 
 
