@@ -49,8 +49,8 @@ def soak(minutes: float, seed: int, folder: Path) -> Counts:
     rows = (torch.rand(200, 20, generator=torch.Generator().manual_seed(seed)) < 0.4).float()
     with timed(counts), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        hm.fit(hm.RBM(20, 10), rows, epochs=10**7, batch_size=50, run=folder / "soak", callbacks=[watch], progress=False,
-               metrics_every=10, seed=seed)  # fmt: skip
+        options = {"epochs": 10**7, "batch_size": 50, "metrics_every": 10, "seed": seed, "progress": False}
+        hm.fit(hm.RBM(20, 10), rows, run=folder / "soak", callbacks=[watch], **options)
     counts.tried = len(watch.cpu)
     quarter = max(2, len(watch.cpu) // 4)
     spent = [b - a for a, b in zip(watch.cpu, watch.cpu[1:], strict=False)]

@@ -51,7 +51,7 @@ STRANGE = st.sampled_from(
         "digits",
         "../..",
         "\n",
-    ]  # fmt: skip
+    ]
 )
 UNITS = st.sampled_from(
     [
@@ -74,25 +74,49 @@ UNITS = st.sampled_from(
         "potts:3",
         "dbm",
         "multinomial:3",
-    ]  # fmt: skip
+    ]
 )
 VALUES: dict[str, st.SearchStrategy[str]] = {
-    "--hidden": UNITS, "--visible": UNITS, "--epochs": st.sampled_from(["1", "2"]), "--batch-size": SMALL, "--seed": SMALL,
-    "--learning-rate": st.sampled_from(["0.1", "1e-3", "1e30", "0"]), "--negative": st.sampled_from(
-        ["pcd:1", "cd:2", "mean-field:2", "exact", "parallel-tempering:1,rungs=3", "reconstruction", "deep-pcd:1"]),
-    "--optimizer": st.sampled_from(["sgd", "adam", "adamw", "rmsprop"]), "--schedule": st.sampled_from(
-        ["constant", "linear:0.3", "growing:2", "linear:9"]), "--l2": SMALL, "--l1": SMALL, "--clip": SMALL, "--momentum":
-    st.just("0.9"), "--average": st.just("0.5"), "--validation": st.sampled_from(["0.2", "none", "test"]), "--binarize":
-    st.sampled_from(["threshold", "sample", "redraw", "none"]), "--machine": st.sampled_from(["rbm", "dbm", "dbn"]),
-    "--image": st.sampled_from(["2x3", "6x1", "3x3"]), "--dtype": st.sampled_from(["float32", "float64"]), "--threads":
-    st.sampled_from(["1", "100000"]), "--device": st.sampled_from(["cpu", "cuda", "hpu", "meta"]), "--chains": SMALL,
-    "--preset": st.sampled_from(["best", "fast", "nothing"]), "--precision": st.sampled_from(["float32", "bfloat16"]),
-    "-n": SMALL, "--sweeps": st.sampled_from(["1", "3"]), "--start": st.sampled_from(["random", "data"]),
-    "--betas": st.sampled_from(["2", "0"]), "--method": st.sampled_from(["tap", "naive", "gibbs", "adatap"]),
-    "--levels": st.sampled_from(["0.1", "0.1,0.2", "x"]), "--order": st.sampled_from(["1", "2", "3"]), "--layer": SMALL,
-    "--gauge": st.sampled_from(["lattice-gas", "zero-sum"]), "--samples": st.sampled_from(["0", "50"]),
-    "--pretrain": st.sampled_from(["0", "1"]), "--similarity": st.just("0.8"), "--cutoff": st.just("8"),
-}  # fmt: skip
+    "--hidden": UNITS,
+    "--visible": UNITS,
+    "--epochs": st.sampled_from(["1", "2"]),
+    "--batch-size": SMALL,
+    "--seed": SMALL,
+    "--learning-rate": st.sampled_from(["0.1", "1e-3", "1e30", "0"]),
+    "--negative": st.sampled_from(
+        ["pcd:1", "cd:2", "mean-field:2", "exact", "parallel-tempering:1,rungs=3", "reconstruction", "deep-pcd:1"]
+    ),
+    "--optimizer": st.sampled_from(["sgd", "adam", "adamw", "rmsprop"]),
+    "--schedule": st.sampled_from(["constant", "linear:0.3", "growing:2", "linear:9"]),
+    "--l2": SMALL,
+    "--l1": SMALL,
+    "--clip": SMALL,
+    "--momentum": st.just("0.9"),
+    "--average": st.just("0.5"),
+    "--validation": st.sampled_from(["0.2", "none", "test"]),
+    "--binarize": st.sampled_from(["threshold", "sample", "redraw", "none"]),
+    "--machine": st.sampled_from(["rbm", "dbm", "dbn"]),
+    "--image": st.sampled_from(["2x3", "6x1", "3x3"]),
+    "--dtype": st.sampled_from(["float32", "float64"]),
+    "--threads": st.sampled_from(["1", "100000"]),
+    "--device": st.sampled_from(["cpu", "cuda", "hpu", "meta"]),
+    "--chains": SMALL,
+    "--preset": st.sampled_from(["best", "fast", "nothing"]),
+    "--precision": st.sampled_from(["float32", "bfloat16"]),
+    "-n": SMALL,
+    "--sweeps": st.sampled_from(["1", "3"]),
+    "--start": st.sampled_from(["random", "data"]),
+    "--betas": st.sampled_from(["2", "0"]),
+    "--method": st.sampled_from(["tap", "naive", "gibbs", "adatap"]),
+    "--levels": st.sampled_from(["0.1", "0.1,0.2", "x"]),
+    "--order": st.sampled_from(["1", "2", "3"]),
+    "--layer": SMALL,
+    "--gauge": st.sampled_from(["lattice-gas", "zero-sum"]),
+    "--samples": st.sampled_from(["0", "50"]),
+    "--pretrain": st.sampled_from(["0", "1"]),
+    "--similarity": st.just("0.8"),
+    "--cutoff": st.just("8"),
+}
 FLAGS = ["--quiet", "--no-report", "--relative", "--verify", "--no-centered", "--zero-sum", "--previous", "--help"]
 OF_A_RUN = [
     "info",
@@ -137,8 +161,9 @@ def commands(n: int, number: int, folder: Path) -> Counts:
     os.chdir(folder)
 
     @seed(number)
-    @settings(max_examples=n, deadline=None, database=None, phases=[Phase.generate],
-              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @settings(
+        max_examples=n, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
     @given(command_lines(folder))
     def run(words: list[str]) -> None:
         _command(counts, words)
@@ -161,8 +186,9 @@ def _draw(strategy: st.SearchStrategy[list[str]], choice: random.Random) -> list
     found: list[list[str]] = []
 
     @seed(choice.randrange(2**60))
-    @settings(max_examples=50, deadline=None, database=None, phases=[Phase.generate],
-              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @settings(
+        max_examples=50, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
     @given(strategy)
     def collect(words: list[str]) -> None:
         found.append(words)
@@ -179,8 +205,22 @@ def _files(folder: Path) -> None:
     (folder / "empty").mkdir()
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
         warnings.simplefilter("ignore")
-        main(["train", str(folder / "rows.npy"), "--hidden", "3", "--epochs", "2", "--run", str(folder / "run"), "-q",
-              "--no-report", "--validation", "0.2"])  # fmt: skip
+        main(
+            [
+                "train",
+                str(folder / "rows.npy"),
+                "--hidden",
+                "3",
+                "--epochs",
+                "2",
+                "--run",
+                str(folder / "run"),
+                "-q",
+                "--no-report",
+                "--validation",
+                "0.2",
+            ]
+        )
 
 
 def _command(counts: Counts, words: list[str]) -> None:
@@ -211,6 +251,7 @@ def _command(counts: Counts, words: list[str]) -> None:
 
 NUMBERS: list[Any] = [-1, 0, 1, 2, 3, 5, 0.5, -0.0, 1e-300, 1e30, 1e38, math.nan, math.inf, -math.inf, np.int64(2)]
 WHOLE: list[int] = [-5, -1, 0, 1, 2, 3, 4]
+PATHS = ["", "none", ".", "/", "a\0b.npy", "~nosuchuser/a.csv", "x" * 5000]
 SHAPES: list[Any] = [1, 2, 3, 0, -1, (2,), (2, 3), (0,), (), (1,) * 200, (2, 2, 2), 2.5, "2"]
 
 
@@ -218,12 +259,32 @@ def _data(choice: random.Random) -> Any:
     """Data of any kind, most of them with rows of six bits."""
     bits = np.random.default_rng(choice.randrange(1000)).integers(0, 2, (choice.choice([1, 5, 45]), 6))
     kinds: list[Callable[[], Any]] = [
-        lambda: bits, lambda: bits.astype(float), lambda: torch.tensor(bits).float(), lambda: bits.tolist(),
-        lambda: bits * 1e38, lambda: bits * math.nan, lambda: bits * 1j, lambda: bits.astype(str), lambda: bits[:, :3],
-        lambda: bits[:0], lambda: bits[0], lambda: None, lambda: "text", lambda: 3, lambda: [], lambda: [[]],
-        lambda: torch.tensor(bits).bool(), lambda: bits.astype(">f8"), lambda: bits[::-1], lambda: bits.reshape(-1, 2, 3),
-        lambda: bits * 255, lambda: -bits, lambda: bits + 0.5, lambda: {"a": 1}, lambda: [object()] * 6,
-    ]  # fmt: skip
+        lambda: bits,
+        lambda: bits.astype(float),
+        lambda: torch.tensor(bits).float(),
+        lambda: bits.tolist(),
+        lambda: bits * 1e38,
+        lambda: bits * math.nan,
+        lambda: bits * 1j,
+        lambda: bits.astype(str),
+        lambda: bits[:, :3],
+        lambda: bits[:0],
+        lambda: bits[0],
+        lambda: None,
+        lambda: "text",
+        lambda: 3,
+        lambda: [],
+        lambda: [[]],
+        lambda: torch.tensor(bits).bool(),
+        lambda: bits.astype(">f8"),
+        lambda: bits[::-1],
+        lambda: bits.reshape(-1, 2, 3),
+        lambda: bits * 255,
+        lambda: -bits,
+        lambda: bits + 0.5,
+        lambda: {"a": 1},
+        lambda: [object()] * 6,
+    ]
     return choice.choice(kinds)()
 
 
@@ -231,14 +292,23 @@ def _units(choice: random.Random) -> Any:
     shape, number = choice.choice(SHAPES), choice.choice(NUMBERS)
     u = hm.units
     makers: list[Callable[[], Any]] = [
-        lambda: u.Bernoulli(shape), lambda: u.Spin(shape), lambda: u.Gaussian(shape, precision=number),
-        lambda: u.ReLU(shape, precision=number), lambda: u.Binomial(shape, trials=number), lambda: u.Poisson(shape),
-        lambda: u.Potts(shape), lambda: u.Multinomial(shape), lambda: u.Multinary(shape, levels=number),
-        lambda: u.TruncatedGaussian(shape, low=number, high=choice.choice(NUMBERS)), lambda: u.DoubleReLU(shape),
-        lambda: u.TruncatedGaussBernoulli(shape, low=number, high=choice.choice(NUMBERS)), lambda: u.AtMostOne(shape),
-        lambda: u.Bernoulli(shape, bias=number), lambda: u.Mixed(u.Bernoulli(shape), u.Spin(2)),
+        lambda: u.Bernoulli(shape),
+        lambda: u.Spin(shape),
+        lambda: u.Gaussian(shape, precision=number),
+        lambda: u.ReLU(shape, precision=number),
+        lambda: u.Binomial(shape, trials=number),
+        lambda: u.Poisson(shape),
+        lambda: u.Potts(shape),
+        lambda: u.Multinomial(shape),
+        lambda: u.Multinary(shape, levels=number),
+        lambda: u.TruncatedGaussian(shape, low=number, high=choice.choice(NUMBERS)),
+        lambda: u.DoubleReLU(shape),
+        lambda: u.TruncatedGaussBernoulli(shape, low=number, high=choice.choice(NUMBERS)),
+        lambda: u.AtMostOne(shape),
+        lambda: u.Bernoulli(shape, bias=number),
+        lambda: u.Mixed(u.Bernoulli(shape), u.Spin(2)),
         lambda: u.Bernoulli(shape, shared=choice.choice([(0,), (5,), 3, ()])),
-    ]  # fmt: skip
+    ]
     return choice.choice(makers)()
 
 
@@ -289,10 +359,10 @@ def _calls(rbm: Any, choice: random.Random) -> dict[str, Callable[[], Any]]:
         "LinearDecay": lambda: hm.LinearDecay(n),
         "Average": lambda: hm.Average(x),
         "Clip": lambda: hm.Clip(x),
-        "load": lambda: hm.load(choice.choice(["", "none", ".", "/", "a\0b", "x" * 5000])),
-        "read": lambda: hm.data.read(choice.choice(["", "none", ".", "/", "a\0b.npy", "~nosuchuser/a.csv", "x" * 5000])),
-        "data.load": lambda: hm.data.load(choice.choice(["digits", "digit", ""]), split=choice.choice(["train", "x", ""])),
-    }  # fmt: skip
+        "load": lambda: hm.load(choice.choice(PATHS)),
+        "read": lambda: hm.data.read(choice.choice(PATHS)),
+        "data.load": lambda: hm.data.load(choice.choice(["digits", "digit", ""]), split=choice.choice(["test", ""])),
+    }
 
 
 def calls(n: int, number: int, folder: Path) -> Counts:

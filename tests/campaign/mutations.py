@@ -43,9 +43,8 @@ def originals(folder: Path) -> dict[str, tuple[Path, Read, bool]]:
     text = "".join(f">s{k}\n{''.join(letters[row])}\n" for k, row in enumerate(table))
     (folder / "rows.fasta").write_text(text)
     (folder / "map.csv").write_text("first,second\n1,3\n2,5\n")
-    (folder / "config.toml").write_text(
-        '[data]\nsource = "digits"\n[machine]\nhidden = "bernoulli:20"\n[training]\nepochs = 3\n'
-    )
+    tables = ('[data]\nsource = "digits"', '[machine]\nhidden = "bernoulli:20"', "[training]\nepochs = 3\n")
+    (folder / "config.toml").write_text("\n".join(tables))
     return {
         "machine": (run.trajectory()[-1][1], lambda path: hm.load(path).state_dict(), True),
         "checkpoint": (run.last, lambda path: _state(path), True),

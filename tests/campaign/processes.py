@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import multiprocessing
+import os
 import random
 import shutil
 import signal
@@ -76,7 +79,7 @@ def rows_file(folder: Path, rows: int = 300, columns: int = 12) -> Path:
 
 
 def kills(n: int, seed: int, folder: Path, per_run: int = 20) -> Counts:
-    """Kill training ``n`` times in all, in runs that are killed several times; compare with whole runs, byte by byte."""
+    """Kill training ``n`` times in all, each run several times; compare with whole runs, byte by byte."""
     counts = Counts("kills")
     moments = random.Random(seed)
     with timed(counts):
@@ -107,7 +110,7 @@ def _killed_run(counts: Counts, moments: random.Random, number: int, folder: Pat
             if _interrupted(process, moments):
                 counts.outcomes["stopped by a signal"] += 1
                 done += 1
-        elif kill_after(process, lambda before=before: stamp(run) != before or not resumes, lambda: stamp(run), *when):  # type: ignore[misc]
+        elif kill_after(process, _begun(run, before if resumes else None), lambda: stamp(run), *when):
             counts.outcomes["killed"] += 1
             done += 1
         if process.exitcode == 0:  # finished before the kill
@@ -129,13 +132,16 @@ def _killed_run(counts: Counts, moments: random.Random, number: int, folder: Pat
         shutil.rmtree(folder)
 
 
+def _begun(run: Run, before: int | None) -> Callable[[], bool]:
+    """Whether there is a new checkpoint; a new training may be killed before its first."""
+    return lambda: before is None or stamp(run) != before
+
+
 def _interrupted(process: BaseProcess, moments: random.Random) -> bool:
     """Send SIGTERM or SIGINT at a random moment; return whether the process stopped because of it."""
     time.sleep(0.05 + moments.random() * 0.3)
     number = moments.choice([signal.SIGTERM, signal.SIGINT])
     if process.pid is not None and process.is_alive():
-        import os
-
         os.kill(process.pid, number)
     process.join()
     return process.exitcode in (130, 143, -signal.SIGTERM, -signal.SIGINT)
@@ -146,9 +152,6 @@ def _interrupted(process: BaseProcess, moments: random.Random) -> bool:
 
 def _reported(words: Sequence[str], results: Any, key: int) -> None:
     """Run a command with its output captured, and report its status and output."""
-    import contextlib
-    import io
-
     shown = io.StringIO()
     status: Any = 0
     try:
@@ -182,13 +185,16 @@ def pairs(n: int, seed: int, folder: Path) -> Counts:
     return counts
 
 
+_REFUSALS = ("in use by process", "already contains a run", "no such folder", "not a run folder")
+
+
 def _pair(counts: Counts, kind: str, words: list[list[str]], run: Path, delay: float) -> None:
     results = FORKS.Queue()
     processes = [FORKS.Process(target=_reported, args=(w, results, k)) for k, w in enumerate(words)]
     for process in processes:
         process.start()
         time.sleep(delay)
-    found = dict((key, (status, text)) for key, status, text in (results.get(timeout=120) for _ in processes))
+    found = {key: (status, text) for key, status, text in (results.get(timeout=300) for _ in processes)}
     for process in processes:
         process.join()
     counts.tried += 1
@@ -199,11 +205,7 @@ def _pair(counts: Counts, kind: str, words: list[list[str]], run: Path, delay: f
         counts.problem("both succeeded", f"{kind}: {found}")
     if any("Traceback" in text for _, text in found.values()):
         counts.problem("traceback", found)
-    wrong = [
-        text
-        for text in refused
-        if not any(w in text for w in ("in use by", "already contains", "no such folder", "not a run"))
-    ]
+    wrong = [text for text in refused if not any(words in text for words in _REFUSALS)]
     if wrong:
         counts.problem("unclear refusal", wrong[0])
     if trained:

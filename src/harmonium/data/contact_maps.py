@@ -68,7 +68,7 @@ def _table(path: Path) -> list[tuple[int, list[float]]]:
             if header:
                 header = False
                 continue
-            raise InvalidData(f"{path}, line {number}: expected numbers ({error})") from None
+            raise InvalidData(f"{path}, line {number}: expected numbers ({str(error)[:200]})") from None
         header = False
         if rows and len(row) != len(rows[0][1]):
             raise InvalidData(f"{path}, line {number}: expected {len(rows[0][1])} columns, found {len(row)}")

@@ -76,7 +76,7 @@ def _npy_header(path: Path, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]
         first = npy.read_magic(file) == (1, 0)
         header = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
         shape, _, dtype = header(file)
-    except (ValueError, TypeError, SyntaxError, OverflowError, MemoryError, RecursionError, EOFError) as error:
+    except Exception as error:  # the header is a Python literal, whose parser has many kinds of errors
         raise InvalidData(f"{path} is not an .npy file: {_short(error)}") from error
     if not all(isinstance(n, int) and 0 <= n < 2**62 for n in shape):
         raise InvalidData(f"{path} is damaged: expected a shape of sizes, found {_short(shape)}")
@@ -196,10 +196,10 @@ def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
     names = [str(name) for name in frame.columns]
     for name, (_, column) in zip(names, frame.items(), strict=True):
         if not (pandas.api.types.is_numeric_dtype(column.dtype) or column.isna().all()):
-            bad = pandas.to_numeric(column, errors="coerce").isna() & column.notna()
-            row = int(np.argmax(bad)) if bad.any() else 0
-            cell = _short(repr(column.iloc[row]))
-            raise InvalidData(f"{path}: expected numbers, found {cell} in row {row + 1}, column '{_short(name)}'")
+            wrong = (k for k, cell in enumerate(column) if not isinstance(cell, int) and not _is_number(str(cell)))
+            row = next(wrong, None)
+            cell = "very long integers" if row is None else f"{_short(repr(column.iloc[row]))} in row {row + 1}"
+            raise InvalidData(f"{path}: expected numbers, found {cell}, column '{_short(name)}'")
     if frame.empty:
         raise InvalidData(f"{path} has columns but no rows: expected numbers, one sample per row")
     if any(pandas.api.types.is_complex_dtype(dtype) for dtype in frame.dtypes):
