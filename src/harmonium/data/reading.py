@@ -196,10 +196,12 @@ def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
     names = [str(name) for name in frame.columns]
     for name, (_, column) in zip(names, frame.items(), strict=True):
         if not (pandas.api.types.is_numeric_dtype(column.dtype) or column.isna().all()):
-            wrong = (k for k, cell in enumerate(column) if not isinstance(cell, int) and not _is_number(str(cell)))
-            row = next(wrong, None)
-            cell = "very long integers" if row is None else f"{_short(repr(column.iloc[row]))} in row {row + 1}"
-            raise InvalidData(f"{path}: expected numbers, found {cell}, column '{_short(name)}'")
+            row = next(
+                (k for k, cell in enumerate(column) if not isinstance(cell, int) and not _is_number(str(cell))), 0
+            )
+            cell = column.iloc[row]
+            shown = "a very long integer" if isinstance(cell, int) else _short(repr(cell))
+            raise InvalidData(f"{path}: expected numbers, found {shown} in row {row + 1}, column '{_short(name)}'")
     if frame.empty:
         raise InvalidData(f"{path} has columns but no rows: expected numbers, one sample per row")
     if any(pandas.api.types.is_complex_dtype(dtype) for dtype in frame.dtypes):
