@@ -103,13 +103,16 @@ def resume(
         int | None, typer.Option(min=1, help="Continue to this total number of epochs.", show_default=False)
     ] = None,
     data: OtherData = None,
+    previous: Annotated[
+        bool, typer.Option("--previous", help="Continue from the checkpoint before the last, which is damaged.")
+    ] = False,
     report: Report = True,
     quiet: Quiet = False,
 ) -> None:
     """Continue from the last checkpoint; the result is bit-for-bit that of an uninterrupted run."""
     from .running import resume_run
 
-    resume_run(folder, epochs=epochs, data=data, quiet=quiet, report=report)
+    resume_run(folder, epochs=epochs, data=data, previous=previous, quiet=quiet, report=report)
 
 
 # -- using a run ----------------------------------------------------------------------------------------------
@@ -321,6 +324,7 @@ def recommend(
     recommend_run(folder, users=user or (), n=n, data=data, method=method, out=out)
 
 
+@app.command()
 def topics(
     folder: Folder,
     data: OtherData = None,
@@ -336,11 +340,19 @@ def topics(
 
 
 @app.command()
-def info(path: FolderOrFile) -> None:
+def info(
+    path: FolderOrFile,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Verify the checksums of all files instead; status 2 if one is damaged.")
+    ] = False,
+) -> None:
     """Show the contents of a run folder or a file: machine, training, last metrics, files."""
-    from .about import describe
+    from .about import describe, verify_files
 
-    describe(path)
+    if verify:
+        verify_files(path)
+    else:
+        describe(path)
 
 
 @app.command()

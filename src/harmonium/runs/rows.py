@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from .. import data
+from .. import data, paths
 from ..data.documents import holds_documents
 from ..data.rating_files import holds_ratings
 from ..data.ratings import RatingTable, parse_scale
@@ -175,6 +175,8 @@ def _by_name(config: schema.Config) -> Rows:
             raise unknown(f"validation split of data set '{info.name}'", str(validation), [*info.splits, "none"])
         classes = whole.classes if isinstance(whole, Labeled) else None
         held_out = _named_rows(config, str(validation), binarize, visible, classes)
+    if chosen.rows is not None and chosen.rows != len(train):
+        raise RunError(f"data: expected the {chosen.rows} rows of the run, found {len(train)} in '{info.name}'")
     resolved = replace(chosen, binarize=binarize or "none", split=split, validation=validation, rows=len(train))
     return Rows(train, held_out, _shaped(visible, whole), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
 
@@ -214,7 +216,7 @@ def _how(binarize: str | None) -> str | None:
 
 def _from_file(config: schema.Config) -> Rows:
     chosen = config.data
-    path = Path(chosen.source).expanduser().resolve()
+    path = paths.resolved(chosen.source)
     if chosen.split is not None:
         raise InvalidOption(
             f"split: expected none for the file {path.name}; splits belong to data sets by name. "
