@@ -27,7 +27,7 @@ from .trained import BRIGHTEST, CHUNK, Machines, Settings, states
 DATASET, LEVELS = "mnist", 255
 STACK = Architecture((32, 64), (500, 200))
 #: epochs of the scales, and rows
-QUICK, FULL = (20, 10_000), (100, 0)
+QUICK, FULL = (10, 5000), (100, 0)
 
 
 class Stacks(Machines):

@@ -22,7 +22,7 @@ from harmonium.machines import DeepBeliefNetwork
 from ..judging import Measured, Verdict, claim, mean
 from ..options import with_options_of
 from ..record import Record
-from .svm import train
+from .svm import Standardized, train
 from .trained import BRIGHTEST, Machines, features
 
 #: published test errors in percent: N = 1 and N = 255
@@ -92,11 +92,12 @@ def _classify(
     order = torch.randperm(len(x), generator=noise.generator(1))
     some = min(VALIDATION, len(x) // 5)
     held, used = order[:some], order[some : some + TRIED]
-    scores = {
-        cost: (train(x[used], labels[used], cost, classes=classes).predict(x[held]) != labels[held])
-        .float().mean().item()
-        for cost in COSTS
-    }  # fmt: skip
+    some_rows = Standardized(x[used])
+    scores = {}
+    for cost in COSTS:
+        guess = train(some_rows, labels[used], cost, classes=classes).predict(x[held])
+        scores[cost] = (guess != labels[held]).float().mean().item()
+    del some_rows
     cost = min(scores, key=lambda key: scores[key])
     wrong = train(x, labels, cost, classes=classes).predict(represent(test)) != answers
     return cost, wrong.numpy().astype(float)

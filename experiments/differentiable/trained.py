@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
 
 from harmonium import data as datasets
 from harmonium import noise
@@ -46,6 +47,8 @@ class Settings:
     gain: float = 8.0  # of the initial weights
     activity: float = 0.05  # mean hidden state as a share of N; 0.5 means no penalty
     aligned: bool = False
+    batch: int = BATCH
+    size: int = 0  # height and width to which images are reduced; 0 keeps them
 
 
 SETTINGS: Mapping[str, Mapping[str, Settings]] = {
@@ -70,6 +73,15 @@ def pixels(dataset: str, split: str) -> tuple[Tensor, Tensor]:
     """Images as 8-bit numbers (n, channels, height, width), and their classes."""
     images, labels = datasets.load(dataset, split=split, flatten=False, labels=True)
     return (images * BRIGHTEST).round().to(torch.uint8), labels
+
+
+def reduced(images: Tensor, size: int) -> Tensor:
+    """Images (n, channels, height, width) of ``size`` × ``size`` pixels, as means over pixels; 0 keeps them.
+
+    >>> reduced(torch.tensor([[[[0, 10], [20, 30]]]], dtype=torch.uint8), 1).tolist()
+    [[[[15]]]]
+    """
+    return adaptive_avg_pool2d(images.float(), size).round().to(images.dtype) if size else images
 
 
 def states(images: Tensor, levels: int) -> Tensor:
@@ -109,9 +121,13 @@ class Machines(shared.Machines):
     ) -> None:
         super().__init__(record, scale, data, machines, seed)
         self._epochs, self._limit = epochs, rows
-        self.load = cache(pixels)
+        self.load = cache(self._load)
         for name in self.data.split(",") if self.data else ():
             self.settings(name)
+
+    def _load(self, dataset: str, split: str) -> tuple[Tensor, Tensor]:
+        images, labels = pixels(dataset, split)
+        return reduced(images, self.settings(dataset).size), labels
 
     def settings(self, dataset: str) -> Settings:
         """The settings of a data set at this scale."""
@@ -187,7 +203,7 @@ class Machines(shared.Machines):
         return {
             "negative": CD(1) if levels == 1 else Reconstruction(1),
             "epochs": self.epochs(dataset),
-            "batch_size": BATCH,
+            "batch_size": chosen.batch,
             "optimizer": torch.optim.Adam(groups(network, chosen.rate * factor)),
             "transforms": () if chosen.activity == 0.5 else (Sparse(chosen.activity),),
             "schedule": falling,
