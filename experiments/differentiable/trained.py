@@ -33,7 +33,7 @@ from .networks import PUBLISHED, Architecture, Sparse, Window, build, groups, in
 BRIGHTEST = 255  # of the pixels
 BATCH = 128
 PUBLISHED_EPOCHS = 500
-CHUNK = 500  # images whose features are computed at once
+CHUNK = 100  # images whose features are computed at once; larger ones spend their time in allocations
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ SETTINGS: Mapping[str, Mapping[str, Settings]] = {
         "fashion-mnist": Settings(ONE_LAYER, 3, rows=5000, pool=3),
         "cifar10": Settings(ONE_LAYER, 3, rows=5000, pool=4),
         "caltech-silhouettes": Settings(ONE_LAYER, 3, pool=3),
-        "lfw": Settings(Architecture((16, 32, 64, 128), (500, 200, 100)), 100, gain=1.0, activity=0.5, aligned=True),
+        "lfw": Settings(
+            Architecture((32, 64), (300, 100)), 20, gain=1.0, activity=0.5, aligned=True, batch=32, size=32
+        ),
     },
     "full": {
         "mnist": Settings(Architecture((64, 128, 512)), PUBLISHED_EPOCHS),
