@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 import harmonium as hm
-from harmonium.tasks import forecast, predict
+from harmonium.tasks import forecast, next_frame
 
 from .. import judging
 from ..judging import Measured
@@ -239,7 +239,7 @@ def animation(
 
 
 def _predicted(machine: hm.ConditionalRBM, context: Tensor) -> Tensor:
-    return predict(machine, context, sweeps=200, warm_up=50, seed=0)
+    return next_frame(machine, context, sweeps=200, warm_up=50, seed=0)
 
 
 def _squares(v: Tensor, predicted: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 import harmonium as hm
 from harmonium import units
 from harmonium.errors import InvalidData, InvalidOption
-from harmonium.tasks import forecast, predict
+from harmonium.tasks import forecast, next_frame
 
 F64 = torch.float64
 
@@ -28,7 +28,7 @@ def test_predict_is_the_exact_mean_of_binary_units() -> None:
     context = torch.bernoulli(torch.full((4, 2, 3), 0.5, dtype=F64), generator=torch.Generator().manual_seed(1))
     states, log_p = made.given(context).distribution()
     exact = log_p.exp() @ states
-    found = predict(made, context.repeat(50, 1, 1), sweeps=400, seed=0).view(50, 4, 3)
+    found = next_frame(made, context.repeat(50, 1, 1), sweeps=400, seed=0).view(50, 4, 3)
     error = found.std(0) / 50**0.5
     assert bool(((found.mean(0) - exact).abs() < 4.5 * error).all())
     assert error.max() < 0.005
@@ -44,7 +44,7 @@ def test_predict_is_the_exact_mean_of_gaussian_units() -> None:
         alone = given.row(k)
         p = torch.softmax(-alone.hidden_free_energy(h), 0)
         exact.append(p @ alone.visible_mean(h))
-    found = predict(made, context.repeat(50, 1, 1), sweeps=300, seed=0).view(50, 3, 2)
+    found = next_frame(made, context.repeat(50, 1, 1), sweeps=300, seed=0).view(50, 3, 2)
     error = found.std(0) / 50**0.5
     assert bool(((found.mean(0) - torch.stack(exact)).abs() < 4.5 * error).all())
 
@@ -99,7 +99,7 @@ def test_standardized_channels_are_restored() -> None:
 def test_errors() -> None:
     made = machine(units.Bernoulli(2))
     with pytest.raises(InvalidOption, match="machine: expected a ConditionalRBM, found RBM"):
-        predict(hm.RBM(2, 2), torch.zeros(1, 2))  # type: ignore[arg-type]
+        next_frame(hm.RBM(2, 2), torch.zeros(1, 2))  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match=r"expected a ConditionalRBM with a context of frames, \(order, 2\)"):
         forecast(hm.ConditionalRBM(2, 2, 3), torch.zeros(3), 1)
     with pytest.raises(InvalidData, match=r"context: expected shape \(n, 2, 2\), found \(3, 2\)"):
@@ -107,8 +107,8 @@ def test_errors() -> None:
     with pytest.raises(InvalidData, match="start: expected binary values"):
         forecast(made, torch.full((2, 2), 0.5), 1)
     with pytest.raises(InvalidData, match="expected at least one row"):
-        predict(made, torch.zeros(0, 2, 2))
+        next_frame(made, torch.zeros(0, 2, 2))
     with pytest.raises(InvalidOption, match="frames=0"):
         forecast(made, torch.zeros(2, 2), 0)
     with pytest.raises(InvalidOption, match="sweeps, warm_up"):
-        predict(made, torch.zeros(1, 2, 2), sweeps=0)
+        next_frame(made, torch.zeros(1, 2, 2), sweeps=0)

@@ -13,7 +13,7 @@ from ..machines import ConditionalRBM
 
 
 @torch.no_grad()
-def predict(
+def next_frame(
     machine: ConditionalRBM,
     context: Any,
     *,
@@ -36,7 +36,7 @@ def predict(
         generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
-    >>> predict(hm.ConditionalRBM(3, 2, 4), torch.zeros(5, 4), sweeps=10, seed=0)[0]
+    >>> next_frame(hm.ConditionalRBM(3, 2, 4), torch.zeros(5, 4), sweeps=10, seed=0)[0]
     tensor([0.5000, 0.5000, 0.5000])
     """
     rows = _rows(machine, context)

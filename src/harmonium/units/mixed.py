@@ -97,6 +97,10 @@ class Mixed(Unit):
     def tail(self) -> Tail:
         return Tail.join(unit.tail() for unit in self._members)
 
+    @property
+    def conserves(self) -> bool:
+        return any(unit.conserves for unit in self._members)
+
     def conserving(self, x: Tensor) -> Unit:
         pieces = zip(self._members, _split(self._members, x), strict=True)
         fixed = [unit.conserving(piece) for unit, piece in pieces]
