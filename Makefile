@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-fast coverage architecture format clean
+.PHONY: demo test test-fast durations coverage architecture format clean
 
 demo: $(INSTALLED)
 	$(BIN)/harmonium demo
@@ -21,6 +21,11 @@ test-fast: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
+
+# Measures all tests, and lists the slow ones in tests/slow_tests.txt.
+durations: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -vv -n 2 --dist worksteal --durations=0 --durations-min=0.05 > durations.log || (tail -30 durations.log; false)
+	$(BIN)/python tools/slow_tests.py durations.log
 
 coverage: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pytest-cov>=6'

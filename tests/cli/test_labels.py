@@ -29,7 +29,7 @@ def table(tmp_path):
 @pytest.fixture
 def trained(command, table, tmp_path):
     run = tmp_path / "run"
-    options = ("--hidden", 4, "--epochs", 40, "--batch-size", 10, "--validation", 0.3, "--run", run)
+    options = ("--hidden", 4, "--epochs", 40, "--batch-size", 10, "--lr", 0.05, "--validation", 0.3, "--run", run)
     done = command("train", table, "--labels", *options, "--no-report")
     assert done.status == 0, done.err
     for words in ("with labels", "bernoulli:6+potts:1x2", "discriminative+0.01*cd:1", "label error"):

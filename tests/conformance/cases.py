@@ -119,6 +119,7 @@ UNITS: dict[str, UnitCase] = {
     "at-most-one": UnitCase(
         layer(units.AtMostOne, {"bias": (-1.2, -0.4)}, event=(4,)), states([[0.0] * 4, *torch.eye(4).tolist()])
     ),
+    "ratings": UnitCase(layer(units.Ratings, BIAS, event=(3,), complete=True), states(torch.eye(3))),
     "multinomial": UnitCase(layer(units.Multinomial, BIAS, event=(3,), total=2), states(compositions(2, 3))),
     "truncated-gaussian": UnitCase(
         layer(units.TruncatedGaussian, {**BIAS, "precision": (-1.0, 3.0)}, low=-0.5, high=1.5), segment(-0.5, 1.5, 20)
@@ -335,7 +336,7 @@ class PhaseCase:
         return [pair for pair in chosen if pair[0] == "spin" or pair[1] == "binomial"] if self.slow else chosen
 
 
-SOFTMAX = ("potts", "at-most-one", "multinomial", "mixed")  # units with correlated components
+SOFTMAX = ("potts", "at-most-one", "ratings", "multinomial", "mixed")  # units with correlated components
 
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),

@@ -1,4 +1,4 @@
-"""The command ``info``: the contents of a run folder or a file."""
+"""The commands ``info`` and ``convert``: the contents of a run folder or a file, and other formats."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
+from ..convert import read, write
+from ..errors import InvalidOption
 from ..machines import Machine
 from ..runs.setup import epochs_done
 from ..training import Run
@@ -47,6 +49,16 @@ def describe(path: Path) -> None:
         facts[f"last {key.replace('_', ' ')}"] = show.number(value, 5)
     facts["files"] = ", ".join(_listed(path))
     show.facts(str(path), facts)
+
+
+def convert_file(source: Path, target: Path) -> None:
+    """Read a machine in any supported format and write it in another; never overwrites a file."""
+    check_exists(source)
+    if target.exists():
+        raise InvalidOption(f"{target}: expected a new file, found an existing one")
+    machine = read(source)
+    write(machine, target)
+    show.facts(str(target), _machine(machine))
 
 
 def _machine(machine: Machine) -> dict[str, Any]:

@@ -296,11 +296,49 @@ def logos(
 
 
 @app.command()
+def recommend(
+    folder: Folder,
+    user: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--user",
+            metavar="NAME",
+            help="A user of the file; repeat for several. Without it, print the errors.",
+            show_default=False,
+        ),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of items for each user.")] = 10,
+    data: OtherData = None,
+    method: Annotated[str, typer.Option(metavar="exact|mean-field", help="How ratings are predicted.")] = "exact",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Table to write (CSV).", show_default=False)
+    ] = None,
+) -> None:
+    """Recommend items from a run on ratings, those with the highest expected ratings."""
+    from .ratings import recommend_run
+
+    recommend_run(folder, users=user or (), n=n, data=data, method=method, out=out)
+
+
+@app.command()
 def info(path: FolderOrFile) -> None:
     """Show the contents of a run folder or a file: machine, training, last metrics, files."""
     from .about import describe
 
     describe(path)
+
+
+@app.command()
+def convert(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A run folder, or a .safetensors, .npz, .mat, .h5, .dat or .txt file.")
+    ],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="A .safetensors, .npz, .h5 (rbms) or .onnx file.")],
+) -> None:
+    """Convert a machine from or to a file of another library; see docs/convert.md for the formats."""
+    from .about import convert_file
+
+    convert_file(source, target)
 
 
 @app.command("report")

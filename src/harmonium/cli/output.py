@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -90,3 +91,13 @@ _WRITERS: dict[str, Callable[[np.ndarray, RBM, Picture], bytes]] = {
     ".csv": _csv,
     ".png": _png,
 }
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table as CSV, and print its path."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
+    files.write_text(path, text.getvalue())
+    print(path)

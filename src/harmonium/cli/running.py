@@ -103,6 +103,8 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     how = _BINARIZED.get(config.data.binarize or "")
     parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
     held_out = f"{len(rows.held_out):,} held out" if rows.held_out else "none held out"
+    if rows.held_out_ratings is not None:
+        held_out = f"{len(rows.held_out_ratings.user):,} ratings held out"
     hidden = config.machine.hidden if isinstance(config.machine.hidden, list) else [config.machine.hidden]
     layers = " – ".join(map(str, [config.machine.visible, *hidden]))
     lines = {
@@ -143,6 +145,10 @@ def _fit(
         callbacks.append(show.Stages(pretraining=bool(setup.config.training.pretrain)))
     if not quiet and not sys.stderr.isatty():
         callbacks.append(show.PlainLines())
+    if setup.rows.held_out_ratings is not None:
+        from .ratings import held_out_error
+
+        callbacks.insert(0, held_out_error(setup))
     train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
 
 

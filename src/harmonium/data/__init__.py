@@ -13,6 +13,7 @@ from harmonium.data.contact_maps import read_contacts
 from harmonium.data.dataset import DataFile, DatasetInfo
 from harmonium.data.identity import nearest_sequences
 from harmonium.data.loading import info, load, names, status, vocabulary
+from harmonium.data.ratings import RatingTable, read_ratings
 from harmonium.data.reading import read
 from harmonium.data.weights import similarity_weights
 
@@ -20,6 +21,7 @@ __all__ = [
     "Alignment",
     "DataFile",
     "DatasetInfo",
+    "RatingTable",
     "info",
     "load",
     "names",
@@ -27,6 +29,7 @@ __all__ = [
     "read",
     "read_alignment",
     "read_contacts",
+    "read_ratings",
     "similarity_weights",
     "status",
     "vocabulary",

@@ -37,7 +37,7 @@ def read_records(path: Path) -> list[Record]:
         raise unknown("file extension", path.suffix or path.name, _PARSERS)
     if not path.is_file():
         raise DataNotFound(f"path: expected a file at {path}, found {'a folder' if path.is_dir() else 'no file'}")
-    lines = _lines(path)
+    lines = text_lines(path)
     if not any(line.strip() for line in lines):
         raise InvalidData(f"{path} is empty: expected aligned sequences")
     if parse is _fasta and lines[0].startswith("# STOCKHOLM"):
@@ -80,7 +80,8 @@ def _aligned(first: list[str], second: list[str]) -> bool:
     return all(text.isalpha() and text.lower() not in ("true", "false", "nan", "inf") for text in letters)
 
 
-def _lines(path: Path) -> list[str]:
+def text_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 text file, which may be compressed with gzip."""
     try:
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")

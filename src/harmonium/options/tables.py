@@ -15,7 +15,8 @@ class DataOptions:
 
     source: str = option(
         "",
-        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, or sequences in .fasta, .a3m, .sto, .csv, .tsv.",
+        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, sequences in .fasta, .a3m, .sto, .csv, .tsv, or "
+        "ratings in u.data, .dat, .inter, .csv, .tsv.",
         metavar="DATA",
         plan=ELSEWHERE,
     )
@@ -59,6 +60,15 @@ class DataOptions:
         "The default method is then `discriminative+0.01*cd:1`.",
         plan=("rows", "with labels"),
     )
+    ratings: str | None = option(
+        None,
+        "Scale of a file of ratings: LOW:HIGH, or LOW:HIGH:STEP such as 0.5:5:0.5.",
+        details="A file of ratings has a user, an item and a rating in each line: `u.data`, `ratings.dat`, `.inter`, "
+        "or `.csv` and `.tsv` with such columns. `--validation 0.1` holds out a tenth of the ratings.",
+        metavar="LOW:HIGH",
+        unset="the smallest and the largest rating of the file, in steps of 1 or less",
+        plan=("ratings", "from {}"),
+    )
     similarity: float | None = option(
         None,
         "Weight each sequence by 1 / (number of sequences with at least this share of equal sites), such as 0.8.",
@@ -91,7 +101,8 @@ class MachineOptions:
         None,
         "Type of the visible units: bernoulli, potts:21, …; the shape comes from the data.",
         metavar="UNIT",
-        unset="suggested by the data set; potts for sequences; bernoulli for a file with values 0 and 1",
+        unset="suggested by the data set; potts for sequences; ratings for ratings; bernoulli for a file with "
+        "values 0 and 1",
         plan=ELSEWHERE,
     )
     hidden: str | int | list[str | int] = option(
@@ -175,19 +186,25 @@ class TrainingOptions:
         details="A sum of methods has the sum of their losses: `discriminative+0.01*cd:1` is the hybrid training of a "
         "classifier.",
         metavar="METHOD:K",
-        unset="pcd:1; deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with labels",
+        unset="pcd:1; cd:1 for ratings; deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with labels",
         plan=("negative phase", "{}"),
         plan_unset="chosen from the machine",
     )
     chains: int | None = option(
         None, "Number of persistent chains.", unset="the batch size", plan=("negative phase", "{} chains")
     )
-    optimizer: str = option("sgd", "Optimizer: sgd, adam, adamw or rmsprop.", metavar="NAME", plan=("optimizer", "{}"))
+    optimizer: str | None = option(
+        None,
+        "Optimizer: sgd, adam, adamw or rmsprop.",
+        metavar="NAME",
+        unset="sgd; adam for ratings and with labels",
+        plan=("optimizer", "{}"),
+    )
     learning_rate: float | None = option(
         None,
         "Learning rate.",
         above=0,
-        unset="sgd: chosen from the data, or 0.05 with momentum; others: 0.001",
+        unset="sgd: chosen from the data, or 0.05 with momentum; others: 0.001; ratings: 0.003; labels: 0.005",
         plan=("optimizer", "learning rate {}"),
         plan_unset="learning rate chosen from the data",
         flags=("--lr",),
@@ -201,7 +218,8 @@ class TrainingOptions:
         details="`linear:0.3`: constant for 30 % of the run, then linear to zero. `growing:10`: k = ⌈epoch/10⌉ sweeps "
         "per update, and the learning rate divided by k.",
         metavar="NAME",
-        unset="linear:0.5 if the learning rate is chosen from the data, else constant",
+        unset="linear:0.5 if the learning rate is chosen from the data, and for ratings; linear:0.3 with labels; else "
+        "constant",
         plan=("schedule", "{}"),
     )
     centered: bool = option(True, "Use centered gradients.", plan=("transforms", "centered"))
@@ -215,6 +233,13 @@ class TrainingOptions:
     l2: float | None = option(None, "Strength of the L2 penalty ½ΣW².", plan=("transforms", "l2 {}"))
     l1_squared: float | None = option(
         None, "Strength of the L1² penalty, (Σ|W|)² per hidden unit.", plan=("transforms", "l1-squared {}")
+    )
+    l2_to_mean: float | None = option(
+        None,
+        "Strength of the L2 penalty on the difference of each site's weights from their mean over sites.",
+        details="For ratings and other units with many sites, some of which have few data.",
+        unset="ratings: 0.01; others: none",
+        plan=("transforms", "l2-to-mean {}"),
     )
     clip: float | None = option(None, "Largest allowed norm of the gradient.", plan=("transforms", "clip {}"))
     zero_sum: bool = option(False, "Use the zero-sum gauge for Potts units.", plan=("transforms", "zero-sum"))

@@ -15,11 +15,23 @@ import torch
 from torch import Generator, Tensor
 
 from .. import data
+from ..data.rating_files import holds_ratings
+from ..data.ratings import RatingTable, parse_scale
 from ..data.sequence_files import holds_sequences
 from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
 from ..noise import Purpose
-from ..options import DataOptions
-from ..training.batches import ArraySource, Labeled, Redrawn, Source, TensorSource, Weighted, as_labels
+from ..options import DataOptions, TrainingOptions
+from ..training.batches import (
+    ArraySource,
+    DatasetSource,
+    Labeled,
+    Redrawn,
+    Source,
+    TensorSource,
+    Weighted,
+    as_labels,
+)
+from ..training.specs import HYBRID, default_negative
 from ..training.state import stream
 from ..units.support import OneHot
 from . import config as schema
@@ -35,6 +47,7 @@ class Rows:
 
     With labels, the last part of the visible layer is the label, and the image is that of the other parts. Sequences
     also have letters, names (of the training rows, if known) and notes on what was changed while reading.
+    Ratings also have the table of the training ratings, and a table of those that are held out.
     """
 
     train: Source
@@ -46,6 +59,8 @@ class Rows:
     letters: str | None = None
     names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    ratings: RatingTable | None = None
+    held_out_ratings: RatingTable | None = None
 
     @cached_property
     def weights(self) -> Tensor | None:
@@ -192,13 +207,13 @@ def _from_file(config: schema.Config) -> Rows:
             f"split: expected none for the file {path.name}; splits belong to data sets by name. "
             "Use --validation 0.1 to hold out rows."
         )
+    if holds_ratings(path):
+        return _rated(config, path)
+    if chosen.ratings is not None:
+        raise InvalidOption(f"ratings: expected none for {path.name}, which has no ratings, found '{chosen.ratings}'")
     sequences = _sequences(path, chosen)
     array: Tensor | np.ndarray = data.read(path) if sequences is None else sequences.rows
-    size, digest = path.stat().st_size, _sha256(path)
-    if chosen.sha256 is not None and chosen.sha256 != digest:
-        raise RunError(
-            f"{path}: expected the training file of the run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
-        )
+    size, digest = _identity(path, chosen)
     if array.ndim == 1:
         array = array[:, None]
     _check_finite(array, path)
@@ -260,6 +275,76 @@ def _labels_of(array: Tensor | np.ndarray, path: Path) -> tuple[Tensor | np.ndar
     except InvalidData as error:
         raise InvalidData(f"{path}, last column: {error}") from None
     return array[:, :-1], labels
+
+
+def _identity(path: Path, chosen: DataOptions) -> tuple[int, str]:
+    """Return the size and the checksum of a file; raise if it is not the file of the run."""
+    digest = _sha256(path)
+    if chosen.sha256 is not None and chosen.sha256 != digest:
+        raise RunError(
+            f"{path}: expected the training file of the run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
+        )
+    return path.stat().st_size, digest
+
+
+def _rated(config: schema.Config, path: Path) -> Rows:
+    """Rows of a file of ratings, one for each user; a share of the ratings may be held out."""
+    chosen = config.data
+    unused = {"binarize": _how(chosen.binarize), "image": chosen.image, "alphabet": chosen.alphabet}
+    for name, value in (*unused.items(), ("visible", config.machine.visible)):
+        if value is not None and not (name == "visible" and str(value).startswith("ratings")):
+            raise InvalidOption(f"{name}: expected none for the ratings in {path.name}, found '{value}'")
+    table = data.read_ratings(path, None if chosen.ratings is None else parse_scale(chosen.ratings))
+    size, digest = _identity(path, chosen)
+    validation = "none" if chosen.validation is None else chosen.validation
+    share, held_out = _share(validation), None
+    if share is not None:
+        number = len(table.user)
+        chosen_ones = torch.randperm(number, generator=stream(config.training.seed, Purpose.HELD_OUT))
+        cut = round(share * number)
+        if not 0 < cut < number:
+            raise InvalidData(f"validation: expected ratings on both sides, found {share:g} of {number} ratings")
+        table, held_out = table.subset(chosen_ones[cut:]), table.subset(chosen_ones[:cut])
+    elif validation != "none":
+        raise InvalidOption(
+            f"validation: expected a fraction of the ratings such as 0.1, or none, found '{validation}'"
+        )
+    resolved = replace(
+        chosen,
+        source=str(path),
+        binarize="none",
+        validation=validation,
+        rows=len(table),
+        bytes=size,
+        sha256=digest,
+    )
+    source = DatasetSource(table, table.shape)
+    visible = [UnitSpec("ratings", table.shape)]
+    found = f"{path.name}: {len(table.user):,} ratings of {len(table.items):,} items"
+    return Rows(source, None, visible, None, found, resolved, ratings=table, held_out_ratings=held_out)
+
+
+def training_defaults(config: schema.Config) -> TrainingOptions:
+    """Return the training options, with those for ratings or labels filled in if the data have them.
+
+    The settings were chosen on held-out ratings of MovieLens 100k (``docs/recommendation.md``) and on validation images
+    of MNIST (``docs/classification.md``).
+    """
+    chosen = config.training
+    if config.data.labels:
+        if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
+            chosen = replace(chosen, optimizer="adam", learning_rate=0.005, schedule=chosen.schedule or "linear:0.3")
+        return replace(chosen, negative=chosen.negative or HYBRID)
+    if not (schema.is_path(config.data.source) and holds_ratings(Path(config.data.source).expanduser())):
+        return chosen
+    if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
+        chosen = replace(chosen, optimizer="adam", learning_rate=0.003, schedule=chosen.schedule or "linear:0.5")
+    penalized = any(value is not None for value in (chosen.l1, chosen.l2, chosen.l1_squared, chosen.l2_to_mean))
+    return replace(
+        chosen,
+        negative=chosen.negative or default_negative(1, apart=True),
+        l2_to_mean=chosen.l2_to_mean if penalized else 0.01,
+    )
 
 
 def _sequences(path: Path, chosen: DataOptions) -> data.Alignment | None:

@@ -16,7 +16,7 @@ from ..options import MachineOptions, TrainingOptions
 from ..training import Run
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
-from ..training.specs import HYBRID, default_negative, default_rate
+from ..training.specs import OPTIMIZER, default_negative, default_rate
 from . import config as schema
 from . import machine as machines
 from . import rows, specs
@@ -33,7 +33,7 @@ class Setup:
 
 def prepare(config: schema.Config) -> Setup:
     """Load the data, build the machine and fill in the options that the configuration leaves open."""
-    chosen = config.training
+    chosen = rows.training_defaults(config)
     for table in (config.data, config.machine, chosen):
         options.check(table)
     threads = torch.get_num_threads() if chosen.threads is None else chosen.threads
@@ -49,11 +49,20 @@ def prepare(config: schema.Config) -> Setup:
     loaded = rows.load(config)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
-    rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
+    optimizer = chosen.optimizer or OPTIMIZER
+    rate = chosen.learning_rate or default_rate(optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
     pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain
     schedule = default_schedule(from_data=rate is None) if chosen.schedule is None else chosen.schedule
-    filled = replace(chosen, learning_rate=rate, schedule=schedule, epochs=epochs, pretrain=pretrain, threads=threads)
+    filled = replace(
+        chosen,
+        optimizer=optimizer,
+        learning_rate=rate,
+        schedule=schedule,
+        epochs=epochs,
+        pretrain=pretrain,
+        threads=threads,
+    )
     resolved = schema.Config(
         data=loaded.config,
         machine=replace(described, visible="+".join(map(str, loaded.visible))),
@@ -76,7 +85,7 @@ def _stages(machine: MachineOptions, chosen: TrainingOptions, labels: bool) -> T
     if labels and kind != "rbm":
         raise InvalidOption(f"labels: expected --machine rbm, found {kind}")
     depth = 2 if kind == "dbm" else 1
-    return replace(chosen, training=order, negative=chosen.negative or (HYBRID if labels else default_negative(depth)))
+    return replace(chosen, training=order, negative=chosen.negative or default_negative(depth))
 
 
 # -- a run folder ---------------------------------------------------------------------------------------------

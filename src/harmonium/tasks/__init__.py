@@ -1,4 +1,4 @@
-"""Applications of a trained machine: denoising, missing values, classification, and effects of mutations.
+"""Applications of a trained machine: denoising, missing values, classification, recommendation, and mutations.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))
@@ -19,6 +19,8 @@ from .mutational_scan import mutations
 from .networks import to_sequential
 from .observed import Evidence
 from .posterior import Posterior
+from .rating_scores import RatingScores, score_ratings
+from .recommendation import Recommendation, predict, rating_probabilities, recommend
 from .scores import Score, mcc, mse
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
     "LabelClassifier",
     "Pointwise",
     "Posterior",
+    "RatingScores",
+    "Recommendation",
     "Score",
     "compare_denoisers",
     "denoise",
@@ -44,5 +48,9 @@ __all__ = [
     "mse",
     "mutations",
     "nearest_neighbors",
+    "predict",
+    "rating_probabilities",
+    "recommend",
+    "score_ratings",
     "to_sequential",
 ]

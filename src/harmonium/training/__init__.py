@@ -2,6 +2,7 @@
 
 from .batches import HiddenStates, Labeled, Redrawn, Weighted
 from .callbacks import Callback, LabelError, Metric, MixingTime, Progress
+from .contexts import Conditional, Windows
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
@@ -22,7 +23,7 @@ from .negative import (
 )
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
-from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
+from .transforms import L1, L2, Average, Centered, Clip, L1Squared, L2ToMean, Transform, ZeroSum
 
 __all__ = [
     "CD",
@@ -34,6 +35,7 @@ __all__ = [
     "Centered",
     "Clip",
     "Clock",
+    "Conditional",
     "Constant",
     "DeepPCD",
     "Discriminative",
@@ -41,6 +43,7 @@ __all__ = [
     "GrowingSteps",
     "HiddenStates",
     "L1Squared",
+    "L2ToMean",
     "LabelError",
     "Labeled",
     "LinearDecay",
@@ -60,6 +63,7 @@ __all__ = [
     "Transform",
     "Weighted",
     "WeightedSum",
+    "Windows",
     "ZeroSum",
     "contrastive",
     "deepen",

@@ -24,17 +24,25 @@ from ..errors import InvalidData
 from ..machines import DeepBeliefNetwork, Machine
 from ..units.support import Interval
 
+#: rows of the visible layer and of the context, for a machine with a context
+Pair = tuple[Tensor, Tensor]
 _CHECK_ELEMENTS = 2**20  # elements per chunk; chunks that fit into the cache are checked fastest
 _PLAIN = (list, tuple, str, bytes, np.ndarray, Tensor)
 
 
 class Source:
-    """Dataset with random access by row index. Rows keep their data type and are converted batch by batch."""
+    """Dataset with random access by row index. Rows keep their data type and are converted batch by batch.
+
+    If each row has a context (:class:`Conditional`), then rows, buffers for them and their means are pairs: the visible
+    part (n, *shape) and the context (n, *context).
+    """
 
     #: largest number of rows that are used to initialize a machine
     initial_rows = 50_000
     #: whether the rows have valid values by construction, so that they need no check
     valid = False
+    #: the shape of the context of a row; ``None`` for rows without one
+    context: tuple[int, ...] | None = None
 
     def __init__(self, rows: Any, shape: tuple[int, ...]) -> None:
         self._rows, self.shape = rows, tuple(shape)
@@ -42,31 +50,43 @@ class Source:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+    def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
         """Write the rows ``index`` into ``out`` (len(index), *shape); ``generator`` is used for random rows."""
         raise NotImplementedError
 
-    def rows(self, index: Tensor, machine: Machine) -> Tensor:
+    def rows(self, index: Tensor, machine: Machine) -> Any:
         """Return the rows ``index`` as visible states of the machine."""
-        out = torch.empty(len(index), *self.shape, dtype=machine.dtype, device=machine.device)
-        return self.take(index, out)
+        shapes = [self.shape] if self.context is None else [self.shape, self.context]
+        out = tuple(torch.empty(len(index), *shape, dtype=machine.dtype, device=machine.device) for shape in shapes)
+        return self.take(index, out[0] if self.context is None else out)
 
-    def chunks(self, machine: Machine) -> Iterator[Tensor]:
-        """Yield all rows in order, in chunks that fit into memory."""
-        size = self.chunk_rows
+    @torch.no_grad()
+    def mean(self, machine: Machine) -> Any:
+        """Return the mean of all rows, (*shape) in float64."""
+        total: list[Any] = [0.0, 0.0]
+        for chunk in self.chunks(machine):
+            for k, part in enumerate([chunk] if self.context is None else chunk):
+                total[k] = total[k] + part.sum(0).double()
+        means = [part / len(self) for part in total]
+        return means[0] if self.context is None else tuple(means)
+
+    def chunks(self, machine: Machine, size: int | None = None) -> Iterator[Any]:
+        """Yield all rows in order, in chunks of ``size`` rows, by default as many as fit into memory."""
+        size = self.chunk_rows if size is None else size
         for start in range(0, len(self), size):
             yield self.span(start, min(start + size, len(self)), machine)
 
     @property
     def chunk_rows(self) -> int:
         """The number of rows of a chunk."""
-        return max(1, _CHECK_ELEMENTS // max(1, math.prod(self.shape)))
+        elements = math.prod(self.shape) + (0 if self.context is None else math.prod(self.context))
+        return max(1, _CHECK_ELEMENTS // max(1, elements))
 
-    def span(self, start: int, stop: int, machine: Machine) -> Tensor:
+    def span(self, start: int, stop: int, machine: Machine) -> Any:
         """Return the rows from ``start`` to ``stop`` as visible states of the machine."""
         return self.rows(torch.arange(start, stop), machine)
 
-    def every(self, machine: Machine) -> Iterator[Tensor]:
+    def every(self, machine: Machine) -> Iterator[Any]:
         """Yield all rows that :meth:`take` can return, in chunks, for checks of the data."""
         return self.chunks(machine)
 
@@ -129,6 +149,7 @@ class Weighted(Source):
     def __init__(self, data: Any, weights: Any) -> None:
         self._inner = as_rows(data, "data")
         super().__init__(self._inner._rows, self._inner.shape)
+        self.context = self._inner.context
         given = torch.as_tensor(weights).detach().cpu()
         if given.shape != (len(self),):
             raise InvalidData(f"weights: expected shape ({len(self)},), one weight per row, found {tuple(given.shape)}")
@@ -138,16 +159,17 @@ class Weighted(Source):
         self._reached = total / total[-1]
         self._last = int(given.nonzero()[-1])  # rounding must not select a later row
 
-    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
-        self._reached = self._reached.to(out.device)
-        within = torch.full((len(index),), 0.5, dtype=torch.float64, device=out.device)
+    def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
+        device = (out if self.context is None else out[0]).device
+        self._reached = self._reached.to(device)
+        within = torch.full((len(index),), 0.5, dtype=torch.float64, device=device)
         if generator is not None:
             within.uniform_(generator=generator)
-        place = (index.to(out.device) + within) / len(self)
+        place = (index.to(device) + within) / len(self)
         rows = torch.searchsorted(self._reached, place, right=True).clamp_(max=self._last)
         return self._inner.take(rows, out, generator)
 
-    def every(self, machine: Machine) -> Iterator[Tensor]:
+    def every(self, machine: Machine) -> Iterator[Any]:
         return self._inner.every(machine)
 
 
@@ -289,12 +311,29 @@ def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool
             f"{what}: expected rows of shape {tuple(visible.shape)} for the {visible.name()} units, "
             f"found {source.shape}"
         )
+    _check_context(source, machine, what)
     if validate and not source.valid:
         done = 0
         for chunk in source.every(machine):
-            visible.check(chunk, what if done == 0 else f"{what}, counted from row {done}")
-            done += len(chunk)
+            v, context = (chunk, None) if source.context is None else chunk
+            where = what if done == 0 else f"{what}, counted from row {done}"
+            visible.check(v, where)
+            if context is not None and not bool(torch.isfinite(context).all()):
+                raise InvalidData(f"context of {where}: expected finite numbers, found NaN or infinity")
+            done += len(v)
     return source
+
+
+def _check_context(source: Source, machine: Machine, what: str) -> None:
+    """Raise :class:`InvalidData` unless the rows have a context of the shape that the machine expects."""
+    expected = None if machine.context is None else tuple(machine.context)
+    if source.context == expected:
+        return
+    found = "rows without a context" if source.context is None else f"a context of shape {tuple(source.context)}"
+    if expected is None:
+        raise InvalidData(f"{what}: expected rows without a context for {type(machine).__name__}, found {found}")
+    hint = ", as in hm.Conditional(rows, context)" if source.context is None else ""
+    raise InvalidData(f"{what}: expected rows with a context of shape {expected}{hint}, found {found}")
 
 
 def as_rows(data: Any, what: str = "data") -> Source:

@@ -55,6 +55,8 @@ OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # w
     "adamw": (torch.optim.AdamW, 1e-3),
     "rmsprop": (torch.optim.RMSprop, 1e-3),
 }
+#: the default optimizer
+OPTIMIZER = "sgd"
 _MOMENTUM_RATE = 0.05  # default learning rate of SGD with momentum
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
@@ -101,12 +103,16 @@ def _takes_chains(text: str) -> bool:
     return name in NEGATIVES and "chains" in inspect.signature(NEGATIVES[name]).parameters
 
 
-def default_negative(hidden_layers: int) -> str:
+def default_negative(hidden_layers: int, apart: bool = False) -> str:
     """Return the default negative phase of a Boltzmann machine with this number of hidden layers.
 
-    >>> default_negative(1), default_negative(2)
-    ('pcd:1', 'deep-pcd:1')
+    If each row has a distribution of its own (``apart``), given a context or the rated items, chains start at the rows.
+
+    >>> default_negative(1), default_negative(2), default_negative(1, apart=True)
+    ('pcd:1', 'deep-pcd:1', 'cd:1')
     """
+    if apart:
+        return "cd:1"
     return "pcd:1" if hidden_layers == 1 else "deep-pcd:1"
 
 

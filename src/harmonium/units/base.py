@@ -111,6 +111,14 @@ class Unit(InPlace, UnitLayer, named=False):
         """
         return self
 
+    @property
+    def differs_by_row(self) -> bool:
+        """Whether rows have distributions so different that a chain of one row should not continue as one of another.
+
+        By default False. True if :meth:`conserving` fixes which units there are.
+        """
+        return False
+
     # -- sufficient statistics ----------------------------------------------------------------------------------
 
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
@@ -132,6 +140,15 @@ class Unit(InPlace, UnitLayer, named=False):
         if self.event_shape:
             raise NotImplementedError(f"{self.name()}: a vector unit must define initialize_from")
         self._match_mean(self.observations(data).to(torch.float64).mean(0))
+
+    def initialize_given(self, data: Tensor, context: Tensor, pseudocount: float | None = None) -> Tensor:
+        """Set the parameters as :meth:`initialize_from`, and return weights of a context (n, inputs) of each row.
+
+        The weights (inputs, *shape) give the field on the units for each entry of the context. By default they are
+        zero; units with a linear activation return those of a linear regression.
+        """
+        self.initialize_from(data, pseudocount)
+        return data.new_zeros(context.shape[1], *self.shape)
 
     @property
     def softmax(self) -> bool:

@@ -53,7 +53,7 @@ class WeightedSum(NegativePhase):
         return " + ".join(f"{weight:g} {phase.kind}" for weight, phase in self.terms)
 
     @property
-    def k(self) -> int:  # type: ignore[override]
+    def k(self) -> int:
         """The number of Gibbs sweeps per step, in every term."""
         return self.phases[-1].k
 
