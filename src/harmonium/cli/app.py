@@ -35,7 +35,7 @@ TableFile = Annotated[
 ]
 PresetName = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help=f"Settings tuned on MNIST: {preset_names()}; other options override them."),
+    typer.Option(metavar="NAME", help=f"Named settings: {preset_names()}; other options override them."),
 ]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -103,13 +103,16 @@ def resume(
         int | None, typer.Option(min=1, help="Continue to this total number of epochs.", show_default=False)
     ] = None,
     data: OtherData = None,
+    previous: Annotated[
+        bool, typer.Option("--previous", help="Continue from the checkpoint before the last, which is damaged.")
+    ] = False,
     report: Report = True,
     quiet: Quiet = False,
 ) -> None:
     """Continue from the last checkpoint; the result is bit-for-bit that of an uninterrupted run."""
     from .running import resume_run
 
-    resume_run(folder, epochs=epochs, data=data, quiet=quiet, report=report)
+    resume_run(folder, epochs=epochs, data=data, previous=previous, quiet=quiet, report=report)
 
 
 # -- using a run ----------------------------------------------------------------------------------------------
@@ -132,8 +135,9 @@ def sample(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences. "
-            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences]",
+            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences; .txt for documents. "
+            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences, "
+            "samples.txt for a run on documents]",
         ),
     ] = None,
     data: OtherData = None,
@@ -321,11 +325,34 @@ def recommend(
 
 
 @app.command()
-def info(path: FolderOrFile) -> None:
-    """Show the contents of a run folder or a file: machine, training, last metrics, files."""
-    from .about import describe
+def topics(
+    folder: Folder,
+    data: OtherData = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of words of each topic.")] = 10,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Table (.csv) of topics, words and weights. [none]")
+    ] = None,
+) -> None:
+    """Print the words of each hidden unit of a run on documents."""
+    from .documents import topics_run
 
-    describe(path)
+    topics_run(folder, data=data, n=n, out=out)
+
+
+@app.command()
+def info(
+    path: FolderOrFile,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Verify the checksums of all files instead; status 2 if one is damaged.")
+    ] = False,
+) -> None:
+    """Show the contents of a run folder or a file: machine, training, last metrics, files."""
+    from .about import describe, verify_files
+
+    if verify:
+        verify_files(path)
+    else:
+        describe(path)
 
 
 @app.command()

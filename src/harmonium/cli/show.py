@@ -62,7 +62,7 @@ def duration(seconds: float) -> str:
     >>> duration(42.3), duration(3700)
     ('42.3 s', '1 h 02 min')
     """
-    if seconds < 90:
+    if seconds < 90 or not math.isfinite(seconds):
         return f"{seconds:.1f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

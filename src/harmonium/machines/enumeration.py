@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..allocation import check_memory
 from ..errors import NotEnumerable
 from .kernel import half_sweep, log_weight
 
@@ -147,9 +148,11 @@ def moments(
 @torch.no_grad()
 def distribution(machine: BoltzmannMachine) -> tuple[Tensor, Tensor]:
     """Every visible state and its exact log-probability: (states, *shape) and (states,) in float64."""
-    cheaper_parity(machine, 0)
     if len(machine.layers) > 2:
         raise NotEnumerable(f"distribution: expected a machine with two layers, found {len(machine.layers)}")
+    _, number = cheaper_parity(machine, 0)
+    size = 3 * 8 * number * machine.layer(0).size
+    check_memory(f"distribution of {number:,} states", size, "use log_partition(), which needs no list of the states")
     double = copy.deepcopy(machine).double()
     parts = list(chunks(double, 0))
     states = torch.cat([state[0] for state, _ in parts if state[0] is not None])

@@ -15,8 +15,8 @@ class DataOptions:
 
     source: str = option(
         "",
-        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, sequences in .fasta, .a3m, .sto, .csv, .tsv, or "
-        "ratings in u.data, .dat, .inter, .csv, .tsv.",
+        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, sequences in .fasta, .a3m, .sto, .csv, .tsv, "
+        "ratings in u.data, .dat, .inter, .csv, .tsv, or documents in .txt, .csv, .tsv or a folder.",
         metavar="DATA",
         plan=ELSEWHERE,
     )
@@ -79,6 +79,21 @@ class DataOptions:
         unset="all sequences have the same weight",
         plan=("rows", "weighted by similarity {}"),
     )
+    vocabulary: int | None = option(
+        None,
+        "Number of words of documents, the most frequent first.",
+        at_least=1,
+        metavar="N",
+        unset="2000 for documents",
+        plan=("vocabulary", "{} words"),
+    )
+    stop_words: str | None = option(
+        None,
+        "Words of documents to leave out: english, a text file of words, or none.",
+        metavar="NAME|FILE",
+        unset="none",
+        plan=("vocabulary", "without stop words: {}"),
+    )
     rows: int | None = option(None, "Number of rows.", details=_DATA_FILE, recorded=True)
     bytes: int | None = option(None, "Size of the file.", details=_DATA_FILE, recorded=True)
     sha256: str | None = option(None, "Checksum of the file.", details=_DATA_FILE, recorded=True)
@@ -101,8 +116,8 @@ class MachineOptions:
         None,
         "Type of the visible units: bernoulli, potts:21, …; the shape comes from the data.",
         metavar="UNIT",
-        unset="suggested by the data set; potts for sequences; ratings for ratings; bernoulli for a file with "
-        "values 0 and 1",
+        unset="suggested by the data set; potts for sequences; ratings for ratings; multinomial for documents; "
+        "bernoulli for a file with values 0 and 1",
         plan=ELSEWHERE,
     )
     hidden: str | int | list[str | int] = option(
@@ -186,7 +201,8 @@ class TrainingOptions:
         details="A sum of methods has the sum of their losses: `discriminative+0.01*cd:1` is the hybrid training of a "
         "classifier.",
         metavar="METHOD:K",
-        unset="pcd:1; cd:1 for ratings; deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with labels",
+        unset="pcd:1; cd:1 for documents and ratings; deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with "
+        "labels",
         plan=("negative phase", "{}"),
         plan_unset="chosen from the machine",
     )
@@ -197,8 +213,9 @@ class TrainingOptions:
         None,
         "Optimizer: sgd, adam, adamw or rmsprop.",
         metavar="NAME",
-        unset="sgd; adam for ratings and with labels",
+        unset="sgd; adam for documents, for ratings and with labels if neither a learning rate nor a momentum is given",
         plan=("optimizer", "{}"),
+        plan_unset="optimizer chosen from the machine",
     )
     learning_rate: float | None = option(
         None,

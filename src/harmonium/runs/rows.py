@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from .. import data
+from .. import data, paths
+from ..data.documents import holds_documents
 from ..data.rating_files import holds_ratings
 from ..data.ratings import RatingTable, parse_scale
-from ..data.sequence_files import holds_sequences
+from ..data.sequence_files import extension, holds_sequences, text_lines
 from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
 from ..noise import Purpose
 from ..options import DataOptions, TrainingOptions
@@ -46,8 +47,8 @@ class Rows:
     """Training rows, held-out rows, the visible layer that fits them, and the image shape of a row.
 
     With labels, the last part of the visible layer is the label, and the image is that of the other parts. Sequences
-    also have letters, names (of the training rows, if known) and notes on what was changed while reading.
-    Ratings also have the table of the training ratings, and a table of those that are held out.
+    also have letters, documents have words; both have names (of the training rows, if known) and notes on what was
+    changed while reading. Ratings also have the table of the training ratings, and a table of those that are held out.
     """
 
     train: Source
@@ -61,6 +62,15 @@ class Rows:
     notes: tuple[str, ...] = ()
     ratings: RatingTable | None = None
     held_out_ratings: RatingTable | None = None
+    read_words: Sequence[str] | None = None
+
+    @cached_property
+    def words(self) -> Sequence[str] | None:
+        """The word of each visible unit if the rows are documents."""
+        named = not schema.is_path(self.config.source) and self.config.binarize in (None, "none")
+        if self.read_words is None and named and data.info(self.config.source).kind == "counts":
+            return data.vocabulary(self.config.source)
+        return self.read_words
 
     @cached_property
     def weights(self) -> Tensor | None:
@@ -138,8 +148,11 @@ def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
 def _by_name(config: schema.Config) -> Rows:
     chosen = config.data
     info = data.info(chosen.source)
-    if chosen.alphabet is not None:
-        raise InvalidOption(f"alphabet: expected none for the data set '{info.name}', found '{chosen.alphabet}'")
+    for name in ("alphabet", "vocabulary", "stop_words"):
+        if getattr(chosen, name) is not None:
+            raise InvalidOption(
+                f"{name}: expected none for the data set '{info.name}', found '{getattr(chosen, name)}'"
+            )
     split = chosen.split or "train"
     image = info.shape if info.is_image else None
     visible, classes = _without_label(specs.parse_layer(config.machine.visible or info.suggested_visible), config)
@@ -162,6 +175,8 @@ def _by_name(config: schema.Config) -> Rows:
             raise unknown(f"validation split of data set '{info.name}'", str(validation), [*info.splits, "none"])
         classes = whole.classes if isinstance(whole, Labeled) else None
         held_out = _named_rows(config, str(validation), binarize, visible, classes)
+    if chosen.rows is not None and chosen.rows != len(train):
+        raise RunError(f"data: expected the {chosen.rows} rows of the run, found {len(train)} in '{info.name}'")
     resolved = replace(chosen, binarize=binarize or "none", split=split, validation=validation, rows=len(train))
     return Rows(train, held_out, _shaped(visible, whole), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
 
@@ -187,9 +202,17 @@ def _named_rows(
         values, labels = data.load(config.data.source, labels=True, **options)
     else:
         values = data.load(config.data.source, **options)
+    if data.info(config.data.source).is_image:
+        values = _with_levels(values, visible)
     values = _reshaped(values, visible)
     found = Redrawn(values) if redrawn else TensorSource(values.contiguous(), tuple(values.shape[1:]))
     return found if labels is None else Labeled(found, labels, classes)
+
+
+def _with_levels(values: Tensor, visible: list[UnitSpec]) -> Tensor:
+    """Gray values from 0 to 1 as the integers 0 … N of units with N levels; unchanged for other units."""
+    levels = visible[0].options.get("levels", visible[0].options.get("trials")) if len(visible) == 1 else None
+    return values if levels is None else (values * levels).round()
 
 
 def _how(binarize: str | None) -> str | None:
@@ -201,7 +224,7 @@ def _how(binarize: str | None) -> str | None:
 
 def _from_file(config: schema.Config) -> Rows:
     chosen = config.data
-    path = Path(chosen.source).expanduser().resolve()
+    path = paths.resolved(chosen.source)
     if chosen.split is not None:
         raise InvalidOption(
             f"split: expected none for the file {path.name}; splits belong to data sets by name. "
@@ -211,8 +234,11 @@ def _from_file(config: schema.Config) -> Rows:
         return _rated(config, path)
     if chosen.ratings is not None:
         raise InvalidOption(f"ratings: expected none for {path.name}, which has no ratings, found '{chosen.ratings}'")
-    sequences = _sequences(path, chosen)
-    array: Tensor | np.ndarray = data.read(path) if sequences is None else sequences.rows
+    sequences, documents = _sequences(path, chosen), _documents(path, config)
+    if documents is not None:
+        array: Tensor | np.ndarray = documents.counts
+    else:
+        array = data.read(path) if sequences is None else sequences.rows
     size, digest = _identity(path, chosen)
     if array.ndim == 1:
         array = array[:, None]
@@ -225,9 +251,9 @@ def _from_file(config: schema.Config) -> Rows:
         array = _binarized(array, binarize, config.training.seed, path)
     redrawn = binarize == "redraw"
     classes: int | None = None
-    if config.machine.visible or redrawn or sequences is not None:
-        visible = specs.parse_layer(config.machine.visible or ("bernoulli" if redrawn else "potts"))
-        visible, classes = _without_label(visible, config)
+    if config.machine.visible or redrawn or sequences is not None or documents is not None:
+        usual = "bernoulli" if redrawn else "multinomial" if sequences is None else "potts"
+        visible, classes = _without_label(specs.parse_layer(config.machine.visible or usual), config)
     else:
         visible = _inferred(array, path)
     picture = _picture(tuple(array.shape[1:]), chosen.image) if sequences is None else None
@@ -259,6 +285,10 @@ def _from_file(config: schema.Config) -> Rows:
         kept = train.index.tolist() if isinstance(train, Subset) else range(len(train))
         rows.names = [sequences.names[k] for k in kept]
         rows.letters, rows.notes = sequences.alphabet, sequences.notes
+    if documents is not None:
+        kept = train.index.tolist() if isinstance(train, Subset) else range(len(train))
+        rows.names = [documents.names[k] for k in kept]
+        rows.read_words, rows.notes = documents.words, documents.notes
     return rows
 
 
@@ -284,7 +314,7 @@ def _identity(path: Path, chosen: DataOptions) -> tuple[int, str]:
         raise RunError(
             f"{path}: expected the training file of the run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
         )
-    return path.stat().st_size, digest
+    return _size(path), digest
 
 
 def _rated(config: schema.Config, path: Path) -> Rows:
@@ -342,7 +372,7 @@ def training_defaults(config: schema.Config) -> TrainingOptions:
     penalized = any(value is not None for value in (chosen.l1, chosen.l2, chosen.l1_squared, chosen.l2_to_mean))
     return replace(
         chosen,
-        negative=chosen.negative or default_negative(1, apart=True),
+        negative=chosen.negative or default_negative(1, by_row=True),
         l2_to_mean=chosen.l2_to_mean if penalized else 0.01,
     )
 
@@ -358,6 +388,34 @@ def _sequences(path: Path, chosen: DataOptions) -> data.Alignment | None:
         if value is not None:
             raise InvalidOption(f"{name}: expected none for the sequences in {path.name}, found '{value}'")
     return data.read_alignment(path, chosen.alphabet)
+
+
+def _documents(path: Path, config: schema.Config) -> data.Documents | None:
+    """Read documents; ``None`` if the path has numbers or sequences. A table of counts needs --visible multinomial."""
+    chosen, kind = config.data, str(config.machine.visible or "").partition(":")[0]
+    table = kind == "multinomial" and extension(path) in (".csv", ".tsv") and _has_words(path)
+    if not (holds_documents(path) or table):
+        for name in ("vocabulary", "stop_words"):
+            if getattr(chosen, name) is not None:
+                raise InvalidOption(f"{name}: expected none for {path.name}, which has no documents")
+        return None
+    for name, value in (("binarize", _how(chosen.binarize)), ("image", chosen.image)):
+        if value is not None:
+            raise InvalidOption(f"{name}: expected none for the documents in {path.name}, found '{value}'")
+    return data.read_documents(path, vocabulary=chosen.vocabulary, stop_words=_stop_words(chosen.stop_words))
+
+
+def _has_words(path: Path) -> bool:
+    """Return whether the first line of a table has a cell that is not a number."""
+    first = next((line for line in text_lines(path) if line.strip()), "")
+    return any(character.isalpha() for character in first)
+
+
+def _stop_words(given: str | None) -> str | list[str]:
+    if given in (None, "none"):
+        return []
+    assert given is not None
+    return " ".join(text_lines(Path(given).expanduser())).split() if Path(given).expanduser().is_file() else given
 
 
 def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> Source:
@@ -467,7 +525,19 @@ def _tensor(array: Tensor | np.ndarray) -> Tensor:
     return array if isinstance(array, Tensor) else torch.from_numpy(np.array(array))
 
 
+def _size(path: Path) -> int:
+    """The size of a file, or of all files of a folder."""
+    return (
+        sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
+    )
+
+
 def _sha256(path: Path) -> str:
+    """The checksum of a file; of a folder, that of the names and checksums of its files."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        listed = "".join(f"{file.relative_to(path)}\n{_sha256(file)}\n" for file in files)
+        return hashlib.sha256(listed.encode()).hexdigest()
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -139,7 +139,7 @@ class RBM(Transformer, TrainedMachine):
         """
         check_is_fitted(self)
         log_scale = 0.0 if self.scale_ is None else np.log(self.scale_).sum()
-        scores = self._by_row(X, lambda v: -self.machine_.free_energy(v).double())
+        scores = self._by_row(X, lambda v: -self.machine_.free_energy(v, check=False).double())
         return scores - self._log_z() - log_scale
 
     def score(self, X: Any, y: Any = None) -> float:

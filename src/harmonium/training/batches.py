@@ -20,6 +20,7 @@ from torch.utils.data import (
 from torch.utils.data.distributed import DistributedSampler
 
 from .. import noise
+from ..arrays import as_tensor, is_sparse
 from ..errors import InvalidData
 from ..machines import DeepBeliefNetwork, Machine
 from ..units.support import Interval
@@ -117,7 +118,7 @@ class Redrawn(TensorSource):
     """
 
     def __init__(self, probabilities: Any) -> None:
-        tensor = torch.as_tensor(probabilities)
+        tensor = as_tensor(probabilities, "probabilities")
         if tensor.ndim < 2 or not tensor.is_floating_point():
             raise InvalidData(
                 f"probabilities: expected rows of gray values in [0, 1], found {tuple(tensor.shape)} of {tensor.dtype}"
@@ -150,7 +151,7 @@ class Weighted(Source):
         self._inner = as_rows(data, "data")
         super().__init__(self._inner._rows, self._inner.shape)
         self.context = self._inner.context
-        given = torch.as_tensor(weights).detach().cpu()
+        given = as_tensor(weights, "weights").detach().cpu()
         if given.shape != (len(self),):
             raise InvalidData(f"weights: expected shape ({len(self)},), one weight per row, found {tuple(given.shape)}")
         total = given.double().cumsum(0)
@@ -236,8 +237,31 @@ class ArraySource(Source):
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         order = torch.argsort(index)  # read in file order
         rows = np.asarray(self._rows[index[order].cpu().numpy()])
-        out[order.to(out.device)] = _tensor(rows).to(out)
+        out[order.to(out.device)] = as_tensor(rows).to(out)
         return out
+
+
+class SparseSource(Source):
+    """Rows of a sparse matrix of SciPy or a sparse tensor; only the rows of a batch become dense."""
+
+    def __init__(self, matrix: Any, what: str = "data") -> None:
+        from scipy.sparse import csr_matrix
+
+        if isinstance(matrix, Tensor):
+            rows = matrix.detach().cpu().to_sparse_csr()
+            parts = (rows.values().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
+            self._matrix: Any = csr_matrix(parts, shape=tuple(rows.shape))
+        else:
+            self._matrix = matrix.tocsr()
+        if self._matrix.dtype.kind not in "biuf":
+            raise InvalidData(f"{what}: expected real numbers, found the type {self._matrix.dtype}")
+        super().__init__(self._matrix, self._matrix.shape[1:])
+
+    def __len__(self) -> int:
+        return int(self._matrix.shape[0])
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        return out.copy_(as_tensor(self._matrix[index.cpu().numpy()]))
 
 
 class DatasetSource(Source):
@@ -340,8 +364,10 @@ def as_rows(data: Any, what: str = "data") -> Source:
     """Wrap any kind of data as a :class:`Source`, without checks of its rows."""
     if isinstance(data, Source):
         return data
+    if is_sparse(data):
+        return SparseSource(data, what)
     if isinstance(data, Tensor) and data.ndim > 0:
-        return TensorSource(data.detach().contiguous(), data.shape[1:])
+        return TensorSource(as_tensor(data, what).detach().contiguous(), data.shape[1:])
     if isinstance(data, np.memmap):
         return ArraySource(data, data.shape[1:])
     if isinstance(data, DataLoader):
@@ -350,20 +376,19 @@ def as_rows(data: Any, what: str = "data") -> Source:
         raise InvalidData(f"{what}: expected rows with random access by index, found an iterable-only data set")
     if isinstance(data, TensorDataset):  # row-by-row access would be slow
         return as_rows(data.tensors[0], what)
-    try:
-        if hasattr(data, "to_numpy"):  # a pandas table
-            tensor = _tensor(_of_table(data))
-        elif hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, _PLAIN):
-            if len(data) == 0:
-                raise InvalidData(f"{what}: expected at least one row, found an empty data set")
-            return DatasetSource(data, tuple(_features(data[0]).shape))
-        else:
-            tensor = _tensor(np.asarray(data))
-        return TensorSource(tensor, tensor.shape[1:])
-    except (TypeError, ValueError, LookupError) as error:
-        if isinstance(error, InvalidData):
-            raise
-        raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} ({error})") from None
+    random_access = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    if random_access and not hasattr(data, "to_numpy") and not isinstance(data, _PLAIN):
+        if len(data) == 0:
+            raise InvalidData(f"{what}: expected at least one row, found an empty data set")
+        try:
+            first = data[0]
+        except LookupError as error:
+            raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} ({error})") from None
+        return DatasetSource(data, tuple(_features(first).shape))
+    tensor = as_tensor(data, what)
+    if tensor.ndim == 0:
+        raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} without dimensions")
+    return TensorSource(tensor, tensor.shape[1:])
 
 
 def loader_batch_size(loader: DataLoader[Any]) -> dict[str, int]:
@@ -400,20 +425,5 @@ def _loaded(loader: DataLoader[Any], what: str) -> Any:
     return loader.dataset
 
 
-def _tensor(array: np.ndarray) -> Tensor:
-    if array.ndim == 0 or array.dtype.kind not in "biuf":
-        raise TypeError(f"{array.ndim} dimensions of type {array.dtype}")
-    array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
-def _of_table(table: Any) -> np.ndarray:
-    """Return the values of a table; mixed numeric columns are converted to float64 and missing values to NaN."""
-    array = table.to_numpy()
-    if array.dtype.kind == "O" and all(dtype.kind in "biuf" for dtype in table.dtypes):
-        array = table.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.asarray(array)
-
-
 def _features(item: Any) -> Tensor:
-    return torch.as_tensor(item[0] if isinstance(item, (tuple, list)) else item)
+    return as_tensor(item[0] if isinstance(item, (tuple, list)) else item)

@@ -55,8 +55,6 @@ OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # w
     "adamw": (torch.optim.AdamW, 1e-3),
     "rmsprop": (torch.optim.RMSprop, 1e-3),
 }
-#: the default optimizer
-OPTIMIZER = "sgd"
 _MOMENTUM_RATE = 0.05  # default learning rate of SGD with momentum
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
@@ -103,17 +101,31 @@ def _takes_chains(text: str) -> bool:
     return name in NEGATIVES and "chains" in inspect.signature(NEGATIVES[name]).parameters
 
 
-def default_negative(hidden_layers: int, apart: bool = False) -> str:
+def default_negative(hidden_layers: int, by_row: bool = False) -> str:
     """Return the default negative phase of a Boltzmann machine with this number of hidden layers.
 
-    If each row has a distribution of its own (``apart``), given a context or the rated items, chains start at the rows.
+    If each row has a distribution of its own (``by_row``), with a context, a document length or rated items, chains
+    start at the rows. A persistent chain would follow another distribution in every step and never reach equilibrium.
 
-    >>> default_negative(1), default_negative(2), default_negative(1, apart=True)
+    >>> default_negative(1), default_negative(2), default_negative(1, by_row=True)
     ('pcd:1', 'deep-pcd:1', 'cd:1')
     """
-    if apart:
+    if by_row and hidden_layers == 1:
         return "cd:1"
     return "pcd:1" if hidden_layers == 1 else "deep-pcd:1"
+
+
+def default_optimizer(conserves: bool, rate: float | None = None, momentum: float | None = None) -> str:
+    """Return the default optimizer, which is sgd except for documents and ratings (``Unit.conserves``).
+
+    The counts of frequent and of rare words differ by orders of magnitude in their variance, and so do documents in
+    their length. One learning rate that is small enough for the frequent words is too small for all others. A learning
+    rate or momentum that is given is one of sgd.
+
+    >>> default_optimizer(False), default_optimizer(True), default_optimizer(True, rate=0.1)
+    ('sgd', 'adam', 'sgd')
+    """
+    return "adam" if conserves and rate is None and momentum is None else "sgd"
 
 
 def schedule(text: str) -> Schedule:
