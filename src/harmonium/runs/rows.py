@@ -32,7 +32,7 @@ from ..training.batches import (
     Weighted,
     as_labels,
 )
-from ..training.specs import default_negative
+from ..training.specs import HYBRID, default_negative
 from ..training.state import stream
 from ..units.support import OneHot
 from . import config as schema
@@ -355,11 +355,16 @@ def _rated(config: schema.Config, path: Path) -> Rows:
 
 
 def training_defaults(config: schema.Config) -> TrainingOptions:
-    """Return the training options, with those for ratings filled in if the data are ratings.
+    """Return the training options, with those for ratings or labels filled in if the data have them.
 
-    The settings were chosen on held-out ratings of MovieLens 100k (``docs/recommendation.md``).
+    The settings were chosen on held-out ratings of MovieLens 100k (``docs/recommendation.md``) and on validation images
+    of MNIST (``docs/classification.md``).
     """
     chosen = config.training
+    if config.data.labels:
+        if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
+            chosen = replace(chosen, optimizer="adam", learning_rate=0.005, schedule=chosen.schedule or "linear:0.3")
+        return replace(chosen, negative=chosen.negative or HYBRID)
     if not (schema.is_path(config.data.source) and holds_ratings(Path(config.data.source).expanduser())):
         return chosen
     if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:

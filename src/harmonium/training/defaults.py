@@ -49,7 +49,7 @@ def default_schedule(from_data: bool) -> str:
     return "linear:0.5" if from_data else CONSTANT
 
 
-def label_scale(machine: BoltzmannMachine) -> float:
+def label_scale(machine: Machine) -> float:
     """Return the scale of the initial weights of a machine that learns to classify, 1/√(number of visible units).
 
     At zero weights ln p(label | features) has a saddle point: the gradients of the weights of the features and of the
