@@ -181,10 +181,10 @@ def device(name: str) -> torch.device:
     try:
         found = torch.device(name)
         torch.empty(1, device=found)
-    except (RuntimeError, AssertionError) as error:
-        raise InvalidOption(
-            f"device: expected an available device of torch, found '{name}' ({str(error).splitlines()[0]})"
-        ) from None
+        torch.zeros(1, device=found).cpu()  # a device without memory, such as meta, cannot copy
+    except Exception as error:  # each backend has its own; some, such as hpu, are missing modules
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InvalidOption(f"device: expected an available device of torch, found '{name}' ({reason})") from None
     return found
 
 

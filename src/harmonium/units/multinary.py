@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
 from .. import noise
-from ..checks import as_shape
+from ..checks import as_shape, whole
 from ..errors import InvalidOption, unknown
 from . import lattice
 from .activation import Function, Scaled, check, inverse, on_tensors
@@ -51,6 +52,9 @@ class Sigmoid:
             return (self.levels / self.scale) * softplus(x, threshold=50.0)
         value = torch.sigmoid(x)
         return self.levels * value if order == 1 else (self.levels * self.scale) * value * torch.sigmoid(-x)
+
+
+_MOST_LEVELS = 2**16  # the table of the base weights grows with the levels
 
 
 class Multinary(Unit):
@@ -100,8 +104,11 @@ class Multinary(Unit):
         learn: Iterable[str] = ("bias",),
         shared: Iterable[int] = (),
     ) -> None:
-        if levels < 1 or not scale > 0:
+        levels = whole("levels", levels)
+        if levels < 1 or not 0 < scale < math.inf:
             raise InvalidOption(f"multinary: expected levels ≥ 1 and scale > 0, found {levels} and {scale}")
+        if levels > _MOST_LEVELS:
+            raise InvalidOption(f"multinary: expected at most {_MOST_LEVELS:,} levels, found {levels:,}")
         for what, value, known in (("form", form, ("offsets", "integral")), ("sampling", sampling, _SAMPLING)):
             if value not in known:
                 raise unknown(f"{what} of multinary units", value, known)
