@@ -286,8 +286,9 @@ def training_defaults(config: schema.Config) -> TrainingOptions:
     chosen = config.training
     if not (schema.is_path(config.data.source) and holds_ratings(Path(config.data.source).expanduser())):
         return chosen
-    if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
-        chosen = replace(chosen, optimizer="adam", learning_rate=0.003, schedule=chosen.schedule or "linear:0.5")
+    if chosen.optimizer is None and chosen.momentum is None:
+        rate, schedule = chosen.learning_rate or 0.003, chosen.schedule or "linear:0.5"
+        chosen = replace(chosen, optimizer="adam", learning_rate=rate, schedule=schedule)
     penalized = any(value is not None for value in (chosen.l1, chosen.l2, chosen.l1_squared, chosen.l2_to_mean))
     return replace(
         chosen,
