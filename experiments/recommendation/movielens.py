@@ -2,8 +2,8 @@
 
 After Salakhutdinov, Mnih and Hinton, Restricted Boltzmann machines for collaborative filtering (2007), who used the
 data of the Netflix prize. The data are those of Harper and Konstan (2015): ``u.data`` of MovieLens 100k, or
-``ml-100k.inter``, the same lines in the same order, in the folder ``movielens-100k`` of $HARMONIUM_DATA. The test part of fold k is the
-k-th fifth of the lines, which is how the script ``mku.sh`` of the data set makes u1 to u5.
+``ml-100k.inter``, the same lines in the same order, in the folder ``movielens-100k`` of $HARMONIUM_DATA. The test part
+of fold k is the k-th fifth of the lines, which is how the script ``mku.sh`` of the data set makes u1 to u5.
 
 All settings are chosen on a tenth of the *training* part of fold 1 and then used for all folds. No test rating is used
 before the last step. The conditional machine is also given which items each user has rated, including those of the test

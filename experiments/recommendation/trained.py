@@ -11,6 +11,7 @@ from harmonium.data import RatingTable
 from harmonium.machines import RBM, ConditionalRBM
 from harmonium.training import CD, Centered, Conditional, L2ToMean, LinearDecay, fit
 
+
 def train(
     ratings: RatingTable,
     *,
