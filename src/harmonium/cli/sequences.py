@@ -14,8 +14,7 @@ from ..errors import InvalidOption
 from ..machines import RBM
 from ..report import some_rows
 from ..runs.setup import Setup, reopen
-from . import show
-from .output import write_table
+from . import output, show
 
 _LISTED = 10  # mutations that are printed
 _DRAWN = 2000  # rows and samples of a logo
@@ -51,7 +50,7 @@ def contacts_run(
     if known is not None:
         _print_precision(found, sites)
     target = folder / "contacts.csv" if out is None else out
-    write_table(target, columns, (row[: len(columns)] for row in rows))
+    output.write_table(target, columns, (row[: len(columns)] for row in rows))
     _save(target.with_suffix(".png"), plots.contact_map(found, sites, title=setup.rows.title))
 
 
@@ -79,7 +78,7 @@ def mutants_run(folder: Path, *, sequence: str, data: str | None = None, out: Pa
         share = (changes > 0).double().mean().item()
         print(f"{len(changes)} mutations between letters: mean change {changes.mean():+.3f}, {share:.0%} favorable")
     target = folder / "mutants.csv" if out is None else out
-    write_table(target, ["mutation", "site", "wild_type", "mutant", "change"], rows)
+    output.write_table(target, ["mutation", "site", "wild_type", "mutant", "change"], rows)
     _save(target.with_suffix(".png"), plots.mutation_map(table, letters, wild, title=f"Mutations of {name}"))
 
 

@@ -15,8 +15,8 @@ class DataOptions:
 
     source: str = option(
         "",
-        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, sequences in .fasta, .a3m, .sto, .csv, .tsv, or "
-        "ratings in u.data, .dat, .inter, .csv, .tsv.",
+        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, sequences in .fasta, .a3m, .sto, .csv, .tsv, "
+        "ratings in u.data, .dat, .inter, .csv, .tsv, or documents in .txt, .csv, .tsv or a folder.",
         metavar="DATA",
         plan=ELSEWHERE,
     )
@@ -53,6 +53,13 @@ class DataOptions:
         unset="protein, rna or dna, detected from the letters",
         plan=("alphabet", "{}"),
     )
+    labels: bool = option(
+        False,
+        "Add the label of each row as a visible Potts unit, for 'harmonium classify'.",
+        details="A named data set has its own labels; in a file, the last column is the label, a whole number from 0. "
+        "The default method is then `discriminative+0.01*cd:1`.",
+        plan=("rows", "with labels"),
+    )
     ratings: str | None = option(
         None,
         "Scale of a file of ratings: LOW:HIGH, or LOW:HIGH:STEP such as 0.5:5:0.5.",
@@ -71,6 +78,21 @@ class DataOptions:
         metavar="FRACTION",
         unset="all sequences have the same weight",
         plan=("rows", "weighted by similarity {}"),
+    )
+    vocabulary: int | None = option(
+        None,
+        "Number of words of documents, the most frequent first.",
+        at_least=1,
+        metavar="N",
+        unset="2000 for documents",
+        plan=("vocabulary", "{} words"),
+    )
+    stop_words: str | None = option(
+        None,
+        "Words of documents to leave out: english, a text file of words, or none.",
+        metavar="NAME|FILE",
+        unset="none",
+        plan=("vocabulary", "without stop words: {}"),
     )
     rows: int | None = option(None, "Number of rows.", details=_DATA_FILE, recorded=True)
     bytes: int | None = option(None, "Size of the file.", details=_DATA_FILE, recorded=True)
@@ -94,8 +116,8 @@ class MachineOptions:
         None,
         "Type of the visible units: bernoulli, potts:21, …; the shape comes from the data.",
         metavar="UNIT",
-        unset="suggested by the data set; potts for sequences; ratings for ratings; bernoulli for a file with "
-        "values 0 and 1",
+        unset="suggested by the data set; potts for sequences; ratings for ratings; multinomial for documents; "
+        "bernoulli for a file with values 0 and 1",
         plan=ELSEWHERE,
     )
     hidden: str | int | list[str | int] = option(
@@ -124,7 +146,7 @@ class MachineOptions:
     scale: float | None = option(
         None,
         "Scale of the initial weights.",
-        unset="normal: 0.01, sign: √(0.1/N)",
+        unset="normal: 0.01, sign: √(0.1/N); with labels 1/√(visible units)",
         plan=("initial weights", "scale {}"),
     )
     dtype: str = option(
@@ -174,10 +196,13 @@ class TrainingOptions:
     negative: str | None = option(
         None,
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
-        "mean-field:K,method=tap, reconstruction:K, exact (small machines) or, for deep machines, "
-        "deep-pcd:K,iterations=N.",
+        "mean-field:K,method=tap, reconstruction:K, exact (small machines), discriminative (with labels) or, for deep "
+        "machines, deep-pcd:K,iterations=N.",
+        details="A sum of methods has the sum of their losses: `discriminative+0.01*cd:1` is the hybrid training of a "
+        "classifier.",
         metavar="METHOD:K",
-        unset="pcd:1; cd:1 for ratings; deep-pcd:1 for deep machines",
+        unset="pcd:1; cd:1 for documents and ratings; deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with "
+        "labels",
         plan=("negative phase", "{}"),
         plan_unset="chosen from the machine",
     )
@@ -188,8 +213,9 @@ class TrainingOptions:
         None,
         "Optimizer: sgd, adam, adamw or rmsprop.",
         metavar="NAME",
-        unset="sgd; adam for ratings",
+        unset="sgd; adam for documents and ratings if neither a learning rate nor a momentum is given",
         plan=("optimizer", "{}"),
+        plan_unset="optimizer chosen from the machine",
     )
     learning_rate: float | None = option(
         None,

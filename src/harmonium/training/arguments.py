@@ -152,10 +152,10 @@ class Arguments:
 
     def phase(self) -> NegativePhase:
         """Return the negative phase."""
-        depth = len(self.machine.machines[0].couplings)  # the machines of a stack are RBMs
+        first = self.machine.machines[0]  # the machines of a stack are RBMs
         context = self.machine.context is not None
-        apart = context or self.machine.visible.differs_by_row
-        given = specs.default_negative(depth, apart) if self.negative is None else self.negative
+        usual = specs.default_negative(len(first.couplings), by_row=context or first.visible.conserves)
+        given = usual if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
@@ -181,7 +181,12 @@ class Arguments:
     @property
     def default_schedule(self) -> str:
         """The name of the schedule that is used if none is given."""
-        return default_schedule(from_data=self._optimizer_maker() is None)
+        return default_schedule(from_data=self._optimizer_maker() is None or self._all_default)
+
+    @property
+    def _all_default(self) -> bool:
+        """Whether neither an optimizer nor a learning rate is given."""
+        return self.optimizer is None and self.learning_rate is None
 
     def made_optimizer(self, parameters: Iterable[Tensor]) -> Optimizer | None:
         """Return the optimizer of the parameters; None for plain SGD with learning rates chosen from the data."""
@@ -189,7 +194,8 @@ class Arguments:
         return maker if maker is None or isinstance(maker, Optimizer) else maker(parameters)
 
     def _optimizer_maker(self) -> Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None:
-        given: Any = specs.OPTIMIZER if self.optimizer is None else self.optimizer
+        usual = specs.default_optimizer(self.machine.machines[0].visible.conserves, self.learning_rate)
+        given: Any = usual if self.optimizer is None else self.optimizer
         if isinstance(given, str):
             given = specs.optimizer(given, self.learning_rate)
         elif self.learning_rate is not None:
@@ -233,9 +239,8 @@ def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
         found["negative"] = specs.negative_phase(chosen.negative or specs.default_negative(1), chosen.chains)
     found["schedule"] = None if chosen.schedule is None else specs.schedule(chosen.schedule)
     found["transforms"] = transforms_of(chosen)
-    made = specs.optimizer(
-        chosen.optimizer or specs.OPTIMIZER, chosen.learning_rate, chosen.momentum
-    )  # also checks the three values
+    name = chosen.optimizer or specs.default_optimizer(False)
+    made = specs.optimizer(name, chosen.learning_rate, chosen.momentum)  # also checks the three values
     return found | ({"learning_rate": chosen.learning_rate} if chosen.momentum is None else {"optimizer": made})
 
 

@@ -104,20 +104,20 @@ class Unit(InPlace, UnitLayer, named=False):
         """An exact draw of each unit in the field B: (..., *shape) -> (..., *shape)."""
         return finite.sample(self, B, A, generator)
 
+    @property
+    def conserves(self) -> bool:
+        """Whether rows differ in a conserved quantity, such as the length of a document or the items that are rated.
+
+        Each row then has a distribution of its own, and a chain of one row should not continue as one of another.
+        """
+        return False
+
     def conserving(self, x: Tensor) -> Unit:
         """A copy with conserved quantities (such as the length of each document) fixed to those of ``x`` (n, *shape).
 
         Returns the layer itself if it conserves nothing.
         """
         return self
-
-    @property
-    def differs_by_row(self) -> bool:
-        """Whether rows have distributions so different that a chain of one row should not continue as one of another.
-
-        By default False. True if :meth:`conserving` fixes which units there are.
-        """
-        return False
 
     # -- sufficient statistics ----------------------------------------------------------------------------------
 

@@ -98,8 +98,8 @@ class Mixed(Unit):
         return Tail.join(unit.tail() for unit in self._members)
 
     @property
-    def differs_by_row(self) -> bool:
-        return any(unit.differs_by_row for unit in self._members)
+    def conserves(self) -> bool:
+        return any(unit.conserves for unit in self._members)
 
     def conserving(self, x: Tensor) -> Unit:
         pieces = zip(self._members, _split(self._members, x), strict=True)

@@ -54,14 +54,14 @@ class Ratings(Potts):
 
     def conserving(self, x: Tensor) -> Ratings:
         """A copy in which the rated items are those of ``x`` (n, items, K)."""
-        if self.options:
+        if not self.conserves:
             return self
         bound = copy.copy(self)
         bound.rated = x.sum(-1, keepdim=True)
         return bound
 
     @property
-    def differs_by_row(self) -> bool:
+    def conserves(self) -> bool:
         return not self.options
 
     @property

@@ -12,7 +12,7 @@ from ...checks import kebab
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
-from ..gradient import CouplingGradient
+from ..gradient import CouplingGradient, write_gradient
 
 
 class NegativePhase:
@@ -30,6 +30,8 @@ class NegativePhase:
     supports_bfloat16: ClassVar[bool] = False
     #: whether the phase can train a machine with a context
     conditional: ClassVar[bool] = False
+    #: whether the phase makes the machine a model of all visible units, so that its samples resemble the data
+    generative: bool = True
     #: buffer for a full batch
     data_slot: Tensor
     #: the rows of ``data_slot`` in use: all of them, or fewer for the last batch of an epoch
@@ -84,6 +86,21 @@ class NegativePhase:
         """Return the visible states of the chains, (chains, *visible), or None if the phase has no chains."""
         return None
 
+    def loss(self, machine: BoltzmannMachine, data: Tensor) -> Tensor | None:
+        """Return the loss whose gradient the last step computed for the batch ``data``, a differentiable scalar.
+
+        It is used in tests only. By default ⟨F⟩_data - ⟨F⟩_chains, or None if the phase has no chains.
+        """
+        chains = self.chain_states()
+        if chains is None:
+            return None
+        rbm = as_rbm(machine, type(self).__name__)
+        return rbm.free_energy(data).mean() - rbm.free_energy(chains.clone()).mean()
+
+    def objective(self, machine: BoltzmannMachine, data: Tensor) -> Tensor:
+        """Return the exact mean log-probability that training increases, for small machines: by default of the data."""
+        return as_rbm(machine, type(self).__name__).log_probability(data).mean()
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state for an exact resume."""
         return {}
@@ -123,6 +140,10 @@ def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
 
 def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
     """Write gradients with respect to a unit's natural parameters to ``.grad`` of its stored parameters."""
+    if only_bias(unit):  # the bias is stored as it is; the general case needs automatic differentiation
+        if unit.bias.requires_grad:
+            write_gradient(unit.bias, unit.shared_sum(gradients["bias"]))
+        return
     for parameter in unit.parameters():
         if parameter.grad is not None:
             parameter.grad.zero_()

@@ -24,7 +24,7 @@ class Exact(NegativePhase):
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         as_rbm(machine, "Exact")
-        enumeration.cheaper_parity(machine)
+        self._states = enumeration.kept_states(machine)
         self.resize(machine, batch_size)
 
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
@@ -40,7 +40,7 @@ class Exact(NegativePhase):
         if self.context is not None:
             self._evaluate_given(rbm)
             return
-        layers, links = enumeration.moments(rbm)
+        layers, links = enumeration.moments(rbm, self._states)
         field = rbm.coupling.up(self.batch)
         self._hidden = rbm.hidden.mean(field)
         data = (rbm.visible.statistics(self.batch), rbm.hidden.moments(field, mean=self._hidden))

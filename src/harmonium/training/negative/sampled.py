@@ -188,7 +188,8 @@ class Reconstruction(CD):
 class PCD(Sampled):
     """Persistent contrastive divergence (Tieleman 2008): chains continue from step to step, with k sweeps per step.
 
-    The *hidden* states of the chains are stored, which saves one matrix product per step.
+    The *hidden* states of the chains are stored, which saves one matrix product per step. For documents of different
+    lengths use :class:`CD`: a chain takes the length of another document in every step, and is never in equilibrium.
 
     >>> PCD(1, chains=500).config()
     {'method': 'pcd', 'k': 1, 'chains': 500}
