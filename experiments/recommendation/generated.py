@@ -101,8 +101,8 @@ def ratings_of(rbm: RBM, users: int, each: int, seed: int) -> RatingTable:
     start[torch.arange(users).unsqueeze(1), rated, first] = 1
     rows = rbm.sample(start=start, sweeps=_SWEEPS, generator=generator, check_mixing=False)
     user, item, level = rows.nonzero().T
-    names = (tuple(map(str, range(size))) for size in (users, items))
-    return RatingTable(*names, tuple(float(k + 1) for k in range(values)), user, item, level)
+    people, things = (tuple(map(str, range(size))) for size in (users, items))
+    return RatingTable(people, things, tuple(float(k + 1) for k in range(values)), user, item, level)
 
 
 def _figure(found: Tensor, best: Tensor) -> Figure:

@@ -112,7 +112,8 @@ def _chosen(
     grid = [(rank, shrinkage) for rank in _RANKS for shrinkage in _SHRINKAGES]
     biases = Biases.fit(known, ridge)
     rank, shrinkage = min(
-        grid, key=lambda x: error("SVD", Factors.fit(known, *x, biases).predict(held.pairs), rank=x[0], ridge=x[1])
+        grid,
+        key=lambda x: error("SVD", Factors.fit(known, x[0], x[1], biases).predict(held.pairs), rank=x[0], ridge=x[1]),
     )
 
     def machine(data: RatingTable, hidden: int, strength: float, context: Tensor | None = None) -> RBM:
