@@ -36,6 +36,7 @@ class Biases:
 
     @classmethod
     def fit(cls, train: RatingTable, ridge: float) -> Biases:
+        """Fit the biases to the ratings with the penalty λ = ``ridge``."""
         mean, ratings = train.ratings.mean(), train.ratings
         sizes = [len(train.users), len(train.items)]
         index = [train.user, train.item]
@@ -66,6 +67,7 @@ class Factors:
 
     @classmethod
     def fit(cls, train: RatingTable, rank: int, ridge: float, biases: Biases, seed: int = 0) -> Factors:
+        """Fit ``rank`` factors to what ``biases`` leave, with the penalty λ = ``ridge``."""
         known = train.rated.double()
         left = torch.zeros_like(known)
         left[train.user, train.item] = train.ratings - biases.predict(train.pairs)
