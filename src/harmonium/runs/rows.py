@@ -320,9 +320,11 @@ def _identity(path: Path, chosen: DataOptions) -> tuple[int, str]:
 def _rated(config: schema.Config, path: Path) -> Rows:
     """Rows of a file of ratings, one for each user; a share of the ratings may be held out."""
     chosen = config.data
-    unused = {"binarize": _how(chosen.binarize), "image": chosen.image, "alphabet": chosen.alphabet}
-    for name, value in (*unused.items(), ("visible", config.machine.visible)):
-        if value is not None and not (name == "visible" and str(value).startswith("ratings")):
+    visible = config.machine.visible if not str(config.machine.visible).startswith("ratings") else None
+    unused = {"binarize": _how(chosen.binarize), "visible": visible, "labels": chosen.labels or None}
+    names = ("image", "alphabet", "vocabulary", "stop_words")
+    for name, value in (*unused.items(), *((name, getattr(chosen, name)) for name in names)):
+        if value is not None:
             raise InvalidOption(f"{name}: expected none for the ratings in {path.name}, found '{value}'")
     table = data.read_ratings(path, None if chosen.ratings is None else parse_scale(chosen.ratings))
     size, digest = _identity(path, chosen)
@@ -348,10 +350,9 @@ def _rated(config: schema.Config, path: Path) -> Rows:
         bytes=size,
         sha256=digest,
     )
-    source = DatasetSource(table, table.shape)
-    visible = [UnitSpec("ratings", table.shape)]
-    found = f"{path.name}: {len(table.user):,} ratings of {len(table.items):,} items"
-    return Rows(source, None, visible, None, found, resolved, ratings=table, held_out_ratings=held_out)
+    source, units = DatasetSource(table, table.shape), [UnitSpec("ratings", table.shape)]
+    title = f"{path.name}: {len(table.user):,} ratings of {len(table.items):,} items"
+    return Rows(source, None, units, None, title, resolved, ratings=table, held_out_ratings=held_out)
 
 
 def training_defaults(config: schema.Config) -> TrainingOptions:
@@ -367,8 +368,9 @@ def training_defaults(config: schema.Config) -> TrainingOptions:
         return replace(chosen, negative=chosen.negative or HYBRID)
     if not (schema.is_path(config.data.source) and holds_ratings(Path(config.data.source).expanduser())):
         return chosen
-    if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
-        chosen = replace(chosen, optimizer="adam", learning_rate=0.003, schedule=chosen.schedule or "linear:0.5")
+    if chosen.optimizer is None and chosen.momentum is None:
+        rate, schedule = chosen.learning_rate or 0.003, chosen.schedule or "linear:0.5"
+        chosen = replace(chosen, optimizer="adam", learning_rate=rate, schedule=schedule)
     penalized = any(value is not None for value in (chosen.l1, chosen.l2, chosen.l1_squared, chosen.l2_to_mean))
     return replace(
         chosen,
