@@ -14,7 +14,7 @@ import pytest
 import harmonium as hm
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["convert", "deep", "likelihood", "meanfield", "multinary", "proteins", "sklearn", "spectrum", "text"]
+PAGES = ["convert", "deep", "features", "likelihood", "meanfield", "multinary", "proteins", "sklearn", "spectrum", "text"]
 LONG_PAGES = ["interactions"]
 ROWS = 600
 
