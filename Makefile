@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-fast durations coverage architecture format clean
+.PHONY: demo test test-fast durations campaign docs coverage architecture format clean
 
 demo: $(INSTALLED)
 	$(BIN)/harmonium demo
@@ -26,6 +26,14 @@ test-fast: $(INSTALLED)
 durations: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -vv -n 2 --dist worksteal --durations=0 --durations-min=0.05 > durations.log || (tail -30 durations.log; false)
 	$(BIN)/python tools/slow_tests.py durations.log
+# Kills, concurrent writers, damaged files, random commands and calls, and a soak of 30 minutes; about two hours.
+# For a part of it: make campaign PARTS="--mutations 1000 --calls 1000"
+campaign: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaign/run.py $(PARTS)
+
+# Builds the documentation into build/site; open build/site/index.html.
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 coverage: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pytest-cov>=6'
@@ -41,9 +49,10 @@ format: $(INSTALLED)
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov
 
-# The constraints file pins torch; otherwise pip may install another build.
+# The constraints file pins torch; otherwise pip may install another build. An environment whose setup was interrupted
+# is made again: without a working pip it cannot be completed.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harmonium needs Python 3.11 or newer, found " + sys.version.split()[0])'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(INSTALLED)

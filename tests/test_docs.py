@@ -14,8 +14,10 @@ import pytest
 import harmonium as hm
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["convert", "deep", "features", "likelihood", "meanfield", "multinary", "proteins", "sklearn", "spectrum", "text"]
 LONG_PAGES = ["interactions"]
+FILES_NEEDED = ["cli", "data"]  # their examples name files of the reader
+PYTHON = {page.stem for page in DOCS.glob("*.md") if "```python" in page.read_text(encoding="utf-8")}
+PAGES = sorted(PYTHON - {*LONG_PAGES, *FILES_NEEDED})
 ROWS = 600
 
 

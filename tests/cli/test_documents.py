@@ -11,7 +11,7 @@ import pytest
 
 import harmonium as hm
 
-THEMES = ("sun moon star planet comet".split(), "bread butter cheese apple soup".split())
+THEMES = (["sun", "moon", "star", "planet", "comet"], ["bread", "butter", "cheese", "apple", "soup"])
 OPTIONS = ["--hidden", 3, "--epochs", 40, "--validation", 0.1, "--no-report", "-q"]
 
 

@@ -23,7 +23,9 @@ def corpus(n: int, seed: int = 0) -> torch.Tensor:
     return unit.sample(themes[which].log(), generator=generator)
 
 
-@pytest.mark.parametrize("layer", [hm.units.Multinomial(WORDS), hm.units.Mixed(hm.units.Multinomial(WORDS), hm.units.Bernoulli(2))])
+@pytest.mark.parametrize(
+    "layer", [hm.units.Multinomial(WORDS), hm.units.Mixed(hm.units.Multinomial(WORDS), hm.units.Bernoulli(2))]
+)
 def test_documents_are_trained_by_contrastive_divergence(layer):
     machine = hm.RBM(layer, 2)
     assert layer.conserves

@@ -7,17 +7,27 @@ from typing import Any
 
 from .. import files, noise
 from ..errors import InvalidOption, RunError, unknown
+from ..machines import Label
 from ..quality.inputs import FEWEST_ROWS
 from ..runs.rows import load_test
 from ..runs.setup import reopen
 from ..training import Run
+from ..training.batches import as_labels
 from . import output, show
 
 
 def sample_run(
-    folder: Path, *, n: int, sweeps: int, start: str, seed: int, out: Path | None, data: str | None = None
+    folder: Path,
+    *,
+    n: int,
+    sweeps: int,
+    start: str,
+    seed: int,
+    out: Path | None,
+    label: int | None = None,
+    data: str | None = None,
 ) -> None:
-    """Draw samples from the machine of a run folder or a file, and write them."""
+    """Draw samples from the machine of a run folder or a file, of one class if ``label`` is given, and write them."""
     if start not in ("random", "data"):
         raise unknown("start", start, ("random", "data"))
     check_exists(folder)
@@ -41,7 +51,7 @@ def sample_run(
         begin = some_rows(rows.train, machine, n, seed=seed)
         if start == "random":
             begin = machine.conserving(begin).independent(len(begin), noise.generator(seed))
-    samples = machine.sample(n, sweeps=sweeps, start=begin, seed=seed)
+    samples = machine.sample(n, sweeps=sweeps, start=begin, seed=seed, **_given(machine, label))
     if suffix == output.TEXT:
         output.write_documents(path, samples, rows)
     elif letters:
@@ -49,6 +59,15 @@ def sample_run(
     else:
         output.write(path, samples, machine, None if rows is None else rows.image)
     print(f"{n} samples after {sweeps} sweeps: {path}")
+
+
+def _given(machine: Any, label: int | None) -> dict[str, Any]:
+    """Return the arguments of ``sample`` that hold the label of the machine at a class."""
+    if label is None:
+        return {}
+    part = Label(machine)
+    wanted = as_labels([label], classes=part.classes)
+    return {"given": part.rows[wanted], "mask": part.mask}
 
 
 def _has_alphabet(folder: Path) -> bool:

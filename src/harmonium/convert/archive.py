@@ -6,6 +6,7 @@ import json
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,9 +27,10 @@ def write_npz(machine: Machine, path: str | os.PathLike[str]) -> None:
     ...     sorted(np.load(folder + "/rbm.npz"))
     ['config', 'couplings.0.weight', 'layers.0.bias', 'layers.1.bias']
     """
-    arrays = {name: value.detach().cpu().numpy() for name, value in machine.state_dict().items()}
+    arrays: dict[str, Any] = {name: value.detach().cpu().numpy() for name, value in machine.state_dict().items()}
+    arrays[_CONFIG] = np.array(json.dumps(machine.config()))
     with atomic(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays, **{_CONFIG: np.array(json.dumps(machine.config()))})
+        np.savez(file, **arrays)
 
 
 def read_npz(path: str | os.PathLike[str]) -> Machine:

@@ -44,8 +44,10 @@ def read_matlab(path: str | os.PathLike[str]) -> BoltzmannMachine:
                 f"found {tuple(weight.shape)}"
             )
     layers = [Bernoulli(len(bias), bias=bias) for bias in biases]
-    couplings = [Dense(*weight.shape, weight) for weight in weights]
-    return RBM(*layers, *couplings) if len(couplings) == 1 else DeepBoltzmannMachine(layers, couplings)
+    couplings = [Dense(len(weight), weight.shape[1], weight) for weight in weights]
+    if len(couplings) == 1:
+        return RBM(layers[0], layers[1], couplings[0])
+    return DeepBoltzmannMachine(layers, couplings)
 
 
 def _variables(path: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from . import hdf5
 
 _UPDATE = "update_"
 #: the visible units of each kind of machine in these files; hidden units are always Bernoulli
-_VISIBLE = {"BBRBM": Bernoulli, "PBRBM": Potts}
+_VISIBLE: dict[str, type[Unit]] = {"BBRBM": Bernoulli, "PBRBM": Potts}
 _NAMES = {unit.name(): kind for kind, unit in _VISIBLE.items()}
 _CHAINS = 100
 
@@ -82,8 +82,8 @@ def write_rbms(
         for update, machine in sorted(run.items()):
             group = file.create_group(f"{_UPDATE}{update}")
             group["time"] = 0.0
-            for name, value in _parameters(machine).items():
-                group[f"params/{name}"] = value.detach().cpu().numpy()
+            for name, values in _parameters(machine).items():
+                group[f"params/{name}"] = values.detach().cpu().numpy()
                 group[name] = group[f"params/{name}"]  # where older versions look
 
 

@@ -14,6 +14,7 @@ from harmonium.data.dataset import DataFile, DatasetInfo
 from harmonium.data.documents import Documents, read_documents
 from harmonium.data.identity import nearest_sequences
 from harmonium.data.loading import info, load, names, status, vocabulary
+from harmonium.data.ratings import RatingTable, read_ratings
 from harmonium.data.reading import read
 from harmonium.data.weights import similarity_weights
 
@@ -22,6 +23,7 @@ __all__ = [
     "DataFile",
     "DatasetInfo",
     "Documents",
+    "RatingTable",
     "info",
     "load",
     "names",
@@ -30,6 +32,7 @@ __all__ = [
     "read_alignment",
     "read_contacts",
     "read_documents",
+    "read_ratings",
     "similarity_weights",
     "status",
     "vocabulary",

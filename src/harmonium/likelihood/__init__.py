@@ -2,8 +2,8 @@
 
 from .annealing import Adaptive, Estimate, ais, reverse_ais
 from .clamped import ClampedEstimate, clamped_ais
-from .lengths import DocumentLikelihood, documents
 from .enumerated import ExactLikelihood, exact
+from .lengths import DocumentLikelihood, documents
 from .mean_field import TapLikelihood, tap
 from .pseudolikelihood import pseudo_log_likelihood
 from .two_sided import TwoSided, estimate

@@ -5,6 +5,7 @@ from .chain import BoltzmannMachine
 from .conditional import ConditionalRBM, GivenRBM
 from .convolutions import convolutional, feature_maps
 from .deep import DeepBoltzmannMachine
+from .label import Label
 from .rbm import RBM
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "DeepBeliefNetwork",
     "DeepBoltzmannMachine",
     "GivenRBM",
+    "Label",
     "Machine",
     "convolutional",
     "feature_maps",

@@ -134,9 +134,10 @@ class DeepBeliefNetwork(nn.Module):
             "machines": [machine.config() for machine in self.machines],
         }
 
-    def as_states(self, x: ArrayLike, layer: int = 0) -> Tensor:
+    def as_states(self, x: ArrayLike, layer: int = 0, *, missing: bool = False) -> Tensor:
         """Convert an array or tensor (n, *shape) to states of a layer, with the network's dtype and device."""
-        return self.machines[0].as_states(x) if layer == 0 else self.machines[layer - 1].as_states(x, 1)
+        machine, own = (self.machines[0], 0) if layer == 0 else (self.machines[layer - 1], 1)
+        return machine.as_states(x, own, missing=missing)
 
     def checked_states(self, x: ArrayLike, what: str = "data", n: int | None = None) -> Tensor:
         """Convert and validate visible states (m, *shape); if ``n`` is given, repeat or cut them to ``n`` rows."""

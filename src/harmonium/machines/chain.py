@@ -8,11 +8,11 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
 from .. import noise
+from ..arrays import as_tensor, check_finite
 from ..couplings import Coupling, Dense
 from ..errors import InvalidData, InvalidOption, NotMixed
 from ..units import Bernoulli, Unit
@@ -150,20 +150,20 @@ class BoltzmannMachine(nn.Module):
             "couplings": [coupling.config() for coupling in self.couplings],
         }
 
-    def as_states(self, x: ArrayLike, layer: int = 0) -> Tensor:
-        """Convert an array or tensor (n, *shape) to states of a layer, with the machine's dtype and device."""
-        return self.matched(self.converted(x, layer))
+    def as_states(self, x: ArrayLike, layer: int = 0, *, missing: bool = False) -> Tensor:
+        """Convert data of any kind (n, *shape) to finite states of a layer, with the machine's dtype and device.
+
+        With ``missing=True`` values may be NaN.
+        """
+        return self.matched(self.converted(x, layer, missing=missing))
 
     def matched(self, x: Tensor) -> Tensor:
         """Check that the machine has a row for each row of ``x``. By default it has one for all."""
         return x
 
-    def converted(self, x: ArrayLike, layer: int = 0) -> Tensor:
+    def converted(self, x: ArrayLike, layer: int = 0, *, missing: bool = False) -> Tensor:
         """The same as :meth:`as_states`, for any number of rows."""
-        try:
-            tensor = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x)
-        except (TypeError, ValueError) as error:
-            raise InvalidData(f"layer {layer}: expected an array of numbers ({error})") from None
+        tensor = as_tensor(x, f"layer {layer}")
         unit = self.layers[layer]
         if tensor.shape[1:] != unit.shape:
             single = ". For a single row, use x[None]" if tensor.shape == unit.shape else ""
@@ -171,11 +171,14 @@ class BoltzmannMachine(nn.Module):
                 f"layer {layer}: expected shape (n, {', '.join(map(str, unit.shape))}), "
                 f"found {tuple(tensor.shape)}{single}"
             )
-        return tensor.to(device=self.device, dtype=self.dtype)
+        states = tensor.to(device=self.device, dtype=self.dtype)
+        if not missing:
+            check_finite(states, f"layer {layer}")
+        return states
 
     def checked_states(self, x: ArrayLike, what: str = "data", n: int | None = None) -> Tensor:
         """Convert and validate visible states (m, *shape); if ``n`` is given, repeat or cut them to ``n`` rows."""
-        visible = self.converted(x)
+        visible = self.converted(x, missing=True)  # the check of the units names the argument
         if len(visible) == 0:
             raise InvalidData(f"{what}: expected at least one row, found none")
         self.visible.check(visible, what)

@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..allocation import check_memory
 from ..errors import NotEnumerable
 from .kernel import half_sweep, log_weight
 
@@ -93,6 +94,25 @@ def log_partition(machine: BoltzmannMachine, parity: int | None = None) -> float
 
 
 @torch.no_grad()
+def row_log_partitions(machine: BoltzmannMachine, rows: Tensor) -> Tensor:
+    """ln Z of the machine of each row (n, *visible): (n,) in float64.
+
+    They differ if the visible layer has conserved quantities, such as the rated items (:meth:`Unit.conserving`).
+
+    >>> from harmonium import RBM
+    >>> from harmonium.units import Bernoulli, Ratings
+    >>> v = torch.tensor([[[1.0, 0, 0], [0, 1, 0]], [[1.0, 0, 0], [0, 0, 0]]])  # two ratings and one rating
+    >>> row_log_partitions(RBM(Ratings((2, 3)), Bernoulli(1)), v).exp()
+    tensor([18.0000,  6.0000], dtype=torch.float64)
+    """
+    if machine.visible.conserving(rows) is machine.visible:
+        return torch.full((len(rows),), log_partition(machine), dtype=torch.float64, device=rows.device)
+    double = copy.deepcopy(machine).double()
+    values = [log_partition(double.conserving(row.unsqueeze(0))) for row in rows.double()]
+    return torch.tensor(values, dtype=torch.float64, device=rows.device)
+
+
+@torch.no_grad()
 def moments(
     machine: BoltzmannMachine, known: list[tuple[list[Tensor | None], int]] | None = None
 ) -> tuple[list[dict[str, Tensor]], list[Tensor]]:
@@ -128,9 +148,11 @@ def moments(
 @torch.no_grad()
 def distribution(machine: BoltzmannMachine) -> tuple[Tensor, Tensor]:
     """Every visible state and its exact log-probability: (states, *shape) and (states,) in float64."""
-    cheaper_parity(machine, 0)
     if len(machine.layers) > 2:
         raise NotEnumerable(f"distribution: expected a machine with two layers, found {len(machine.layers)}")
+    _, number = cheaper_parity(machine, 0)
+    size = 3 * 8 * number * machine.layer(0).size
+    check_memory(f"distribution of {number:,} states", size, "use log_partition(), which needs no list of the states")
     double = copy.deepcopy(machine).double()
     parts = list(chunks(double, 0))
     states = torch.cat([state[0] for state, _ in parts if state[0] is not None])

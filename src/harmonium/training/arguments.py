@@ -29,7 +29,7 @@ from .callbacks import Callback
 from .defaults import default_schedule
 from .negative import NegativePhase
 from .schedules import Schedule
-from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
+from .transforms import L1, L2, Average, Centered, Clip, L1Squared, L2ToMean, Transform, ZeroSum
 
 Optimizer = torch.optim.Optimizer
 P = ParamSpec("P")
@@ -43,6 +43,7 @@ _INSTEAD = {
     "l1": "transforms=[harmonium.L1({}), harmonium.Centered()]",
     "l2": "transforms=[harmonium.L2({}), harmonium.Centered()]",
     "l1_squared": "transforms=[harmonium.L1Squared({}), harmonium.Centered()]",
+    "l2_to_mean": "transforms=[harmonium.L2ToMean({}), harmonium.Centered()]",
     "average": "transforms=[harmonium.Centered(), harmonium.Average({})]",
     "clip": "transforms=[harmonium.Centered(), harmonium.Clip({})]",
     "centered": "transforms=[harmonium.Centered()] or transforms=[]",
@@ -252,6 +253,8 @@ def transforms_of(chosen: TrainingOptions) -> list[Transform]:
         made.append(L2(chosen.l2))
     if chosen.l1_squared is not None:
         made.append(L1Squared(chosen.l1_squared))
+    if chosen.l2_to_mean is not None:
+        made.append(L2ToMean(chosen.l2_to_mean))
     if chosen.centered:
         made.append(Centered())
     if chosen.clip is not None:

@@ -20,6 +20,7 @@ from torch.utils.data import (
 from torch.utils.data.distributed import DistributedSampler
 
 from .. import noise
+from ..arrays import as_tensor, is_sparse
 from ..errors import InvalidData
 from ..machines import DeepBeliefNetwork, Machine
 from ..units.support import Interval
@@ -117,7 +118,7 @@ class Redrawn(TensorSource):
     """
 
     def __init__(self, probabilities: Any) -> None:
-        tensor = torch.as_tensor(probabilities)
+        tensor = as_tensor(probabilities, "probabilities")
         if tensor.ndim < 2 or not tensor.is_floating_point():
             raise InvalidData(
                 f"probabilities: expected rows of gray values in [0, 1], found {tuple(tensor.shape)} of {tensor.dtype}"
@@ -147,10 +148,10 @@ class Weighted(Source):
     """
 
     def __init__(self, data: Any, weights: Any) -> None:
-        self._inner = wrapped(data, "data")
+        self._inner = as_rows(data, "data")
         super().__init__(self._inner._rows, self._inner.shape)
         self.context = self._inner.context
-        given = torch.as_tensor(weights).detach().cpu()
+        given = as_tensor(weights, "weights").detach().cpu()
         if given.shape != (len(self),):
             raise InvalidData(f"weights: expected shape ({len(self)},), one weight per row, found {tuple(given.shape)}")
         total = given.double().cumsum(0)
@@ -173,14 +174,94 @@ class Weighted(Source):
         return self._inner.every(machine)
 
 
+class Labeled(Source):
+    """Rows of features followed by a one-hot label, for the visible layer ``Mixed(features, Potts((1, K)))``.
+
+    Args:
+        data: rows of the features, as in :func:`fit`; for example :class:`Redrawn` gray values.
+        labels: the label of each row (n,), whole numbers from 0 to K-1.
+        classes: the number K of classes; by default one more than the largest label.
+
+    Attributes:
+        features: the rows without labels.
+        labels: the labels (n,).
+
+    >>> rows = Labeled(torch.zeros(2, 3), [1, 0], classes=2)
+    >>> rows.take(torch.arange(2), torch.empty(2, 5))
+    tensor([[0., 0., 0., 0., 1.],
+            [0., 0., 0., 1., 0.]])
+    """
+
+    def __init__(self, data: Any, labels: Any, classes: int | None = None) -> None:
+        self.features = as_rows(data, "data")
+        found = as_labels(labels, len(self.features))
+        self.classes = int(found.max()) + 1 if classes is None else classes
+        self.labels = as_labels(found, classes=self.classes)
+        self._size = math.prod(self.features.shape)
+        super().__init__(self.features._rows, (self._size + self.classes,))
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        own = torch.empty(len(index), *self.features.shape, dtype=out.dtype, device=out.device)
+        out[:, : self._size] = self.features.take(index, own, generator).flatten(1)
+        label = self.labels[index.to(self.labels.device)].to(out.device)
+        out[:, self._size :] = torch.nn.functional.one_hot(label, self.classes)
+        return out
+
+
+def as_labels(labels: Any, n: int | None = None, classes: int | None = None) -> Tensor:
+    """Return labels as whole numbers (n,), from 0 to ``classes`` - 1 if given; raise otherwise.
+
+    >>> as_labels([0, 2], classes=2)
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidData: labels: expected whole numbers from 0 to 1, found 2 in row 1
+    """
+    found = torch.as_tensor(labels).detach().cpu()
+    if found.ndim != 1 or (n is not None and len(found) != n):
+        shape = "(n,)" if n is None else f"({n},)"
+        raise InvalidData(f"labels: expected shape {shape}, one label for each row, found {tuple(found.shape)}")
+    if found.is_floating_point() and not bool((found == found.round()).all()):
+        raise InvalidData("labels: expected whole numbers, found fractions")
+    wrong = (found < 0) | (found >= classes) if classes is not None else torch.zeros(0)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise InvalidData(
+            f"labels: expected whole numbers from 0 to {classes - 1}, found {found[row].item():g} in row {row}"  # type: ignore[operator]
+        )
+    return found.long()
+
+
 class ArraySource(Source):
     """Rows of a NumPy array that may be a memory map; only requested rows are read."""
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         order = torch.argsort(index)  # read in file order
         rows = np.asarray(self._rows[index[order].cpu().numpy()])
-        out[order.to(out.device)] = _tensor(rows).to(out)
+        out[order.to(out.device)] = as_tensor(rows).to(out)
         return out
+
+
+class SparseSource(Source):
+    """Rows of a sparse matrix of SciPy or a sparse tensor; only the rows of a batch become dense."""
+
+    def __init__(self, matrix: Any, what: str = "data") -> None:
+        from scipy.sparse import csr_matrix
+
+        if isinstance(matrix, Tensor):
+            rows = matrix.detach().cpu().to_sparse_csr()
+            parts = (rows.values().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
+            self._matrix: Any = csr_matrix(parts, shape=tuple(rows.shape))
+        else:
+            self._matrix = matrix.tocsr()
+        if self._matrix.dtype.kind not in "biuf":
+            raise InvalidData(f"{what}: expected real numbers, found the type {self._matrix.dtype}")
+        super().__init__(self._matrix, self._matrix.shape[1:])
+
+    def __len__(self) -> int:
+        return int(self._matrix.shape[0])
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        return out.copy_(as_tensor(self._matrix[index.cpu().numpy()]))
 
 
 class DatasetSource(Source):
@@ -245,7 +326,7 @@ class HiddenStates(Source):
 
 def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool = True) -> Source:
     """Wrap any kind of data as a :class:`Source`; check the shape and support of all rows, in chunks."""
-    source = wrapped(data, what)
+    source = as_rows(data, what)
     if len(source) == 0:
         raise InvalidData(f"{what}: expected at least one row, found an empty data set")
     visible = machine.visible
@@ -279,34 +360,35 @@ def _check_context(source: Source, machine: Machine, what: str) -> None:
     raise InvalidData(f"{what}: expected rows with a context of shape {expected}{hint}, found {found}")
 
 
-def wrapped(data: Any, what: str) -> Source:
-    """Wrap any kind of data as a :class:`Source`, without checks of the values."""
+def as_rows(data: Any, what: str = "data") -> Source:
+    """Wrap any kind of data as a :class:`Source`, without checks of its rows."""
     if isinstance(data, Source):
         return data
+    if is_sparse(data):
+        return SparseSource(data, what)
     if isinstance(data, Tensor) and data.ndim > 0:
-        return TensorSource(data.detach().contiguous(), data.shape[1:])
+        return TensorSource(as_tensor(data, what).detach().contiguous(), data.shape[1:])
     if isinstance(data, np.memmap):
         return ArraySource(data, data.shape[1:])
     if isinstance(data, DataLoader):
-        return wrapped(_loaded(data, what), what)
+        return as_rows(_loaded(data, what), what)
     if isinstance(data, IterableDataset):
         raise InvalidData(f"{what}: expected rows with random access by index, found an iterable-only data set")
     if isinstance(data, TensorDataset):  # row-by-row access would be slow
-        return wrapped(data.tensors[0], what)
-    try:
-        if hasattr(data, "to_numpy"):  # a pandas table
-            tensor = _tensor(_of_table(data))
-        elif hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, _PLAIN):
-            if len(data) == 0:
-                raise InvalidData(f"{what}: expected at least one row, found an empty data set")
-            return DatasetSource(data, tuple(_features(data[0]).shape))
-        else:
-            tensor = _tensor(np.asarray(data))
-        return TensorSource(tensor, tensor.shape[1:])
-    except (TypeError, ValueError, LookupError) as error:
-        if isinstance(error, InvalidData):
-            raise
-        raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} ({error})") from None
+        return as_rows(data.tensors[0], what)
+    random_access = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    if random_access and not hasattr(data, "to_numpy") and not isinstance(data, _PLAIN):
+        if len(data) == 0:
+            raise InvalidData(f"{what}: expected at least one row, found an empty data set")
+        try:
+            first = data[0]
+        except LookupError as error:
+            raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} ({error})") from None
+        return DatasetSource(data, tuple(_features(first).shape))
+    tensor = as_tensor(data, what)
+    if tensor.ndim == 0:
+        raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} without dimensions")
+    return TensorSource(tensor, tensor.shape[1:])
 
 
 def loader_batch_size(loader: DataLoader[Any]) -> dict[str, int]:
@@ -343,20 +425,5 @@ def _loaded(loader: DataLoader[Any], what: str) -> Any:
     return loader.dataset
 
 
-def _tensor(array: np.ndarray) -> Tensor:
-    if array.ndim == 0 or array.dtype.kind not in "biuf":
-        raise TypeError(f"{array.ndim} dimensions of type {array.dtype}")
-    array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
-def _of_table(table: Any) -> np.ndarray:
-    """Return the values of a table; mixed numeric columns are converted to float64 and missing values to NaN."""
-    array = table.to_numpy()
-    if array.dtype.kind == "O" and all(dtype.kind in "biuf" for dtype in table.dtypes):
-        array = table.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.asarray(array)
-
-
 def _features(item: Any) -> Tensor:
-    return torch.as_tensor(item[0] if isinstance(item, (tuple, list)) else item)
+    return as_tensor(item[0] if isinstance(item, (tuple, list)) else item)

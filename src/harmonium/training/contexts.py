@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..machines import Machine
-from .batches import Pair, Source, wrapped
+from .batches import Pair, Source, as_rows
 
 
 class Conditional(Source):
@@ -30,7 +30,7 @@ class Conditional(Source):
     context: tuple[int, ...]
 
     def __init__(self, data: Any, context: Any) -> None:
-        self._visible, self._context = wrapped(data, "data"), wrapped(context, "context")
+        self._visible, self._context = as_rows(data, "data"), as_rows(context, "context")
         super().__init__(self._visible._rows, self._visible.shape)
         self.context, self.valid = self._context.shape, self._visible.valid
         if len(self._context) != len(self):

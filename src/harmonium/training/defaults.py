@@ -49,6 +49,19 @@ def default_schedule(from_data: bool) -> str:
     return "linear:0.5" if from_data else CONSTANT
 
 
+def label_scale(machine: BoltzmannMachine) -> float:
+    """Return the scale of the initial weights of a machine that learns to classify, 1/√(number of visible units).
+
+    At zero weights ln p(label | features) has a saddle point: the gradients of the weights of the features and of the
+    label are proportional to each other. Training leaves it slowly from weights of the usual scale 0.01.
+
+    >>> import harmonium as hm
+    >>> label_scale(hm.RBM(hm.units.Mixed(hm.units.Bernoulli(6), hm.units.Potts((1, 10))), 3))
+    0.25
+    """
+    return 1 / math.sqrt(machine.visible.size)
+
+
 @torch.no_grad()
 def default_groups(machine: Machine, data: Any) -> list[dict[str, Any]]:
     """Return parameter groups for ``torch.optim.SGD`` with learning rates chosen from ``data`` (n, *visible).

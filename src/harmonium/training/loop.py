@@ -20,10 +20,11 @@ from .callbacks import Progress, check_callbacks
 from .defaults import default_epochs, default_groups
 from .metrics import measure
 from .progress import ProgressBar
-from .run import log_spaced
+from .run import Run, log_spaced
 from .schedules import Clock
 from .stacks import jointly
 from .state import stream
+from .stopping import Stopping
 from .transforms import Centered
 
 Optimizer = torch.optim.Optimizer
@@ -64,7 +65,9 @@ def fit(*positional: Any, **keywords: Any) -> Result:
     >>> [row["epoch"] for row in result.history]
     [1, 2]
     """
-    return Training(Arguments.of(*positional, **keywords)).train()
+    given = Arguments.of(*positional, **keywords)
+    with distributed.writing(given.run):
+        return Training(given).train()
 
 
 class Training:
@@ -116,13 +119,13 @@ class Training:
         self._begin_phases()
         self.history: list[dict[str, float]] = []
         self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
+        self.step = 0  # number of finished steps of the epoch in progress
         if resume:
             checkpoints.restore(self)
         self._plain = plain_groups(self.optimizer)  # after loading, which replaces the groups
         self._all_plain = len(self._plain) == sum(len(group["params"]) for group in self.optimizer.param_groups)
-        if self.run is not None and not resume:
-            self.run.write_config(given.config if given.config is not None else self._config())
-            self.run.write_snapshot(machine, 0)
+        if self.run is not None:  # last, so that a call that fails changes nothing
+            self._record(self.run, given.config, resume)
 
     # -- preparation ----------------------------------------------------------------------------------------
 
@@ -180,6 +183,17 @@ class Training:
             "transforms": [transform.config() for transform in self.transforms],
         }
 
+    def _record(self, run: Run, config: dict[str, Any] | None, resume: bool) -> None:
+        """Write the configuration and the first machine; on resume only a new number of epochs or place of the data."""
+        if not resume:
+            run.write_config(self._config() if config is None else config)
+            run.write_snapshot(self.machine, 0)
+        elif config is not None and run.config_path.exists():
+            written, given = run.read_config(), {name: config.get(name) for name in ("data", "training")}
+            keys = [("training", "epochs"), ("data", "source")]
+            if any(written.get(table, {}).get(key) != (given[table] or {}).get(key) for table, key in keys):
+                run.write_config(config)
+
     # -- the loop -------------------------------------------------------------------------------------------
 
     def train(self) -> Result:
@@ -191,11 +205,16 @@ class Training:
         if self._all_plain:  # these steps bypass the optimizer; one empty step stops torch schedulers from warning
             self.optimizer.zero_grad(set_to_none=True)
             self.optimizer.step()
-        with ProgressBar(self.epochs, self.epoch, self.progress and self.rank == 0) as bar:
-            while self.epoch < self.epochs and not state.stop:
+        stopping = Stopping(self.keep)
+        with stopping, ProgressBar(self.epochs, self.epoch, self.progress and self.rank == 0) as bar:
+            while self.epoch < self.epochs and not state.stop and not self._stops(stopping):
                 began = time.perf_counter()
-                self.one_epoch(bar)
+                self.one_epoch(bar, stopping)
                 self.seconds += time.perf_counter() - began
+                if self.step:  # stopped within the epoch
+                    self._check_finite(self.epoch + 1)
+                    checkpoints.save(self, snapshot=False)
+                    break
                 self.epoch += 1
                 last = self.epoch == self.epochs
                 if last:
@@ -206,7 +225,7 @@ class Training:
                 state.epoch, state.metrics = self.epoch, self._metrics(time.perf_counter() - began)
                 for callback in self.callbacks:
                     callback.on_epoch(state)
-                state.stop = any(distributed.of_all(state.stop))
+                state.stop = any(distributed.of_all(state.stop or (self.world > 1 and stopping.requested)))
                 self.history.append(
                     {name: value if type(value) is int else float(value) for name, value in state.metrics.items()}
                 )
@@ -215,19 +234,26 @@ class Training:
                 if state.stop and not last:  # after saving, so that the run can still be resumed
                     for transform in self.transforms:
                         transform.end(self.machine)
+        stopping.deliver()
         self.negative.k = self._own_k
         if self.rank == 0:
-            for problem in outcome.problems(self.machine, self._metric_rows(self.source), self.history):
+            rows = self._metric_rows(self.source)
+            for problem in outcome.problems(self.machine, rows, self.history, self.negative.generative):
                 warnings.warn(problem, NotLearned, stacklevel=3)
         for callback in self.callbacks:
             callback.on_end(state)
         return Result(self.machine, self.history)
 
-    @torch.no_grad()
-    def one_epoch(self, bar: ProgressBar | None = None) -> None:
-        """Run the steps of epoch ``self.epoch + 1``, without metrics, callbacks or checkpoints.
+    def _stops(self, stopping: Stopping) -> bool:
+        """Return whether to stop before the next step; several processes only stop together, after an epoch."""
+        return stopping.requested and self.world == 1
 
-        Does not advance ``self.epoch``, which :meth:`train` does: repeated calls use the same order of rows.
+    @torch.no_grad()
+    def one_epoch(self, bar: ProgressBar | None = None, stopping: Stopping | None = None) -> None:
+        """Run the steps of epoch ``self.epoch + 1`` after ``self.step``, without metrics, callbacks or checkpoints.
+
+        Does not advance ``self.epoch``, which :meth:`train` does: repeated calls use the same order of rows. If a
+        signal stops it, ``self.step`` is the number of finished steps, otherwise 0.
         """
         epoch = self.epoch + 1
         setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
@@ -238,7 +264,8 @@ class Training:
         order = self.rows[torch.randperm(len(self.rows), generator=stream(self.seed, _ORDER, epoch, self.rank))]
         order = order[: self.share]
         steps = -(-self.share // self.batch_size)
-        for step in range(steps):
+        begun, self.step = self.step, 0
+        for step in range(begun, steps):
             clock = Clock(epoch, self.epochs, (self.epoch + step / steps) / self.epochs)
             try:
                 self._step(order[step * self.batch_size : (step + 1) * self.batch_size], clock)
@@ -248,6 +275,9 @@ class Training:
                 self._check_finite(epoch)
                 if bar is not None:
                     bar.update(self.epoch + (step + 1) / steps, self.history[-1] if self.history else {})
+            if stopping is not None and self._stops(stopping) and step + 1 < steps:
+                self.step = step + 1
+                return
 
     def _step(self, index: Tensor, clock: Clock) -> None:
         setting = self.schedule(clock)

@@ -259,6 +259,31 @@ class L2(Penalty):
             link.add_weights(self.strength)
 
 
+class L2ToMean(Penalty):
+    """L2 penalty on what distinguishes the sites of a layer: strength/2 · Σ_i (W_i - W̄)², with W̄ the mean over sites i.
+
+    For dense couplings; the sites are the first dimension of the lower layer, such as the items of
+    :class:`harmonium.units.Ratings`. What all sites have in common, such as the generosity of a user, is learned
+    without a penalty, and a site with few data gets the mean weights of the others. An L2 penalty gives it none.
+    """
+
+    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
+        for coupling in _all_couplings(machine):
+            if type(coupling) is not Dense:
+                raise InvalidOption(f"L2ToMean expects dense couplings, found {type(coupling).__name__}")
+
+    def _value(self, coupling: Coupling) -> Tensor:
+        return self.strength / 2 * _without_mean(coupling, coupling.weight.detach()).square().sum()
+
+    def _add_gradient(self, coupling: Coupling, weight: Tensor, gradient: Tensor) -> None:
+        gradient.add_(_without_mean(coupling, weight), alpha=self.strength)
+
+
+def _without_mean(coupling: Coupling, weight: Tensor) -> Tensor:
+    by_site = weight.view(coupling.lower[0], -1)
+    return (by_site - by_site.mean(0)).view_as(weight)
+
+
 class L1Squared(Penalty):
     """L1² penalty, strength/(2N) · Σ_j (Σ_i |W_ij|)² with N lower units (Tubiana et al. 2019).
 

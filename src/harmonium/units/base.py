@@ -106,7 +106,10 @@ class Unit(InPlace, UnitLayer, named=False):
 
     @property
     def conserves(self) -> bool:
-        """Whether there is a conserved quantity, such as the length of a document, that differs between rows."""
+        """Whether rows differ in a conserved quantity, such as the length of a document or the items that are rated.
+
+        Each row then has a distribution of its own, and a chain of one row should not continue as one of another.
+        """
         return False
 
     def conserving(self, x: Tensor) -> Unit:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import torch
 from torch import Generator, Tensor, nn
 
+from ..allocation import check_memory
 from ..checks import as_shape, kebab
 from ..errors import InvalidData, InvalidOption, unknown
 from ..registry import Registry
@@ -167,6 +168,8 @@ class UnitLayer(nn.Module):
         value = value.detach() if isinstance(value, Tensor) else torch.as_tensor(value, dtype=plain)
         if not value.is_floating_point():
             value = value.to(plain)
+        size = value.element_size() * self.parameter_shape.numel()
+        check_memory(f"{name} of {self.name()} units", size, "use fewer units")
         try:
             full = torch.empty(self.parameter_shape, dtype=value.dtype, device=value.device).copy_(value)
         except RuntimeError:

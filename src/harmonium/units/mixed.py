@@ -99,7 +99,7 @@ class Mixed(Unit):
 
     @property
     def conserves(self) -> bool:
-        return any(unit.conserves for unit in self.parts)
+        return any(unit.conserves for unit in self._members)
 
     def conserving(self, x: Tensor) -> Unit:
         pieces = zip(self._members, _split(self._members, x), strict=True)

@@ -30,6 +30,8 @@ class NegativePhase:
     supports_bfloat16: ClassVar[bool] = False
     #: whether the phase can train a machine with a context
     conditional: ClassVar[bool] = False
+    #: whether the phase makes the machine a model of all visible units, so that its samples resemble the data
+    generative: bool = True
     #: buffer for a full batch
     data_slot: Tensor
     #: the rows of ``data_slot`` in use: all of them, or fewer for the last batch of an epoch
@@ -83,6 +85,21 @@ class NegativePhase:
     def chain_states(self) -> Tensor | None:
         """Return the visible states of the chains, (chains, *visible), or None if the phase has no chains."""
         return None
+
+    def loss(self, machine: BoltzmannMachine, data: Tensor) -> Tensor | None:
+        """Return the loss whose gradient the last step computed for the batch ``data``, a differentiable scalar.
+
+        It is used in tests only. By default ⟨F⟩_data - ⟨F⟩_chains, or None if the phase has no chains.
+        """
+        chains = self.chain_states()
+        if chains is None:
+            return None
+        rbm = as_rbm(machine, type(self).__name__)
+        return rbm.free_energy(data).mean() - rbm.free_energy(chains.clone()).mean()
+
+    def objective(self, machine: BoltzmannMachine, data: Tensor) -> Tensor:
+        """Return the exact mean log-probability that training increases, for small machines: by default of the data."""
+        return as_rbm(machine, type(self).__name__).log_probability(data).mean()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for an exact resume."""
