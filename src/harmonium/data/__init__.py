@@ -14,12 +14,14 @@ from harmonium.data.dataset import DataFile, DatasetInfo
 from harmonium.data.identity import nearest_sequences
 from harmonium.data.loading import info, load, names, status, vocabulary
 from harmonium.data.reading import read
+from harmonium.data.table import TableEncoder, read_table
 from harmonium.data.weights import similarity_weights
 
 __all__ = [
     "Alignment",
     "DataFile",
     "DatasetInfo",
+    "TableEncoder",
     "info",
     "load",
     "names",
@@ -27,6 +29,7 @@ __all__ = [
     "read",
     "read_alignment",
     "read_contacts",
+    "read_table",
     "similarity_weights",
     "status",
     "vocabulary",

@@ -107,7 +107,7 @@ def _csv(path: Path) -> Tensor:
         raise InvalidData(f"{path} is empty: expected numbers, one sample per row")
     first, _, rest = text.partition("\n")
     cells = [cell.strip() for cell in next(csv.reader([first]))]
-    header = _is_header(cells)
+    header = is_header(cells)
     if header and cells[0] == "":
         raise InvalidData(
             f"{path}: expected a name for every column, found none for the first. Remove it if it is a row index"
@@ -125,7 +125,8 @@ def _csv(path: Path) -> Tensor:
     return _frame(path, frame)
 
 
-def _is_header(cells: Sequence[str]) -> bool:
+def is_header(cells: Sequence[str]) -> bool:
+    """Whether the cells of a first row are names of columns: one is not a number, or they are 0, 1, 2, …"""
     numbered = len(cells) >= 3 and list(cells) == [str(i) for i in range(len(cells))]
     return numbered or not all(_is_number(cell) for cell in cells)
 

@@ -4,6 +4,7 @@ from .annealing import Adaptive, Estimate, ais, reverse_ais
 from .clamped import ClampedEstimate, clamped_ais
 from .enumerated import ExactLikelihood, exact
 from .mean_field import TapLikelihood, tap
+from .observed import ObservedLikelihood, observed
 from .pseudolikelihood import pseudo_log_likelihood
 from .two_sided import TwoSided, estimate
 
@@ -12,12 +13,14 @@ __all__ = [
     "ClampedEstimate",
     "Estimate",
     "ExactLikelihood",
+    "ObservedLikelihood",
     "TapLikelihood",
     "TwoSided",
     "ais",
     "clamped_ais",
     "estimate",
     "exact",
+    "observed",
     "pseudo_log_likelihood",
     "reverse_ais",
     "tap",

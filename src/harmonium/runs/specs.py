@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,13 +47,14 @@ class UnitSpec:
         if name not in known:
             raise unknown("unit", name, known)
         shape = None if argument is None else parse_shape(argument, text)
-        if shape is not None and math.prod(shape) > _LARGEST:
+        if shape is not None and known[name].entries(shape) > _LARGEST:
             raise InvalidOption(f"'{text}': expected at most {_LARGEST:,} units; the layer is too large")
         convolution = {key: options.pop(key) for key in _CONVOLUTION if key in options}
         _check_convolution(text, shape, convolution)
         learn, shared = options.pop("learn", None), options.pop("shared", None)
         parameters = inspect.signature(known[name], eval_str=True).parameters
-        allowed = {key: p for key, p in parameters.items() if key not in ("shape", "options")}
+        first = next(iter(parameters))  # the shape
+        allowed = {key: p for key, p in parameters.items() if key not in (first, "options")}
         for option, value in options.items():
             if option not in allowed:
                 raise unknown(f"option of {name} units", option, allowed)

@@ -5,6 +5,7 @@ from .callbacks import Callback, Metric, MixingTime, Progress
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
+from .incomplete import Incomplete
 from .loop import Result, fit
 from .losses import contrastive, joint
 from .negative import (
@@ -37,6 +38,7 @@ __all__ = [
     "Exact",
     "GrowingSteps",
     "HiddenStates",
+    "Incomplete",
     "L1Squared",
     "LinearDecay",
     "MeanField",

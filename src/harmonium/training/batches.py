@@ -35,6 +35,8 @@ class Source:
     initial_rows = 50_000
     #: whether the rows have valid values by construction, so that they need no check
     valid = False
+    #: number of Gibbs sweeps of missing values before each update
+    sweeps = 1
 
     def __init__(self, rows: Any, shape: tuple[int, ...]) -> None:
         self._rows, self.shape = rows, tuple(shape)
@@ -50,6 +52,23 @@ class Source:
         """Return the rows ``index`` as visible states of the machine."""
         out = torch.empty(len(index), *self.shape, dtype=machine.dtype, device=machine.device)
         return self.take(index, out)
+
+    def missing(self, index: Tensor) -> Tensor | None:
+        """Return a mask (len(index), *shape) of the missing values of the rows; None if there are none."""
+        return None
+
+    def keep(self, index: Tensor, rows: Tensor) -> None:
+        """Store new values of the missing entries of the rows ``index``."""
+
+    def check(self, machine: Machine) -> None:
+        """Raise if the machine cannot be trained on these rows, apart from their values."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state for an exact resume."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state returned by :meth:`state_dict`."""
 
     def chunks(self, machine: Machine) -> Iterator[Tensor]:
         """Yield all rows in order, in chunks that fit into memory."""
@@ -128,6 +147,8 @@ class Weighted(Source):
 
     def __init__(self, data: Any, weights: Any) -> None:
         self._inner = _wrap(data, "data")
+        if self._inner.missing(torch.arange(len(self._inner))) is not None:
+            raise InvalidData("data: expected complete rows with weights, found missing values")
         super().__init__(self._inner._rows, self._inner.shape)
         given = torch.as_tensor(weights).detach().cpu()
         if given.shape != (len(self),):
@@ -232,6 +253,7 @@ def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool
             f"{what}: expected rows of shape {tuple(visible.shape)} for the {visible.name()} units, "
             f"found {source.shape}"
         )
+    source.check(machine)
     if validate and not source.valid:
         done = 0
         for chunk in source.every(machine):

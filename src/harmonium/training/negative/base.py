@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Generator, Tensor
 
 from ...checks import kebab
@@ -44,6 +45,12 @@ class NegativePhase:
     def use(self, rows: int) -> None:
         """Use the first ``rows`` rows of ``data_slot`` as the batch."""
         self.batch = self.data_slot[:rows]
+
+    def complete(
+        self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None
+    ) -> None:
+        """Replace the entries ``missing`` of ``batch`` by draws given the others, by Gibbs sweeps."""
+        complete(machine, self.batch, missing, sweeps, generator)
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         """Compute the gradient for the rows in ``batch``."""
@@ -103,6 +110,15 @@ def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
 
 
 def only_bias(unit: Unit) -> bool:
-    """Return whether the unit learns at most a single bias, which allows a faster computation."""
-    names = [name for name, parameter in unit.named_parameters() if parameter.requires_grad]
-    return names in ([], ["bias"])
+    """Return whether the unit learns at most its biases, which allows a faster computation."""
+    biases = {id(bias) for bias in unit.biases()}
+    return all(id(parameter) in biases for parameter in unit.parameters() if parameter.requires_grad)
+
+
+@torch.no_grad()
+def complete(machine: Any, rows: Tensor, missing: Tensor, sweeps: int, generator: Generator | None) -> None:
+    """Replace the entries ``missing`` of ``rows`` (n, *visible) by draws given the others, by Gibbs sweeps of an RBM."""
+    rbm, state = as_rbm(machine, "completion of missing values"), [rows, rows]
+    for _ in range(sweeps):
+        state = rbm.sweep(state, generator, held={0: ~missing})  # draws the hidden layer first
+    rows.copy_(state[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from ...machines import BoltzmannMachine, enumeration
+from ...machines import RBM, BoltzmannMachine, enumeration, partial
 from .base import NegativePhase, as_rbm, learned_couplings, write_unit_gradient
 
 
@@ -15,6 +15,8 @@ class Exact(NegativePhase):
     >>> Exact().config()
     {'method': 'exact'}
     """
+
+    _missing: Tensor | None = None  # mask of the missing values of the batch
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         as_rbm(machine, "Exact")
@@ -26,9 +28,18 @@ class Exact(NegativePhase):
         self.data_slot = torch.zeros(batch_size, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
         self.use(batch_size)
 
+    def complete(
+        self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None
+    ) -> None:
+        self._missing = missing  # summed out in evaluate
+
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         rbm = as_rbm(machine, "Exact")
         layers, links = enumeration.moments(rbm)
+        if self._missing is not None:
+            self._evaluate_observed(rbm, layers, links, self._missing)
+            self._missing = None
+            return
         field = rbm.coupling.up(self.batch)
         self._hidden = rbm.hidden.mean(field)
         data = (rbm.visible.statistics(self.batch), rbm.hidden.moments(field, mean=self._hidden))
@@ -36,6 +47,23 @@ class Exact(NegativePhase):
             write_unit_gradient(unit, {name: model[name] - value.mean(0) for name, value in batch.items()})
         for k, link in self.coupling_gradients.items():
             link.set_dense(links[k] - rbm.coupling.correlate(self.batch, self._hidden, scale=1 / len(self._hidden)))
+
+    def _evaluate_observed(
+        self, rbm: RBM, layers: list[dict[str, Tensor]], links: list[Tensor], missing: Tensor
+    ) -> None:
+        """Write the gradient of -⟨ln p(v_obs)⟩ for a batch with missing values."""
+        rows = partial.PartialRows.of(self.batch, rbm.visible, ~missing)
+        self._hidden = partial.moments(rbm, rows).hidden
+        learned = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
+        with torch.enable_grad():
+            slopes = torch.autograd.grad(partial.log_marginal(rbm, rows).mean(), learned)
+        for unit, model in zip(rbm.layers, layers, strict=True):
+            write_unit_gradient(unit, model)
+        for k, link in self.coupling_gradients.items():
+            link.set_dense(links[k])
+        for parameter, slope in zip(learned, slopes, strict=True):
+            assert parameter.grad is not None
+            parameter.grad -= slope
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
         return [self._hidden.mean(0)]
