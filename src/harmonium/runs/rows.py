@@ -20,10 +20,11 @@ from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
 from ..noise import Purpose
 from ..options import DataOptions
 from ..training.batches import ArraySource, Redrawn, Source, TensorSource, Weighted
+from ..training.incomplete import Incomplete
 from ..training.state import stream
 from ..units.support import OneHot
 from . import config as schema
-from . import specs
+from . import specs, tables
 from .specs import UnitSpec
 
 _CHUNK = 2**24  # values processed at once
@@ -33,7 +34,8 @@ _CHUNK = 2**24  # values processed at once
 class Rows:
     """Training rows, held-out rows, the visible layer that fits them, and the image shape of a row.
 
-    Sequences also have letters, names (of the training rows, if known) and notes on what was changed while reading.
+    Sequences also have letters, names (of the training rows, if known) and notes on what was changed while reading. A
+    table has the encoder of its columns.
     """
 
     train: Source
@@ -45,6 +47,7 @@ class Rows:
     letters: str | None = None
     names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    table: data.TableEncoder | None = None
 
     @cached_property
     def weights(self) -> Tensor | None:
@@ -176,13 +179,12 @@ def _from_file(config: schema.Config) -> Rows:
             f"split: expected none for the file {path.name}; splits belong to data sets by name. "
             "Use --validation 0.1 to hold out rows."
         )
+    frame = tables.frame_of(path, config)
+    if frame is not None:
+        return _from_table(frame, path, config)
     sequences = _sequences(path, chosen)
     array: Tensor | np.ndarray = data.read(path) if sequences is None else sequences.rows
-    size, digest = path.stat().st_size, _sha256(path)
-    if chosen.sha256 is not None and chosen.sha256 != digest:
-        raise RunError(
-            f"{path}: expected the training file of the run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
-        )
+    recorded = _recorded(path, chosen)
     if array.ndim == 1:
         array = array[:, None]
     _check_finite(array, path)
@@ -204,17 +206,14 @@ def _from_file(config: schema.Config) -> Rows:
     if share is not None:
         train, held_out = _hold_out(whole, share, config.training.seed)
     elif validation != "none":
-        raise InvalidOption(
-            f"validation: expected a fraction of the file's rows such as 0.1, or none, found '{validation}'"
-        )
+        raise _no_split(validation)
     resolved = replace(
         chosen,
         source=str(path),
         binarize=binarize or "none",
         validation=validation,
         rows=len(whole),
-        bytes=size,
-        sha256=digest,
+        **recorded,
         alphabet=None if sequences is None else sequences.alphabet,
     )
     rows = Rows(train, held_out, _shaped(visible, whole), picture, path.name, resolved)
@@ -223,6 +222,55 @@ def _from_file(config: schema.Config) -> Rows:
         rows.names = [sequences.names[k] for k in kept]
         rows.letters, rows.notes = sequences.alphabet, sequences.notes
     return rows
+
+
+def _from_table(frame: Any, path: Path, config: schema.Config) -> Rows:
+    """Return the rows of a table. Means and standard deviations of its columns are those of the training rows."""
+    chosen, recorded = config.data, _recorded(path, config.data)
+    validation = "none" if chosen.validation is None else chosen.validation
+    share = _share(validation)
+    if share is None and validation != "none":
+        raise _no_split(validation)
+    whole = torch.arange(len(frame))
+    train, held_out = (whole, None) if share is None else _halves(len(frame), share, config.training.seed)
+    encoder = data.TableEncoder.fit(frame, kinds=tables.kinds_of(chosen.columns), rows=train.numpy())
+    visible = specs.of_layer(encoder.layer())
+    written = "+".join(map(str, visible))
+    if config.machine.visible not in (None, written):
+        raise InvalidOption(f"visible: expected none for the table {path.name}, found '{config.machine.visible}'")
+    encoded = encoder.encode(frame).to(specs.dtype(config.machine.dtype))
+    resolved = replace(
+        chosen,
+        source=str(path),
+        binarize="none",
+        validation=validation,
+        rows=len(frame),
+        **recorded,
+        columns=[f"{name}={kind}" for name, kind in encoder.kinds.items()],
+    )
+    rows, held = (None if index is None else _cells(encoded[index]) for index in (train, held_out))
+    assert rows is not None
+    return Rows(rows, held, visible, None, path.name, resolved, table=encoder)
+
+
+def _cells(encoded: Tensor) -> Source:
+    return Incomplete(encoded) if bool(torch.isnan(encoded).any()) else TensorSource(encoded, tuple(encoded.shape[1:]))
+
+
+def _recorded(path: Path, chosen: DataOptions) -> dict[str, Any]:
+    """Return size and checksum of the file; raise if they are not those of the run."""
+    digest = _sha256(path)
+    if chosen.sha256 is not None and chosen.sha256 != digest:
+        raise RunError(
+            f"{path}: expected the training file of the run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
+        )
+    return {"bytes": path.stat().st_size, "sha256": digest}
+
+
+def _no_split(validation: str | float | None) -> InvalidOption:
+    return InvalidOption(
+        f"validation: expected a fraction of the file's rows such as 0.1, or none, found '{validation}'"
+    )
 
 
 def _sequences(path: Path, chosen: DataOptions) -> data.Alignment | None:
@@ -427,9 +475,15 @@ def _share(validation: str | float | None) -> float | None:
 
 
 def _hold_out(rows: Source, share: float, seed: int) -> tuple[Source, Source]:
-    """Split the rows at random, with a separate random stream; both parts keep the order of the file."""
-    order = torch.randperm(len(rows), generator=stream(seed, Purpose.HELD_OUT))
-    cut = round(share * len(rows))
-    if not 0 < cut < len(rows):
-        raise InvalidData(f"validation: expected rows on both sides of the split, found {share:g} of {len(rows)} rows")
-    return Subset(rows, order[cut:].sort().values), Subset(rows, order[:cut].sort().values)
+    """Split the rows at random; both parts keep the order of the file."""
+    train, held_out = _halves(len(rows), share, seed)
+    return Subset(rows, train), Subset(rows, held_out)
+
+
+def _halves(n: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Split row numbers at random, with a separate random stream: those for training and those held out, in order."""
+    order = torch.randperm(n, generator=stream(seed, Purpose.HELD_OUT))
+    cut = round(share * n)
+    if not 0 < cut < n:
+        raise InvalidData(f"validation: expected rows on both sides of the split, found {share:g} of {n} rows")
+    return order[cut:].sort().values, order[:cut].sort().values

@@ -91,6 +91,22 @@ class UnitSpec:
         return self.name + shape + "".join(f",{key}={_written(value)}" for key, value in options.items())
 
 
+def of_layer(unit: Unit) -> list[UnitSpec]:
+    """Return the specs of a layer.
+
+    >>> from harmonium.units import Bernoulli, Categories
+    >>> [str(spec) for spec in of_layer(Mixed(Bernoulli(3), Categories([3, 5])))]
+    ['bernoulli:3', 'categories:3x5']
+    """
+    found = []
+    for member in unit.members:
+        config = member.config()
+        name, learn = config.pop("unit"), tuple(config.pop("learn"))
+        shape = tuple(config.pop("states", ()) or config.pop("shape"))
+        found.append(UnitSpec(name, shape, config if learn == ("bias",) else {**config, "learn": learn}))
+    return found
+
+
 def layer(specs: list[UnitSpec]) -> Unit:
     """Build the layer of one spec, or the mixed layer of several."""
     units = [spec.build() for spec in specs]

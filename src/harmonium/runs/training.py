@@ -10,11 +10,13 @@ from typing import Any
 from .. import files, training
 from ..errors import RunError
 from ..machines import DeepBeliefNetwork
-from ..training import Callback, Result, Run
+from ..data import TableEncoder
+from ..training import Callback, Progress, Result, Run
 from ..training.arguments import Arguments, keywords_of
 from ..training.greedy import machine_folder
 from ..training.loop import Training
 from ..training.specs import default_negative, negative_phase
+from . import tables
 from .setup import Setup
 
 _PER_RUN = ("epoch", "seconds", "samples_per_second", "weight_norm")  # metrics with one value for the whole stack
@@ -34,8 +36,9 @@ def train(
     stopped; it is skipped if there is a checkpoint of the whole machine.
     """
     machine, chosen, folder = setup.config.machine, setup.config.training, Run(run)
+    callbacks = [*(callbacks or []), *([] if setup.rows.table is None else [_SaveTable(setup.rows.table, folder)])]
     rows, held_out = setup.rows.weighted, setup.rows.weighted_held_out
-    common: dict[str, Any] = {"progress": progress, "callbacks": callbacks or [], "validation": held_out}
+    common: dict[str, Any] = {"progress": progress, "callbacks": callbacks, "validation": held_out}
     initialize: Any = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
     joint = {**common, **keywords_of(chosen), "config": setup.config.to_dict()}
     greedy = chosen.training == "greedy"
@@ -53,6 +56,16 @@ def train(
     if greedy:
         return Result(setup.machine, gather(setup.machine, folder))
     return training.fit(setup.machine, rows, initialize=initialize, run=run, resume=resume, **joint)
+
+
+class _SaveTable(Callback):
+    """Callback that writes the encoder of a table to the run folder, with its first files."""
+
+    def __init__(self, table: TableEncoder, run: Run) -> None:
+        self._table, self._run = table, run
+
+    def on_start(self, progress: Progress) -> None:
+        self._table.save(self._run.folder / tables.NAME)
 
 
 def _train_greedily(setup: Setup, run: str | Path, **given: Any) -> None:

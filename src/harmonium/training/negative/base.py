@@ -11,7 +11,7 @@ from ...checks import kebab
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
-from ..gradient import CouplingGradient
+from ..gradient import CouplingGradient, write_gradient
 
 
 class NegativePhase:
@@ -103,6 +103,10 @@ def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
 
 def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
     """Write gradients with respect to a unit's natural parameters to ``.grad`` of its stored parameters."""
+    if only_bias(unit):  # the bias is stored as it is; the general case needs automatic differentiation
+        if unit.bias.requires_grad:
+            write_gradient(unit.bias, unit.shared_sum(gradients["bias"]))
+        return
     for parameter in unit.parameters():
         if parameter.grad is not None:
             parameter.grad.zero_()

@@ -20,7 +20,7 @@ class Exact(NegativePhase):
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         as_rbm(machine, "Exact")
-        enumeration.cheaper_parity(machine)
+        self._states = enumeration.states(machine)
         self.resize(machine, batch_size)
 
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
@@ -35,7 +35,7 @@ class Exact(NegativePhase):
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         rbm = as_rbm(machine, "Exact")
-        layers, links = enumeration.moments(rbm)
+        layers, links = enumeration.moments(rbm, self._states)
         if self._missing is not None:
             self._evaluate_observed(rbm, layers, links, self._missing)
             self._missing = None
@@ -52,7 +52,7 @@ class Exact(NegativePhase):
         self, rbm: RBM, layers: list[dict[str, Tensor]], links: list[Tensor], missing: Tensor
     ) -> None:
         """Write the gradient of -⟨ln p(v_obs)⟩ for a batch with missing values."""
-        rows = partial.PartialRows.of(self.batch, rbm.visible, ~missing)
+        rows = partial.PartialRows(self.batch.masked_fill(missing, 0.0), ~missing)
         self._hidden = partial.moments(rbm, rows).hidden
         learned = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
         with torch.enable_grad():
