@@ -11,6 +11,7 @@ torch.Size([1442, 64])
 from harmonium.data.alignments import Alignment, read_alignment, write_fasta
 from harmonium.data.contact_maps import read_contacts
 from harmonium.data.dataset import DataFile, DatasetInfo
+from harmonium.data.found_categories import FoundCategories, find_categories
 from harmonium.data.identity import nearest_sequences
 from harmonium.data.loading import info, load, names, status, vocabulary
 from harmonium.data.reading import read
@@ -21,7 +22,9 @@ __all__ = [
     "Alignment",
     "DataFile",
     "DatasetInfo",
+    "FoundCategories",
     "TableEncoder",
+    "find_categories",
     "info",
     "load",
     "names",

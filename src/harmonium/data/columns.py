@@ -210,7 +210,10 @@ class Constant(Listed):
 
     @classmethod
     def fit(cls, name: str, cells: pandas.Series, argument: str | None = None) -> Column:
-        return cls(name, distinct(cells))
+        values = distinct(cells)
+        if len(values) != 1:
+            raise InvalidData(f"expected one value of a constant column, found {listed(values)}")
+        return cls(name, values)
 
     def encode(self, cells: pandas.Series) -> np.ndarray:
         self.codes(cells)

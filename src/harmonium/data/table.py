@@ -168,6 +168,21 @@ class TableEncoder:
             {column.name: column.decode(array[:, entries.get(column.name, nothing)]) for column in kept}
         )
 
+    def complete(self, table: pandas.DataFrame | str | Path, states: Tensor) -> pandas.DataFrame:
+        """A copy of the table in which missing cells have the values of the states (n, size).
+
+        Columns that the table does not have are added; other columns of the table are unchanged.
+        """
+        found = as_frame(table).copy()
+        found.columns = [str(name) for name in found.columns]
+        for name, cells in self.decode(states).items():
+            cells.index = found.index
+            if str(name) in found.columns:
+                given = found[name].astype(object)
+                cells = given.where(given.notna(), cells.astype(object)).astype(cells.dtype)
+            found[name] = cells
+        return found
+
     def probabilities(self, means: Tensor) -> pandas.DataFrame:
         """The probability of every value of the binary and category columns, from the means of their units (n, size).
 
