@@ -277,8 +277,8 @@ def _line(frame: pandas.DataFrame, row: int) -> str:
         return f", row {row + 1}"
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=_delimiter(Path(path)))
-        ends = [0, *(reader.line_num for cells in reader if cells)]
-    return f", line {ends[row + len(ends) - len(frame) - 1] + 1}"  # a header is before the rows
+        lines = [reader.line_num for cells in reader if cells]
+    return f", line {lines[row + len(lines) - len(frame)]}"  # a header is before the rows
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
 
 def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
     """Write gradients with respect to a unit's natural parameters to ``.grad`` of its stored parameters."""
-    if only_bias(unit):  # the bias is stored as it is; the general case needs automatic differentiation
+    if unit.members == [unit] and only_bias(unit):  # the bias is stored as it is; the general case needs automatic differentiation
         if unit.bias.requires_grad:
             write_gradient(unit.bias, unit.shared_sum(gradients["bias"]))
         return
