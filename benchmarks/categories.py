@@ -5,9 +5,9 @@
 
 ``likelihood`` trains machines on the binary density sets in $HARMONIUM_DATA/density (Larochelle & Murray 2011): with
 Bernoulli units, and with the categories that ``hm.data.find_categories`` finds in the training rows. For both, learning
-rate and penalty are chosen with the first seed, and the number of updates with every seed, by the exact likelihood of the
-*validation* rows; test rows are used once, for the chosen machine. All likelihoods are exact (2^16 hidden states). ``time`` compares ``Categories`` with
-``Mixed`` of ``Potts`` layers for the categories of ``adult``.
+rate and penalty are chosen with the first seed, and the number of updates with every seed, by the exact likelihood of
+the *validation* rows; test rows are used once, for the chosen machine. All likelihoods are exact (2^16 hidden states).
+``time`` compares ``Categories`` with ``Mixed`` of ``Potts`` layers for the categories of ``adult``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import copy
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,13 @@ def trained(
             progress=False,
         )
         if best.value > found["validation"]:
-            found = {"validation": best.value, "rate": rate, "l2": penalty, "epoch": best.epoch, "machine": best.machine}
+            found = {
+                "validation": best.value,
+                "rate": rate,
+                "l2": penalty,
+                "epoch": best.epoch,
+                "machine": best.machine,
+            }
     found["test"] = hm.likelihood.exact(found.pop("machine")).log_likelihood(rows["test"])
     return found
 
@@ -88,18 +95,27 @@ def likelihood(args: argparse.Namespace) -> None:
         binary = load(name)
         found = hm.data.find_categories(binary["train"])
         encoded = {split: found.encode(rows) for split, rows in binary.items()}
-        print(f"{name}: {len(found.groups)} categories, {sum(found.none)} with a state none, {len(found.others)} other columns")
-        layers = {"bernoulli": (lambda: hm.units.Bernoulli(found.columns), binary), "categories": (found.layer, encoded)}
+        print(
+            f"{name}: {len(found.groups)} categories, {sum(found.none)} with a state none, "
+            f"{len(found.others)} other columns"
+        )
+        layers = {
+            "bernoulli": (partial(hm.units.Bernoulli, found.columns), binary),
+            "categories": (found.layer, encoded),
+        }
         for kind, (layer, rows) in layers.items():
             settings: list[tuple[float, float | None]] = [(rate, penalty) for rate in RATES for penalty in PENALTIES]
             for seed in range(args.seeds):
                 began = time.process_time()
                 one = trained(layer, rows, args, seed, settings)
                 settings = [(one["rate"], one["l2"])]
-                results.append({"set": name, "layer": kind, "seed": seed, **one, "cpu_seconds": time.process_time() - began})
+                results.append(
+                    {"set": name, "layer": kind, "seed": seed, **one, "cpu_seconds": time.process_time() - began}
+                )
                 print(
                     f"  {kind:10} seed {seed}: validation {one['validation']:.3f}, test {one['test']:.3f} "
-                    f"(rate {one['rate']}, l2 {one['l2']}, epoch {one['epoch']}; {results[-1]['cpu_seconds']:.0f} s)", flush=True,
+                    f"(rate {one['rate']}, l2 {one['l2']}, epoch {one['epoch']}; {results[-1]['cpu_seconds']:.0f} s)",
+                    flush=True,
                 )
     write("categories", {"hidden": args.hidden, "updates": args.updates, "results": results})
 
@@ -118,7 +134,10 @@ def cpu_milliseconds(function: Callable[[], Any], repeats: int = 300) -> float:
 def timing() -> None:
     """Print the CPU time of a ragged layer as ``Mixed`` and as ``Categories``."""
     torch.set_num_threads(1)
-    layers = {"Mixed": hm.units.Mixed(*(hm.units.Potts((1, q)) for q in STATES)), "Categories": hm.units.Categories(STATES)}
+    layers = {
+        "Mixed": hm.units.Mixed(*(hm.units.Potts((1, q)) for q in STATES)),
+        "Categories": hm.units.Categories(STATES),
+    }
     generator = torch.Generator().manual_seed(0)
     for rows in (100, 500):
         B = torch.randn(rows, sum(STATES), generator=generator)

@@ -157,8 +157,8 @@ def categorical(p: Tensor, generator: Generator | None = None) -> Tensor:
 def ragged_categorical(p: Tensor, last: Tensor, generator: Generator | None = None) -> Tensor:
     """One-hot draws of several sites at once, by inversion of the distribution function: (..., size) -> (..., size).
 
-    ``p`` has the probabilities of all sites one after the other; ``last`` (sites,) is the index of the last state of each
-    site. Needs one uniform number for each site.
+    ``p`` has the probabilities of all sites one after the other; ``last`` (sites,) is the index of the last state of
+    each site. Needs one uniform number for each site.
 
     >>> p = torch.tensor([[0.0, 1.0, 0.0, 0.0, 1.0]])
     >>> ragged_categorical(p, torch.tensor([1, 4]), torch.Generator().manual_seed(0))

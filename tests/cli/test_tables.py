@@ -16,7 +16,9 @@ def make_people(n=120, seed=0, missing=0.15):
         {
             "age": np.where(young, generator.normal(30, 4, n), generator.normal(60, 6, n)).round(1),
             "income": np.where(young, 2e6, 5e6) + generator.normal(0, 4e5, n),
-            "job": np.where(young, generator.choice(["nurse", "teacher"], n), generator.choice(["retired", "artist"], n)),
+            "job": np.where(
+                young, generator.choice(["nurse", "teacher"], n), generator.choice(["retired", "artist"], n)
+            ),
             "member": np.where(young, generator.random(n) < 0.9, generator.random(n) < 0.1).astype(object),
             "children": generator.poisson(np.where(young, 0.7, 2.0)).astype(object),
             "country": "X",
@@ -59,7 +61,9 @@ def test_samples_are_a_table(run, command):
     samples = pd.read_csv(run / "samples.csv")
     assert list(samples.columns) == ["age", "income", "job", "member", "children", "country"]
     assert set(samples["job"]) <= {"artist", "nurse", "retired", "teacher"} and samples["member"].dtype == bool
-    assert samples["children"].between(0, 9).all() and 10 < samples["age"].mean() < 80 and samples["income"].mean() > 1e6
+    assert (
+        samples["children"].between(0, 9).all() and 10 < samples["age"].mean() < 80 and samples["income"].mean() > 1e6
+    )
     assert command("sample", run, "-n", 4, "--sweeps", 5, "--start", "data", "--out", run / "s.npy").status == 0
     assert np.load(run / "s.npy").shape == (4, TableEncoder.load(run / "table.json").size)
 
@@ -76,7 +80,10 @@ def test_missing_cells_are_imputed(run, people, tmp_path, command):
     unknown = given.drop(columns="job").head(5)  # a column to predict, without any cell
     unknown.to_csv(tmp_path / "new.csv", index=False)
     out = tmp_path / "out.csv"
-    assert command("impute", run, tmp_path / "new.csv", "--method", "gibbs", "--draw", "--sweeps", 20, "--out", out).status == 0
+    assert (
+        command("impute", run, tmp_path / "new.csv", "--method", "gibbs", "--draw", "--sweeps", 20, "--out", out).status
+        == 0
+    )
     assert pd.read_csv(out)["job"].notna().all()
 
 
@@ -105,7 +112,10 @@ def test_errors_name_file_line_and_column(run, people, tmp_path, command):
     (tmp_path / "bad.csv").write_text(people.read_text() + "31,2e6,pilot,True,1,X\n")
     shown = command("impute", run, tmp_path / "bad.csv")
     assert shown.status == 2
-    assert "bad.csv, line 122, column 'job': expected one of 'artist', 'nurse', 'retired', 'teacher', found 'pilot'" in shown.err
+    assert (
+        "bad.csv, line 122, column 'job': expected one of 'artist', 'nurse', 'retired', 'teacher', found 'pilot'"
+        in shown.err
+    )
     for words, arguments in {
         "expected the folder of a run on a table": ("impute", tmp_path, people),
         "unknown method 'exakt'": ("impute", run, people, "--method", "exakt"),
@@ -126,5 +136,10 @@ def test_an_entirely_missing_column_is_an_error(tmp_path, command):
 
 def test_binary_tables_are_still_arrays(tmp_path, command):
     (tmp_path / "b.csv").write_text("a,b\n1,0\n0,1\n1,1\n0,0\n")
-    assert command("train", tmp_path / "b.csv", "--hidden", 2, "--epochs", 1, "--run", tmp_path / "r", "-q", "--no-report").status == 0
+    assert (
+        command(
+            "train", tmp_path / "b.csv", "--hidden", 2, "--epochs", 1, "--run", tmp_path / "r", "-q", "--no-report"
+        ).status
+        == 0
+    )
     assert not (tmp_path / "r" / "table.json").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ def one_hot(states, n=500, seed=0, missing=()):
 
 def groups_of(states):
     ends = np.cumsum([0, *states])
-    return tuple(tuple(range(a, b)) for a, b in zip(ends, ends[1:], strict=False))
+    return tuple(tuple(range(a, b)) for a, b in pairwise(ends))
 
 
 def test_neighboring_columns():
@@ -84,7 +85,9 @@ def test_log_likelihoods_are_comparable():
 
 def test_errors():
     found = find_categories(one_hot((3, 4)))
-    with pytest.raises(hm.errors.InvalidData, match="expected exactly one value 1 in the columns 0, 1, 2, found 2 in row 1"):
+    with pytest.raises(
+        hm.errors.InvalidData, match="expected exactly one value 1 in the columns 0, 1, 2, found 2 in row 1"
+    ):
         found.encode([[1, 0, 0, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0, 0]])
     with pytest.raises(hm.errors.InvalidData, match="expected 7 columns, found 2"):
         found.encode([[0, 1]])

@@ -164,10 +164,14 @@ def test_errors_name_file_line_and_column(tmp_path):
     table = written(tmp_path, "age,job\n20,a\n30,b\n\n25,c\n")
     encoder = TableEncoder.fit(table, kinds={"age": "real"})
     new = written(tmp_path, "age,job\n20,a\n\n30,z\n", "new.csv")
-    with pytest.raises(hm.errors.InvalidData, match=r"new.csv, line 4, column 'job': expected one of 'a', 'b', 'c', found 'z'"):
+    with pytest.raises(
+        hm.errors.InvalidData, match=r"new.csv, line 4, column 'job': expected one of 'a', 'b', 'c', found 'z'"
+    ):
         encoder.encode(new)
     new = written(tmp_path, "age,job\n20,a\nold,b\n", "new.csv")
-    with pytest.raises(hm.errors.InvalidData, match=r"new.csv, line 3, column 'age': expected a finite number, found 'old'"):
+    with pytest.raises(
+        hm.errors.InvalidData, match=r"new.csv, line 3, column 'age': expected a finite number, found 'old'"
+    ):
         encoder.encode(new)
     with pytest.raises(hm.errors.InvalidData, match=r"table, row 2, column 'job': expected one of"):
         encoder.encode(pd.DataFrame({"age": [1, 2], "job": ["a", "z"]}))
@@ -177,7 +181,7 @@ def test_errors_name_file_line_and_column(tmp_path):
         read_table(written(tmp_path, "age,job\n20,a\n30\n"))
     with pytest.raises(hm.errors.InvalidData, match="line 1: expected a name for every column"):
         read_table(written(tmp_path, ",age\n1,20\n"))
-    with pytest.raises(hm.errors.InvalidData, match="t.csv is empty"):
+    with pytest.raises(hm.errors.InvalidData, match=r"t\.csv is empty"):
         read_table(written(tmp_path, ""))
     with pytest.raises(hm.errors.DataNotFound, match="expected a file"):
         read_table(tmp_path / "none.csv")

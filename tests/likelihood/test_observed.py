@@ -53,7 +53,9 @@ def test_complete_rows_have_the_log_likelihood_of_the_free_energy():
     rbm = machine(22, scale=0.2)  # more hidden states than are enumerated
     rows = rbm.sample(5, sweeps=5, seed=0, check_mixing=False)
     found = hm.likelihood.observed(rbm, rows, log_partition=3.0)
-    torch.testing.assert_close(found.log_probabilities, -rbm.free_energy(rows).double().detach() - 3.0, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        found.log_probabilities, -rbm.free_energy(rows).double().detach() - 3.0, rtol=1e-5, atol=1e-5
+    )
     assert found.exact
 
 

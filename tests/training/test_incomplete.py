@@ -136,8 +136,17 @@ def test_a_run_resumes_bit_for_bit(tmp_path):
         for epochs in stops:
             rbm = machine(seed=7)
             hm.fit(
-                rbm, hm.Incomplete(rows[10:]), validation=hm.Incomplete(rows[:10]), epochs=epochs, batch_size=20,
-                schedule="constant", learning_rate=0.05, seed=0, progress=False, run=folder, resume=epochs != stops[0],
+                rbm,
+                hm.Incomplete(rows[10:]),
+                validation=hm.Incomplete(rows[:10]),
+                epochs=epochs,
+                batch_size=20,
+                schedule="constant",
+                learning_rate=0.05,
+                seed=0,
+                progress=False,
+                run=folder,
+                resume=epochs != stops[0],
             )
         results.append((rbm.state_dict(), hm.Run(folder).read_metrics()[-1]["free_energy_gap"]))
     assert all(torch.equal(results[0][0][name], results[1][0][name]) for name in results[0][0])
@@ -157,7 +166,9 @@ def test_errors():
     with pytest.raises(hm.errors.InvalidData, match="expected complete rows with weights"):
         hm.training.Weighted(hm.Incomplete(torch.tensor([[NAN], [1.0]])), [1.0, 1.0])
     with pytest.raises(hm.errors.InvalidOption, match="all components of a unit or none"):
-        hm.fit(hm.RBM(units.Potts((1, 2)), 2), hm.Incomplete(torch.tensor([[[NAN, 1.0]], [[1.0, 0.0]]])), progress=False)
+        hm.fit(
+            hm.RBM(units.Potts((1, 2)), 2), hm.Incomplete(torch.tensor([[[NAN, 1.0]], [[1.0, 0.0]]])), progress=False
+        )
     deep = hm.DeepBoltzmannMachine([units.Bernoulli(2), units.Bernoulli(2), units.Bernoulli(2)])
     with pytest.raises(hm.errors.InvalidOption, match="missing values expects an RBM"):
         hm.fit(deep, hm.Incomplete(torch.tensor([[NAN, 1.0], [1.0, 0.0]])), progress=False)

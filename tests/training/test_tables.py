@@ -50,7 +50,9 @@ def test_difficult_columns_give_finite_numbers(name):
     rows = encoder.encode(table)
     rbm = hm.RBM(encoder.layer(), 5)
     options = {"epochs": 5, "batch_size": 30, "seed": 0, "progress": False}
-    result = hm.fit(rbm, hm.Incomplete(rows), validation=hm.Incomplete(rows[:30]), transforms=TRANSFORMS[name], **options)
+    result = hm.fit(
+        rbm, hm.Incomplete(rows), validation=hm.Incomplete(rows[:30]), transforms=TRANSFORMS[name], **options
+    )
     assert all(np.isfinite(list(row.values())).all() for row in result.history)
     assert all(torch.isfinite(parameter).all() for parameter in rbm.parameters())
     found = hm.likelihood.observed(rbm, rows)

@@ -98,7 +98,14 @@ def test_learning_equals_that_of_a_mixed_layer():
     for rbm in machines:
         rbm.initialize(data, seed=0)
         hm.fit(
-            rbm, data, negative="exact", epochs=3, batch_size=20, learning_rate=0.1, initialize=False, seed=0,
+            rbm,
+            data,
+            negative="exact",
+            epochs=3,
+            batch_size=20,
+            learning_rate=0.1,
+            initialize=False,
+            seed=0,
             progress=False,
         )
     torch.testing.assert_close(machines[0].weight, machines[1].weight)

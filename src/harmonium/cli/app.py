@@ -128,8 +128,8 @@ def sample(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences. [samples.npy in DIR, or in the folder of "
-            "FILE; samples.fasta for a run on a file of sequences; samples.csv for a run on a table]",
+            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences. [samples.npy in DIR, or in the folder "
+            "of FILE; samples.fasta for a run on a file of sequences; samples.csv for a run on a table]",
         ),
     ] = None,
     data: OtherData = None,

@@ -76,7 +76,8 @@ def impute_run(
         if column.name not in frame.columns:
             whole[column.name] = None
     whole.attrs = dict(frame.attrs)
-    machine, rows = files.load(folder), encoder.encode(whole)
+    machine: Any = files.load(folder)
+    rows = encoder.encode(whole)
     method = _best_method(machine) if method is None else method
     options = {"sweeps": sweeps} if method == "gibbs" else {}
     found = tasks.impute(machine, rows, method=method, chains=1, seed=seed, **options)
@@ -101,7 +102,7 @@ def _best_method(machine: Any) -> str:
 def observed_likelihood(
     machine: Any, table: TableEncoder, train: Source, test: Source | None, betas: int
 ) -> list[LikelihoodRow]:
-    """Return the mean log-likelihood of the observed cells of a table: of the encoded cells, and in units of the table."""
+    """Return the mean log-likelihood of the observed cells of a table, encoded and in units of the table."""
     if not isinstance(machine, RBM):
         return []
     name, unit = "log-likelihood of observed cells", "nats per row"

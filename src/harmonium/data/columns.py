@@ -248,11 +248,13 @@ def from_dict(values: Mapping[str, Any]) -> Column:
     Binary(name='sex', values=('f', 'm'))
     """
     given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items() if key != "kind"}
-    return KINDS[values["kind"]](**given)
+    kind: Any = KINDS[values["kind"]]
+    column: Column = kind(**given)
+    return column
 
 
 def column(name: str, cells: pandas.Series, kind: str | None = None) -> Column:
-    """The column of a kind such as ``"real"`` or ``"count:10"`` for these cells; by default of a kind chosen from them."""
+    """The column for these cells, of a kind such as ``"real"`` or ``"count:10"``, by default one chosen from them."""
     chosen, colon, argument = (kind or "").partition(":")
     if kind is not None and chosen not in KINDS:
         raise unknown(f"kind of column '{name}'", kind, [*KINDS, "count:N"])
@@ -275,7 +277,9 @@ def choose(cells: pandas.Series, seen: pandas.Series) -> type[Column]:
     kind = pandas.api.types
     number = seen.nunique()
     if kind.is_datetime64_any_dtype(seen.dtype) or kind.is_timedelta64_dtype(seen.dtype):
-        raise InvalidData(f"expected numbers or text, found dates ({plain(seen.iloc[0])}); convert them to numbers first")
+        raise InvalidData(
+            f"expected numbers or text, found dates ({plain(seen.iloc[0])}); convert them to numbers first"
+        )
     if number <= 2:
         return Constant if number == 1 else Binary
     if kind.is_numeric_dtype(seen.dtype):
@@ -289,8 +293,8 @@ def choose(cells: pandas.Series, seen: pandas.Series) -> type[Column]:
             numbers(cells)  # raises for the first cell that is not a number
         if number > _MOST_VALUES or (number > 20 and number > len(seen) / 2):
             raise InvalidData(
-                f"expected at most {_MOST_VALUES} categories that repeat, found {number} different values of {len(seen)} "
-                f"cells, such as {listed(distinct(seen)[:3])}; the kind 'ignore' leaves a column of names out"
+                f"expected at most {_MOST_VALUES} categories that repeat, found {number} different values of "
+                f"{len(seen)} cells, such as {listed(distinct(seen)[:3])}; the kind 'ignore' leaves names out"
             )
     return Category
 

@@ -48,7 +48,7 @@ class FoundCategories:
         return units[0] if len(units) == 1 else Mixed(*units)
 
     def encode(self, x: Any) -> Tensor:
-        """Rows of binary columns (n, columns) as states of the layer (n, size); raises for a row outside its support."""
+        """Rows of binary columns (n, columns) as states of the layer (n, size); raises for a row that is no state."""
         rows = _binary(x)
         if rows.shape[1] != self.columns:
             raise InvalidData(f"x: expected {self.columns} columns, found {rows.shape[1]}")
@@ -61,7 +61,8 @@ class FoundCategories:
                 row = int(np.argmax(wrong))
                 expected = "at most one" if none else "exactly one"
                 raise InvalidData(
-                    f"x: expected {expected} value 1 in the columns {_listed(group)}, found {int(number[row])} in row {row}"
+                    f"x: expected {expected} value 1 in the columns {_listed(group)}, "
+                    f"found {int(number[row])} in row {row}"
                 )
             parts.append(part)
             if none:
@@ -89,10 +90,10 @@ def find_categories(x: Any) -> FoundCategories:
     """Find groups of binary columns of which at most one is 1 in each row, such as one-hot codes of categories.
 
     Neighboring columns are tried first: runs of exclusive columns of which exactly one is 1 in every row, then runs of
-    which at most one is 1, without columns at their ends that may be exclusive by chance. Then other columns are tried: sets
-    that cover every row exactly once, and exclusive sets that are very unlikely by chance. If the latter alone describe
-    the rows with much fewer states, the order of the columns is ignored. Columns that are always 0 belong to a
-    neighboring group.
+    which at most one is 1, without columns at their ends that may be exclusive by chance. Then other columns are tried:
+    sets that cover every row exactly once, and exclusive sets that are very unlikely by chance. If the latter alone
+    describe the rows with much fewer states, the order of the columns is ignored. Columns that are always 0 belong to
+    a neighboring group.
 
     The groups are properties of the given rows. Find them in training rows only: other rows may violate them
     (:meth:`FoundCategories.encode` then raises), and have probability zero under a machine with such a layer.
@@ -183,7 +184,7 @@ class _Search:
         return float(np.log([1, *sizes]).sum() + (self.number - sum(map(len, groups))) * np.log(2))
 
     def with_empty_columns(self, groups: Sequence[Sequence[int]]) -> list[list[int]]:
-        """The groups with the columns that are always 0 and beside one of their columns, in the order of the columns."""
+        """The groups with the columns that are always 0 and beside one of their columns."""
         owner = {column: k for k, group in enumerate(groups) for column in group}
         found = [list(group) for group in groups]
         for column in np.flatnonzero(self.count == 0):
@@ -195,7 +196,8 @@ class _Search:
 
     def _run(self, first: int, stop: int | None = None) -> list[int]:
         """Free columns from ``first`` on that exclude each other, up to a number ``stop`` of rows with a 1."""
-        run, total = [], 0
+        run: list[int] = []
+        total = 0
         for column in range(first, self.number):
             if self.count[column] == 0 and run:
                 continue

@@ -46,8 +46,8 @@ class TableEncoder:
     ignore   (never)                        none
     ======== ============================== ====================== ================================================
 
-    Empty cells, None and NaN are missing; they become NaN. Units of one kind are beside each other in a row, in the order
-    of the table.
+    Empty cells, None and NaN are missing; they become NaN. Units of one kind are beside each other in a row, in the
+    order of the table.
 
     >>> import pandas
     >>> people = pandas.DataFrame({"age": [20.5, 30.5, 41.0], "job": ["a", "b", "c"], "member": [True, False, None]})
@@ -99,7 +99,11 @@ class TableEncoder:
         if rows is not None:
             chosen = frame.iloc[np.asarray(rows)]
             scaled = [name for name, column in zip(names, found, strict=True) if isinstance(column, Real)]
-            refit = dict(zip(scaled, _each(chosen, scaled, lambda name, cells: kinds_of.column(name, cells, "real")), strict=True))
+            refit = dict(
+                zip(
+                    scaled, _each(chosen, scaled, lambda name, cells: kinds_of.column(name, cells, "real")), strict=True
+                )
+            )
             found = [refit.get(column.name, column) for column in found]
         if not any(column.width for column in found):
             raise InvalidData(f"{_source(frame)}: expected a column with two or more values, found none")
@@ -150,7 +154,9 @@ class TableEncoder:
             if column.name not in frame.columns:
                 raise InvalidData(f"{_source(frame)}: expected a column '{column.name}', found none of that name")
         by_name = {column.name: column for column in needed}
-        parts = dict(zip(by_name, _each(frame, list(by_name), lambda name, cells: by_name[name].encode(cells)), strict=True))
+        parts = dict(
+            zip(by_name, _each(frame, list(by_name), lambda name, cells: by_name[name].encode(cells)), strict=True)
+        )
         rows = np.empty((len(frame), self.size), dtype=np.float32)
         for name, entries in self.entries.items():
             rows[:, entries] = parts[name]
@@ -189,7 +195,8 @@ class TableEncoder:
         The names of the columns are "name=value".
         """
         pandas = require("pandas", "tables need")
-        array, found = means.detach().cpu().double().numpy(), {}
+        array = means.detach().cpu().double().numpy()
+        found: dict[str, np.ndarray] = {}
         for column in self.columns:
             if isinstance(column, (Binary, Category)):
                 p = array[:, self.entries[column.name]]
@@ -256,7 +263,9 @@ def _counts(column: Count, n: int) -> Unit:
     return Poisson(n) if column.largest is None else Binomial(n, trials=column.largest)
 
 
-def _each(frame: pandas.DataFrame, names: Sequence[str], function: Callable[[str, pandas.Series], Any]) -> Iterator[Any]:
+def _each(
+    frame: pandas.DataFrame, names: Sequence[str], function: Callable[[str, pandas.Series], Any]
+) -> Iterator[Any]:
     """Apply a function to columns; errors name the table, the line of a file (or the row) and the column."""
     labels = {str(label): label for label in frame.columns}
     for name in names:
@@ -296,8 +305,8 @@ def as_frame(table: Any) -> pandas.DataFrame:
 def read_table(path: str | Path) -> pandas.DataFrame:
     """Read a table from a .csv, .tsv or .parquet file; empty cells, NA, NaN, None and null are missing.
 
-    The first row of a .csv or .tsv file is a header if it contains a cell that is not a number. Otherwise the names of the
-    columns are 1, 2, 3, ...
+    The first row of a .csv or .tsv file is a header if it contains a cell that is not a number. Otherwise the names of
+    the columns are 1, 2, 3, ...
 
     >>> import tempfile, pathlib
     >>> folder = tempfile.TemporaryDirectory()

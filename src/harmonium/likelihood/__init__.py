@@ -4,7 +4,7 @@ from .annealing import Adaptive, Estimate, ais, reverse_ais
 from .clamped import ClampedEstimate, clamped_ais
 from .enumerated import ExactLikelihood, exact
 from .mean_field import TapLikelihood, tap
-from .observed import ObservedLikelihood, observed
+from .observed_units import ObservedLikelihood, observed
 from .pseudolikelihood import pseudo_log_likelihood
 from .two_sided import TwoSided, estimate
 

@@ -1,7 +1,7 @@
 """Exact sums over the missing visible units and the hidden layer of an RBM, given its observed visible units.
 
-ln p*(v_obs, h) = -U(v_obs) + v_obs·(Wh) + Σ_missing ln Z_i((Wh)_i) - U(h), where p(v_obs) = Σ_h p*(v_obs, h) / Z. Missing
-units are summed out in closed form, so that only the hidden layer is enumerated, for any number of missing units.
+ln p*(v_obs, h) = -U(v_obs) + v_obs·(Wh) + Σ_missing ln Z_i((Wh)_i) - U(h), where p(v_obs) = Σ_h p*(v_obs, h) / Z.
+Missing units are summed out in closed form, any number of them: only the hidden layer is enumerated.
 """
 
 from __future__ import annotations
@@ -94,8 +94,9 @@ def log_marginal(rbm: RBM, rows: PartialRows) -> Tensor:
 class PartialMoments:
     """Conditional moments given the observed units; those of the visible layer are NaN-free for all units.
 
-    ``log_marginal`` (n,) is ln p*(v_obs); ``visible`` and ``variance`` (n, *visible) are the conditional mean and variance
-    of the visible units, with observed units unchanged and of variance 0; ``hidden`` (n, *hidden) is the mean of h.
+    ``log_marginal`` (n,) is ln p*(v_obs); ``visible`` and ``variance`` (n, *visible) are the conditional mean and
+    variance of the visible units, with observed units unchanged and of variance 0; ``hidden`` (n, *hidden) is the
+    mean of h.
     """
 
     log_marginal: Tensor
@@ -121,7 +122,9 @@ def moments(rbm: RBM, rows: PartialRows) -> PartialMoments:
         hidden += p @ h.flatten(1)
     spread = (second - first.square()).clamp_min(0.0).view(exact.values.shape).masked_fill(rows.mask, 0.0)
     mean = exact.fill(first.view(exact.values.shape))
-    return PartialMoments(total, mean.to(rows.values), spread.to(rows.values), hidden.view(-1, *rbm.hidden.shape).to(rows.values))
+    return PartialMoments(
+        total, mean.to(rows.values), spread.to(rows.values), hidden.view(-1, *rbm.hidden.shape).to(rows.values)
+    )
 
 
 @torch.no_grad()

@@ -16,8 +16,8 @@ NAME = "table.json"
 def frame_of(path: Path, config: schema.Config) -> Any:
     """Return the pandas table of a file, or ``None`` if its rows are numbers of one kind, or sequences.
 
-    A file is a table if kinds of columns are given. Without other options about its values, it is also a table if it has
-    names of columns and other values than 0 and 1.
+    A file is a table if kinds of columns are given. Without other options about its values, it is also a table if it
+    has names of columns and other values than 0 and 1.
     """
     chosen = config.data
     others = {"binarize": chosen.binarize, "image": chosen.image, "alphabet": chosen.alphabet}

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import files, training
+from ..data import TableEncoder
 from ..errors import RunError
 from ..machines import DeepBeliefNetwork
-from ..data import TableEncoder
 from ..training import Callback, Progress, Result, Run
 from ..training.arguments import Arguments, keywords_of
 from ..training.greedy import machine_folder

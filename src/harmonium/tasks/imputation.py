@@ -29,16 +29,16 @@ def impute(
 ) -> Posterior:
     """Infer missing values given the known values: the posterior of the missing values.
 
-    Known values are unchanged in ``means`` and ``rounded``. With ``method="gibbs"`` or ``"exact"``, ``draws`` has complete
-    rows drawn from the posterior.
+    Known values are unchanged in ``means`` and ``rounded``. With ``method="gibbs"`` or ``"exact"``, ``draws`` has
+    complete rows drawn from the posterior.
 
     Args:
         machine: the prior P(x), of any depth.
         x: rows (n, *visible).
         missing: boolean mask (n, *visible), or (*visible) for the same mask in all rows. By default NaN values are
             missing. A one-hot unit is missing if any of its components is.
-        method: "tap" or "naive" for mean field, "gibbs" for Gibbs sampling, or "exact" for an RBM whose hidden layer has at
-            most 2^20 states (20 Bernoulli units), with any number of missing values.
+        method: "tap" or "naive" for mean field, "gibbs" for Gibbs sampling, or "exact" for an RBM whose hidden layer
+            has at most 2^20 states (20 Bernoulli units), with any number of missing values.
         chains: number of draws for each row.
         seed: seed of the draws.
         options: other options of :func:`denoise`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Generator, Tensor
@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from .. import noise
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
-from ..machines import Machine
+from ..machines import BoltzmannMachine, Machine
 from ..machines.given import check_whole_units
 from .batches import Source, TensorSource
 from .negative.base import as_rbm, complete
@@ -23,9 +23,9 @@ class Incomplete(TensorSource):
 
     The gradient of ln p(v_obs), the log-likelihood of the observed values, is that of complete rows averaged over the
     missing values given the observed ones. Each row therefore has a Markov chain of its missing values (data
-    augmentation, Tanner & Wong 1987): it starts at values of the same units in other rows, and continues with ``sweeps``
-    Gibbs sweeps whenever the row is in a batch. The gradient is unbiased once the chains are in equilibrium. The phase
-    ``Exact`` computes the average over the missing values exactly instead.
+    augmentation, Tanner & Wong 1987): it starts at values of the same units in other rows, and continues with
+    ``sweeps`` Gibbs sweeps whenever the row is in a batch. The gradient is unbiased once the chains are in
+    equilibrium. The phase ``Exact`` computes the average over the missing values exactly instead.
 
     Args:
         data: rows (n, *visible) with NaN for missing values. All components of a vector unit, such as a Potts unit,
@@ -61,7 +61,7 @@ class Incomplete(TensorSource):
 
     def check(self, machine: Machine) -> None:
         if bool(self._missing.any()):
-            as_rbm(machine, "training with missing values")
+            as_rbm(cast("BoltzmannMachine", machine), "training with missing values")
         for observed in (~self._missing).split(self.chunk_rows):
             check_whole_units(machine.visible, observed)
 
@@ -96,7 +96,9 @@ def _filled(rows: Tensor, missing: Tensor, generator: Generator | None) -> Tenso
     filled, flat = rows.clone().contiguous(), missing.flatten(1)
     values = filled.view(len(rows), -1)
     key = torch.rand(len(rows), dtype=torch.float64, generator=noise.generator(0))
-    _, group = torch.unique(flat.to(torch.float64).T @ key, return_inverse=True)  # by the rows where entries are missing
+    _, group = torch.unique(
+        flat.to(torch.float64).T @ key, return_inverse=True
+    )  # by the rows where entries are missing
     for k in range(int(group.max()) + 1):
         entries = torch.nonzero(group == k).flatten()
         wanted = torch.nonzero(flat[:, entries[0]]).flatten()

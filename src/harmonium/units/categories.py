@@ -39,9 +39,7 @@ class Categories(Unit):
     _site: Tensor
     _last: Tensor
 
-    def __init__(
-        self, states: int | Iterable[int], *, bias: Value = 0.0, learn: Iterable[str] = ("bias",)
-    ) -> None:
+    def __init__(self, states: int | Iterable[int], *, bias: Value = 0.0, learn: Iterable[str] = ("bias",)) -> None:
         self.states = as_shape(states, self.name())
         if min(self.states) < 2:
             raise InvalidOption(f"categories: expected two or more states of each site, found {self.states}")
@@ -49,7 +47,9 @@ class Categories(Unit):
         sizes = torch.tensor(self.states)
         self.register_buffer("_site", torch.arange(len(sizes)).repeat_interleave(sizes), persistent=False)
         self.register_buffer("_last", sizes.cumsum(0) - 1, persistent=False)
-        self._sites = tuple(Potts((1, q)) for q in self.states)  # patterns of the parts, without parameters of their own
+        self._sites = tuple(
+            Potts((1, q)) for q in self.states
+        )  # patterns of the parts, without parameters of their own
         self.support = Parts(self.support.description, self._sites)
 
     # -- the sites ------------------------------------------------------------------------------------------------
@@ -57,7 +57,8 @@ class Categories(Unit):
     @property
     def parts(self) -> list[Unit]:
         """The sites as Potts layers, whose biases share the memory of the bias of this layer."""
-        stored, made = isinstance(self.bias, nn.Parameter), []
+        stored = isinstance(self.bias, nn.Parameter)
+        made: list[Unit] = []
         pieces = (self.bias.detach() if stored else self.bias).split(self.states, -1)
         for pattern, piece in zip(self._sites, pieces, strict=True):
             part, bias = copy.copy(pattern), piece.unsqueeze(-2)

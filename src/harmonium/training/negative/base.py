@@ -46,9 +46,7 @@ class NegativePhase:
         """Use the first ``rows`` rows of ``data_slot`` as the batch."""
         self.batch = self.data_slot[:rows]
 
-    def complete(
-        self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None
-    ) -> None:
+    def complete(self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None) -> None:
         """Replace the entries ``missing`` of ``batch`` by draws given the others, by Gibbs sweeps."""
         complete(machine, self.batch, missing, sweeps, generator)
 
@@ -103,7 +101,9 @@ def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
 
 def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
     """Write gradients with respect to a unit's natural parameters to ``.grad`` of its stored parameters."""
-    if unit.members == [unit] and only_bias(unit):  # the bias is stored as it is; the general case needs automatic differentiation
+    if unit.members == [unit] and only_bias(
+        unit
+    ):  # the bias is stored as it is; the general case needs automatic differentiation
         if unit.bias.requires_grad:
             write_gradient(unit.bias, unit.shared_sum(gradients["bias"]))
         return
@@ -121,7 +121,7 @@ def only_bias(unit: Unit) -> bool:
 
 @torch.no_grad()
 def complete(machine: Any, rows: Tensor, missing: Tensor, sweeps: int, generator: Generator | None) -> None:
-    """Replace the entries ``missing`` of ``rows`` (n, *visible) by draws given the others, by Gibbs sweeps of an RBM."""
+    """Replace the entries ``missing`` of ``rows`` (n, *visible) by draws given the others: Gibbs sweeps of an RBM."""
     rbm, state = as_rbm(machine, "completion of missing values"), [rows, rows]
     for _ in range(sweeps):
         state = rbm.sweep(state, generator, held={0: ~missing})  # draws the hidden layer first

@@ -28,9 +28,7 @@ class Exact(NegativePhase):
         self.data_slot = torch.zeros(batch_size, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
         self.use(batch_size)
 
-    def complete(
-        self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None
-    ) -> None:
+    def complete(self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None) -> None:
         self._missing = missing  # summed out in evaluate
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:

@@ -115,14 +115,12 @@ def _any_state(rbm: RBM, n: int) -> Tensor:
     return rbm.visible.mode(torch.zeros(n, *rbm.visible.shape, dtype=rbm.dtype, device=rbm.device))
 
 
-def _anneal(
-    rbm: RBM, rows: PartialRows, runs: int, schedule: list[float], generator: Generator | None
-) -> Tensor:
+def _anneal(rbm: RBM, rows: PartialRows, runs: int, schedule: list[float], generator: Generator | None) -> Tensor:
     """Log-weights (runs, n), the logarithms of unbiased estimates of p*(v_obs).
 
     At β the missing units v and the hidden units have the weight e^{-U(v) - U(h) + v·(βWh + (1-β)a) + h·(c + βWᵀv)},
-    where a = W⟨h⟩ and c contains the fields of the observed units and (1-β)Wᵀ⟨v⟩, with the means of mean field. At β = 0
-    the units are independent, and at β = 1 this is the machine given the observed units.
+    where a = W⟨h⟩ and c contains the fields of the observed units and (1-β)Wᵀ⟨v⟩, with the means of mean field. At
+    β = 0 the units are independent, and at β = 1 this is the machine given the observed units.
     """
     layer, hidden, coupling = rbm.visible, rbm.hidden, rbm.coupling
     sites, missing = observed_sites(layer, rows.mask), ~rows.mask
@@ -154,4 +152,3 @@ def _anneal(
         drawn = layer.sample(beta * coupling.down(h) + (1 - beta) * a, generator=generator)
         v, before = torch.where(missing, drawn, 0.0), beta
     return weights.view(runs, -1)
-
