@@ -144,6 +144,7 @@ def test_other_values_than_zero_and_one_are_binary():
         ("two", [7, 9, 9, 7, 7], "binary"),
         ("one", [7, 7, 7, 7, 7], "constant"),
         ("text", list("abcab"), "category"),
+        ("objects", np.array([1, 0, 3, 2, None], dtype=object), "count"),
     ],
 )
 def test_chosen_kinds(name, cells, expected):

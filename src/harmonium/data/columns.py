@@ -262,7 +262,7 @@ def column(name: str, cells: pandas.Series, kind: str | None = None) -> Column:
         raise InvalidOption(f"columns: expected no value after the kind {chosen} of column '{name}', found '{kind}'")
     if chosen == Ignored.kind:
         return Ignored(name)
-    seen = cells[cells.notna()]
+    seen = cells[cells.notna()].infer_objects()  # a column of objects may have numbers only
     if len(seen) == 0:
         raise InvalidData("expected at least one value, found only missing cells; the kind 'ignore' leaves it out")
     if chosen in (Real.kind, Count.kind):
