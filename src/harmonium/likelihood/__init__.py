@@ -3,6 +3,7 @@
 from .annealing import Adaptive, Estimate, ais, reverse_ais
 from .clamped import ClampedEstimate, clamped_ais
 from .enumerated import ExactLikelihood, exact
+from .lengths import DocumentLikelihood, documents
 from .mean_field import TapLikelihood, tap
 from .observed_units import ObservedLikelihood, observed
 from .pseudolikelihood import pseudo_log_likelihood
@@ -11,6 +12,7 @@ from .two_sided import TwoSided, estimate
 __all__ = [
     "Adaptive",
     "ClampedEstimate",
+    "DocumentLikelihood",
     "Estimate",
     "ExactLikelihood",
     "ObservedLikelihood",
@@ -18,6 +20,7 @@ __all__ = [
     "TwoSided",
     "ais",
     "clamped_ais",
+    "documents",
     "estimate",
     "exact",
     "observed",

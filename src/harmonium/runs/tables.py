@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..data.documents import holds_documents
 from ..data.sequence_files import holds_sequences
 from ..data.table import EXTENSIONS, TableEncoder, has_header, read_table
 from ..errors import InvalidOption, RunError
@@ -20,8 +21,9 @@ def frame_of(path: Path, config: schema.Config) -> Any:
     has names of columns and other values than 0 and 1.
     """
     chosen = config.data
-    others = {"binarize": chosen.binarize, "image": chosen.image, "alphabet": chosen.alphabet}
-    given = [name for name, value in others.items() if value not in (None, "none")]
+    names = ("binarize", "image", "alphabet", "labels", "vocabulary", "stop_words")
+    others = {name: getattr(chosen, name) for name in names}
+    given = [name for name, value in others.items() if value not in (None, False, "none")]
     if chosen.columns is not None:
         if path.suffix.lower() not in EXTENSIONS:
             raise InvalidOption(f"columns: expected a table ({', '.join(EXTENSIONS)}), found {path.name}")
@@ -30,7 +32,7 @@ def frame_of(path: Path, config: schema.Config) -> Any:
         return read_table(path)
     if given or config.machine.visible or path.suffix.lower() not in (".csv", ".parquet") or not path.is_file():
         return None
-    if path.stat().st_size == 0 or holds_sequences(path) or not has_header(path):
+    if path.stat().st_size == 0 or holds_sequences(path) or holds_documents(path) or not has_header(path):
         return None
     frame = read_table(path)
     return None if len(frame) == 0 or _is_binary(frame) else frame
