@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from .. import noise
-from ..checks import as_shape
+from ..checks import whole
 from ..errors import InvalidOption
 from .base import Unit, Value
 from .mixed import Mixed, Parts
@@ -40,8 +40,8 @@ class Categories(Unit):
     _last: Tensor
 
     def __init__(self, states: int | Iterable[int], *, bias: Value = 0.0, learn: Iterable[str] = ("bias",)) -> None:
-        self.states = as_shape(states, self.name())
-        if min(self.states) < 2:
+        self.states = tuple(whole("states", q) for q in (states if isinstance(states, Iterable) else (states,)))
+        if not self.states or min(self.states) < 2:
             raise InvalidOption(f"categories: expected two or more states of each site, found {self.states}")
         super().__init__(sum(self.states), bias=bias, learn=learn)
         sizes = torch.tensor(self.states)
