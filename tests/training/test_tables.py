@@ -16,6 +16,7 @@ TRANSFORMS = {
     "l2": [hm.L2(0.01), hm.Centered()],
     "l1": [hm.L1(0.01), hm.Centered()],
     "l1-squared": [hm.L1Squared(0.01), hm.Centered()],
+    "zero-sum": [hm.Centered(), hm.ZeroSum()],
     "clip": [hm.Centered(), hm.Clip(1.0)],
     "average": [hm.Centered(), hm.Average(0.5)],
 }
