@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-fast durations campaign coverage architecture format clean
+.PHONY: demo test test-fast durations campaign docs coverage architecture format clean
 
 demo: $(INSTALLED)
 	$(BIN)/harmonium demo
@@ -30,6 +30,10 @@ durations: $(INSTALLED)
 # For a part of it: make campaign PARTS="--mutations 1000 --calls 1000"
 campaign: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaign/run.py $(PARTS)
+
+# Builds the documentation into build/site; open build/site/index.html.
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 coverage: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pytest-cov>=6'
