@@ -65,6 +65,16 @@ class Listed(Column):
     """A column with a list of known values."""
 
     values: tuple[Any, ...]
+    numbers: ClassVar[tuple[int, int | None]]  # smallest and largest number of values
+    expected: ClassVar[str]
+
+    @classmethod
+    def fit(cls, name: str, cells: pandas.Series, argument: str | None = None) -> Column:
+        values = distinct(cells)
+        least, most = cls.numbers
+        if len(values) < least or (most is not None and len(values) > most):
+            raise InvalidData(f"expected {cls.expected}, found {listed(values)}")
+        return cls(name, values)
 
     def codes(self, cells: pandas.Series) -> np.ndarray:
         """The number of the value of each cell, (n,); -1 if missing."""
@@ -98,13 +108,7 @@ class Binary(Listed):
     """A column with two values, which become 0 and 1."""
 
     kind = "binary"
-
-    @classmethod
-    def fit(cls, name: str, cells: pandas.Series, argument: str | None = None) -> Column:
-        values = distinct(cells)
-        if len(values) != 2:
-            raise InvalidData(f"expected two different values of a binary column, found {listed(values)}")
-        return cls(name, values)
+    numbers, expected = (2, 2), "two different values of a binary column"
 
     def encode(self, cells: pandas.Series) -> np.ndarray:
         codes = self.codes(cells)
@@ -118,17 +122,11 @@ class Category(Listed):
     """A column with several values, which become one-hot vectors."""
 
     kind = "category"
+    numbers, expected = (2, None), "two or more different values of a category"
 
     @property
     def width(self) -> int:  # type: ignore[override]
         return len(self.values)
-
-    @classmethod
-    def fit(cls, name: str, cells: pandas.Series, argument: str | None = None) -> Column:
-        values = distinct(cells)
-        if len(values) < 2:
-            raise InvalidData(f"expected two or more different values of a category, found {listed(values)}")
-        return cls(name, values)
 
     def encode(self, cells: pandas.Series) -> np.ndarray:
         codes = self.codes(cells)
@@ -207,13 +205,7 @@ class Constant(Listed):
 
     kind = "constant"
     width = 0
-
-    @classmethod
-    def fit(cls, name: str, cells: pandas.Series, argument: str | None = None) -> Column:
-        values = distinct(cells)
-        if len(values) != 1:
-            raise InvalidData(f"expected one value of a constant column, found {listed(values)}")
-        return cls(name, values)
+    numbers, expected = (1, 1), "one value of a constant column"
 
     def encode(self, cells: pandas.Series) -> np.ndarray:
         self.codes(cells)

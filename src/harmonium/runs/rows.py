@@ -298,7 +298,8 @@ def _from_file(config: schema.Config) -> Rows:
 
 def _from_table(frame: Any, path: Path, config: schema.Config) -> Rows:
     """Return the rows of a table. Means and standard deviations of its columns are those of the training rows."""
-    chosen, (size, digest) = config.data, _identity(path, config.data)
+    chosen = config.data
+    _identity(path, chosen)  # another file than that of the run is reported before its contents
     validation = "none" if chosen.validation is None else chosen.validation
     share = _share(validation)
     if share is None and validation != "none":
@@ -311,16 +312,8 @@ def _from_table(frame: Any, path: Path, config: schema.Config) -> Rows:
     if config.machine.visible not in (None, written):
         raise InvalidOption(f"visible: expected none for the table {path.name}, found '{config.machine.visible}'")
     encoded = encoder.encode(frame).to(specs.dtype(config.machine.dtype))
-    resolved = replace(
-        chosen,
-        source=str(path),
-        binarize="none",
-        validation=validation,
-        rows=len(frame),
-        bytes=size,
-        sha256=digest,
-        columns=[f"{name}={kind}" for name, kind in encoder.kinds.items()],
-    )
+    columns = [f"{name}={kind}" for name, kind in encoder.kinds.items()]
+    resolved = _resolved(path, chosen, validation, len(frame), columns=columns)
     rows, held = (None if index is None else _cells(encoded[index]) for index in (train, held_out))
     assert rows is not None
     return Rows(rows, held, visible, None, path.name, resolved, table=encoder)
@@ -361,6 +354,13 @@ def _identity(path: Path, chosen: DataOptions) -> tuple[int, str]:
     return _size(path), digest
 
 
+def _resolved(path: Path, chosen: DataOptions, validation: str | float, rows: int, **others: Any) -> DataOptions:
+    """Return the options of a file with columns of its own meaning, complete with what is recorded about it."""
+    size, digest = _identity(path, chosen)
+    recorded = {"source": str(path), "validation": validation, "rows": rows, "bytes": size, "sha256": digest}
+    return replace(chosen, binarize="none", **recorded, **others)  # type: ignore[arg-type]
+
+
 def _rated(config: schema.Config, path: Path) -> Rows:
     """Rows of a file of ratings, one for each user; a share of the ratings may be held out."""
     chosen = config.data
@@ -369,7 +369,6 @@ def _rated(config: schema.Config, path: Path) -> Rows:
         if value is not None and not (name == "visible" and str(value).startswith("ratings")):
             raise InvalidOption(f"{name}: expected none for the ratings in {path.name}, found '{value}'")
     table = data.read_ratings(path, None if chosen.ratings is None else parse_scale(chosen.ratings))
-    size, digest = _identity(path, chosen)
     validation = "none" if chosen.validation is None else chosen.validation
     share, held_out = _share(validation), None
     if share is not None:
@@ -383,15 +382,7 @@ def _rated(config: schema.Config, path: Path) -> Rows:
         raise InvalidOption(
             f"validation: expected a fraction of the ratings such as 0.1, or none, found '{validation}'"
         )
-    resolved = replace(
-        chosen,
-        source=str(path),
-        binarize="none",
-        validation=validation,
-        rows=len(table),
-        bytes=size,
-        sha256=digest,
-    )
+    resolved = _resolved(path, chosen, validation, len(table))
     source = DatasetSource(table, table.shape)
     visible = [UnitSpec("ratings", table.shape)]
     found = f"{path.name}: {len(table.user):,} ratings of {len(table.items):,} items"

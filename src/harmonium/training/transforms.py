@@ -356,7 +356,7 @@ class ZeroSum(Transform):
                 block -= block.mean(2, keepdim=True)
         for unit in units:
             for part, _ in _one_hot_parts(unit):
-                part.bias -= part.bias.mean(-1, keepdim=True)
+                part.bias.data.sub_(part.bias.data.mean(-1, keepdim=True))
 
 
 def _one_hot_parts(unit: Unit) -> list[tuple[Unit, slice]]:
