@@ -53,6 +53,15 @@ class DataOptions:
         unset="protein, rna or dna, detected from the letters",
         plan=("alphabet", "{}"),
     )
+    columns: str | list[str] | None = option(
+        None,
+        "Kind of a column of a table: NAME=KIND with binary, category, real, count, count:N (0 to N) or ignore.",
+        details="Repeat the option for several columns; in a file, give a list. A `.csv` or `.parquet` file with names "
+        "of columns is a table if it has other values than 0 and 1. Missing cells are summed out (`docs/tables.md`).",
+        metavar="NAME=KIND",
+        unset="chosen from the cells",
+        plan=ELSEWHERE,
+    )
     labels: bool = option(
         False,
         "Add the label of each row as a visible Potts unit, for 'harmonium classify'.",

@@ -143,8 +143,8 @@ def _unit_rates(unit: Unit, seen: Sequence[Tensor], again: Tensor | None = None)
     ``again``, draws of the initial model with the same contexts.
     """
     rates: dict[int, float] = {}
-    for k, part in enumerate(unit.parts):
-        statistics = [part.statistics(unit.split(x)[k]) for x in seen]
+    for k, part in enumerate(unit.members):
+        statistics = [part.statistics(unit.by_member(x)[k][1]) for x in seen]
         with torch.enable_grad():
             natural = {name: value for name, value in part.natural().items() if value.requires_grad}
             for name, value in natural.items():
