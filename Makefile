@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-fast campaign coverage architecture format clean
+.PHONY: demo test test-fast campaign durations coverage architecture format clean
 
 demo: $(INSTALLED)
 	$(BIN)/harmonium demo
@@ -26,6 +26,11 @@ test-fast: $(INSTALLED)
 # For a part of it: make campaign PARTS="--mutations 1000 --calls 1000"
 campaign: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaign/run.py $(PARTS)
+
+# Measures all tests, and lists the slow ones in tests/slow_tests.txt.
+durations: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -vv -n 2 --dist worksteal --durations=0 --durations-min=0.05 > durations.log || (tail -30 durations.log; false)
+	$(BIN)/python tools/slow_tests.py durations.log
 
 coverage: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pytest-cov>=6'

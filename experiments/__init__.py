@@ -24,6 +24,8 @@ __all__ = ["EXPERIMENTS", "SCALES", "WORDS", "Claim", "Record", "describe", "rep
 DIFFERENTIABLE = ("table1", "table2", "fig1", "fig2", "figA1", "greedy_joint")
 #: name: module of this package; the first line of its docstring describes it
 EXPERIMENTS = {
+    "classification/20newsgroups": "classification.newsgroups",
+    "classification/mnist": "classification.mnist",
     "deep/dbm": "deep.dbm",
     "deep/finetune": "deep.finetune",
     **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},
@@ -34,6 +36,7 @@ EXPERIMENTS = {
     **{f"spectral/fig{k}": f"spectral.fig{k}" for k in range(1, 5)},
     **{f"tap/fig{k}": f"tap.fig{k}" for k in range(3, 12)},
     "tap/table1": "tap.table1",
+    "text/topics": "text.topics",
 }
 SCALES = ("quick", "full")
 

@@ -25,7 +25,7 @@ ORDER = [
     *("extras", "options", "registry", "noise"),
     *("units", "couplings", "machines", "files", "data"),
     *("sampling", "quality", "meanfield", "likelihood"),
-    *("training", "testing", "runs", "interactions", "spectra", "landscape", "replicas", "tasks"),
+    *("training", "testing", "runs", "interactions", "spectra", "landscape", "replicas", "tasks", "convert"),
     *("plots", "report", "sklearn", "cli"),
 ]
 #: these modules import everything, and no module imports them

@@ -33,7 +33,7 @@ from .allocation import limited
 from .couplings import Coupling
 from .errors import CheckpointError, HarmoniumError, InvalidOption, Unverified, unknown
 from .limits import parse_json
-from .machines import RBM, BoltzmannMachine, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
+from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from .paths import expanded
 from .units import Unit
 
@@ -136,8 +136,12 @@ def build(config: Mapping[str, Any]) -> Machine:
     couplings = [Coupling.from_config(coupling) for coupling in config["couplings"]]
     if config["machine"] == "RBM":
         return RBM(layers[0], layers[1], couplings[0])
+    if config["machine"] == "ConditionalRBM":
+        ends = {name: config[name] for name in ("to_visible", "to_hidden")}
+        of_context = {name: end is not None and Coupling.from_config(end) for name, end in ends.items()}
+        return ConditionalRBM(layers[0], layers[1], tuple(config["context"]), couplings[0], **of_context)
     if config["machine"] not in _KINDS:
-        raise unknown("machine", config["machine"], [*_KINDS, "RBM", "DeepBeliefNetwork"])
+        raise unknown("machine", config["machine"], [*_KINDS, "RBM", "ConditionalRBM", "DeepBeliefNetwork"])
     return _KINDS[config["machine"]](layers, couplings)
 
 

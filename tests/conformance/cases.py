@@ -26,12 +26,14 @@ from harmonium.training.negative import (
     CD,
     PCD,
     DeepPCD,
+    Discriminative,
     Exact,
     MeanField,
     NegativePhase,
     ParallelTempering,
     Reconstruction,
     TrajectoryTempering,
+    WeightedSum,
 )
 
 
@@ -117,6 +119,7 @@ UNITS: dict[str, UnitCase] = {
     "at-most-one": UnitCase(
         layer(units.AtMostOne, {"bias": (-1.2, -0.4)}, event=(4,)), states([[0.0] * 4, *torch.eye(4).tolist()])
     ),
+    "ratings": UnitCase(layer(units.Ratings, BIAS, event=(3,), complete=True), states(torch.eye(3))),
     "multinomial": UnitCase(layer(units.Multinomial, BIAS, event=(3,), total=2), states(compositions(2, 3))),
     "truncated-gaussian": UnitCase(
         layer(units.TruncatedGaussian, {**BIAS, "precision": (-1.0, 3.0)}, low=-0.5, high=1.5), segment(-0.5, 1.5, 20)
@@ -303,6 +306,17 @@ def _mean_field_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Ten
     return machine.free_energy(data).mean() - meanfield.free_energy(machine, phase.solutions(machine)).mean()
 
 
+def _discriminative_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    """-ln p(label | features); the label is the last Potts unit of the mixed layer."""
+    label = torch.eye(3, dtype=data.dtype)
+    every = [machine.free_energy(torch.cat([data[:, :-3], state.expand(len(data), 3)], 1)) for state in label]
+    return (machine.free_energy(data) + torch.logsumexp(-torch.stack(every), 0)).mean()
+
+
+def _hybrid_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    return _discriminative_loss(machine, phase, data) + 0.3 * _sampled_loss(machine, phase, data)
+
+
 @dataclass(frozen=True)
 class PhaseCase:
     """A negative phase, and its loss ⟨F⟩_data - F_model for comparison with autograd."""
@@ -312,15 +326,17 @@ class PhaseCase:
     enumerates: bool = False  # whether one of the two layers must have finitely many states
     slow: bool = False  # test each unit with one other type instead of every pair
     without: tuple[str, ...] = ()  # units for which the phase is not defined
+    visible: str | None = None  # the only visible units for which it is defined
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of units on which the phase is tested."""
         chosen = [pair for pair in PAIRS if not self.enumerates or set(pair) & set(FINITE)]
         chosen = [pair for pair in chosen if not set(pair) & set(self.without)]
+        chosen = [pair for pair in chosen if self.visible in (None, pair[0])]
         return [pair for pair in chosen if pair[0] == "spin" or pair[1] == "binomial"] if self.slow else chosen
 
 
-SOFTMAX = ("potts", "at-most-one", "multinomial", "mixed")  # units with correlated components
+SOFTMAX = ("potts", "at-most-one", "ratings", "multinomial", "mixed")  # units with correlated components
 
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),
@@ -329,6 +345,8 @@ PHASES: dict[str, PhaseCase] = {
     "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss, slow=True),
     "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss, slow=True),
     "deep-pcd": PhaseCase(lambda: DeepPCD(1, chains=5), _sampled_loss, slow=True),
+    "discriminative": PhaseCase(Discriminative, _discriminative_loss, visible="mixed"),
+    "hybrid": PhaseCase(lambda: WeightedSum([(1.0, Discriminative()), (0.3, CD(1))]), _hybrid_loss, visible="mixed"),
     "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
     "naive": PhaseCase(lambda: MeanField(3, method="naive", starts=5), _mean_field_loss, slow=True),
     "tap": PhaseCase(lambda: MeanField(3, starts=5), _mean_field_loss, without=("poisson",)),

@@ -79,7 +79,7 @@ def test_the_plan_in_words():
     )
     assert lines["negative phase"] == "pcd:1, 20 chains"
     assert options.plan(TrainingOptions())["negative phase"] == "chosen from the machine"
-    assert lines["optimizer"] == "sgd, learning rate chosen from the data"
+    assert lines["optimizer"] == "optimizer chosen from the machine, learning rate chosen from the data"
     assert lines["transforms"] == "centered, l2 0.001, zero-sum"
     assert lines["epochs"] == "3, batches of 100"
     assert lines["other"] == "metrics every 5"

@@ -1,4 +1,4 @@
-"""The command ``info``: the contents of a run folder or a file."""
+"""The commands ``info`` and ``convert``: the contents of a run folder or a file, and other formats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
-from ..errors import HarmoniumError, RunError, Unverified
+from ..convert import read, write
+from ..errors import HarmoniumError, InvalidOption, RunError, Unverified
 from ..machines import Machine
 from ..runs.setup import epochs_done
 from ..training import Run
@@ -83,6 +84,16 @@ def _attempted(read: Callable[[], Any]) -> str:
     except HarmoniumError as error:
         return str(error)
     return _INTACT
+
+
+def convert_file(source: Path, target: Path) -> None:
+    """Read a machine in any supported format and write it in another; never overwrites a file."""
+    check_exists(source)
+    if target.exists():
+        raise InvalidOption(f"{target}: expected a new file, found an existing one")
+    machine = read(source)
+    write(machine, target)
+    show.facts(str(target), _machine(machine))
 
 
 def _machine(machine: Machine) -> dict[str, Any]:

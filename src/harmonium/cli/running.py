@@ -113,6 +113,8 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     how = _BINARIZED.get(config.data.binarize or "")
     parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
     held_out = f"{len(rows.held_out):,} held out" if rows.held_out else "none held out"
+    if rows.held_out_ratings is not None:
+        held_out = f"{len(rows.held_out_ratings.user):,} ratings held out"
     hidden = config.machine.hidden if isinstance(config.machine.hidden, list) else [config.machine.hidden]
     layers = " – ".join(map(str, [config.machine.visible, *hidden]))
     lines = {
@@ -125,7 +127,7 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     if rows.weights is not None:
         lines["rows"] += f" (effective number {rows.weights.sum().item():,.1f})"
     if rows.notes:
-        lines["sequences"] = "; ".join(rows.notes)
+        lines["sequences" if rows.read_words is None else "documents"] = "; ".join(rows.notes)
     return {**lines, "run folder": str(run)}
 
 
@@ -153,6 +155,10 @@ def _fit(
         callbacks.append(show.Stages(pretraining=bool(setup.config.training.pretrain)))
     if not quiet and not sys.stderr.isatty():
         callbacks.append(show.PlainLines())
+    if setup.rows.held_out_ratings is not None:
+        from .ratings import held_out_error
+
+        callbacks.insert(0, held_out_error(setup))
     train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
 
 

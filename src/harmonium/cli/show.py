@@ -101,7 +101,7 @@ class PlainLines(Callback):
     def on_epoch(self, progress: Progress) -> None:
         step = max(1, progress.epochs // self.lines)
         if progress.epoch % step == 0 or progress.epoch == progress.epochs:
-            wanted = ("pseudo_likelihood", "reconstruction", "seconds")  # of a stack: for each machine
+            wanted = ("label_error", "pseudo_likelihood", "reconstruction", "seconds")  # of a stack: for each machine
             shown = {k: v for k, v in progress.metrics.items() if k.rstrip("_0123456789") in wanted}
             words = "  ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())
             print(f"epoch {progress.epoch}/{progress.epochs}  {words}", flush=True)

@@ -38,7 +38,7 @@ def read_records(path: Path) -> list[Record]:
     if parse is None:
         raise unknown("file extension", path.suffix or path.name, _PARSERS)
     file_size(path)  # raises if there is no file
-    lines = _lines(path)
+    lines = text_lines(path)
     if not any(line.strip() for line in lines):
         raise InvalidData(f"{path} is empty: expected aligned sequences")
     if parse is _fasta and lines[0].startswith("# STOCKHOLM"):
@@ -84,7 +84,8 @@ def _aligned(first: list[str], second: list[str]) -> bool:
     return all(text.isalpha() and text.lower() not in ("true", "false", "nan", "inf") for text in letters)
 
 
-def _lines(path: Path) -> list[str]:
+def text_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 text file, which may be compressed with gzip."""
     try:
         raw = path.read_bytes()
         text = (gunzip(path, raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")

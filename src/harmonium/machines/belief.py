@@ -42,6 +42,9 @@ class DeepBeliefNetwork(nn.Module):
     #: the machines, from the bottom up (a module list)
     machines: Sequence[RBM]
 
+    #: a network has no context
+    context: torch.Size | None = None
+
     def __init__(self, machines: Sequence[RBM], *, inputs: str = "samples") -> None:
         super().__init__()
         if not machines or not all(isinstance(machine, RBM) for machine in machines):

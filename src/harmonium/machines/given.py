@@ -1,4 +1,4 @@
-"""Observed visible units and their values."""
+"""Observed visible units and their values. (A context, which changes the biases, is in ``conditional.py``.)"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Given:
             if mask is not None:
                 raise InvalidOption("mask: expected the values of the observed units in given=…, found None")
             return None
-        rows = machine.as_states(values, missing=True)
+        rows = machine.converted(values, missing=True)
         if len(rows) == 0:
             raise InvalidData("given: expected at least one row, found none")
         if mask is None:

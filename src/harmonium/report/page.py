@@ -20,7 +20,7 @@ from ..meanfield import reconstruct
 from ..noise import Purpose, resolve_seed
 from ..options import options
 from ..options.markdown import TABLES
-from ..plots import style
+from ..plots import tiling
 from ..plots.curves import described, drawn, of_machine
 from ..plots.kernel_images import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
@@ -236,10 +236,9 @@ def _sweeps(machine: Machine) -> int:
 def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str, good: str, bad: str) -> str:
     alt = f"{title}: {len(states)} rows of visible states"
     if subject.image is not None:
-        array = style.as_array(states)
-        limits = value_range(subject.machine.visible, array)
-        ink = is_ink(subject.machine.visible)
-        picture = plots.mosaic(array.reshape(-1, *subject.image), columns=_WIDE, limits=limits, ink=ink)
+        shown, pixels = tiling.pictures(states, subject.image), subject.machine.visible.parts[0]
+        limits = value_range(pixels, shown)
+        picture = plots.mosaic(shown, columns=_WIDE, limits=limits, ink=is_ink(pixels))
         return html.figure(figures.png(picture, alt), title, shows, good, bad)
     figure = plots.samples(subject.machine, states, letters=subject.letters)
     if isinstance(subject.machine.visible.support, OneHot):
@@ -276,7 +275,7 @@ def _receptive_fields(subject: _Subject, layer: int) -> str:
             shows = f"The weights of the hidden unit with the largest norm, for each state at each site. {colors}"
         return html.figure(figures.svg(figure, f"fields-{layer}", alt), title, shows, good, bad)
     columns = 15 if count >= 45 else 10
-    picture = plots.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
+    picture = plots.diverging(tiling.pictures(weights, image), columns=columns, limit=limit)
     scale = "" if image[0] == 3 else _key(limit)
     return html.figure(figures.png(picture, alt) + scale, title, shows, good, bad)
 
@@ -299,9 +298,10 @@ def _reconstructions(subject: _Subject) -> str:
         return html.figure(figures.svg(figure, "reconstructions", alt), "Reconstructions", shows, good, bad)
     shows += " Upper lines: data. Lower lines: reconstructions."
     some = rows[:30]
-    before, after = (style.as_array(x).reshape(-1, *subject.image) for x in (some, reconstruct(machine, some)))
-    limits = value_range(machine.visible, style.as_array(some))
-    across, ink = min(15, len(some)), is_ink(machine.visible)
+    before, after = (tiling.pictures(x, subject.image) for x in (some, reconstruct(machine, some)))
+    pixels = machine.visible.parts[0]
+    limits = value_range(pixels, before)
+    across, ink = min(15, len(some)), is_ink(pixels)
     picture = plots.mosaic(paired(before, after, across), columns=across, limits=limits, ink=ink)
     return html.figure(figures.png(picture, alt), "Reconstructions", shows, good, bad)
 

@@ -18,7 +18,7 @@ from ..paths import expanded
 from ..training import Run
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
-from ..training.specs import default_negative, default_rate
+from ..training.specs import HYBRID, default_negative, default_optimizer, default_rate
 from . import config as schema
 from . import machine as machines
 from . import rows, specs
@@ -37,7 +37,7 @@ class Setup:
 
 def prepare(config: schema.Config) -> Setup:
     """Load the data, build the machine and fill in the options that the configuration leaves open."""
-    chosen = config.training
+    chosen = rows.training_defaults(config)
     for table in (config.data, config.machine, chosen):
         options.check(table)
     threads = torch.get_num_threads() if chosen.threads is None else chosen.threads
@@ -48,18 +48,31 @@ def prepare(config: schema.Config) -> Setup:
     if config.machine.scale is not None:
         check_scale(config.machine.scale)
     described, hidden = machines.parse(config.machine)
-    chosen = _stages(described, chosen)
+    chosen = _stages(described, chosen, config.data.labels)
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
     for layer in hidden:
         specs.check(layer)
     loaded = rows.load(config)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
-    rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
+    first = machine.machines[0]
+    if config.training.negative is None and not config.data.labels:
+        chosen = replace(chosen, negative=default_negative(len(first.couplings), first.visible.conserves))
+    optimizer = chosen.optimizer or default_optimizer(first.visible.conserves, chosen.learning_rate, chosen.momentum)
+    rate = chosen.learning_rate or default_rate(optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
     pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain
-    schedule = default_schedule(from_data=rate is None) if chosen.schedule is None else chosen.schedule
-    filled = replace(chosen, learning_rate=rate, schedule=schedule, epochs=epochs, pretrain=pretrain, threads=threads)
+    from_data = rate is None or (chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None)
+    schedule = default_schedule(from_data=from_data) if chosen.schedule is None else chosen.schedule
+    filled = replace(
+        chosen,
+        optimizer=optimizer,
+        learning_rate=rate,
+        schedule=schedule,
+        epochs=epochs,
+        pretrain=pretrain,
+        threads=threads,
+    )
     resolved = schema.Config(
         data=loaded.config,
         machine=replace(described, visible="+".join(map(str, loaded.visible))),
@@ -69,7 +82,7 @@ def prepare(config: schema.Config) -> Setup:
     return Setup(resolved, machine, loaded)
 
 
-def _stages(machine: MachineOptions, chosen: TrainingOptions) -> TrainingOptions:
+def _stages(machine: MachineOptions, chosen: TrainingOptions, labels: bool) -> TrainingOptions:
     """Check the options of greedy and joint training, and fill in those that depend on the kind of machine."""
     kind = machine.machine
     if chosen.pretrain and kind == "rbm":
@@ -79,8 +92,10 @@ def _stages(machine: MachineOptions, chosen: TrainingOptions) -> TrainingOptions
     order = chosen.training or ("greedy" if kind == "dbn" else None)
     if chosen.pretrain and order == "greedy":
         raise InvalidOption(f"pretrain: expected 0 with --training greedy, found {chosen.pretrain}")
+    if labels and kind != "rbm":
+        raise InvalidOption(f"labels: expected --machine rbm, found {kind}")
     depth = 2 if kind == "dbm" else 1
-    return replace(chosen, training=order, negative=chosen.negative or default_negative(depth))
+    return replace(chosen, training=order, negative=chosen.negative or (HYBRID if labels else default_negative(depth)))
 
 
 # -- a run folder ---------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from typing import Any
 from .. import files, training
 from ..errors import RunError
 from ..machines import DeepBeliefNetwork
-from ..training import Callback, Result, Run
+from ..training import Callback, LabelError, Result, Run
 from ..training.arguments import Arguments, keywords_of
+from ..training.defaults import label_scale
 from ..training.distributed import writing
 from ..training.greedy import machine_folder
 from ..training.loop import Training
@@ -41,8 +42,11 @@ def train(
 def _train(setup: Setup, run: str | Path, resume: bool, progress: bool, callbacks: list[Callback]) -> Result:
     machine, chosen, folder = setup.config.machine, setup.config.training, Run(run)
     rows, held_out = setup.rows.weighted, setup.rows.weighted_held_out
+    watching = [LabelError(held_out, chosen.metrics_every)] if setup.config.data.labels and held_out is not None else []
+    callbacks = [*watching, *callbacks]
     common: dict[str, Any] = {"progress": progress, "callbacks": callbacks, "validation": held_out}
-    initialize: Any = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
+    scale = label_scale(setup.machine) if machine.scale is None and setup.config.data.labels else machine.scale
+    initialize: Any = {"weights": machine.initialize, **({} if scale is None else {"scale": scale})}
     joint = {**common, **keywords_of(chosen), "config": setup.config.to_dict()}
     greedy = chosen.training == "greedy"
     if (greedy or chosen.pretrain) and not (resume and folder.last.exists()):

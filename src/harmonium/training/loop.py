@@ -103,9 +103,12 @@ class Training:
         if not resume:
             self._initialize(given.initialize)
             distributed.share_parameters(machine)
-            machine.check_normalizable()
+            self._check_weights()
         self.optimizer = self._optimizer(given)
-        self._couplings = machine.couplings
+        self._couplings = [
+            *machine.couplings,
+            *(coupling for one in machine.machines for coupling in one.context_couplings.values()),
+        ]
         chosen = [Centered()] if given.transforms is None else given.transforms
         ordered = sorted(chosen, key=lambda transform: not transform.of_loss)
         self.negative, self.transforms = jointly(machine, phase, ordered)
@@ -136,7 +139,8 @@ class Training:
 
     def _initialize(self, initialize: bool | Mapping[str, Any] | None) -> None:
         def wanted(machine: BoltzmannMachine) -> bool:
-            return initialize is not None or not any(bool(c.weight.any()) for c in machine.couplings)
+            parts = (*machine.couplings, *machine.context_couplings.values())
+            return initialize is not None or not any(bool(coupling.weight.any()) for coupling in parts)
 
         if initialize is False or not any(map(wanted, self.machine.machines)):
             return
@@ -159,12 +163,11 @@ class Training:
     @torch.no_grad()
     def _begin_phases(self) -> None:
         start = self.source.rows(self._some(len(self.source), max(self.batch_size, 1000), self.rank), self.machine)
-        self.negative.begin(self.machine, self.batch_size, start, self.generator)
-        mean = torch.zeros(self.machine.visible.shape, dtype=torch.float64, device=self.machine.device)
-        for chunk in self.source.chunks(self.machine):
-            mean += chunk.sum(0)
+        visible = start if self.machine.context is None else start[0]
+        self.negative.begin(self.machine, self.batch_size, visible, self.generator)
+        mean = self.source.mean(self.machine)
         for transform in self.transforms:
-            transform.begin(self.machine, mean / len(self.source))
+            transform.begin(self.machine, mean)
 
     def _some(self, n: int, most: int, rank: int = 0) -> Tensor:
         """Return up to ``most`` random row indices that depend only on the seed and the rank."""
@@ -234,7 +237,8 @@ class Training:
         stopping.deliver()
         self.negative.k = self._own_k
         if self.rank == 0:
-            for problem in outcome.problems(self.machine, self._metric_rows(self.source), self.history):
+            rows = self._metric_rows(self.source)
+            for problem in outcome.problems(self.machine, rows, self.history, self.negative.generative):
                 warnings.warn(problem, NotLearned, stacklevel=3)
         for callback in self.callbacks:
             callback.on_end(state)
@@ -281,7 +285,7 @@ class Training:
             self.negative.k = setting.k
         if len(index) != len(self.negative.batch):
             self.negative.use(len(index))
-        self.source.take(index, self.negative.batch, self.generator)
+        self.source.take(index, self.negative.rows, self.generator)
         with torch.autocast(self.machine.device.type, torch.bfloat16, self.rounded, cache_enabled=False):
             self._gradient()
             self._take(setting.rate * len(index) / self.batch_size)  # every row of an epoch has the same weight
@@ -294,7 +298,7 @@ class Training:
         """Compute the gradient of the batch and apply the transforms to it."""
         self.negative.evaluate(self.machine, self.generator)
         if self.world > 1:
-            for link in self.negative.coupling_gradients.values():
+            for link in self.negative.all_gradients:
                 link.dense()
             distributed.average_gradients(self.machine)
         for transform in self.transforms:
@@ -314,7 +318,7 @@ class Training:
                 transform.pull_back(self.machine, self.negative, lambda parameter: self._plain[id(parameter)]["lr"])
             else:
                 transform.enter(self.machine, self.negative, self.optimizer)
-        for link in self.negative.coupling_gradients.values():
+        for link in self.negative.all_gradients:
             plain = self._plain.get(id(link.coupling.weight))
             if plain is None or not link.descend(plain["lr"]):
                 link.dense()
@@ -345,9 +349,13 @@ class Training:
 
     def _check_normalizable(self) -> None:
         try:
-            self.machine.check_normalizable()
+            self._check_weights()
         except NotNormalizable as error:
             raise self._diverged(self.epoch, str(error)) from error
+
+    def _check_weights(self) -> None:
+        for machine in self.machine.machines:
+            machine.check_weights()
 
     def _diverged(self, epoch: int, what: str) -> Diverged:
         kept = f"; the last good checkpoint is {self.run.last}" if self.run and self.run.last.exists() else ""
@@ -365,7 +373,7 @@ class Training:
             values |= measure(self.machine, train, test, generator)
         return values
 
-    def _metric_rows(self, source: Source) -> Tensor:
+    def _metric_rows(self, source: Source) -> Any:
         return source.rows(self._some(len(source), _METRIC_ROWS), self.machine)
 
 

@@ -204,6 +204,16 @@ class UnitLayer(nn.Module):
             other.__dict__[name] = value.log() if name not in values else value
         return other
 
+    def in_field(self, B: Tensor) -> Unit:
+        """A copy with the field B (..., *shape) added to the bias; differentiable, also in B.
+
+        The leading dimensions of B broadcast against those of a batch: (n, *shape) for a field for each row.
+        """
+        pieces = zip(self.parts, self.split(B), strict=True)
+        return self.with_parts(
+            [part.with_natural({**part.natural(), "bias": part.full(part.bias) + piece}) for part, piece in pieces]
+        )
+
     def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
         """Backpropagate gradients (*shape) by natural parameter to ``.grad`` of the stored parameters."""
         with torch.enable_grad():

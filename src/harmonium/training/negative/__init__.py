@@ -2,15 +2,18 @@
 
 from .base import NegativePhase
 from .deep import DeepPCD
+from .discriminative import Discriminative
 from .exact import Exact
 from .meanfield import MeanField
 from .sampled import CD, PCD, Reconstruction, Sampled
 from .tempered import ParallelTempering, TrajectoryTempering
+from .weighted_sum import WeightedSum
 
 __all__ = [
     "CD",
     "PCD",
     "DeepPCD",
+    "Discriminative",
     "Exact",
     "MeanField",
     "NegativePhase",
@@ -18,4 +21,5 @@ __all__ = [
     "Reconstruction",
     "Sampled",
     "TrajectoryTempering",
+    "WeightedSum",
 ]
