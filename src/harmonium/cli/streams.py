@@ -91,7 +91,7 @@ def prepared_streams() -> Iterator[None]:
     for stream in streams:
         with contextlib.suppress(AttributeError, OSError, ValueError):
             cast("Any", stream.stream).reconfigure(errors="harmonium")
-    sys.stdout, sys.stderr = streams  # type: ignore[assignment]
+    sys.stdout, sys.stderr = cast("list[Any]", streams)
     try:
         yield
     finally:
