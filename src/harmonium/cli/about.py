@@ -53,6 +53,16 @@ def describe(path: Path) -> None:
     show.facts(str(path), facts)
 
 
+def convert_file(source: Path, target: Path) -> None:
+    """Read a machine in any supported format and write it in another; never overwrites a file."""
+    check_exists(source)
+    if target.exists():
+        raise InvalidOption(f"{target}: expected a new file, found an existing one")
+    machine = read(source)
+    write(machine, target)
+    show.facts(str(target), _machine(machine))
+
+
 def verify_files(path: Path) -> None:
     """Verify the checksums of a file, or of every checkpoint and the data file of a run folder; print a table."""
     check_exists(path)
@@ -84,16 +94,6 @@ def _attempted(read: Callable[[], Any]) -> str:
     except HarmoniumError as error:
         return str(error)
     return _INTACT
-
-
-def convert_file(source: Path, target: Path) -> None:
-    """Read a machine in any supported format and write it in another; never overwrites a file."""
-    check_exists(source)
-    if target.exists():
-        raise InvalidOption(f"{target}: expected a new file, found an existing one")
-    machine = read(source)
-    write(machine, target)
-    show.facts(str(target), _machine(machine))
 
 
 def _machine(machine: Machine) -> dict[str, Any]:

@@ -35,7 +35,7 @@ TableFile = Annotated[
 ]
 PresetName = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help=f"Settings tuned on MNIST: {preset_names()}; other options override them."),
+    typer.Option(metavar="NAME", help=f"Named settings: {preset_names()}; other options override them."),
 ]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]

@@ -202,9 +202,17 @@ def _named_rows(
         values, labels = data.load(config.data.source, labels=True, **options)
     else:
         values = data.load(config.data.source, **options)
+    if data.info(config.data.source).is_image:
+        values = _with_levels(values, visible)
     values = _reshaped(values, visible)
     found = Redrawn(values) if redrawn else TensorSource(values.contiguous(), tuple(values.shape[1:]))
     return found if labels is None else Labeled(found, labels, classes)
+
+
+def _with_levels(values: Tensor, visible: list[UnitSpec]) -> Tensor:
+    """Gray values from 0 to 1 as the integers 0 … N of units with N levels; unchanged for other units."""
+    levels = visible[0].options.get("levels", visible[0].options.get("trials")) if len(visible) == 1 else None
+    return values if levels is None else (values * levels).round()
 
 
 def _how(binarize: str | None) -> str | None:

@@ -50,8 +50,8 @@ def prepare(config: schema.Config) -> Setup:
     described, hidden = machines.parse(config.machine)
     chosen = _stages(described, chosen, config.data.labels)
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
-    for layer in hidden:
-        specs.check(layer)
+    for number, layer in enumerate(hidden, 1):
+        specs.check(layer, number)
     loaded = rows.load(config)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))

@@ -130,10 +130,17 @@ def is_convolutional(parts: list[UnitSpec]) -> bool:
     return found
 
 
-def check(parts: list[UnitSpec]) -> None:
-    """Raise if a hidden layer cannot be built; feature maps are checked only in :func:`stage`, with the layer below."""
-    if not is_convolutional(parts):
+def check(parts: list[UnitSpec], number: int) -> None:
+    """Raise if the hidden layer with this number cannot be built.
+
+    Feature maps are checked only in :func:`stage`, with the layer below.
+    """
+    if is_convolutional(parts):
+        return
+    try:
         layer(parts)
+    except InvalidOption as error:
+        raise InvalidOption(f"layer {number}: {error}") from None
 
 
 def parse_layer(text: str) -> list[UnitSpec]:

@@ -52,8 +52,8 @@ def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Genera
         values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites
     if test is not None:
         assert isinstance(held_out, RBM)
-        unseen, seen = held_out.free_energy(test, check=False), machine.free_energy(train, check=False)
-        gap = unseen.double().mean() - seen.double().mean()
+        gap = held_out.free_energy(test, check=False).double().mean()
+        gap = gap - machine.free_energy(train, check=False).double().mean()
         values["free_energy_gap"] = gap.item()
     return values
 

@@ -104,8 +104,8 @@ def _takes_chains(text: str) -> bool:
 def default_negative(hidden_layers: int, by_row: bool = False) -> str:
     """Return the default negative phase of a Boltzmann machine with this number of hidden layers.
 
-    If each row has a distribution of its own (``by_row``), with a context, a document length or rated items, chains start
-    at the rows. A persistent chain would follow another distribution in every step and never reach equilibrium.
+    If each row has a distribution of its own (``by_row``), with a context, a document length or rated items, chains
+    start at the rows. A persistent chain would follow another distribution in every step and never reach equilibrium.
 
     >>> default_negative(1), default_negative(2), default_negative(1, by_row=True)
     ('pcd:1', 'deep-pcd:1', 'cd:1')

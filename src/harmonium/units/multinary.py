@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
 from .. import noise
-from ..checks import whole
+from ..checks import as_shape, whole
 from ..errors import InvalidOption, unknown
 from . import lattice
 from .activation import Function, Scaled, check, inverse, on_tensors
@@ -117,7 +118,8 @@ class Multinary(Unit):
         if form == "offsets":
             if integral is not None:
                 raise InvalidOption("integral: expected form='integral', found form='offsets'")
-            thresholds = _offsets(levels, scale, activation) if offsets is None else list(offsets)
+            with _naming(shape):
+                thresholds = _offsets(levels, scale, activation) if offsets is None else list(offsets)
             if len(thresholds) != levels:
                 raise InvalidOption(f"multinary: expected {levels} offsets, found {len(thresholds)}")
             if activation != "sigmoid" or offsets is not None:
@@ -141,7 +143,8 @@ class Multinary(Unit):
             self.register_buffer("log_base", _log_elementary(thresholds), persistent=False)
             self.support = Integers(f"integers from 0 to {levels}", levels)
             return
-        self._derivatives = _integral(levels, scale, activation, integral)
+        with _naming(shape):
+            self._derivatives = _integral(levels, scale, activation, integral)
         trials = round(levels / scale)
         if activation == "sigmoid" and abs(levels / scale - trials) <= 1e-9:
             lattice_points = torch.arange(trials + 1, dtype=torch.float64)
@@ -257,6 +260,15 @@ class Multinary(Unit):
 
 
 _NAMED, _SAMPLING = ("sigmoid", "relu"), ("exact", "gaussian")
+
+
+@contextmanager
+def _naming(shape: int | Iterable[int]) -> Iterator[None]:
+    """Start errors about the activation with the layer, such as multinary:3x8x8."""
+    try:
+        yield
+    except InvalidOption as error:
+        raise InvalidOption(f"multinary:{'x'.join(map(str, as_shape(shape)))}: {error}") from None
 
 
 def _offsets(levels: int, scale: float, activation: str | Function) -> list[float]:
