@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,13 +34,17 @@ def main() -> int:
     for name, (*_, most) in PARTS.items():
         parser.add_argument(f"--{name}", type=float, metavar="N", help=f"number of cases; {most:g} by default")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, help="start no case of kills, pairs and commands after this time")
     given = parser.parse_args()
     chosen = {name: getattr(given, name) for name in PARTS if getattr(given, name) is not None}
-    importlib.import_module("counting").limit_memory(8 * 2**30)
+    counting = importlib.import_module("counting")
+    counting.limit_memory(8 * 2**30)
     found = []
     for name, n in (chosen or {name: most for name, (*_, most) in PARTS.items()}).items():
         module, function, _ = PARTS[name]
         run = getattr(importlib.import_module(module), function)
+        if given.minutes is not None:
+            counting.Deadline.at = time.monotonic() + 60 * given.minutes
         with tempfile.TemporaryDirectory() as folder:
             part = run(n if name == "soak" else int(n), given.seed, Path(folder))
         found.append(part)
