@@ -33,6 +33,8 @@ _METRIC_ROWS = 1000
 _SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
+#: entries of the configuration that may change when a run continues
+_CHANGEABLE = (("training", "epochs"), ("data", "source"))
 # purposes of the random streams, which are independent of each other
 _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
@@ -191,9 +193,8 @@ class Training:
             run.write_config(self._config() if config is None else config)
             run.write_snapshot(self.machine, 0)
         elif config is not None and run.config_path.exists():
-            written, given = run.read_config(), {name: config.get(name) for name in ("data", "training")}
-            keys = [("training", "epochs"), ("data", "source")]
-            if any(written.get(table, {}).get(key) != (given[table] or {}).get(key) for table, key in keys):
+            written = run.read_config()
+            if any(_entry(written, *place) != _entry(config, *place) for place in _CHANGEABLE):
                 run.write_config(config)
 
     # -- the loop -------------------------------------------------------------------------------------------
@@ -386,6 +387,12 @@ class Training:
 
     def _metric_rows(self, source: Source) -> Any:
         return source.rows(self._some(len(source), _METRIC_ROWS), self.machine)
+
+
+def _entry(config: Mapping[str, Any], table: str, key: str) -> Any:
+    """Return an entry of a configuration, which the user may have written; None if it is not there."""
+    found = config.get(table)
+    return found.get(key) if isinstance(found, Mapping) else None
 
 
 def plain_groups(optimizer: Optimizer) -> dict[int, dict[str, Any]]:
