@@ -21,6 +21,7 @@ from . import enumeration, kernel, mixing, normalizable
 from .given import Given
 from .hints import CALLS
 from .kernel import Held, State
+from .scaling import Scaling
 
 ArrayLike = Any
 
@@ -85,6 +86,7 @@ class BoltzmannMachine(nn.Module):
                     f"layer {k + 1}: expected a coupling of the shapes {tuple(map(tuple, expected))}, "
                     f"found {tuple(map(tuple, found))}"
                 )
+        units[0].become_visible()
         self.layers = nn.ModuleList(units)  # type: ignore[assignment]
         self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]
         types = {parameter.dtype for parameter in self.parameters()}
@@ -316,7 +318,9 @@ class BoltzmannMachine(nn.Module):
         ``weights="normal"``: N(0, scale²), by default with scale 0.01. ``weights="sign"``: ±scale with a random sign,
         by default with scale √(0.1/N), where N is the number of lower units coupled to an upper unit (Bulso & Roudi
         2021). With data, the hidden biases are -Wᵀ⟨v⟩, so that the input to each hidden unit has mean zero and the
-        initial machine does not depend on which of two values is coded as 1.
+        initial machine does not depend on which of two values is coded as 1. If ``scale`` is not given, the weights of
+        Gaussian units are divided by the standard deviations of the units in the data: units of measurement do not
+        matter.
         """
         generator = noise.generator(seed, self.device) if generator is None else generator
         for coupling in self.couplings:
@@ -327,5 +331,8 @@ class BoltzmannMachine(nn.Module):
         with torch.no_grad():
             data = self.as_states(data)
             self.visible.initialize_from(data, pseudocount)
+            scaling = Scaling.of(self.visible, data) if scale is None else None
+            if scaling is not None:
+                self.couplings[0].weight.div_(self.couplings[0].lower_factors(scaling.scale))
             mean = data.mean(0, keepdim=True)
             self.layers[1].shift_bias(-self.couplings[0].up(mean)[0] - self.layers[1].bias)

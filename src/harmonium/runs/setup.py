@@ -47,6 +47,7 @@ def prepare(config: schema.Config) -> Setup:
     for layer in hidden:
         specs.check(layer)
     loaded = rows.load(config)
+    loaded.visible = specs.as_visible(loaded.visible, saved=config.harmonium is not None)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)

@@ -3,6 +3,7 @@
 from ..machines.kernel import Layers, log_weight, sweep
 from ..machines.mixing import Monitor, autocorrelation, integrated_autocorrelation_time
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder
+from .langevin import Moved, gibbs_langevin, langevin
 from .path import Path
 from .population import Population, annealed, population_annealing
 from .tempering import Tempered, choose_betas, parallel_tempering, trajectory_tempering
@@ -13,6 +14,7 @@ __all__ = [
     "Layers",
     "MachineLadder",
     "Monitor",
+    "Moved",
     "Path",
     "PathLadder",
     "Population",
@@ -20,7 +22,9 @@ __all__ = [
     "annealed",
     "autocorrelation",
     "choose_betas",
+    "gibbs_langevin",
     "integrated_autocorrelation_time",
+    "langevin",
     "log_weight",
     "parallel_tempering",
     "population_annealing",

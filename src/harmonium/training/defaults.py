@@ -13,6 +13,7 @@ from .. import noise
 from ..couplings import Coupling
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine, Machine
+from ..machines.scaling import Scaling
 from ..units import Unit
 
 #: the default schedule of earlier versions, whose checkpoints do not name it
@@ -50,14 +51,15 @@ def default_schedule(from_data: bool) -> str:
 
 
 @torch.no_grad()
-def default_groups(machine: Machine, data: Tensor) -> list[dict[str, Any]]:
+def default_groups(machine: Machine, data: Tensor, scaling: Scaling | None = None) -> list[dict[str, Any]]:
     """Return parameter groups for ``torch.optim.SGD`` with learning rates chosen from ``data`` (n, *visible).
 
     A rate is 1/20 of the inverse curvature of the loss at zero weights, and at most 0.5. In centered coordinates the
     curvature is the variance of the sufficient statistic for a parameter of a unit, and λ_max(Cov x) · max Var y for
     the weights between the layers x and y. A shared parameter has the variance of the sum of its statistics, and
     a weight that couples several pairs of units the sum over these pairs. Units of any scale therefore learn equally
-    fast. In a stack, the rates of each machine are chosen from the input passed up to it.
+    fast. In a stack, the rates of each machine are chosen from the input passed up to it. With ``scaling``, the rates
+    are those in standardized coordinates of the visible layer.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Spin(2))
@@ -68,19 +70,26 @@ def default_groups(machine: Machine, data: Tensor) -> list[dict[str, Any]]:
     generator = noise.generator(0, machine.device)
     rates: dict[int, float] = {}
     for one, rows in machine.stacked(data, generator=generator):
-        rates |= _rates(one, rows, generator)
+        rates |= _rates(one, rows, generator, scaling if one is machine.machines[0] else None)
     return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
 
 
-def _rates(machine: BoltzmannMachine, data: Tensor, generator: Generator | None) -> dict[int, float]:
+def _rates(
+    machine: BoltzmannMachine, data: Tensor, generator: Generator | None, scaling: Scaling | None
+) -> dict[int, float]:
     """Return the rate of every parameter of a machine, by its ``id``."""
     rates: dict[int, float] = {}
-    for k, unit in enumerate(machine.layers):
+    layers = list(machine.layers)
+    if scaling is not None:
+        layers[0], data = scaling.layer(layers[0]), scaling.states(data)
+    for k, unit in enumerate(layers):
         bound = unit.conserving(data) if k == 0 else unit  # keeps the document lengths
         field = torch.zeros(len(data) if k == 0 else _DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
         free = bound.sample(field, generator=generator)
         seen = [data, free] if k == 0 else [free]  # use the larger variance of the data and the initial model
-        rates |= _unit_rates(unit, seen)
+        own = zip(machine.layers[k].parameters(), unit.parameters(), strict=True)
+        found = _unit_rates(unit, seen)
+        rates |= {id(parameter): found[id(used)] for parameter, used in own if id(used) in found}
         if k < len(machine.couplings):
             curvature = max(_curvature(machine.couplings[k], x, machine.layers[k + 1]) for x in seen)
             rates[id(machine.couplings[k].weight)] = _rate(curvature)

@@ -21,6 +21,8 @@ from .negative import (
     PCD,
     DeepPCD,
     Exact,
+    GibbsLangevin,
+    Langevin,
     MeanField,
     NegativePhase,
     ParallelTempering,
@@ -37,6 +39,8 @@ NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
     "exact": Exact,
     "parallel-tempering": ParallelTempering,
     "trajectory-tempering": TrajectoryTempering,
+    "langevin": Langevin,
+    "gibbs-langevin": GibbsLangevin,
     "mean-field": MeanField,
 }
 SCHEDULES: dict[str, Callable[..., Schedule]] = {

@@ -3,6 +3,7 @@
 from .base import NegativePhase
 from .deep import DeepPCD
 from .exact import Exact
+from .langevin import GibbsLangevin, Langevin
 from .meanfield import MeanField
 from .sampled import CD, PCD, Reconstruction, Sampled
 from .tempered import ParallelTempering, TrajectoryTempering
@@ -12,6 +13,8 @@ __all__ = [
     "PCD",
     "DeepPCD",
     "Exact",
+    "GibbsLangevin",
+    "Langevin",
     "MeanField",
     "NegativePhase",
     "ParallelTempering",

@@ -26,6 +26,8 @@ class NegativePhase:
     k: int = 1
     #: whether matrix products may be rounded to bfloat16 (see ``precision`` of ``fit``)
     supports_bfloat16: ClassVar[bool] = False
+    #: whether gradients are differences of the units' statistics; if so, these may refer to the origin of a unit
+    by_statistics: bool = False
     #: buffer for a full batch
     data_slot: Tensor
     #: the rows of ``data_slot`` in use: all of them, or fewer for the last batch of an epoch

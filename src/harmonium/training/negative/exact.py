@@ -16,6 +16,8 @@ class Exact(NegativePhase):
     {'method': 'exact'}
     """
 
+    by_statistics = True
+
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         as_rbm(machine, "Exact")
         enumeration.cheaper_parity(machine)
