@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -81,7 +82,8 @@ def _rates(
     rates: dict[int, float] = {}
     layers = list(machine.layers)
     if scaling is not None:
-        layers[0], data = scaling.layer(layers[0]), scaling.states(data)
+        layers[0], data, layers[1] = scaling.layer(layers[0]), scaling.states(data), copy.deepcopy(layers[1])
+        layers[1].shift_bias(machine.couplings[0].up(scaling.location[None])[0])
     for k, unit in enumerate(layers):
         bound = unit.conserving(data) if k == 0 else unit  # keeps the document lengths
         field = torch.zeros(len(data) if k == 0 else _DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
@@ -91,7 +93,7 @@ def _rates(
         found = _unit_rates(unit, seen)
         rates |= {id(parameter): found[id(used)] for parameter, used in own if id(used) in found}
         if k < len(machine.couplings):
-            curvature = max(_curvature(machine.couplings[k], x, machine.layers[k + 1]) for x in seen)
+            curvature = max(_curvature(machine.couplings[k], x, layers[k + 1]) for x in seen)
             rates[id(machine.couplings[k].weight)] = _rate(curvature)
     return rates
 

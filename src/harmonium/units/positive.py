@@ -83,8 +83,8 @@ class LearnedPrecision:
     def _resolved_variance(self: Any, data: Tensor, precision: Tensor, pseudocount: float) -> tuple[Tensor, Tensor]:
         """Compute the mean and variance of each unit in ``data`` (n, *shape), and set the bound on the precision.
 
-        ``pseudocount`` observations with the layer's typical variance are added, so that constant units have a positive
-        variance; they at most double the variance of other units. ``precision`` sets the scale if all are constant.
+        To units that are constant, ``pseudocount`` observations with the layer's typical variance are added, so that
+        they have a positive variance. ``precision`` sets the scale if all are constant.
         """
         data = self.observations(data)
         variance, mean = torch.var_mean(data.to(torch.float64), 0, correction=0)
@@ -97,5 +97,5 @@ class LearnedPrecision:
         if "max_precision" not in self.options and "log_max_precision" in self._buffers:
             self.log_max_precision.copy_(-floor.log())
         n = len(data)
-        extra = torch.where(resolved, torch.minimum(pseudocount * typical, n * variance), pseudocount * typical)
-        return mean, torch.maximum((n * variance + extra) / (n + pseudocount), floor)
+        observed = (n * variance + pseudocount * typical) / (n + pseudocount)
+        return mean, torch.maximum(torch.where(resolved, variance, observed), floor)
