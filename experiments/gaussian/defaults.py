@@ -2,8 +2,8 @@
 
 Rows are Frey faces, Olivetti faces, real-valued MNIST and patches of natural images. Every machine is trained by
 ``hm.fit(machine, rows, seed=...)`` without other arguments. The log-likelihood of test rows is exact for machines of
-up to 20 hidden units, and two-sided (annealing in both directions) for larger ones. It is compared with Gaussians fitted
-to the same rows; the weight of the diagonal in the full covariance is chosen on validation rows.
+up to 20 hidden units, and two-sided (annealing in both directions) for larger ones. It is compared with Gaussians
+fitted to the same rows; the weight of the diagonal in the full covariance is chosen on validation rows.
 """
 
 from __future__ import annotations
