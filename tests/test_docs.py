@@ -14,7 +14,7 @@ import pytest
 import harmonium as hm
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["deep", "likelihood", "meanfield", "multinary", "proteins", "sklearn", "spectrum"]
+PAGES = ["deep", "gaussian", "likelihood", "meanfield", "multinary", "proteins", "sklearn", "spectrum"]
 LONG_PAGES = ["interactions"]
 ROWS = 600
 

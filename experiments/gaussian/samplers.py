@@ -66,9 +66,8 @@ def run(record: Record, scale: str, *, data: str = "", seeds: int = 0, seconds: 
                 )
                 record.table("seeds", table)
             found[phase] = torch.tensor(values, dtype=torch.float64)
-            record.say(
-                f"{name}, {phase}: {epochs} epochs, {found[phase].mean():.1f} ± {found[phase].std():.1f} nats per row"
-            )
+            mean, spread = found[phase].mean().item(), found[phase].std().item()
+            record.say(f"{name}, {phase}: {epochs} epochs, {mean:.1f} ± {spread:.1f} nats per row")
         for phase in list(PHASES)[1:]:
             gain = found[phase] - found["gibbs"]
             measured = Measured(gain.mean().item(), (gain.std() / len(gain) ** 0.5).item(), max(len(gain) - 1, 1))

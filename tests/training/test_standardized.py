@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import warnings
 from pathlib import Path
 from typing import Any
@@ -209,8 +208,8 @@ def test_no_column_makes_training_fail(column: str) -> None:
     x = rows(120)
     x[:, 3] = COLUMNS[column](x[:, 3])
     for transforms, optimizer in [
-        *zip(TRANSFORMS, itertools.repeat("sgd")),
-        *zip(itertools.repeat("centered"), OPTIMIZERS),
+        *((name, "sgd") for name in TRANSFORMS),
+        *(("centered", name) for name in OPTIMIZERS),
     ]:
         made = hm.RBM(units.Gaussian(4), 3)
         options = {**OPTIMIZERS[optimizer], "transforms": TRANSFORMS[transforms]()}

@@ -2,8 +2,8 @@
 
 from ..machines.kernel import Layers, log_weight, sweep
 from ..machines.mixing import Monitor, autocorrelation, integrated_autocorrelation_time
+from .gradient_moves import Moved, gibbs_langevin, langevin
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder
-from .langevin import Moved, gibbs_langevin, langevin
 from .path import Path
 from .population import Population, annealed, population_annealing
 from .tempering import Tempered, choose_betas, parallel_tempering, trajectory_tempering

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Generator, Tensor
 
 from ...machines import RBM, BoltzmannMachine
-from ...sampling.langevin import check_real, check_steps, gibbs_langevin_sweep, langevin_steps
+from ...sampling.gradient_moves import check_real, check_steps, gibbs_langevin_sweep, langevin_steps
 from .sampled import Sampled
 
 
