@@ -239,5 +239,5 @@ def test_all_zero_weights(transforms: str) -> None:
     made.visible.initialize_from(rows().float())
     trained(rows().float(), made, epochs=2, initialize=False, transforms=TRANSFORMS[transforms]())
     assert all(bool(torch.isfinite(p).all()) for p in made.parameters())
-    found = hm.likelihood.estimate(made, rows().float(), seed=0)
-    assert found.log_likelihood == pytest.approx(log_likelihood(made, rows()), abs=0.05)
+    found = hm.likelihood.ais(made, runs=20, betas=50, seed=0)
+    assert found.log_partition == pytest.approx(made.log_partition(), abs=0.05)

@@ -163,8 +163,8 @@ class TrainingOptions:
     negative: str | None = option(
         None,
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
-        "mean-field:K,method=tap, reconstruction:K, exact (small machines) or, for deep machines, "
-        "deep-pcd:K,iterations=N.",
+        "mean-field:K,method=tap, reconstruction:K, langevin:K and gibbs-langevin:K,steps=N (real-valued units), exact "
+        "(small machines) or, for deep machines, deep-pcd:K,iterations=N.",
         metavar="METHOD:K",
         unset="pcd:1; deep-pcd:1 for deep machines",
         plan=("negative phase", "{}"),
@@ -195,7 +195,12 @@ class TrainingOptions:
         unset="linear:0.5 if the learning rate is chosen from the data, else constant",
         plan=("schedule", "{}"),
     )
-    centered: bool = option(True, "Use centered gradients.", plan=("transforms", "centered"))
+    centered: bool = option(
+        True,
+        "Use centered gradients, and standardized ones for Gaussian visible units.",
+        details="The optimizer acts on the parameters of standardized data; the machine stays in the units of the data.",
+        plan=("transforms", "centered"),
+    )
     average: float | None = option(
         None,
         "Average the parameters over this last fraction of the run.",
