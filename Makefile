@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-fast coverage architecture format clean
+.PHONY: demo test test-fast durations campaign coverage architecture format clean
 
 demo: $(INSTALLED)
 	$(BIN)/harmonium demo
@@ -22,6 +22,15 @@ test-fast: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
 
+# Measures all tests, and lists the slow ones in tests/slow_tests.txt.
+durations: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -vv -n 2 --dist worksteal --durations=0 --durations-min=0.05 > durations.log || (tail -30 durations.log; false)
+	$(BIN)/python tools/slow_tests.py durations.log
+# Kills, concurrent writers, damaged files, random commands and calls, and a soak of 30 minutes; about two hours.
+# For a part of it: make campaign PARTS="--mutations 1000 --calls 1000"
+campaign: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaign/run.py $(PARTS)
+
 coverage: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pytest-cov>=6'
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term --cov-report=html
@@ -36,9 +45,10 @@ format: $(INSTALLED)
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov
 
-# The constraints file pins torch; otherwise pip may install another build.
+# The constraints file pins torch; otherwise pip may install another build. An environment whose setup was interrupted
+# is made again: without a working pip it cannot be completed.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harmonium needs Python 3.11 or newer, found " + sys.version.split()[0])'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(INSTALLED)

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from harmonium.errors import unknown
+from harmonium.locking import locked
 
 from .judging import WORDS
 from .record import Claim, Record
@@ -23,6 +24,8 @@ __all__ = ["EXPERIMENTS", "SCALES", "WORDS", "Claim", "Record", "describe", "rep
 DIFFERENTIABLE = ("table1", "table2", "fig1", "fig2", "figA1", "greedy_joint")
 #: name: module of this package; the first line of its docstring describes it
 EXPERIMENTS = {
+    "classification/20newsgroups": "classification.newsgroups",
+    "classification/mnist": "classification.mnist",
     "deep/dbm": "deep.dbm",
     "deep/finetune": "deep.finetune",
     **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},
@@ -35,6 +38,7 @@ EXPERIMENTS = {
     **{f"spectral/fig{k}": f"spectral.fig{k}" for k in range(1, 5)},
     **{f"tap/fig{k}": f"tap.fig{k}" for k in range(3, 12)},
     "tap/table1": "tap.table1",
+    "text/topics": "text.topics",
 }
 SCALES = ("quick", "full")
 
@@ -50,7 +54,7 @@ def reproduce(name: str, scale: str, folder: str | Path, **options: Any) -> Reco
     Args:
         name: one of ``EXPERIMENTS``.
         scale: "quick" or "full".
-        folder: a new folder, or one without the results of an experiment.
+        folder: a new folder, or that of an experiment that was stopped: trainings in it continue.
         options: the experiment's own.
 
     >>> reproduce("mnist/5000", "quick", "runs/never")
@@ -65,13 +69,10 @@ def reproduce(name: str, scale: str, folder: str | Path, **options: Any) -> Reco
     for key in options:
         if key not in known:
             raise unknown(f"option of {name}", key, known)
-    record = Record(name, scale, Path(folder))
-    try:
+    with locked(folder):
+        record = Record(name, scale, Path(folder))
         run(record, scale, **options)
-    except BaseException:
-        record.abandon()
-        raise
-    record.close()
+        record.close()
     return record
 
 

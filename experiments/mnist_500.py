@@ -19,7 +19,7 @@ from harmonium.machines import BoltzmannMachine
 from harmonium.options import find_preset
 from harmonium.runs import config as schema
 from harmonium.runs import rows, setup
-from harmonium.training import Metric
+from harmonium.training import Metric, Run
 
 from .record import Record
 
@@ -76,7 +76,8 @@ def _one(record: Record, name: str, settings: dict[str, Any], betas: int, scale:
     some = ready.rows.train.rows(torch.arange(10_000), ready.machine)
     record.say(f"{name}: {epochs} epochs")
     watched = Metric("test_log_likelihood", _forward(test, some), every=max(1, epochs // _POINTS))
-    result = runs.train(ready, record.folder / name, callbacks=[watched])
+    folder = record.folder / name
+    result = runs.train(ready, folder, resume=Run(folder).exists(), callbacks=[watched])  # continues after a kill
     found = likelihood.estimate(ready.machine, test, betas=betas, seed=seed)
     assert isinstance(ready.machine, BoltzmannMachine)
     train = -likelihood.data.mean_free_energy(ready.machine, some) - found.log_partition

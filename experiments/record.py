@@ -35,7 +35,6 @@ class Record:
         self.numbers: dict[str, Any] = {}
         if (folder / "verdict.json").exists():
             raise RunError(f"{folder}: contains a finished experiment; choose another folder")
-        self._made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
 
     def say(self, line: str) -> None:
@@ -57,11 +56,6 @@ class Record:
     def figure(self, name: str, figure: Figure) -> None:
         """Write ``NAME.png``."""
         files.write_figure(self.folder / f"{name}.png", figure)
-
-    def abandon(self) -> None:
-        """Remove the folder if it was made for this experiment and nothing was written."""
-        if self._made and not any(self.folder.iterdir()):
-            self.folder.rmdir()
 
     def close(self) -> None:
         """Write ``verdict.json``: the claims, and the numbers that are in no table."""

@@ -14,8 +14,10 @@ import pytest
 import harmonium as hm
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["deep", "gaussian", "likelihood", "meanfield", "multinary", "proteins", "sklearn", "spectrum"]
 LONG_PAGES = ["interactions"]
+PAGES = sorted(
+    {page.stem for page in DOCS.glob("*.md") if "```python" in page.read_text(encoding="utf-8")} - {*LONG_PAGES}
+)
 ROWS = 600
 
 

@@ -122,11 +122,11 @@ except AttributeError as error:
 
 def test_dir_is_the_public_names():
     public = {name for name in dir(harmonium) if not name.startswith("__")}
-    assert public == {*harmonium.__all__, "plots", "report", "testing"}
+    assert public == {*harmonium.__all__, "convert", "plots", "report", "testing"}
 
 
 def test_type_checkers_see_every_public_name():
     tree = ast.parse(Path(harmonium.__file__).read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {alias.asname or alias.name for node in block.body for alias in node.names}  # type: ignore[attr-defined]
-    assert seen == {*harmonium.__all__, "plots", "report", "testing"}
+    assert seen == {*harmonium.__all__, "convert", "plots", "report", "testing"}

@@ -38,10 +38,11 @@ def contents(folder: Path) -> list[str]:
 
 
 def rewrite(path: Path, *, tensors: dict[str, torch.Tensor | None] | None = None, **metadata: str | None) -> None:
-    """Change tensors and metadata of a file; ``None`` takes one away."""
+    """Change tensors and metadata of a file, without checksums; ``None`` takes one away."""
     with safe_open(path, framework="pt") as file:
         old = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         header = json.loads(file.metadata()["harmonium"])
+    header = {key: value for key, value in header.items() if key not in ("tensors", "sha256")}
     kept = {name: value for name, value in {**old, **(tensors or {})}.items() if value is not None}
     entries = {key: value for key, value in {**header, **metadata}.items() if value is not None}
     save_file(kept, path, {"harmonium": json.dumps(entries)})
@@ -55,7 +56,7 @@ def test_format(path):
     with safe_open(path, framework="pt") as file:
         metadata = json.loads(file.metadata()["harmonium"])
         names = sorted(file.keys())
-    assert metadata["version"] == str(files.FORMAT_VERSION)
+    assert metadata["version"] == "1"  # readable by the first version
     assert json.loads(metadata["config"]) == machine().config()
     assert names == sorted(f"machine/{name}" for name in machine().state_dict())
 
@@ -83,11 +84,11 @@ def test_every_header_length_is_read_back(path):
     """The first bytes are the header's length, which may look like the first bytes of a pickle or an archive."""
     hm.save(machine(), path)
     seen = set()
-    for padding in range(0, 1200, 8):
+    for padding in range(0, 900, 8):
         files.write_tensors(path, {}, {"note": "x" * padding}, machine())
         seen.add(path.read_bytes()[:2])
         hm.load(path)
-    assert seen & {b"\x80\x02", b"\x80\x03", b"\x80\x04"}  # it did meet some
+    assert seen & {b"\x80\x03", b"\x80\x04", b"\x80\x05"}  # it did meet some
 
 
 @contextlib.contextmanager

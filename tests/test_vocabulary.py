@@ -17,7 +17,7 @@ import harmonium
 
 PACKAGES = [
     *("units", "couplings", "machines", "sampling", "meanfield", "likelihood", "training", "testing", "interactions"),
-    *("spectra", "landscape", "replicas", "quality", "tasks", "data", "plots", "report"),
+    *("spectra", "landscape", "replicas", "quality", "tasks", "data", "plots", "report", "convert"),
 ]
 SECTIONS = tomllib.loads((Path(__file__).parent / "vocabulary.toml").read_text(encoding="utf-8"))
 WORDS = {word for section in SECTIONS.values() for word in section}

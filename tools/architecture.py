@@ -21,10 +21,11 @@ PACKAGE = REPOSITORY / "src" / "harmonium"
 
 #: a module imports only from packages earlier in this list, and from its own
 ORDER = [
-    *("__version__", "errors", "checks", "extras", "options", "registry", "noise"),
+    *("__version__", "errors", "locking", "limits", "paths", "checks", "arrays", "allocation"),
+    *("extras", "options", "registry", "noise"),
     *("units", "couplings", "machines", "files", "data"),
     *("sampling", "quality", "meanfield", "likelihood"),
-    *("training", "testing", "runs", "interactions", "spectra", "landscape", "replicas", "tasks"),
+    *("training", "testing", "runs", "interactions", "spectra", "landscape", "replicas", "tasks", "convert"),
     *("plots", "report", "sklearn", "cli"),
 ]
 #: these modules import everything, and no module imports them

@@ -77,7 +77,7 @@ def run(
     dbm: int = 0,
     betas: int = 0,
     rows: int = 0,
-    precision: str = "bfloat16",
+    precision: str = "float32",
     machines: str = "",
     seed: int = 0,
 ) -> None:

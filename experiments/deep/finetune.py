@@ -40,7 +40,7 @@ class Settings:
 
 
 SETTINGS = {
-    "quick": Settings((784, 200, 200), 6000, 1000, (3, 3), 5, 1),
+    "quick": Settings((784, 500, 500), 60_000, 10_000, (4, 3), 10, 1),
     "full": Settings((784, 500, 500, 2000), 60_000, 10_000, (12, 12, 8), 30, 2),
 }
 #: dropout of the visible layer and of the hidden layers

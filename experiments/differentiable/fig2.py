@@ -14,7 +14,7 @@ from ..record import Record
 from .faces import DATASET, LEVELS, reconstruct
 from .trained import BRIGHTEST, Machines
 
-_EYES = (slice(20, 32), slice(8, 56))  # rows and columns of the dark bar
+_TOP, _BOTTOM, _LEFT, _RIGHT = 5 / 16, 1 / 2, 1 / 8, 7 / 8  # of the dark bar, as shares of the image
 _DARK = 20
 
 
@@ -45,7 +45,7 @@ def run(record: Record, trained: Machines, n: int = 500) -> None:
         judge_less(whole, error(center[None], faces)),
         difference,
     )
-    cut = (slice(None), slice(None), *_EYES)
+    cut = eyes(faces)
     _claims(
         record,
         "reconstruction removes what covers the eyes (a dark bar, here)",
@@ -78,10 +78,21 @@ def _claims(record: Record, claimed: str, what: str, errors: dict[str, np.ndarra
     claim(record, claimed, words, judge_less(errors["output"], errors["mean face"]))
 
 
+def eyes(images: Tensor) -> tuple[slice, ...]:
+    """The place of the bar in images (n, channels, height, width).
+
+    >>> eyes(torch.zeros(1, 3, 64, 64))[2:]
+    (slice(20, 32, None), slice(8, 56, None))
+    """
+    height, width = images.shape[2:]
+    rows = slice(round(_TOP * height), round(_BOTTOM * height))
+    return slice(None), slice(None), rows, slice(round(_LEFT * width), round(_RIGHT * width))
+
+
 def occluded(images: Tensor) -> Tensor:
     """Images with a dark bar at the height of the eyes."""
     found = images.clone()
-    found[(slice(None), slice(None), *_EYES)] = _DARK
+    found[eyes(images)] = _DARK
     return found
 
 

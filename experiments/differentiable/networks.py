@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -22,15 +22,30 @@ from harmonium.machines import RBM, DeepBeliefNetwork
 from harmonium.training import NegativePhase, Transform
 from harmonium.units import Bernoulli, Multinary, Unit
 
-KERNEL, STRIDE, PADDING = 4, 2, 1
+
+class Window(NamedTuple):
+    """A convolution: the width of its square kernels, stride and padding. By default that of the paper."""
+
+    kernel: int = 4
+    stride: int = 2
+    padding: int = 1
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Channels of the convolutional layers above the image, and sizes of the dense layers above them."""
+    """Channels of the convolutional layers above the image, and sizes of the dense layers above them.
+
+    ``windows`` are the convolutions of the first layers, if they are not those of the paper.
+    """
 
     channels: tuple[int, ...]
     dense: tuple[int, ...] = ()
+    windows: tuple[Window, ...] = ()
+
+    def convolutions(self) -> list[tuple[int, Window]]:
+        """The channels and the convolution of each convolutional layer."""
+        missing = len(self.channels) - len(self.windows)
+        return list(zip(self.channels, (*self.windows, *[Window()] * missing), strict=True))
 
 
 #: section 4: "five convolutional RBMs (channel sizes: 3–64–128–256–256)", 4096–1000–500–200–100 for images of 64 × 64
@@ -65,9 +80,9 @@ def build(
     """
     maps, machines = (1, 2), []
     shape: tuple[int, ...] = image
-    for k, channels in enumerate(architecture.channels):
-        above = Conv2d.output_shape(shape, channels, KERNEL, STRIDE, PADDING, skip_pixels=True)
-        coupling = Conv2d(shape, above, kernel=KERNEL, stride=STRIDE, padding=PADDING, skip_pixels=True)
+    for k, (channels, window) in enumerate(architecture.convolutions()):
+        above = Conv2d.output_shape(shape, channels, *window, skip_pixels=True)
+        coupling = Conv2d(shape, above, **window._asdict(), skip_pixels=True)
         visible = layer(shape, levels, () if aligned and k == 0 else maps)
         machines.append(RBM(visible, layer(above, levels, maps), coupling))
         shape = above

@@ -22,22 +22,43 @@ class LinearSVM:
         return (x @ self.weight + self.offset).argmax(1)
 
 
+class Standardized:
+    """Features (n, features) with their means, scales and second moments, which every cost needs.
+
+    z are the features, standardized and divided by the root of their number, so that a cost has the same meaning for
+    every layer. The standard deviation has a floor of 1 % of the largest one.
+    """
+
+    @torch.no_grad()
+    def __init__(self, x: Tensor) -> None:
+        self.x, self.mean, deviation = x, x.mean(0), x.std(0)
+        self.scale = 1 / (deviation.clamp(min=0.01 * deviation.max().item()) * x.shape[1] ** 0.5)
+        self.moments = x.new_zeros(x.shape[1], x.shape[1])
+        for part in x.split(_ROWS):
+            z = (part - self.mean) * self.scale
+            self.moments += z.T @ z
+
+    def factor(self, cost: float) -> Tensor:
+        """The Cholesky factor of 1 + 2 cost ⟨zzᵀ⟩: (features, features)."""
+        found = 2 * cost / len(self.x) * self.moments
+        found.diagonal().add_(1.0)
+        return torch.linalg.cholesky(found)
+
+
 @torch.no_grad()
-def train(x: Tensor, y: Tensor, cost: float, *, classes: int, iterations: int = 50) -> LinearSVM:
+def train(features: Tensor | Standardized, y: Tensor, cost: float, *, classes: int, iterations: int = 50) -> LinearSVM:
     """Minimize ‖w‖²/2 + cost · ⟨max(0, 1 - t (w·z + b))²⟩ over rows for each class, t = ±1, by L-BFGS.
 
-    z are the features (n, features), standardized and divided by the root of their number, so that ``cost`` has the
-    same meaning for every layer. The standard deviation has a floor of 1 % of the largest one. The steps are taken in
-    the coordinates u = Lᵀw with LLᵀ = 1 + 2 cost ⟨zzᵀ⟩, the Hessian where no row is beyond its margin; features are
-    strongly correlated, and steps in w would need thousands of iterations.
+    z are the standardized features. The steps are taken in the coordinates u = Lᵀw with LLᵀ = 1 + 2 cost ⟨zzᵀ⟩, the
+    Hessian where no row is beyond its margin; features are strongly correlated, and steps in w would need thousands of
+    iterations.
 
     >>> x, y = torch.tensor([[0.0, 1.0], [0.2, 0.8], [1.0, 0.1], [0.9, 0.0]]), torch.tensor([0, 0, 1, 1])
     >>> train(x, y, 100.0, classes=2).predict(x).tolist()
     [0, 0, 1, 1]
     """
-    mean, deviation = x.mean(0), x.std(0)
-    scale = 1 / (deviation.clamp(min=0.01 * deviation.max().item()) * x.shape[1] ** 0.5)
-    factor = _factor(x, mean, scale, cost)
+    of = Standardized(features) if isinstance(features, Tensor) else features
+    x, mean, scale, factor = of.x, of.mean, of.scale, of.factor(cost)
     sign = torch.full((len(y), classes), -1.0, dtype=x.dtype)
     sign[torch.arange(len(y)), y] = 1.0
     u = torch.zeros(x.shape[1], classes, dtype=x.dtype, requires_grad=True)
@@ -64,14 +85,3 @@ def train(x: Tensor, y: Tensor, cost: float, *, classes: int, iterations: int = 
 
     optimizer.step(loss)
     return LinearSVM(*current()[1:])
-
-
-def _factor(x: Tensor, mean: Tensor, scale: Tensor, cost: float) -> Tensor:
-    """The Cholesky factor of 1 + 2 cost ⟨zzᵀ⟩: (features, features)."""
-    moments = x.new_zeros(x.shape[1], x.shape[1])
-    for part in x.split(_ROWS):
-        z = (part - mean) * scale
-        moments += z.T @ z
-    found = 2 * cost / len(x) * moments
-    found.diagonal().add_(1.0)
-    return torch.linalg.cholesky(found)

@@ -124,6 +124,7 @@ def train(record: Record, rows: Tensor, epochs: int, seed: int) -> Mapping[float
         initialize=False,
         metrics_every=epochs,
         run=folder,
+        resume=Run(folder).exists(),
         seed=seed,
         **plain_gradients(RATE, BATCH, len(rows)),
     )

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time a name is imported when it is first used
+    from . import convert as convert
     from . import (
         couplings,
         data,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
     from . import report as report
     from . import testing as testing
     from .files import load, save
-    from .machines import RBM, BoltzmannMachine, DeepBeliefNetwork, DeepBoltzmannMachine
+    from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine
     from .training import (
         CD,
         L1,
@@ -46,12 +47,16 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
         Callback,
         Centered,
         Clip,
+        Conditional,
         Constant,
         DeepPCD,
+        Discriminative,
         Exact,
         GibbsLangevin,
         GrowingSteps,
         L1Squared,
+        L2ToMean,
+        Labeled,
         Langevin,
         LinearDecay,
         MeanField,
@@ -63,6 +68,8 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
         Run,
         TrajectoryTempering,
         Weighted,
+        WeightedSum,
+        Windows,
         ZeroSum,
         deepen,
         fit,
@@ -83,14 +90,19 @@ __all__ = [
     "Callback",
     "Centered",
     "Clip",
+    "Conditional",
+    "ConditionalRBM",
     "Constant",
     "DeepBeliefNetwork",
     "DeepBoltzmannMachine",
     "DeepPCD",
+    "Discriminative",
     "Exact",
     "GibbsLangevin",
     "GrowingSteps",
     "L1Squared",
+    "L2ToMean",
+    "Labeled",
     "Langevin",
     "LinearDecay",
     "MeanField",
@@ -102,6 +114,8 @@ __all__ = [
     "Run",
     "TrajectoryTempering",
     "Weighted",
+    "WeightedSum",
+    "Windows",
     "ZeroSum",
     "couplings",
     "data",
@@ -127,11 +141,11 @@ __all__ = [
 ]
 
 _HOMES = ("machines", "training", "files")  # where the public names that are no modules live
-_DRAWING = ("plots", "report", "testing")  # public too, but not for ``import *``: they need matplotlib
+_OPTIONAL = ("convert", "plots", "report", "testing")  # public too, but not for ``import *``: they need extras
 
 
 def __getattr__(name: str) -> Any:
-    if name in (*__all__, *_DRAWING):
+    if name in (*__all__, *_OPTIONAL):
         if find_spec(f"{__name__}.{name}"):
             return importlib.import_module(f".{name}", __name__)
         for home in _HOMES:
@@ -142,4 +156,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_DRAWING, "__version__", "__doc__", "__file__", "__name__", "__path__"])
+    return sorted([*__all__, *_OPTIONAL, "__version__", "__doc__", "__file__", "__name__", "__path__"])

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Iterable
 
 from .errors import InvalidOption
+
+#: of a layer; torch has at most 64, and states have one more
+MOST_DIMENSIONS = 32
+#: of a state of a layer
+MOST_ENTRIES = 2**40
 
 
 def kebab(name: str) -> str:
@@ -44,4 +50,8 @@ def as_shape(shape: int | Iterable[int], what: str = "layer") -> tuple[int, ...]
         raise InvalidOption(f"{what}: expected a number of units or a tuple of sizes, found {shape!r}") from None
     if not sizes or min(sizes) < 1:
         raise InvalidOption(f"{what}: expected a layer shape of positive sizes, found {sizes}")
+    if len(sizes) > MOST_DIMENSIONS:
+        raise InvalidOption(f"{what}: expected at most {MOST_DIMENSIONS} dimensions, found {len(sizes)}")
+    if math.prod(sizes) > MOST_ENTRIES:
+        raise InvalidOption(f"{what}: expected at most {MOST_ENTRIES:,} entries, found {math.prod(sizes):.3g}")
     return sizes

@@ -50,6 +50,14 @@ class DataNotFound(HarmoniumError, FileNotFoundError):
     """A data set whose files were not found."""
 
 
+class OutOfMemory(HarmoniumError, MemoryError):
+    """A computation that needs more memory than there is."""
+
+
+class Unverified(UserWarning):
+    """A file without checksums, so that damage of its contents cannot be detected."""
+
+
 class NotMixed(UserWarning):
     """Samples of Markov chains that have not mixed, or that are too few or too short to judge mixing."""
 
@@ -66,7 +74,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InvalidOption:
     ...
     harmonium.errors.InvalidOption: unknown unit 'bernouli': did you mean 'bernoulli'? (known: bernoulli, spin)
     """
-    known = sorted(known)
+    known, name = sorted(known), name if len(name) <= 100 else f"{name[:100]}…"
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.4)
     hint = f"did you mean '{close[0]}'? " if close else ""
     return InvalidOption(f"unknown {kind} '{name}': {hint}(known: {', '.join(known)})")

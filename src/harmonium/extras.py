@@ -14,9 +14,11 @@ EXTRAS = {
     "matplotlib": ("plots", "plots need"),
     "pandas": ("data", "table files need"),
     "pyarrow": ("data", "parquet files need"),
-    "h5py": ("data", "MATLAB 7.3 files need"),
+    "h5py": ("data", "HDF5 and MATLAB 7.3 files need"),
     "PIL": ("data", "image files need"),
     "sklearn": ("sklearn", "this needs"),
+    "onnx": ("onnx", "ONNX files need"),
+    "onnxscript": ("onnx", "ONNX files need"),
 }
 _NAMES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 

@@ -4,14 +4,22 @@ A file has one metadata entry, ``harmonium``: a JSON object with the ``version``
 machine. Tensors named ``machine/…`` are its ``state_dict``. Readers ignore unknown tensors and entries, so that the
 format can be extended. The version increases only if older readers would misread a new file; readers reject versions
 above their own. Equal machines give identical files.
+
+``tensors`` has a SHA-256 of each tensor with its name, type and shape, and ``sha256``, the last entry, that of the rest
+of the metadata, so that any damage is detected. Files of earlier versions have none; they load with a warning. A file
+is checked before anything is built from it: what its description declares must be in the file.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import json
 import os
+import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,17 +29,33 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
+from .allocation import limited
 from .couplings import Coupling
-from .errors import CheckpointError, HarmoniumError, InvalidOption, unknown
-from .machines import RBM, BoltzmannMachine, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
+from .errors import CheckpointError, HarmoniumError, InvalidOption, Unverified, unknown
+from .limits import parse_json
+from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
+from .paths import expanded
 from .units import Unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT_VERSION = 1
+#: newest version that is read; version 2 is a training checkpoint within an epoch
+FORMAT_VERSION = 2
 _METADATA = "harmonium"
+_TENSORS, _SUM = "tensors", "sha256"
 _MACHINE = "machine/"
+#: what code that reads a damaged description raises
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 _PICKLES = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _KINDS = {"BoltzmannMachine": BoltzmannMachine, "DeepBoltzmannMachine": DeepBoltzmannMachine}
 
@@ -51,27 +75,39 @@ def save(machine: Machine, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Machine:
     """Load a machine from a file of :func:`save`, a training checkpoint, or the last checkpoint of a run folder."""
-    path = Path(path)
-    if path.is_dir():
-        path = path / "checkpoints" / "last.safetensors"
+    path = expanded(path)
+    try:
+        path = path / "checkpoints" / "last.safetensors" if path.is_dir() else path
+    except OSError as error:  # a name that is too long, a loop of links
+        raise CheckpointError(f"{_short(path)}: cannot be read ({error.strerror})") from None
     tensors, metadata = read_tensors(path)
     return machine_from(path, tensors, metadata).to(device)
 
 
 def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Machine:
-    """Build the machine stored in a file."""
+    """Build the machine stored in a file; it cannot be larger than the tensors in the file."""
     try:
-        machine = build(json.loads(metadata["config"]))
+        with limited(sum(t.numel() for t in tensors.values())):
+            machine = build(parse_json(metadata["config"]))
     except HarmoniumError as error:
         raise CheckpointError(f"{path}: {error}") from error
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: the machine's description is damaged ({error})") from error
+    except _DAMAGE as error:
+        raise CheckpointError(f"{path}: the machine's description is damaged ({_short(error)})") from error
     load_parameters(machine, path, tensors)
     return machine
 
 
 def load_parameters(machine: Machine, path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Load the parameters of a file into a machine of the same type and shape."""
+    machine_state = parameters_for(machine, path, tensors)
+    kinds = {t.dtype for t in machine_state.values() if t.is_floating_point()}
+    if len(kinds) == 1:
+        machine.to(dtype=kinds.pop())
+    machine.load_state_dict(machine_state)
+
+
+def parameters_for(machine: Machine, path: Path, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the ``state_dict`` of a file; raise if it does not fit the machine or has values that are not finite."""
     state = {name.removeprefix(_MACHINE): t for name, t in tensors.items() if name.startswith(_MACHINE)}
     current = machine.state_dict()
     # older files have no bound on learned precisions; keep that of the machine
@@ -84,10 +120,11 @@ def load_parameters(machine: Machine, path: Path, tensors: Mapping[str, Tensor])
             f"{path}: a checkpoint of another machine: expected {name} of shape {expected.get(name, 'none')}, "
             f"found {found.get(name, 'none')}"
         )
-    kinds = {t.dtype for name, t in state.items() if t.is_floating_point()}
-    if len(kinds) == 1:
-        machine.to(dtype=kinds.pop())
-    machine.load_state_dict(state)
+    learned = dict(machine.named_parameters())  # a bound in a buffer may be infinite
+    for name, t in state.items():
+        if t.is_complex() or bool((t.isnan() if name not in learned else ~t.isfinite()).any()):
+            raise CheckpointError(f"{path}: expected finite values of {name}, found NaN, infinite or complex values")
+    return state
 
 
 def build(config: Mapping[str, Any]) -> Machine:
@@ -99,8 +136,12 @@ def build(config: Mapping[str, Any]) -> Machine:
     couplings = [Coupling.from_config(coupling) for coupling in config["couplings"]]
     if config["machine"] == "RBM":
         return RBM(layers[0], layers[1], couplings[0])
+    if config["machine"] == "ConditionalRBM":
+        ends = {name: config[name] for name in ("to_visible", "to_hidden")}
+        of_context = {name: end is not None and Coupling.from_config(end) for name, end in ends.items()}
+        return ConditionalRBM(layers[0], layers[1], tuple(config["context"]), couplings[0], **of_context)
     if config["machine"] not in _KINDS:
-        raise unknown("machine", config["machine"], [*_KINDS, "RBM", "DeepBeliefNetwork"])
+        raise unknown("machine", config["machine"], [*_KINDS, "RBM", "ConditionalRBM", "DeepBeliefNetwork"])
     return _KINDS[config["machine"]](layers, couplings)
 
 
@@ -116,14 +157,52 @@ def write_tensors(
     tensors: Mapping[str, Tensor],
     metadata: Mapping[str, str],
     machine: Machine,
+    *,
+    version: int = 1,
 ) -> None:
     """Write a machine with additional tensors and metadata, atomically."""
     state = {_MACHINE + name: value for name, value in machine.state_dict().items()}
     everything = {name: t.detach().cpu().contiguous() for name, t in {**state, **tensors}.items()}
-    header = {"version": str(FORMAT_VERSION), "config": json.dumps(machine.config(), default=_refuse), **metadata}
+    header = {"version": str(version), "config": json.dumps(machine.config(), default=_refuse), **metadata}
     # one entry, because safetensors writes several in arbitrary order, and equal machines should give identical files
+    entry = _signed(json.dumps({**header, _TENSORS: {name: digest(name, t) for name, t in everything.items()}}))
     with atomic(path) as temporary:
-        temporary.write_bytes(to_safetensors(everything, {_METADATA: json.dumps(header)}))
+        temporary.write_bytes(to_safetensors(everything, {_METADATA: entry}))
+
+
+def digest(name: str, tensor: Tensor) -> str:
+    """Return the SHA-256 of a tensor on the CPU with its name, type and shape.
+
+    >>> digest("x", torch.zeros(2)) == digest("x", torch.zeros(2)), digest("x", torch.zeros(2))[:8]
+    (True, '...')
+    """
+    found = hashlib.sha256(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+    found.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def _signed(entry: str) -> str:
+    """Append the SHA-256 of a JSON object to it, as its last entry."""
+    return f'{entry[:-1]}, "{_SUM}": "{hashlib.sha256(entry.encode()).hexdigest()}"}}'
+
+
+def _check(path: Path, entry: str, tensors: Mapping[str, Tensor], metadata: dict[str, Any]) -> None:
+    """Raise unless the metadata and all tensors have their checksums; warn if the file has none."""
+    sums = metadata.pop(_TENSORS, None)
+    if _SUM not in metadata and sums is None:
+        warnings.warn(
+            f"{path.parent}: files without checksums, written by an earlier version; damage cannot be detected",
+            Unverified,
+            stacklevel=3,
+        )
+        return
+    end = len(f', "{_SUM}": ""}}') + 64
+    if _signed(f"{entry[:-end]}}}") != entry or not isinstance(sums, dict):
+        raise CheckpointError(f"{path}: damaged; the checksum of its description is wrong")
+    del metadata[_SUM]
+    for name in {**sums, **tensors}:
+        if name not in sums or name not in tensors or digest(name, tensors[name]) != sums[name]:
+            raise CheckpointError(f"{path}: damaged; the checksum of {name} is wrong")
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -144,18 +223,32 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
             entries = file.metadata() or {}
             if _METADATA not in entries:
                 raise CheckpointError(f"{path}: expected a harmonium file, found another safetensors file")
-            metadata: dict[str, str] = json.loads(entries[_METADATA])
-            if int(metadata.get("version", "0")) > FORMAT_VERSION:
-                raise CheckpointError(
-                    f"{path}: expected format {FORMAT_VERSION} or older, found {metadata['version']}; update harmonium"
-                )
+            metadata = _parsed(path, entries[_METADATA])
             # cloned into memory aligned by torch: matrix products round differently on unaligned memory, and runs must
             # resume bit-for-bit
-            return {name: file.get_tensor(name).clone() for name in file.keys()}, metadata  # noqa: SIM118
-    except (SafetensorError, ValueError) as error:
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, *_DAMAGE) as error:
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{path}: corrupt or truncated safetensors file ({error})") from None
+        raise CheckpointError(f"{path}: corrupt or truncated safetensors file ({_short(error)})") from None
+    _check(path, entries[_METADATA], tensors, metadata)
+    return tensors, metadata
+
+
+def _parsed(path: Path, entry: str) -> dict[str, Any]:
+    """Parse the metadata: text by name, and the checksums of the tensors."""
+    metadata = parse_json(entry)
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for k, v in metadata.items() if k != _TENSORS):
+        raise CheckpointError(f"{path}: damaged; expected a description of named texts")
+    version = int(metadata.get("version", "0"))
+    if version > FORMAT_VERSION:
+        raise CheckpointError(f"{path}: expected format {FORMAT_VERSION} or older, found {version}; update harmonium")
+    return metadata
+
+
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 @contextlib.contextmanager
@@ -182,10 +275,50 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def keep_as(path: Path, copy: Path) -> None:
+    """Give an existing file a second name, atomically; the two names share the disk space where possible."""
+    if not path.exists():
+        return
+    temporary = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
+    try:
+        temporary.unlink(missing_ok=True)
+        try:
+            os.link(path, temporary)
+        except OSError:  # the file system has no hard links
+            shutil.copyfile(path, temporary)
+        temporary.replace(copy)
+    except OSError as error:
+        raise HarmoniumError(f"{copy}: cannot be written ({error.strerror or error})") from error
+    finally:
+        temporary.unlink(missing_ok=True)  # still there if both names were those of one file already
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file atomically."""
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def append_text(path: str | os.PathLike[str], text: str) -> None:
+    """Append lines to an existing text file; if writing fails, the file is unchanged."""
+    path = Path(path)
+    data = text.encode()
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            before = os.fstat(handle).st_size
+            try:
+                if os.write(handle, data) != len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, before)
+                raise
+        finally:
+            os.close(handle)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise HarmoniumError(f"{path}: cannot be written ({reason}); the previous file is unchanged") from error
 
 
 def write_figure(path: str | os.PathLike[str], figure: Figure) -> None:

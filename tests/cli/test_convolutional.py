@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+import harmonium as hm
 from harmonium import files
 from harmonium.errors import InvalidOption
-from harmonium.runs import reopen, specs
+from harmonium.options import DataOptions, MachineOptions, find_preset
+from harmonium.runs import machine, reopen, rows, specs
+from harmonium.runs.config import Config
 from harmonium.training import Run
 from harmonium.units import Bernoulli, Multinary
 
@@ -45,14 +48,14 @@ def test_a_run_from_start_to_end(command, tmp_path: Path, hidden: str) -> None:
 
 
 def test_rows_of_a_file_take_the_shape_of_the_image(command, tmp_path: Path) -> None:
-    rows = np.random.default_rng(0).integers(0, 2, (40, 30))
-    np.save(tmp_path / "rows.npy", rows)
+    values = np.random.default_rng(0).integers(0, 2, (40, 30))
+    np.save(tmp_path / "rows.npy", values)
     run = tmp_path / "run"
     train(command, run, "--image", "5x6", "--hidden", "bernoulli:2,kernel=2", data=tmp_path / "rows.npy")
     setup = reopen(run)
     assert setup.machine.visible.shape == (1, 5, 6)
     torch.testing.assert_close(
-        setup.rows.train.rows(torch.arange(2), setup.machine), torch.tensor(rows[:2]).float().view(2, 1, 5, 6)
+        setup.rows.train.rows(torch.arange(2), setup.machine), torch.tensor(values[:2]).float().view(2, 1, 5, 6)
     )
     failed = command("train", tmp_path / "rows.npy", "--hidden", "bernoulli:2,kernel=2", "--run", tmp_path / "no")
     assert failed.status == 2
@@ -96,3 +99,51 @@ def test_stage() -> None:
     assert specs.stage(specs.parse_hidden("7"), Bernoulli(3))[1] is None
     shared = specs.layer(specs.parse_layer("bernoulli:2x3,shared=1"))
     assert shared.bias.shape == (2, 1)
+
+
+def network_of(preset: str, image: tuple[int, ...]) -> hm.DeepBeliefNetwork:
+    """The network that a preset describes for images of this shape."""
+    chosen, hidden = machine.parse(MachineOptions(**find_preset(preset).machine))
+    (pixels,) = specs.parse_layer(str(chosen.visible))
+    network = machine.build(chosen, pixels.kind(image, **pixels.options), hidden)
+    assert isinstance(network, hm.DeepBeliefNetwork)
+    return network
+
+
+@pytest.mark.parametrize(
+    ("preset", "image", "shapes"),
+    [
+        (
+            "multinary-faces",
+            (3, 64, 64),
+            [(64, 32, 32), (128, 16, 16), (256, 8, 8), (256, 4, 4), (1000,), (500,), (200,), (100,)],
+        ),
+        ("multinary-mnist", (1, 28, 28), [(64, 14, 14), (128, 7, 7), (512, 3, 3)]),
+        ("multinary-cifar10", (3, 32, 32), [(64, 16, 16), (128, 8, 8), (256, 4, 4)]),
+        ("multinary-silhouettes", (1, 28, 28), [(32, 14, 14), (64, 7, 7), (128, 3, 3)]),
+    ],
+)
+def test_the_networks_of_presets(preset: str, image: tuple[int, ...], shapes: list[tuple[int, ...]]) -> None:
+    network = network_of(preset, image)
+    assert [tuple(layer.shape) for layer in network.layers] == [image, *shapes]
+    assert {layer.levels for layer in network.layers} == {255} and network.inputs == "means"
+
+
+def test_gray_values_are_scaled_to_the_levels() -> None:
+    for visible, largest in (("multinary,levels=255,form=integral", 255), ("binomial,trials=16", 16), ("gaussian", 1)):
+        config = Config(data=DataOptions(source="digits"), machine=MachineOptions(visible=visible))
+        found = rows.load(config)
+        values = found.train.rows(torch.arange(100), hm.RBM(specs.layer(found.visible), 2))
+        gray = hm.data.load("digits")[:100]
+        assert torch.equal(values.flatten(1), gray if largest == 1 else (gray * largest).round())
+
+
+@pytest.mark.slow
+def test_a_preset_with_levels_learns(command, tmp_path: Path) -> None:
+    units = "levels=255,form=integral"
+    layers = ("--hidden", f"multinary:4,{units},kernel=4,stride=2,padding=1", "--hidden", f"multinary:6,{units}")
+    run = tmp_path / "run"
+    train(command, run, "--preset", "multinary-silhouettes", *layers, epochs=60)
+    for column in ("reconstruction_1", "reconstruction_2"):
+        values = [row[column] for row in Run(run).read_metrics()]
+        assert values[-1] < 0.9 * values[0]

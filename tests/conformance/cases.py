@@ -26,6 +26,7 @@ from harmonium.training.negative import (
     CD,
     PCD,
     DeepPCD,
+    Discriminative,
     Exact,
     GibbsLangevin,
     Langevin,
@@ -34,6 +35,7 @@ from harmonium.training.negative import (
     ParallelTempering,
     Reconstruction,
     TrajectoryTempering,
+    WeightedSum,
 )
 
 
@@ -119,6 +121,7 @@ UNITS: dict[str, UnitCase] = {
     "at-most-one": UnitCase(
         layer(units.AtMostOne, {"bias": (-1.2, -0.4)}, event=(4,)), states([[0.0] * 4, *torch.eye(4).tolist()])
     ),
+    "ratings": UnitCase(layer(units.Ratings, BIAS, event=(3,), complete=True), states(torch.eye(3))),
     "multinomial": UnitCase(layer(units.Multinomial, BIAS, event=(3,), total=2), states(compositions(2, 3))),
     "truncated-gaussian": UnitCase(
         layer(units.TruncatedGaussian, {**BIAS, "precision": (-1.0, 3.0)}, low=-0.5, high=1.5), segment(-0.5, 1.5, 20)
@@ -305,6 +308,17 @@ def _mean_field_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Ten
     return machine.free_energy(data).mean() - meanfield.free_energy(machine, phase.solutions(machine)).mean()
 
 
+def _discriminative_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    """-ln p(label | features); the label is the last Potts unit of the mixed layer."""
+    label = torch.eye(3, dtype=data.dtype)
+    every = [machine.free_energy(torch.cat([data[:, :-3], state.expand(len(data), 3)], 1)) for state in label]
+    return (machine.free_energy(data) + torch.logsumexp(-torch.stack(every), 0)).mean()
+
+
+def _hybrid_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    return _discriminative_loss(machine, phase, data) + 0.3 * _sampled_loss(machine, phase, data)
+
+
 @dataclass(frozen=True)
 class PhaseCase:
     """A negative phase, and its loss ⟨F⟩_data - F_model for comparison with autograd."""
@@ -324,7 +338,7 @@ class PhaseCase:
         return [pair for pair in chosen if pair[0] == "spin" or pair[1] == "binomial"] if self.slow else chosen
 
 
-SOFTMAX = ("potts", "at-most-one", "multinomial", "mixed")  # units with correlated components
+SOFTMAX = ("potts", "at-most-one", "ratings", "multinomial", "mixed")  # units with correlated components
 
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),
@@ -337,6 +351,8 @@ PHASES: dict[str, PhaseCase] = {
     "gibbs-langevin": PhaseCase(
         lambda: GibbsLangevin(1, steps=2, chains=5), _sampled_loss, visible=("gaussian", "double-relu")
     ),
+    "discriminative": PhaseCase(Discriminative, _discriminative_loss, visible=("mixed",)),
+    "hybrid": PhaseCase(lambda: WeightedSum([(1.0, Discriminative()), (0.3, CD(1))]), _hybrid_loss, visible=("mixed",)),
     "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
     "naive": PhaseCase(lambda: MeanField(3, method="naive", starts=5), _mean_field_loss, slow=True),
     "tap": PhaseCase(lambda: MeanField(3, starts=5), _mean_field_loss, without=("poisson",)),

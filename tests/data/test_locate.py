@@ -148,7 +148,33 @@ def mirror():
 
 @pytest.fixture
 def no_proxy(monkeypatch):
+    """Reach the mirror of these tests, which is on this computer and has no certificate."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(locate, "SECURE", ("http://127.0.0.1:",))
+
+
+def test_only_secure_addresses(mirror, own, cache):
+    file = DataFile(FILE.name, SHA, len(CONTENT), url=f"{mirror}/good")
+    with pytest.raises(errors.DataNotFound, match=r"expected a URL that begins with https://"):
+        locate.fetch(described(file), file)
+    registered = [file.url for name in data.names() for file in data.info(name).files if file.url]
+    assert registered and all(url.startswith("https://") for url in registered)
+
+
+def test_a_download_ends_at_the_recorded_size(tmp_path, own, cache):
+    put(tmp_path / "mirror", b"x" * 2**22)
+    file = DataFile(FILE.name, SHA, len(CONTENT), url=(tmp_path / "mirror" / FILE.name).as_uri())
+    with pytest.raises(errors.DataNotFound, match=r"expected at most 1,063,201 bytes, found more"):
+        locate.fetch(described(file), file)
+    assert list(cache.iterdir()) == []
+
+
+def test_decompression_ends_at_the_recorded_size(own, cache):
+    bomb = gzip.compress(bytes(2**26))
+    put(own, bomb, "numbers.txt.gz")
+    file = DataFile("numbers.txt.gz", SHA, len(CONTENT), of="decompressed")
+    with pytest.raises(errors.InvalidData, match=r"expected at most 1,061,576 bytes after decompression"):
+        locate.fetch(described(file), file)
 
 
 def test_download_over_http(mirror, no_proxy, own, cache):
@@ -169,11 +195,11 @@ def test_an_interrupted_download_leaves_nothing_behind(tmp_path, own, cache, mon
     put(tmp_path / "mirror")
     file = DataFile(FILE.name, SHA, len(CONTENT), url=(tmp_path / "mirror" / FILE.name).as_uri())
 
-    def interrupted(source, sink):
+    def interrupted(source, sink, most):
         sink.write(source.read(10))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(locate.shutil, "copyfileobj", interrupted)
+    monkeypatch.setattr(locate, "_copy", interrupted)
     with pytest.raises(KeyboardInterrupt):
         locate.fetch(described(file), file)
     assert list(cache.iterdir()) == []

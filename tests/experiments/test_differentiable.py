@@ -8,8 +8,8 @@ import torch
 
 from experiments import Record
 from experiments.differentiable import faces, fig1, fig2, figA1, greedy_joint, table1, table2, trained
-from experiments.differentiable.networks import Architecture, Sparse, build, groups, initialize
-from experiments.differentiable.svm import train
+from experiments.differentiable.networks import Architecture, Sparse, Window, build, groups, initialize
+from experiments.differentiable.svm import Standardized, train
 from experiments.judging import Measured
 from harmonium.training import Reconstruction, fit
 
@@ -98,6 +98,32 @@ def test_verdicts_of_faces():
     assert greedy_joint.judge_every([far, -far]) is False
 
 
+def test_windows_and_blocks_of_features():
+    """Kernels of other sizes, and features that are means over blocks of a map."""
+    made = build((1, 8, 8), Architecture((4, 6), windows=(Window(3, 1, 1),)), 255)
+    assert [tuple(machine.hidden.shape) for machine in made.machines] == [(4, 8, 8), (6, 4, 4)]
+    images = pictures(20)
+    initialize(made, trained.states(images, 255), 2.0, seed=0)
+    every = trained.features(made, images, 255).reshape(20, 6, 2, 2, 2, 2)
+    torch.testing.assert_close(trained.features(made, images, 255, pool=2), every.mean((3, 5)).flatten(1))
+
+
+def test_reduced_images():
+    images = pictures(3, channels=3, size=8)
+    small = trained.reduced(images, 4)
+    blocks = images.float().reshape(3, 3, 4, 2, 4, 2).mean((3, 5))
+    assert small.dtype == torch.uint8 and (small.float() - blocks).abs().max() <= 0.5
+    assert trained.reduced(images, 0) is images
+
+
+def test_costs_share_the_moments():
+    draw = torch.Generator().manual_seed(0)
+    x, y = torch.randn(50, 4, generator=draw), torch.arange(50) % 2
+    shared = Standardized(x)
+    for cost in (1.0, 100.0):
+        torch.testing.assert_close(train(shared, y, cost, classes=2).weight, train(x, y, cost, classes=2).weight)
+
+
 def test_images_of_figure_2():
     images = pictures(2, channels=3, size=64)
     assert torch.equal(fig2.color(fig2.gray(images)), torch.zeros(2, 3, 64, 64))
@@ -119,6 +145,18 @@ def test_samples_from_the_features_resemble_the_data_of_the_features():
     line = faces.interpolate(made, *pictures(2), steps=5)
     top = faces.top_states(made, pictures(2))
     torch.testing.assert_close(line[[0, -1]], faces.descend(made, top))
+
+
+@pytest.mark.slow
+def test_greedy_and_joint_training_of_four_machines(tmp_path, monkeypatch):
+    monkeypatch.setattr(greedy_joint, "STACK", Architecture((3, 4), (6, 5)))
+    monkeypatch.setattr(greedy_joint, "QUICK", (2, 60))
+    monkeypatch.setattr(trained, "pixels", lambda _, split: (pictures(80, size=16), torch.arange(80) % 3))
+    record = Record("differentiable/greedy_joint", "quick", tmp_path / "out")
+    greedy_joint.run(record, "quick", n=40)
+    rows = (tmp_path / "out" / "reconstruction.csv").read_text().splitlines()
+    assert len(rows) == 5 and len(record.claims) == 2
+    assert set(record.numbers["cpu_seconds"]) == {"joint", "greedy"}
 
 
 @pytest.mark.slow

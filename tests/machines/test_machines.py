@@ -93,8 +93,8 @@ def test_all_layers_are_in_the_state():
     [
         (torch.zeros(2, 4), r"layer 0: expected shape \(n, 5\), found \(2, 4\)"),
         (torch.zeros(5), r"expected shape \(n, 5\), found \(5,\)"),
-        ([["a"] * 5], "expected an array of numbers"),
-        ([[1, 0], [1]], "expected an array of numbers"),
+        ([["a"] * 5], "expected rows of numbers"),
+        ([[1, 0], [1]], "expected rows of numbers"),
         (None, "layer 0"),
     ],
 )

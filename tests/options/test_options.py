@@ -12,6 +12,7 @@ import harmonium as hm
 from harmonium import options
 from harmonium.errors import InvalidOption
 from harmonium.options import PRESETS, DataOptions, MachineOptions, TrainingOptions, markdown, synonyms
+from harmonium.options.presets import preset_names
 from harmonium.runs import config as schema
 from harmonium.training.arguments import Arguments, keywords_of
 
@@ -59,7 +60,7 @@ def test_the_command_line_has_every_option(command):
                 assert option.flag in shown, option.name
                 assert "".join(option.about.help.split()) in shown, option.name
     for name in ("train", "reproduce"):
-        assert "plain,bestorbest-fixed" in "".join(command(name, "--help").out.split())
+        assert "".join(preset_names().split()) in "".join(command(name, "--help").out.split())
 
 
 def test_the_plan_shows_every_option_that_is_set():
@@ -79,7 +80,7 @@ def test_the_plan_in_words():
     )
     assert lines["negative phase"] == "pcd:1, 20 chains"
     assert options.plan(TrainingOptions())["negative phase"] == "chosen from the machine"
-    assert lines["optimizer"] == "sgd, learning rate chosen from the data"
+    assert lines["optimizer"] == "optimizer chosen from the machine, learning rate chosen from the data"
     assert lines["transforms"] == "centered, l2 0.001, zero-sum"
     assert lines["epochs"] == "3, batches of 100"
     assert lines["other"] == "metrics every 5"

@@ -145,9 +145,9 @@ def test_thousands_of_wide_rows_take_seconds():
         (torch.zeros(50, 3), torch.zeros(50, 4), r"expected rows of one shape, found \(3,\) and \(4,\)"),
         (torch.zeros(5, 3), torch.zeros(50, 3), "samples: expected at least 40 rows, found 5"),
         (torch.zeros(50, 3), torch.zeros(5, 3), "data: expected at least 40 rows, found 5"),
-        (torch.full((50, 3), torch.nan), torch.zeros(50, 3), "samples: expected finite numbers, found nan in row 0"),
+        (torch.full((50, 3), torch.nan), torch.zeros(50, 3), "samples: expected finite numbers, found nan at row 0"),
         (torch.zeros(50), torch.zeros(50), "expected real numbers of shape"),
-        ([["a"]], torch.zeros(50, 1), "expected an array of numbers"),
+        ([["a"]], torch.zeros(50, 1), "expected rows of numbers"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(samples, data, message):

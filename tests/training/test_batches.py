@@ -192,7 +192,11 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "name": (bernoulli, "mnist", "expected rows of numbers, found str"),
     "mapping": (bernoulli, {"train": ROWS}, "expected rows of numbers, found dict"),
     "ragged": (bernoulli, [[0, 1], [1]], "expected rows of numbers, found list"),
-    "complex": (bernoulli, ROWS.numpy().astype(complex), "expected rows of numbers, found ndarray"),
+    "complex": (
+        bernoulli,
+        ROWS.numpy().astype(complex),
+        "expected real numbers, found complex numbers of type complex128",
+    ),
     "ragged-dataset": (
         bernoulli,
         [(torch.ones(6),)] * 3 + [(torch.ones(1),)],

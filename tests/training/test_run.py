@@ -46,6 +46,7 @@ def test_files(tmp_path: Path) -> None:
         "config.toml",
         "metrics.csv",
         "checkpoints/last.safetensors",
+        "checkpoints/previous.safetensors",
         *(f"checkpoints/epoch-{epoch:06d}.safetensors" for epoch in kept),
     }
     assert [epoch for epoch, _ in run.trajectory()] == kept
@@ -402,8 +403,16 @@ def test_trees_of_tensors() -> None:
 # -- failures ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("failing", ["replace", "write", "fsync"])
-@pytest.mark.parametrize("where", ["last.safetensors", "metrics.csv"])
+@pytest.mark.parametrize(
+    ("where", "failing"),
+    [
+        ("last.safetensors", "replace"),
+        ("metrics.csv", "append"),
+        ("metrics.csv", "fsync"),
+        ("last.safetensors", "write"),
+        ("last.safetensors", "fsync"),
+    ],
+)
 @pytest.mark.fast_cases(2)
 def test_a_full_disk_leaves_the_last_checkpoint(
     where: str, failing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -438,6 +447,16 @@ def test_a_full_disk_leaves_the_last_checkpoint(
         elif failing == "write":
             monkeypatch.setattr(Path, "write_bytes", broken(write_bytes))
             monkeypatch.setattr(Path, "write_text", broken(write_text))
+        elif failing == "append":
+            write = os.write
+
+            def half(handle: int, data: bytes) -> int:
+                if b"," not in data:  # not a row of metrics
+                    return write(handle, data)
+                write(handle, data[: len(data) // 2])
+                raise full
+
+            monkeypatch.setattr(os, "write", half)
         else:
 
             def broken_fsync(handle: int) -> None:

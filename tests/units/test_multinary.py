@@ -226,8 +226,8 @@ def test_integral_form_trains_but_has_no_weights() -> None:
 )
 @pytest.mark.parametrize("form", FORMS)
 def test_functions_that_are_rejected(function: object, message: str, form: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
-        units.Multinary(1, levels=5, activation=function, form=form, sampling="gaussian")  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match=f"^multinary:2x3: activation: .*{message}"):
+        units.Multinary((2, 3), levels=5, activation=function, form=form, sampling="gaussian")  # type: ignore[arg-type]
 
 
 def test_python_functions_that_are_rejected() -> None:

@@ -1,11 +1,15 @@
-"""The command ``info``: the contents of a run folder or a file."""
+"""The commands ``info`` and ``convert``: the contents of a run folder or a file, and other formats."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from .. import files
+from ..convert import read, write
+from ..errors import HarmoniumError, InvalidOption, RunError, Unverified
 from ..machines import Machine
 from ..runs.setup import epochs_done
 from ..training import Run
@@ -49,6 +53,49 @@ def describe(path: Path) -> None:
     show.facts(str(path), facts)
 
 
+def convert_file(source: Path, target: Path) -> None:
+    """Read a machine in any supported format and write it in another; never overwrites a file."""
+    check_exists(source)
+    if target.exists():
+        raise InvalidOption(f"{target}: expected a new file, found an existing one")
+    machine = read(source)
+    write(machine, target)
+    show.facts(str(target), _machine(machine))
+
+
+def verify_files(path: Path) -> None:
+    """Verify the checksums of a file, or of every checkpoint and the data file of a run folder; print a table."""
+    check_exists(path)
+    found = [path] if path.is_file() else sorted(path.rglob("*.safetensors"))
+    rows = [[str(file.relative_to(path) if file != path else file), _state(file)] for file in found]
+    if path.is_dir():
+        run = Run(path)
+        rows.append(["config.toml", _attempted(run.read_config)])
+        rows.append(["metrics.csv", _attempted(run.read_metrics)])
+    show.table(f"{path}: {len(rows)} files", ["file", "state"], rows)
+    damaged = [name for name, state in rows if state not in (_INTACT, _UNVERIFIED)]
+    if damaged:
+        raise RunError(f"{path}: {len(damaged)} of {len(rows)} files are damaged: {', '.join(damaged[:10])}")
+
+
+_INTACT, _UNVERIFIED = "intact", "readable; written without checksums by an earlier version"
+
+
+def _state(path: Path) -> str:
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        found = _attempted(lambda: files.load(path))
+    return _UNVERIFIED if found == _INTACT and any(issubclass(w.category, Unverified) for w in noted) else found
+
+
+def _attempted(read: Callable[[], Any]) -> str:
+    try:
+        read()
+    except HarmoniumError as error:
+        return str(error)
+    return _INTACT
+
+
 def _machine(machine: Machine) -> dict[str, Any]:
     return {
         "machine": show.layers(machine),
@@ -64,11 +111,12 @@ def _stages(folder: Path) -> list[str]:
 
 def _epochs(run: Run) -> tuple[int, int | None]:
     """Return the number of epochs done and of all epochs of a run."""
-    return epochs_done(run.folder), run.read_config().get("training", {}).get("epochs")
+    table = run.read_config().get("training", {})
+    return epochs_done(run.folder), table.get("epochs") if isinstance(table, dict) else None
 
 
 def _listed(folder: Path) -> list[str]:
     snapshots, stages = Run(folder).trajectory(), _stages(folder)
-    kept = [p.relative_to(folder) for p in sorted(folder.rglob("*")) if p.is_file()]
+    kept = [p.relative_to(folder) for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
     plain = [str(p) for p in kept if not p.name.startswith("epoch-") and p.parts[0] not in stages]
     return [*plain, *stages, f"{len(snapshots)} machines of the trajectory"]

@@ -35,7 +35,7 @@ TableFile = Annotated[
 ]
 PresetName = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help=f"Settings tuned on MNIST: {preset_names()}; other options override them."),
+    typer.Option(metavar="NAME", help=f"Named settings: {preset_names()}; other options override them."),
 ]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -103,13 +103,16 @@ def resume(
         int | None, typer.Option(min=1, help="Continue to this total number of epochs.", show_default=False)
     ] = None,
     data: OtherData = None,
+    previous: Annotated[
+        bool, typer.Option("--previous", help="Continue from the checkpoint before the last, which is damaged.")
+    ] = False,
     report: Report = True,
     quiet: Quiet = False,
 ) -> None:
     """Continue from the last checkpoint; the result is bit-for-bit that of an uninterrupted run."""
     from .running import resume_run
 
-    resume_run(folder, epochs=epochs, data=data, quiet=quiet, report=report)
+    resume_run(folder, epochs=epochs, data=data, previous=previous, quiet=quiet, report=report)
 
 
 # -- using a run ----------------------------------------------------------------------------------------------
@@ -123,13 +126,18 @@ def sample(
     start: Annotated[
         str, typer.Option(metavar="random|data", help="Initial states: random, or rows of the data.")
     ] = "random",
+    label: Annotated[
+        int | None,
+        typer.Option(min=0, help="Draw samples of this class; the run needs labels.", show_default=False),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences. "
-            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences]",
+            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences; .txt for documents. "
+            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences, "
+            "samples.txt for a run on documents]",
         ),
     ] = None,
     data: OtherData = None,
@@ -137,7 +145,7 @@ def sample(
     """Draw samples from a trained machine."""
     from .measuring import sample_run
 
-    sample_run(folder, n=n, sweeps=sweeps, start=start, seed=seed, out=out, data=data)
+    sample_run(folder, n=n, sweeps=sweeps, start=start, label=label, seed=seed, out=out, data=data)
 
 
 @app.command()
@@ -156,6 +164,18 @@ def evaluate(
     from .measuring import evaluate_run
 
     evaluate_run(folder, data=data, betas=betas, samples=samples, sweeps=sweeps)
+
+
+@app.command()
+def classify(
+    folder: Folder,
+    data: OtherData = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Classify the test rows, or the held-out rows, of a run with labels: error and table of confusions."""
+    from .tasks import classify_run
+
+    classify_run(folder, data=data, json=json)
 
 
 @app.command()
@@ -280,11 +300,72 @@ def logos(
 
 
 @app.command()
-def info(path: FolderOrFile) -> None:
-    """Show the contents of a run folder or a file: machine, training, last metrics, files."""
-    from .about import describe
+def recommend(
+    folder: Folder,
+    user: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--user",
+            metavar="NAME",
+            help="A user of the file; repeat for several. Without it, print the errors.",
+            show_default=False,
+        ),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of items for each user.")] = 10,
+    data: OtherData = None,
+    method: Annotated[str, typer.Option(metavar="exact|mean-field", help="How ratings are predicted.")] = "exact",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Table to write (CSV).", show_default=False)
+    ] = None,
+) -> None:
+    """Recommend items from a run on ratings, those with the highest expected ratings."""
+    from .ratings import recommend_run
 
-    describe(path)
+    recommend_run(folder, users=user or (), n=n, data=data, method=method, out=out)
+
+
+@app.command()
+def topics(
+    folder: Folder,
+    data: OtherData = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of words of each topic.")] = 10,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Table (.csv) of topics, words and weights. [none]")
+    ] = None,
+) -> None:
+    """Print the words of each hidden unit of a run on documents."""
+    from .documents import topics_run
+
+    topics_run(folder, data=data, n=n, out=out)
+
+
+@app.command()
+def info(
+    path: FolderOrFile,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Verify the checksums of all files instead; status 2 if one is damaged.")
+    ] = False,
+) -> None:
+    """Show the contents of a run folder or a file: machine, training, last metrics, files."""
+    from .about import describe, verify_files
+
+    if verify:
+        verify_files(path)
+    else:
+        describe(path)
+
+
+@app.command()
+def convert(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A run folder, or a .safetensors, .npz, .mat, .h5, .dat or .txt file.")
+    ],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="A .safetensors, .npz, .h5 (rbms) or .onnx file.")],
+) -> None:
+    """Convert a machine from or to a file of another library; see docs/convert.md for the formats."""
+    from .about import convert_file
+
+    convert_file(source, target)
 
 
 @app.command("report")

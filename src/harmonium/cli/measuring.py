@@ -5,50 +5,82 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .. import files
+from .. import files, noise
 from ..errors import InvalidOption, RunError, unknown
+from ..machines import Label
 from ..quality.inputs import FEWEST_ROWS
 from ..runs.rows import load_test
 from ..runs.setup import reopen
 from ..training import Run
+from ..training.batches import as_labels
 from . import output, show
 
 
 def sample_run(
-    folder: Path, *, n: int, sweeps: int, start: str, seed: int, out: Path | None, data: str | None = None
+    folder: Path,
+    *,
+    n: int,
+    sweeps: int,
+    start: str,
+    seed: int,
+    out: Path | None,
+    label: int | None = None,
+    data: str | None = None,
 ) -> None:
-    """Draw samples from the machine of a run folder or a file, and write them."""
+    """Draw samples from the machine of a run folder or a file, of one class if ``label`` is given, and write them."""
     if start not in ("random", "data"):
         raise unknown("start", start, ("random", "data"))
     check_exists(folder)
-    trained_on_letters = _has_alphabet(folder)
-    standard = "samples.fasta" if trained_on_letters else "samples.npy"
+    trained_on_letters, trained_on_words = _has_alphabet(folder), _has_words(folder)
+    standard = "samples.fasta" if trained_on_letters else "samples.txt" if trained_on_words else "samples.npy"
     path = (folder if folder.is_dir() else folder.parent) / standard if out is None else out
     output.check(path)
     suffix = path.suffix.lower()
     letters = suffix in output.FASTA or (suffix == ".csv" and trained_on_letters)
-    if letters and not folder.is_dir():
-        raise InvalidOption(f"{folder}: {suffix} needs a run folder, which records the letters; found a file")
-    machine, rows = _open(folder, data, need_rows=start == "data" or suffix == ".png" or letters)
+    text = letters or suffix == output.TEXT
+    if text and not folder.is_dir():
+        what = "letters" if letters else "words"
+        raise InvalidOption(f"{folder}: {suffix} needs a run folder, which records the {what}; found a file")
+    machine, rows = _open(folder, data, need_rows=start == "data" or suffix == ".png" or text or trained_on_words)
     begin = None
-    if start == "data":
+    if start == "data" or trained_on_words:  # samples of documents have the lengths of training documents
         if rows is None:
             raise InvalidOption(f"{folder}: --start data needs a run folder, which records its data; found a file")
         from ..report import some_rows
 
         begin = some_rows(rows.train, machine, n, seed=seed)
-    samples = machine.sample(n, sweeps=sweeps, start=begin, seed=seed)
-    if letters:
+        if start == "random":
+            begin = machine.conserving(begin).independent(len(begin), noise.generator(seed))
+    samples = machine.sample(n, sweeps=sweeps, start=begin, seed=seed, **_given(machine, label))
+    if suffix == output.TEXT:
+        output.write_documents(path, samples, rows)
+    elif letters:
         output.write_sequences(path, samples, rows)
     else:
         output.write(path, samples, machine, None if rows is None else rows.image)
     print(f"{n} samples after {sweeps} sweeps: {path}")
 
 
+def _given(machine: Any, label: int | None) -> dict[str, Any]:
+    """Return the arguments of ``sample`` that hold the label of the machine at a class."""
+    if label is None:
+        return {}
+    part = Label(machine)
+    wanted = as_labels([label], classes=part.classes)
+    return {"given": part.rows[wanted], "mask": part.mask}
+
+
 def _has_alphabet(folder: Path) -> bool:
     """Return whether a run was trained on a file of sequences."""
     run = Run(folder)
     return run.config_path.exists() and "alphabet" in run.read_config().get("data", {})
+
+
+def _has_words(folder: Path) -> bool:
+    """Return whether a run was trained on documents, whose lengths the samples must have."""
+    run = Run(folder)
+    visible = run.read_config().get("machine", {}).get("visible", "") if run.config_path.exists() else ""
+    return str(visible).startswith("multinomial") and "total" not in str(visible)
 
 
 def check_exists(path: Path) -> None:

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from .. import data, files
 from ..data.alignments import decode
+from ..data.documents import decode as decode_words
 from ..errors import InvalidOption, unknown
 from ..machines import RBM
 from ..runs.rows import Rows
 
 FASTA = (".fasta", ".fa", ".fas")
+TEXT = ".txt"
 Picture = tuple[int, int, int] | None
 
 
 def check(path: Path) -> None:
     """Raise, before any work is done, if the file could not be written."""
-    if path.suffix.lower() not in (*_WRITERS, *FASTA):
-        raise unknown("file extension", path.suffix or path.name, (*_WRITERS, *FASTA))
+    if path.suffix.lower() not in (*_WRITERS, *FASTA, TEXT):
+        raise unknown("file extension", path.suffix or path.name, (*_WRITERS, *FASTA, TEXT))
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Raise, before any work is done, if the folder of a file does not exist."""
     if not path.parent.is_dir():
         raise InvalidOption(f"{path}: expected a file in a folder that exists; create the folder first")
 
@@ -53,6 +61,23 @@ def write_sequences(path: Path, samples: Tensor, rows: Rows) -> None:
     writer.writerow(["name", "sequence", "nearest", "identity"])
     writer.writerows(zip(names, sequences, neighbors, shares, strict=True))
     files.write_text(path, text.getvalue())
+
+
+def write_documents(path: Path, samples: Tensor, rows: Rows) -> None:
+    """Write sampled documents as text, one in each line, with the words in order of their counts."""
+    if rows.words is None:
+        raise InvalidOption(f"{path}: expected a run on documents, found {rows.title}, whose rows have no words")
+    files.write_text(path, "".join(f"{line}\n" for line in decode_words(samples.cpu(), rows.words)))
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table as CSV, and print its path."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
+    files.write_text(path, text.getvalue())
+    print(path)
 
 
 def _npy(array: np.ndarray, machine: RBM, image: Picture) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import InvalidOption, RunError
+from . import INTERRUPTED, Interrupted, Terminated
 
 #: the root of the repository, if the package is installed from a source checkout
 CHECKOUT = Path(__file__).parents[3]
@@ -45,7 +47,14 @@ def run_experiment(name: str, scale: str, run: Path | None, preset: str | None, 
     experiments = find_experiments()
     given = {**({} if preset is None else {"preset": preset}), **dict(map(parse_option, options))}
     folder = free_folder(Path("runs") / name.replace("/", "-")) if run is None else run
-    record = experiments.reproduce(name, scale, folder, **given)
+    try:
+        record = experiments.reproduce(name, scale, folder, **given)
+    except (KeyboardInterrupt, Terminated) as stop:
+        status = stop.status if isinstance(stop, Terminated) else INTERRUPTED
+        again = ["harmonium", "reproduce", name, "--scale", scale, "--run", str(folder)]
+        again += [] if preset is None else ["--preset", preset]
+        again += [word for text in options for word in ("-o", text)]
+        raise Interrupted(f"stopped; '{shlex.join(again)}' continues what it has trained", status) from None
     show.table(
         f"{name}, {scale}: {folder}",
         ["claim", "measured", "verdict"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,8 +15,9 @@ from ..runs import setup as recipe
 from ..runs.rows import load_test
 from ..runs.training import train
 from ..training import Callback, Run
+from ..training.distributed import writing
 from ..training.greedy import machine_folder
-from . import Interrupted, show
+from . import INTERRUPTED, Interrupted, Terminated, show
 
 _BINARIZED = {"threshold": "by threshold", "sample": "by sampling", "redraw": "by sampling anew each epoch"}
 
@@ -60,9 +60,25 @@ def train_run(
     _train(chosen, folder, quiet=quiet, report=report)
 
 
-def resume_run(folder: Path, *, epochs: int | None, data: str | None, quiet: bool, report: bool) -> None:
+def resume_run(
+    folder: Path, *, epochs: int | None, data: str | None, previous: bool, quiet: bool, report: bool
+) -> None:
     """Continue from the last checkpoint, to a total of ``epochs`` if given."""
-    config = recipe.read_config(folder)
+    recipe.read_config(folder)  # raises for another folder, before the lock creates one
+    with writing(folder), _interruptible(folder):
+        if previous:
+            Run(folder).use_previous()
+        setup = _continued(folder, epochs, data, quiet)
+        if setup is not None:
+            _fit(setup, folder, quiet=quiet, resume=True)
+            _finish(setup, folder, quiet=quiet, report=report)
+
+
+def _continued(folder: Path, epochs: int | None, data: str | None, quiet: bool) -> recipe.Setup | None:
+    """Check and prepare the rest of a run, without changing anything; None if nothing is left to do."""
+    config, run = recipe.read_config(folder), Run(folder)
+    if run.last.exists() and config.training.training != "greedy":
+        run.check_last()
     done = recipe.epochs_done(folder)
     if epochs is not None:
         if epochs < done:
@@ -74,22 +90,16 @@ def resume_run(folder: Path, *, epochs: int | None, data: str | None, quiet: boo
         config.training.epochs = epochs
     if config.training.epochs is not None and done >= config.training.epochs:
         print(f"{folder}: all {done} epochs are done, nothing to resume; --epochs N continues to N epochs")
-        return
-    if data is not None:
-        config.data.source = data
+        return None
     if done:
-        Run(folder).read_metrics()  # raises for a damaged table before anything is changed
-    setup = recipe.prepare(config)
+        run.read_metrics()  # raises for a damaged table before anything is changed
+    setup = recipe.prepare(recipe.moved(config, data))
     if not quiet:
         begin = f"continues after epoch {done}" if done else "no checkpoint yet, starts from the beginning"
         if not done and machine_folder(folder, 0).exists():
             begin = "continues the greedy training"
         print(f"{folder}: {begin}, to epoch {setup.config.training.epochs}")
-    if epochs is not None and done:
-        Run(folder).write_config(setup.config.to_dict())
-    with _interruptible(folder):
-        _fit(setup, folder, quiet=quiet, resume=True)
-        _finish(setup, folder, quiet=quiet, report=report)
+    return setup
 
 
 def report_run(folder: Path, *, data: str | None = None) -> None:
@@ -103,6 +113,8 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     how = _BINARIZED.get(config.data.binarize or "")
     parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
     held_out = f"{len(rows.held_out):,} held out" if rows.held_out else "none held out"
+    if rows.held_out_ratings is not None:
+        held_out = f"{len(rows.held_out_ratings.user):,} ratings held out"
     hidden = config.machine.hidden if isinstance(config.machine.hidden, list) else [config.machine.hidden]
     layers = " – ".join(map(str, [config.machine.visible, *hidden]))
     lines = {
@@ -115,20 +127,20 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     if rows.weights is not None:
         lines["rows"] += f" (effective number {rows.weights.sum().item():,.1f})"
     if rows.notes:
-        lines["sequences"] = "; ".join(rows.notes)
+        lines["sequences" if rows.read_words is None else "documents"] = "; ".join(rows.notes)
     return {**lines, "run folder": str(run)}
 
 
 def _train(config: schema.Config, run: Path, *, quiet: bool, report: bool) -> None:
     run = recipe.new_folder(run)
     setup = recipe.prepare(config)
-    made = not run.exists()
-    with _interruptible(run):
+    with writing(run), _interruptible(run):
+        recipe.new_folder(run)  # another process may have finished in the meantime
         try:
             _fit(setup, run, quiet=quiet, announce=lambda: show.facts("harmonium train", plan(setup, run)))
         except Exception:
-            if made and not any(run.rglob("last.safetensors")):
-                shutil.rmtree(run, ignore_errors=True)  # no checkpoint to resume from
+            if not any(run.rglob("last.safetensors")):
+                Run(run).discard()  # no checkpoint to resume from
             raise
         _finish(setup, run, quiet=quiet, report=report)
 
@@ -143,6 +155,10 @@ def _fit(
         callbacks.append(show.Stages(pretraining=bool(setup.config.training.pretrain)))
     if not quiet and not sys.stderr.isatty():
         callbacks.append(show.PlainLines())
+    if setup.rows.held_out_ratings is not None:
+        from .ratings import held_out_error
+
+        callbacks.insert(0, held_out_error(setup))
     train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
 
 
@@ -177,5 +193,8 @@ def _write_report(setup: recipe.Setup, run: Path) -> Path:
 def _interruptible(run: Path) -> Iterator[None]:
     try:
         yield
-    except KeyboardInterrupt:
-        raise Interrupted(f"stopped; 'harmonium resume {run}' continues from the last checkpoint") from None
+    except (KeyboardInterrupt, Terminated) as stop:
+        status = stop.status if isinstance(stop, Terminated) else INTERRUPTED
+        if not Run(run).exists():
+            raise Interrupted("stopped before the first checkpoint; nothing is left to resume", status) from None
+        raise Interrupted(f"stopped; 'harmonium resume {run}' continues from the last checkpoint", status) from None

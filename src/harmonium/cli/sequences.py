@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ from ..errors import InvalidOption
 from ..machines import RBM
 from ..report import some_rows
 from ..runs.setup import Setup, reopen
-from . import show
+from . import output, show
 
 _LISTED = 10  # mutations that are printed
 _DRAWN = 2000  # rows and samples of a logo
@@ -53,7 +50,7 @@ def contacts_run(
     if known is not None:
         _print_precision(found, sites)
     target = folder / "contacts.csv" if out is None else out
-    _write_table(target, columns, (row[: len(columns)] for row in rows))
+    output.write_table(target, columns, (row[: len(columns)] for row in rows))
     _save(target.with_suffix(".png"), plots.contact_map(found, sites, title=setup.rows.title))
 
 
@@ -81,7 +78,7 @@ def mutants_run(folder: Path, *, sequence: str, data: str | None = None, out: Pa
         share = (changes > 0).double().mean().item()
         print(f"{len(changes)} mutations between letters: mean change {changes.mean():+.3f}, {share:.0%} favorable")
     target = folder / "mutants.csv" if out is None else out
-    _write_table(target, ["mutation", "site", "wild_type", "mutant", "change"], rows)
+    output.write_table(target, ["mutation", "site", "wild_type", "mutant", "change"], rows)
     _save(target.with_suffix(".png"), plots.mutation_map(table, letters, wild, title=f"Mutations of {name}"))
 
 
@@ -141,15 +138,6 @@ def _print_precision(found: interactions.ContactRanking, sites: int) -> None:
 
 def _flag(hit: float) -> str:
     return {1.0: "yes", 0.0: "no"}.get(hit, "unknown")
-
-
-def _write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
-    files.write_text(path, text.getvalue())
-    print(path)
 
 
 def _save(path: Path, figure: Any) -> None:

@@ -62,7 +62,7 @@ def duration(seconds: float) -> str:
     >>> duration(42.3), duration(3700)
     ('42.3 s', '1 h 02 min')
     """
-    if seconds < 90:
+    if seconds < 90 or not math.isfinite(seconds):
         return f"{seconds:.1f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
@@ -101,7 +101,7 @@ class PlainLines(Callback):
     def on_epoch(self, progress: Progress) -> None:
         step = max(1, progress.epochs // self.lines)
         if progress.epoch % step == 0 or progress.epoch == progress.epochs:
-            wanted = ("pseudo_likelihood", "reconstruction", "seconds")  # of a stack: for each machine
+            wanted = ("label_error", "pseudo_likelihood", "reconstruction", "seconds")  # of a stack: for each machine
             shown = {k: v for k, v in progress.metrics.items() if k.rstrip("_0123456789") in wanted}
             words = "  ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())
             print(f"epoch {progress.epoch}/{progress.epochs}  {words}", flush=True)

@@ -1,18 +1,21 @@
-"""The command ``denoise``: compare a trained machine with baselines on held-out rows."""
+"""The commands ``denoise`` and ``classify``: a trained machine on held-out rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from json import dumps
 from pathlib import Path
 from typing import cast
 
+import torch
+
 from .. import files, plots
 from ..errors import InvalidOption, unknown
-from ..machines import BoltzmannMachine
+from ..machines import RBM, BoltzmannMachine
 from ..report import some_rows
 from ..runs.rows import load_test
 from ..runs.setup import reopen
-from ..tasks import AdditiveGaussian, BinarySymmetric, Channel, compare_denoisers
+from ..tasks import AdditiveGaussian, BinarySymmetric, Channel, LabelClassifier, compare_denoisers
 from ..tasks.denoising import METHODS
 from ..units import Unit
 from . import show
@@ -62,6 +65,37 @@ def denoise_run(
     for file, figure in pictures.items():
         files.write_figure(folder / file, figure)
         print(folder / file)
+
+
+def classify_run(folder: Path, *, data: str | None = None, json: bool = False) -> None:
+    """Print the error of the labels of test or held-out rows (training rows if there are none), and the confusions."""
+    setup = reopen(folder, data)
+    if not setup.config.data.labels:
+        raise InvalidOption(f"{folder}: expected a run with labels, made with 'harmonium train DATA --labels'")
+    name, test = load_test(setup.config, setup.rows)
+    kind, source = ("training", setup.rows.train) if test is None else (name, test)
+    classifier = LabelClassifier(cast("RBM", setup.machine))
+    rows = source.rows(torch.arange(len(source)), setup.machine)
+    truth, features = classifier.label.index(rows), rows[:, ~classifier.label.mask]
+    error, table = classifier.error(features, truth), classifier.confusion(features, truth)
+    loss = -classifier.predict_log_proba(features).gather(1, truth.unsqueeze(1)).mean().item()
+    if json:
+        found = {"rows": kind, "n": len(truth), "error": error, "loss": loss, "confusion": table.tolist()}
+        print(dumps(found))
+        return
+    show.facts(
+        f"{folder}: {setup.rows.title}, {len(truth):,} {kind} rows",
+        {
+            "error": f"{100 * error:.2f} % of the labels are wrong",
+            "mean of -ln p(label)": f"{show.number(loss)} nats",
+        },
+    )
+    show.table(
+        "confusions: true label in each line, most probable label in each column",
+        ["label", *map(str, range(len(table)))],
+        [[str(k), *map(str, line)] for k, line in enumerate(table.tolist())],
+        numbers=range(len(table) + 1),
+    )
 
 
 def _channels(unit: Unit, levels: Sequence[float]) -> list[Channel]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
+from ..allocation import check_memory
 from ..errors import InvalidOption, unknown
 from ..registry import Registry
 
@@ -62,6 +63,8 @@ class Coupling(nn.Module):
     def new_parameter(self, weight: Tensor | None, shape: tuple[int, ...]) -> nn.Parameter:
         """A parameter with the given weights, or zeros."""
         if weight is None:
+            size = torch.get_default_dtype().itemsize * math.prod(shape)
+            check_memory(f"weights of shape {shape}", size, "use fewer units, or a Masked or Conv2d coupling")
             return nn.Parameter(torch.zeros(shape))
         weight = torch.as_tensor(weight).detach()
         if weight.shape != shape:

@@ -11,8 +11,10 @@ torch.Size([1442, 64])
 from harmonium.data.alignments import Alignment, read_alignment, write_fasta
 from harmonium.data.contact_maps import read_contacts
 from harmonium.data.dataset import DataFile, DatasetInfo
+from harmonium.data.documents import Documents, read_documents
 from harmonium.data.identity import nearest_sequences
 from harmonium.data.loading import info, load, names, status, vocabulary
+from harmonium.data.ratings import RatingTable, read_ratings
 from harmonium.data.reading import read
 from harmonium.data.weights import similarity_weights
 
@@ -20,6 +22,8 @@ __all__ = [
     "Alignment",
     "DataFile",
     "DatasetInfo",
+    "Documents",
+    "RatingTable",
     "info",
     "load",
     "names",
@@ -27,6 +31,8 @@ __all__ = [
     "read",
     "read_alignment",
     "read_contacts",
+    "read_documents",
+    "read_ratings",
     "similarity_weights",
     "status",
     "vocabulary",

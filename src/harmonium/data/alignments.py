@@ -20,6 +20,7 @@ from harmonium.data.identity import nearest_sequences, one_hot_rows
 from harmonium.data.sequence_files import Record, extension, read_records
 from harmonium.data.sequences import one_hot
 from harmonium.errors import InvalidData, InvalidOption
+from harmonium.paths import expanded
 
 _WIDTH = 60  # letters per line of a FASTA file
 _INSERTIONS = (".a2m", ".a3m")  # lowercase letters and dots of these formats are insertions
@@ -111,7 +112,7 @@ def read_alignment(path: str | Path, alphabet: str | None = None) -> Alignment:
     ('1 letter read as a gap (X)',)
     >>> folder.cleanup()
     """
-    path = Path(path).expanduser()
+    path = expanded(path)
     wanted = None if alphabet is None else alphabets.find(alphabet)
     records = read_records(path)
     notes: list[str] = []

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from harmonium.data.reading import read
-from harmonium.errors import DataNotFound, InvalidData, InvalidOption
+from harmonium.errors import InvalidData, InvalidOption
+from harmonium.paths import expanded, file_size
 
 
 def read_contacts(path: str | Path, sites: int, *, cutoff: float = 8.0) -> Tensor:
@@ -36,13 +37,12 @@ def read_contacts(path: str | Path, sites: int, *, cutoff: float = 8.0) -> Tenso
             [0., 0., 0.],
             [1., 0., 0.]], dtype=torch.float64)
     """
-    path = Path(path).expanduser()
+    path = expanded(path)
     if not cutoff > 0:
         raise InvalidOption(f"cutoff: expected a positive distance, found {cutoff!r}")
     if path.suffix.lower() in (".npy", ".npz"):
         return _matrix(path, np.array(read(path), dtype=np.float64), sites, cutoff)
-    if not path.is_file():
-        raise DataNotFound(f"path: expected a file at {path}, found {'a folder' if path.is_dir() else 'no file'}")
+    file_size(path)  # raises if there is no file
     table = _table(path)
     width = len(table[0][1])
     if width in (2, 3) and not width == sites == len(table):
@@ -68,7 +68,7 @@ def _table(path: Path) -> list[tuple[int, list[float]]]:
             if header:
                 header = False
                 continue
-            raise InvalidData(f"{path}, line {number}: expected numbers ({error})") from None
+            raise InvalidData(f"{path}, line {number}: expected numbers ({str(error)[:200]})") from None
         header = False
         if rows and len(row) != len(rows[0][1]):
             raise InvalidData(f"{path}, line {number}: expected {len(rows[0][1])} columns, found {len(row)}")

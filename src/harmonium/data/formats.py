@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
-import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path, PurePath
@@ -15,15 +13,21 @@ import numpy as np
 from harmonium.data.dataset import Content, DataFile
 from harmonium.errors import InvalidData
 from harmonium.extras import require
+from harmonium.limits import gunzip, parse_json
 
 
 def read_verified(path: Path, file: DataFile) -> Content:
-    """Read ``path``, verify that it is ``file``, and return its content: bytes, or a dictionary of arrays."""
+    """Read ``path``, verify that it is ``file``, and return its content: bytes, or a dictionary of arrays.
+
+    Nothing larger than the recorded size is read or decompressed.
+    """
+    if path.stat().st_size > 2 * file.size + 2**20:
+        raise InvalidData(f"{path} is not the file: expected about {file.size:,} bytes, found {path.stat().st_size:,}")
     raw = path.read_bytes()
     if file.of == "file":
         _compare(path, file, hashlib.sha256(raw).hexdigest())
     try:
-        content = _DECODERS.get(PurePath(file.name).suffix, bytes)(raw)
+        content = _DECODERS.get(PurePath(file.name).suffix, _plain)(raw, _SLACK + file.size)
     except Exception as error:  # each decoder raises different exceptions for damaged files
         raise InvalidData(
             f"{path} is damaged: expected the file with sha256 {file.sha256} of its {_SAID[file.of]}, found "
@@ -73,27 +77,44 @@ def _compare(path: Path, file: DataFile, found: str) -> None:
         )
 
 
-def _unzip(raw: bytes) -> bytes:
+def _plain(raw: bytes, most: int) -> bytes:
+    return raw
+
+
+def _gunzip(raw: bytes, most: int) -> bytes:
+    return gunzip("the file", raw, most)
+
+
+def _unzip(raw: bytes, most: int) -> bytes:
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        (member,) = archive.namelist()
+        (member,) = archive.infolist()
+        _check_size(member.file_size, most)
         return archive.read(member)
 
 
-def _npz(raw: bytes) -> dict[str, np.ndarray]:
+def _check_size(found: int, most: int) -> None:
+    if found > most:
+        raise InvalidData(f"expected at most {most:,} bytes after decompression, found {found:,}")
+
+
+def _npz(raw: bytes, most: int) -> dict[str, np.ndarray]:
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        _check_size(sum(member.file_size for member in archive.infolist()), most)
     with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
         return {key: arrays[key] for key in arrays.files}
 
 
-def _png(raw: bytes) -> dict[str, np.ndarray]:
+def _png(raw: bytes, most: int) -> dict[str, np.ndarray]:
     with require("PIL.Image", ".png files need").open(io.BytesIO(raw)) as image:
+        _check_size(image.width * image.height, most)
         return {"pixels": np.asarray(image)}
 
 
-def _json(raw: bytes) -> dict[str, np.ndarray]:
-    return {"labels": np.asarray(json.loads(raw), dtype=np.int64)}
+def _json(raw: bytes, most: int) -> dict[str, np.ndarray]:
+    return {"labels": np.asarray(parse_json(raw), dtype=np.int64)}
 
 
-def _mat(raw: bytes) -> dict[str, np.ndarray]:
+def _mat(raw: bytes, most: int) -> dict[str, np.ndarray]:
     """Decode the two MATLAB formats. Version 7.3 is HDF5; its arrays are not transposed."""
     if raw[:10] == b"MATLAB 7.3":
         h5py = require("h5py")
@@ -104,12 +125,13 @@ def _mat(raw: bytes) -> dict[str, np.ndarray]:
     return {key: array for key, array in loadmat(io.BytesIO(raw)).items() if not key.startswith("__")}
 
 
-_DECODERS: dict[str, Callable[[bytes], Content]] = {
-    ".gz": gzip.decompress,
+_DECODERS: dict[str, Callable[[bytes, int], Content]] = {
+    ".gz": _gunzip,
     ".zip": _unzip,
     ".npz": _npz,
     ".png": _png,
     ".json": _json,
     ".mat": _mat,
 }
+_SLACK = 2**20  # bytes of headers
 _SAID = {"file": "bytes", "decompressed": "decompressed bytes", "arrays": "arrays"}

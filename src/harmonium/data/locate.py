@@ -5,16 +5,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import tempfile
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
+from typing import IO
 
 from harmonium.data.dataset import Content, DataFile, DatasetInfo
 from harmonium.data.formats import read_verified
-from harmonium.errors import DataNotFound, InvalidData
+from harmonium.errors import DataNotFound, InvalidData, InvalidOption
+from harmonium.paths import expanded
 
+_BLOCK = 2**18
+_OVERHEAD = 2**20  # bytes of headers of archives
+
+SECURE = ("https://", "file:///")  # addresses that nobody between the server and this computer can change
 TIMEOUT = 20.0  # seconds without a response after which a download fails
 
 log = logging.getLogger(__name__)
@@ -23,13 +28,16 @@ log = logging.getLogger(__name__)
 def cache() -> Path:
     """Cache folder of this package."""
     root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(root).expanduser() / "harmonium"
+    try:
+        return expanded(root) / "harmonium"
+    except InvalidOption:  # no home folder
+        return Path(tempfile.gettempdir()) / "harmonium"
 
 
 def folders(info: DatasetInfo) -> list[Path]:
     """Folders in which the files of a data set are searched, in order."""
     own = os.environ.get("HARMONIUM_DATA")
-    roots = [Path(own).expanduser()] if own else []
+    roots = [expanded(own)] if own else []
     return [root / info.folder for root in (*roots, cache())]
 
 
@@ -53,14 +61,22 @@ def fetch(info: DatasetInfo, file: DataFile) -> Content:
 
 
 def download(url: str, target: Path, file: DataFile) -> Content:
-    """Download ``file`` to ``target`` and return its content; ``target`` is created only if complete and verified."""
+    """Download ``file`` to ``target`` and return its content; ``target`` is created only if complete and verified.
+
+    Only secure addresses are used, and little more than the recorded size is stored, because a compressed file is
+    hardly larger than its content.
+    """
+    if not url.startswith(SECURE):
+        raise InvalidData(f"expected a URL that begins with https://, found {url}")
     log.info("downloading %s to %s", url, target)
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     part = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as sink, urllib.request.urlopen(url, timeout=TIMEOUT) as source:
-            shutil.copyfileobj(source, sink)
+            if not source.geturl().startswith(SECURE):
+                raise InvalidData(f"expected an answer over https, found a redirection to {source.geturl()}")
+            _copy(source, sink, file.size + file.size // 8 + _OVERHEAD)
             sink.flush()
             os.fsync(sink.fileno())
         content = read_verified(part, file)
@@ -69,6 +85,16 @@ def download(url: str, target: Path, file: DataFile) -> Content:
     finally:
         with contextlib.suppress(FileNotFoundError):  # after success it has been renamed
             part.unlink()
+
+
+def _copy(source: IO[bytes], sink: IO[bytes], most: int) -> None:
+    """Copy a stream; raise after ``most`` bytes."""
+    total = 0
+    while block := source.read(_BLOCK):
+        total += len(block)
+        if total > most:
+            raise InvalidData(f"expected at most {most:,} bytes, found more")
+        sink.write(block)
 
 
 def _not_found(info: DatasetInfo, file: DataFile, why: str) -> DataNotFound:

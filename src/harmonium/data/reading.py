@@ -1,20 +1,27 @@
-"""Read data from files of the user. Nothing is unpickled, so a file cannot execute code."""
+"""Read data from files of the user. Nothing is unpickled, so a file cannot execute code.
+
+The size that a header declares is compared with the size of the file before memory is used (:mod:`harmonium.limits`).
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import lzma
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
-from harmonium.errors import DataNotFound, InvalidData, unknown
+from harmonium.errors import InvalidData, unknown
 from harmonium.extras import require
+from harmonium.limits import MOST_MEMBERS, check_expansion
+from harmonium.paths import expanded, file_size
 
 if TYPE_CHECKING:
     import pandas
@@ -42,31 +49,49 @@ def read(path: str | Path) -> Tensor | np.memmap:
             [3., 4.]])
     >>> folder.cleanup()
     """
-    path = Path(path).expanduser()
+    path = expanded(path)
     if path.suffix.lower() not in _READERS:
         raise unknown("file extension", path.suffix or path.name, _READERS)
-    if not path.is_file():
-        what = "a folder" if path.is_dir() else "no file"
-        raise DataNotFound(f"path: expected a file at {path}, found {what}")
-    if path.stat().st_size == 0:
+    if file_size(path) == 0:
         raise InvalidData(f"{path} is empty: expected numbers, one sample per row")
     return _READERS[path.suffix.lower()](path)
 
 
 def _npy(path: Path) -> Tensor | np.memmap:
     with path.open("rb") as file:  # the header tells whether the array can be memory-mapped
-        try:
-            first = npy.read_magic(file) == (1, 0)
-            header = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
-            shape, _, dtype = header(file)
-        except ValueError as error:
-            raise InvalidData(f"{path} is not an .npy file: {error}") from error
+        shape, dtype = _npy_header(path, file)
+        begin = file.tell()
     _check_array(path, "the array", shape, dtype)
+    _check_size(path, shape, dtype, path.stat().st_size - begin)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, OverflowError) as error:
         raise InvalidData(f"{path} is damaged: expected an array of shape {shape} ({error})") from error
     return array if dtype.isnative else torch.from_numpy(array.astype(dtype.newbyteorder("=")))
+
+
+def _npy_header(path: Path, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
+    """Return the shape and type in the header of an array; the file is then at its first value."""
+    try:
+        first = npy.read_magic(file) == (1, 0)
+        header = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
+        shape, _, dtype = header(file)
+    except Exception as error:  # the header is a Python literal, whose parser has many kinds of errors
+        raise InvalidData(f"{path} is not an .npy file: {_short(error)}") from error
+    if not all(isinstance(n, int) and 0 <= n < 2**62 for n in shape):
+        raise InvalidData(f"{path} is damaged: expected a shape of sizes, found {_short(shape)}")
+    return shape, dtype
+
+
+def _check_size(path: Path, shape: tuple[int, ...], dtype: np.dtype, found: int) -> None:
+    expected = math.prod(shape) * dtype.itemsize
+    if expected > found:
+        raise InvalidData(f"{path} is damaged: expected {expected:,} bytes of the shape {shape}, found {found:,}")
+
+
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _npz(path: Path) -> Tensor:
@@ -74,16 +99,27 @@ def _npz(path: Path) -> Tensor:
     import zlib
 
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            key = _npz_key(path, arrays.files)
-            array = arrays[key]
+        with zipfile.ZipFile(path) as archive:
+            members = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+            if len(members) > MOST_MEMBERS:
+                raise InvalidData(f"{path}: expected at most {MOST_MEMBERS:,} arrays, found {len(members):,}")
+            key = _npz_key(path, list(members))
+            entry = members[key]
+            check_expansion(path, entry.compress_size, entry.file_size)
+            with archive.open(entry) as file:
+                shape, dtype = _npy_header(path, file)
+                _check_array(path, f"array '{key}'", shape, dtype)
+                _check_size(path, shape, dtype, entry.file_size)
+            with archive.open(entry) as file:
+                array = npy.read_array(file, allow_pickle=False)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise InvalidData(f"{path} is damaged or not an .npz file: {error}") from error
-    except ValueError as error:
+        raise InvalidData(f"{path} is damaged or not an .npz file: {_short(error)}") from error
+    except (NotImplementedError, RuntimeError, lzma.LZMAError) as error:  # unknown method of compression, encryption
+        raise InvalidData(f"{path}: expected an archive of NumPy, found another kind ({_short(error)})") from error
+    except (ValueError, OverflowError, MemoryError) as error:
         if isinstance(error, InvalidData):
             raise
-        raise InvalidData(f"{path}: expected arrays of numbers, found pickled objects, which are not read") from error
-    _check_array(path, f"array '{key}'", array.shape, array.dtype)
+        raise InvalidData(f"{path} is damaged: expected arrays of numbers ({_short(error)})") from error
     _check_finite(path, array, None)
     return torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
 
@@ -92,7 +128,7 @@ def _npz_key(path: Path, keys: Sequence[str]) -> str:
     chosen = list(keys) if len(keys) == 1 else [key for key in NPZ_KEYS if key in keys]
     if len(chosen) != 1:
         raise InvalidData(
-            f"{path}: expected one array, or one named {', '.join(NPZ_KEYS)}; found {', '.join(keys) or 'none'}"
+            f"{path}: expected one array, or one named {', '.join(NPZ_KEYS)}; found {_short(', '.join(keys)) or 'none'}"
         )
     return chosen[0]
 
@@ -106,7 +142,10 @@ def _csv(path: Path) -> Tensor:
     if not text:
         raise InvalidData(f"{path} is empty: expected numbers, one sample per row")
     first, _, rest = text.partition("\n")
-    cells = [cell.strip() for cell in next(csv.reader([first]))]
+    try:
+        cells = [cell.strip() for cell in next(csv.reader([first]))]
+    except csv.Error as error:
+        raise InvalidData(f"{path}: expected numbers separated by commas ({error})") from error
     header = _is_header(cells)
     if header and cells[0] == "":
         raise InvalidData(
@@ -117,8 +156,8 @@ def _csv(path: Path) -> Tensor:
         raise InvalidData(f"{path} has columns but no rows: expected numbers, one sample per row")
     try:
         frame = pandas.read_csv(io.StringIO(rows), header=None)
-    except pandas.errors.ParserError as error:
-        raise InvalidData(f"{path}: expected rows of {len(cells)} numbers: {error}") from error
+    except (pandas.errors.ParserError, pandas.errors.EmptyDataError, ValueError, OverflowError) as error:
+        raise InvalidData(f"{path}: expected rows of {len(cells)} numbers: {_short(error)}") from error
     if frame.shape[1] != len(cells):
         raise InvalidData(f"{path}: expected rows of {len(cells)} numbers as in the header, found {frame.shape[1]}")
     frame.columns = cells if header else list(map(str, range(1, len(cells) + 1)))
@@ -141,9 +180,13 @@ def _is_number(cell: str) -> bool:
 def _parquet(path: Path) -> Tensor:
     pandas, pyarrow = (require(name, ".parquet files need") for name in ("pandas", "pyarrow"))
     try:
+        about = require("pyarrow.parquet", ".parquet files need").read_metadata(path)
+        check_expansion(path, path.stat().st_size, 8 * about.num_rows * about.num_columns)
         return _frame(path, pandas.read_parquet(path))
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidData(f"{path} is damaged or not a .parquet file: {error}") from error
+    except (pyarrow.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+        if isinstance(error, InvalidData):
+            raise
+        raise InvalidData(f"{path} is damaged or not a .parquet file: {_short(error)}") from error
 
 
 def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
@@ -153,14 +196,20 @@ def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
     names = [str(name) for name in frame.columns]
     for name, (_, column) in zip(names, frame.items(), strict=True):
         if not (pandas.api.types.is_numeric_dtype(column.dtype) or column.isna().all()):
-            bad = pandas.to_numeric(column, errors="coerce").isna() & column.notna()
-            row = int(np.argmax(bad)) if bad.any() else 0
-            raise InvalidData(f"{path}: expected numbers, found {column.iloc[row]!r} in row {row + 1}, column '{name}'")
+            row = next(
+                (k for k, cell in enumerate(column) if not isinstance(cell, int) and not _is_number(str(cell))), 0
+            )
+            cell = column.iloc[row]
+            shown = "a very long integer" if isinstance(cell, int) else _short(repr(cell))
+            raise InvalidData(f"{path}: expected numbers, found {shown} in row {row + 1}, column '{_short(name)}'")
     if frame.empty:
         raise InvalidData(f"{path} has columns but no rows: expected numbers, one sample per row")
     if any(pandas.api.types.is_complex_dtype(dtype) for dtype in frame.dtypes):
         raise InvalidData(f"{path}: expected real numbers, found complex numbers")
-    array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (OverflowError, ValueError, TypeError) as error:  # an integer above 1e308
+        raise InvalidData(f"{path}: expected numbers ({_short(error)})") from error
     _check_finite(path, array, names)
     return torch.from_numpy(array.astype(np.float32))
 

@@ -155,7 +155,7 @@ _ENTRIES = (
             "data/fashion of github.com/zalandoresearch/fashion-mnist.",
             folder="fashion_mnist",
             files=_idx_files(
-                "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+                "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
                 (
                     _MNIST_NAMES[0],
                     47040016,

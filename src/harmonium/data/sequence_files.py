@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harmonium.errors import DataNotFound, InvalidData, unknown
+from harmonium.errors import InvalidData, unknown
+from harmonium.limits import gunzip
+from harmonium.paths import file_size
 
 #: names of the columns of sequences and of their names in a table, in lowercase
 SEQUENCE_COLUMNS = ("sequence", "aligned_sequence", "seq", "sequences")
@@ -35,9 +37,8 @@ def read_records(path: Path) -> list[Record]:
     parse = _PARSERS.get(extension(path))
     if parse is None:
         raise unknown("file extension", path.suffix or path.name, _PARSERS)
-    if not path.is_file():
-        raise DataNotFound(f"path: expected a file at {path}, found {'a folder' if path.is_dir() else 'no file'}")
-    lines = _lines(path)
+    file_size(path)  # raises if there is no file
+    lines = text_lines(path)
     if not any(line.strip() for line in lines):
         raise InvalidData(f"{path} is empty: expected aligned sequences")
     if parse is _fasta and lines[0].startswith("# STOCKHOLM"):
@@ -67,7 +68,10 @@ def holds_sequences(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        rows = [row for row, _ in zip(csv.reader(file), range(2), strict=False)]
+        try:
+            rows = [row for row, _ in zip(csv.reader(file), range(2), strict=False)]
+        except csv.Error:  # a field that is too long
+            return False
     first = [cell.strip().lower() for cell in rows[0]] if rows else []
     return any(cell in SEQUENCE_COLUMNS for cell in first) or (len(rows) == 2 and _aligned(*rows))
 
@@ -80,10 +84,11 @@ def _aligned(first: list[str], second: list[str]) -> bool:
     return all(text.isalpha() and text.lower() not in ("true", "false", "nan", "inf") for text in letters)
 
 
-def _lines(path: Path) -> list[str]:
+def text_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 text file, which may be compressed with gzip."""
     try:
         raw = path.read_bytes()
-        text = (gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")
+        text = (gunzip(path, raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise InvalidData(f"{path} is damaged or not a gzip file: {error}") from error
     except UnicodeDecodeError as error:
@@ -136,7 +141,12 @@ def _stockholm(path: Path, lines: list[str]) -> list[Record]:
 def _table(delimiter: str) -> Callable[[Path, list[str]], list[Record]]:
     def parse(path: Path, lines: list[str]) -> list[Record]:
         reader = csv.reader(lines, delimiter=delimiter)
-        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(c.strip() for c in row)]
+        try:
+            rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(c.strip() for c in row)]
+        except csv.Error as error:
+            raise InvalidData(f"{path}, line {reader.line_num}: expected a table ({error})") from None
+        if not rows:
+            raise InvalidData(f"{path}: expected aligned sequences, found only empty cells")
         name, sequence, header = _columns(path, rows[0][1])
         width = len(rows[0][1])
         records: list[Record] = []

@@ -16,6 +16,7 @@ from .comparison import InteractionComparison
 from .contact_scores import ContactRanking, average_product_correction, contacts, coupling_norms
 from .model import InteractionModel
 from .n_body_formula import n_body
+from .potts_model import PottsModel
 from .ranking import strongest
 from .reliability import Halves, SplitHalf, largest_order, relative_error, split_half
 from .selection import OrderResult, OrderSelection, degree_limited, maximal_order, order_selection
@@ -30,6 +31,7 @@ __all__ = [
     "InteractionModel",
     "OrderResult",
     "OrderSelection",
+    "PottsModel",
     "SplitHalf",
     "Strength",
     "agreement",

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .. import noise
+from ..arrays import as_tensor
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
 from ..training import fit
@@ -102,7 +103,7 @@ def split_half(
     >>> result.orders[1].reliability > result.orders[2].reliability > result.orders[3].reliability
     True
     """
-    data = torch.as_tensor(data)
+    data = as_tensor(data)
     if len(data) < 2:
         raise InvalidData(f"data: expected two or more rows, found {len(data)}")
     seed = noise.resolve_seed(seed)

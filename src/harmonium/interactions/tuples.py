@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..allocation import check_memory
 from ..checks import whole
 from ..errors import InvalidOption, NotEnumerable
 
@@ -37,6 +38,8 @@ def all_tuples(n: int, order: int) -> Tensor:
             f"order: {math.comb(n, order):,} interactions of order {order} between {n} units are too many to list. "
             "Pass indices, for example from random_tuples(…)"
         )
+    size = 8 * 4 * order * math.comb(n, order)  # the list and its parts while it is made
+    check_memory(f"interactions of order {order} of {n} units", size, "pass indices, for example from random_tuples(…)")
     found = torch.arange(n).unsqueeze(1)
     for _ in range(order - 1):  # each tuple is extended by every larger index
         last = found[:, -1]

@@ -3,6 +3,7 @@
 from .annealing import Adaptive, Estimate, ais, reverse_ais
 from .clamped import ClampedEstimate, clamped_ais
 from .enumerated import ExactLikelihood, exact
+from .lengths import DocumentLikelihood, documents
 from .mean_field import TapLikelihood, tap
 from .pseudolikelihood import pseudo_log_likelihood
 from .two_sided import TwoSided, estimate
@@ -10,12 +11,14 @@ from .two_sided import TwoSided, estimate
 __all__ = [
     "Adaptive",
     "ClampedEstimate",
+    "DocumentLikelihood",
     "Estimate",
     "ExactLikelihood",
     "TapLikelihood",
     "TwoSided",
     "ais",
     "clamped_ais",
+    "documents",
     "estimate",
     "exact",
     "pseudo_log_likelihood",

@@ -34,7 +34,7 @@ def sampled_free_energy(network: DeepBeliefNetwork, v: Tensor, generator: Genera
     """
     total = torch.zeros(len(v), dtype=torch.float64, device=network.device)
     for k, machine in enumerate(network.machines):
-        total += machine.free_energy(v).double()
+        total += machine.free_energy(v, check=False).double()
         if k + 1 < len(network.machines):
             h = machine.sample_hidden(v, generator=generator)
             total -= (machine.hidden_free_energy(h) + machine.hidden.log_unpool(h)).double()

@@ -8,6 +8,7 @@ from .. import meanfield
 from ..errors import InvalidOption
 from ..machines import RBM, BoltzmannMachine
 from ..machines.chain import ArrayLike
+from ..units.support import Counts
 
 _CHUNK = 4096
 
@@ -17,6 +18,14 @@ def checked(machine: BoltzmannMachine, data: ArrayLike) -> tuple[RBM, torch.Tens
     if not isinstance(machine, RBM):
         raise InvalidOption(f"machine: a log-likelihood expects an RBM (two layers), found {type(machine).__name__}")
     return machine, machine.checked_states(data)
+
+
+def replicated_softmax(machine: BoltzmannMachine) -> RBM:
+    """Return the machine if it is an RBM with one layer of multinomial units, else raise ``InvalidOption``."""
+    if not isinstance(machine, RBM) or not isinstance(machine.visible.support, Counts) or machine.visible.sites != 1:
+        found = " – ".join(unit.name() for unit in machine.layers)
+        raise InvalidOption(f"machine: expected an RBM whose visible layer is one multinomial unit, found {found}")
+    return machine
 
 
 @torch.no_grad()
@@ -29,7 +38,7 @@ def mean_free_energy(machine: BoltzmannMachine, data: ArrayLike) -> float:
     -1.386294
     """
     rbm, rows = checked(machine, data)
-    return sum(rbm.free_energy(chunk).double().sum().item() for chunk in rows.split(_CHUNK)) / len(rows)
+    return sum(rbm.free_energy(chunk, check=False).double().sum().item() for chunk in rows.split(_CHUNK)) / len(rows)
 
 
 @torch.no_grad()

@@ -150,5 +150,5 @@ def tap(
 
 def _free_energy(machine: BoltzmannMachine, rows: Tensor) -> Tensor:
     if isinstance(machine, RBM):
-        return machine.free_energy(rows)
+        return machine.free_energy(rows, check=False)
     return meanfield.tap(machine, clamped=rows).free_energy

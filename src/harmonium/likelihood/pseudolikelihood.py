@@ -70,7 +70,7 @@ def _conditional(rbm: RBM, v: Tensor, states: Tensor, site: Tensor) -> Tensor:
     for state in states:
         changed = flat.clone()
         changed[rows, site] = state
-        values.append(-rbm.free_energy(changed.reshape(v.shape)))
+        values.append(-rbm.free_energy(changed.reshape(v.shape), check=False))
     log_p = torch.log_softmax(torch.stack(values), 0)
     distance = (states.unsqueeze(1) - flat[rows, site]).abs().reshape(len(states), len(v), -1).sum(-1)
     return log_p[distance.argmin(0), rows]

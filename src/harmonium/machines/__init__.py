@@ -2,15 +2,20 @@
 
 from .belief import DeepBeliefNetwork
 from .chain import BoltzmannMachine
+from .conditional import ConditionalRBM, GivenRBM
 from .convolutions import convolutional, feature_maps
 from .deep import DeepBoltzmannMachine
+from .label import Label
 from .rbm import RBM
 
 __all__ = [
     "RBM",
     "BoltzmannMachine",
+    "ConditionalRBM",
     "DeepBeliefNetwork",
     "DeepBoltzmannMachine",
+    "GivenRBM",
+    "Label",
     "Machine",
     "convolutional",
     "feature_maps",

@@ -42,6 +42,9 @@ class DeepBeliefNetwork(nn.Module):
     #: the machines, from the bottom up (a module list)
     machines: Sequence[RBM]
 
+    #: a network has no context
+    context: torch.Size | None = None
+
     def __init__(self, machines: Sequence[RBM], *, inputs: str = "samples") -> None:
         super().__init__()
         if not machines or not all(isinstance(machine, RBM) for machine in machines):
@@ -131,9 +134,10 @@ class DeepBeliefNetwork(nn.Module):
             "machines": [machine.config() for machine in self.machines],
         }
 
-    def as_states(self, x: ArrayLike, layer: int = 0) -> Tensor:
+    def as_states(self, x: ArrayLike, layer: int = 0, *, missing: bool = False) -> Tensor:
         """Convert an array or tensor (n, *shape) to states of a layer, with the network's dtype and device."""
-        return self.machines[0].as_states(x) if layer == 0 else self.machines[layer - 1].as_states(x, 1)
+        machine, own = (self.machines[0], 0) if layer == 0 else (self.machines[layer - 1], 1)
+        return machine.as_states(x, own, missing=missing)
 
     def checked_states(self, x: ArrayLike, what: str = "data", n: int | None = None) -> Tensor:
         """Convert and validate visible states (m, *shape); if ``n`` is given, repeat or cut them to ``n`` rows."""

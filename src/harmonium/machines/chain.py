@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
 from .. import noise
+from ..arrays import as_tensor, check_finite
 from ..couplings import Coupling, Dense
 from ..errors import InvalidData, InvalidOption, NotMixed
 from ..units import Bernoulli, Unit
@@ -64,6 +64,13 @@ class BoltzmannMachine(nn.Module):
     #: the layers and the couplings, from the visible layer up (module lists)
     layers: Sequence[Unit]
     couplings: Sequence[Coupling]
+    #: the shape of a row of the context; ``None`` for a machine without one
+    context: torch.Size | None = None
+    #: whether the visible layer learns what visible layers learn by default (:attr:`Unit.learn_as_visible`)
+    learns_as_visible: ClassVar[bool] = True
+    #: the number of rows for which the machine has biases of its own (:class:`GivenRBM`), and how many of them differ
+    rows: int = 1
+    distinct: int = 1
 
     def __init__(
         self, layers: Sequence[Unit | int | tuple[int, ...]], couplings: Sequence[Coupling] | None = None
@@ -86,7 +93,8 @@ class BoltzmannMachine(nn.Module):
                     f"layer {k + 1}: expected a coupling of the shapes {tuple(map(tuple, expected))}, "
                     f"found {tuple(map(tuple, found))}"
                 )
-        units[0].become_visible()
+        if self.learns_as_visible:
+            units[0].become_visible()
         self.layers = nn.ModuleList(units)  # type: ignore[assignment]
         self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]
         types = {parameter.dtype for parameter in self.parameters()}
@@ -108,6 +116,15 @@ class BoltzmannMachine(nn.Module):
     def machines(self) -> Sequence[BoltzmannMachine]:
         """The machines that learn from inputs of their own: only this one, unless it is a stack of machines."""
         return (self,)
+
+    @property
+    def context_couplings(self) -> Mapping[int, Coupling]:
+        """The couplings of the context, by the layer that they act on; empty for a machine without a context."""
+        return {}
+
+    def for_rows(self, rows: Any) -> tuple[BoltzmannMachine, Tensor]:
+        """The machine that describes some rows of data, and the rows: itself, unless the rows have a context."""
+        return self, rows
 
     def stacked(
         self, v: Tensor, *, generator: Generator | None = None, inputs: str | None = None
@@ -138,12 +155,20 @@ class BoltzmannMachine(nn.Module):
             "couplings": [coupling.config() for coupling in self.couplings],
         }
 
-    def as_states(self, x: ArrayLike, layer: int = 0) -> Tensor:
-        """Convert an array or tensor (n, *shape) to states of a layer, with the machine's dtype and device."""
-        try:
-            tensor = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x)
-        except (TypeError, ValueError) as error:
-            raise InvalidData(f"layer {layer}: expected an array of numbers ({error})") from None
+    def as_states(self, x: ArrayLike, layer: int = 0, *, missing: bool = False) -> Tensor:
+        """Convert data of any kind (n, *shape) to finite states of a layer, with the machine's dtype and device.
+
+        With ``missing=True`` values may be NaN.
+        """
+        return self.matched(self.converted(x, layer, missing=missing))
+
+    def matched(self, x: Tensor) -> Tensor:
+        """Check that the machine has a row for each row of ``x``. By default it has one for all."""
+        return x
+
+    def converted(self, x: ArrayLike, layer: int = 0, *, missing: bool = False) -> Tensor:
+        """The same as :meth:`as_states`, for any number of rows."""
+        tensor = as_tensor(x, f"layer {layer}")
         unit = self.layers[layer]
         if tensor.shape[1:] != unit.shape:
             single = ". For a single row, use x[None]" if tensor.shape == unit.shape else ""
@@ -151,15 +176,18 @@ class BoltzmannMachine(nn.Module):
                 f"layer {layer}: expected shape (n, {', '.join(map(str, unit.shape))}), "
                 f"found {tuple(tensor.shape)}{single}"
             )
-        return tensor.to(device=self.device, dtype=self.dtype)
+        states = tensor.to(device=self.device, dtype=self.dtype)
+        if not missing:
+            check_finite(states, f"layer {layer}")
+        return states
 
     def checked_states(self, x: ArrayLike, what: str = "data", n: int | None = None) -> Tensor:
         """Convert and validate visible states (m, *shape); if ``n`` is given, repeat or cut them to ``n`` rows."""
-        visible = self.as_states(x)
+        visible = self.converted(x, missing=True)  # the check of the units names the argument
         if len(visible) == 0:
             raise InvalidData(f"{what}: expected at least one row, found none")
         self.visible.check(visible, what)
-        return visible if n is None else visible[torch.arange(n, device=self.device) % len(visible)]
+        return self.matched(visible if n is None else visible[torch.arange(n, device=self.device) % len(visible)])
 
     def conserving(self, x: Tensor) -> BoltzmannMachine:
         """A copy with conserved quantities of the visible layer fixed to those of ``x`` (:meth:`Unit.conserving`)."""
@@ -188,7 +216,7 @@ class BoltzmannMachine(nn.Module):
         x = [self.as_states(state, k) for k, state in enumerate(states)]
         if len({len(part) for part in x} - {1}) > 1:
             raise InvalidData(f"energy: expected equal numbers of states, found {[len(part) for part in x]}")
-        value = -sum(per_row(unit.log_weight(part)) for unit, part in zip(self.layers, x, strict=True))
+        value = -sum(per_row(self.layer(k).log_weight(part)) for k, part in enumerate(x))
         for coupling, lower, upper in zip(self.couplings, x, x[1:], strict=False):
             value = value - per_row(coupling.up(lower) * upper)
         return torch.as_tensor(value)
@@ -214,14 +242,18 @@ class BoltzmannMachine(nn.Module):
     def initial_state(self, visible: Tensor, generator: Generator | None = None) -> State:
         """A state with the given visible layer; each hidden layer is drawn given only the layer below."""
         state = [visible]
-        for unit, coupling in zip(self.layers[1:], self.couplings, strict=True):
-            state.append(unit.sample(coupling.up(state[-1]), generator=generator))
+        for k, coupling in enumerate(self.couplings):
+            state.append(self.layer(k + 1).sample(coupling.up(state[-1]), generator=generator))
         return state
 
     def independent(self, n: int, generator: Generator | None = None) -> Tensor:
         """Draws of the visible layer without couplings: (n, *shape)."""
         zero = torch.zeros(n, *self.visible.shape, dtype=self.dtype, device=self.device)
-        return self.visible.sample(zero, generator=generator)
+        return self.layer(0).sample(zero, generator=generator)
+
+    def repeated(self, n: int) -> BoltzmannMachine:
+        """The machine for ``n`` chains; a machine with several rows repeats or cuts them to ``n``."""
+        return self
 
     @torch.no_grad()
     def sample(
@@ -244,7 +276,8 @@ class BoltzmannMachine(nn.Module):
         judged.
 
         Args:
-            n: number of chains; by default the number of rows of ``given`` or ``start``, or 1.
+            n: number of chains; by default the number of rows of ``given`` or ``start``, or 1. A machine given the
+                contexts of several rows has one chain for each by default, and repeats or cuts them to ``n``.
             sweeps: number of Gibbs sweeps of each chain.
             start: initial visible states (m, *shape), repeated if there are fewer than ``n``; by default draws of the
                 visible layer without couplings.
@@ -267,19 +300,20 @@ class BoltzmannMachine(nn.Module):
         """
         if sweeps < 0 or (n is not None and n < 1):
             raise InvalidOption(f"expected sweeps ≥ 0 and n ≥ 1, found sweeps={sweeps}, n={n}")
-        self.check_normalizable()
+        self.check_weights()
         generator = noise.generator(seed, self.device) if generator is None else generator
         observed = Given.checked(self, given, mask)
-        if n is None and observed is not None:
-            n = len(observed)
+        if n is None and (observed is not None or self.rows > 1):
+            n = max(self.rows, 1 if observed is None else len(observed))
+        machine = self if n is None else self.repeated(n)
         if start is None:
-            visible = self.independent(1 if n is None else n, generator)
+            visible = machine.independent(1 if n is None else n, generator)
         else:
-            visible = self.checked_states(start, "start", n)
+            visible = machine.checked_states(start, "start", n)
         if observed is not None:
             visible = observed.cycled(len(visible)).fill(visible)
             self.visible.check(visible, "given")
-        monitor, state = mixing.watch(self, visible, sweeps, generator, callback, given=observed)
+        monitor, state = mixing.watch(machine, visible, sweeps, generator, callback, given=observed)
         if check_mixing:
             problems, unjudged = monitor.problems, monitor.unjudged
             if problems:
@@ -294,11 +328,15 @@ class BoltzmannMachine(nn.Module):
 
     def check_normalizable(self) -> None:
         """Raise :class:`NotNormalizable` unless the partition function is finite."""
+        self.check_weights()
+
+    def check_weights(self) -> None:
+        """The same, also for a machine with a context: the partition function must be finite for every context."""
         normalizable.check([unit.tail() for unit in self.layers], self.couplings)
 
     def log_partition(self) -> float:
         """ln Z by enumeration, in float64; raises :class:`NotEnumerable` for large or continuous machines."""
-        self.check_normalizable()
+        self.check_weights()
         return enumeration.log_partition(self)
 
     # -- learning -------------------------------------------------------------------------------------------
@@ -323,16 +361,28 @@ class BoltzmannMachine(nn.Module):
         matter.
         """
         generator = noise.generator(seed, self.device) if generator is None else generator
-        for coupling in self.couplings:
+        for coupling in (*self.couplings, *self.context_couplings.values()):
             default = 0.01 if weights == "normal" else (0.1 / coupling.fan_in) ** 0.5
             coupling.initialize(default if scale is None else scale, weights, generator)
-        if data is None:
-            return
-        with torch.no_grad():
-            data = self.as_states(data)
-            self.visible.initialize_from(data, pseudocount)
-            scaling = Scaling.of(self.visible, data) if scale is None else None
-            if scaling is not None:
-                self.couplings[0].weight.div_(self.couplings[0].lower_factors(scaling.scale))
-            mean = data.mean(0, keepdim=True)
-            self.layers[1].shift_bias(-self.couplings[0].up(mean)[0] - self.layers[1].bias)
+        if data is not None:
+            if scale is None:
+                self._rescale(data)
+            self._match(data, pseudocount)
+
+    @torch.no_grad()
+    def _rescale(self, data: Any) -> None:
+        """Divide the weights of Gaussian visible units by their standard deviations in the data."""
+        scaling = None if self.context is not None else Scaling.of(self.visible, self.as_states(data))
+        if scaling is not None:
+            self.couplings[0].weight.div_(self.couplings[0].lower_factors(scaling.scale))
+
+    @torch.no_grad()
+    def _match(self, data: Any, pseudocount: float | None) -> None:
+        """Match the single-site statistics of the data, and set the mean input of each hidden unit to zero."""
+        data = self.as_states(data)
+        self.visible.initialize_from(data, pseudocount)
+        self._center_hidden(self.couplings[0].up(data.mean(0, keepdim=True)))
+
+    def _center_hidden(self, field: Tensor) -> None:
+        """Set the bias of the first hidden layer to cancel the ``field`` (1, *shape)."""
+        self.layers[1].shift_bias(-field[0] - self.layers[1].bias)

@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..allocation import check_memory
 from ..errors import NotEnumerable
 from .kernel import half_sweep, log_weight
 
@@ -44,12 +45,33 @@ def chunks(machine: BoltzmannMachine, parity: int | None = None) -> Iterator[tup
 
     Yields (state, log p): the state has ``None`` for the layers that are summed out; log p is (chunk,) in float64.
     """
+    for state, kept in states(machine, parity):
+        yield state, log_weight(machine, state, summed=1 - kept, dtype=torch.float64)
+
+
+def states(
+    machine: BoltzmannMachine, parity: int | None = None, *, copies: int = 1
+) -> Iterator[tuple[list[Tensor | None], int]]:
+    """Every joint state of the layers of one parity, a chunk at a time, with this parity; ``None`` for other layers.
+
+    The chunks are small enough for ``copies`` of them in memory.
+    """
     parity, total = cheaper_parity(machine, parity)
     widest = max(unit.size for unit in machine.layers)
-    chunk = max(1, min(total, _CHUNK_ELEMENTS // widest))
+    chunk = max(1, min(total, _CHUNK_ELEMENTS // (widest * copies)))
     for start in range(0, total, chunk):
-        state = _decode(machine, parity, torch.arange(start, min(start + chunk, total)))
-        yield state, log_weight(machine, state, summed=1 - parity, dtype=torch.float64)
+        yield _decode(machine, parity, torch.arange(start, min(start + chunk, total))), parity
+
+
+def kept_states(machine: BoltzmannMachine) -> list[tuple[list[Tensor | None], int]] | None:
+    """The result of :func:`states` as a list for :func:`moments`, or ``None`` if it would need much memory.
+
+    The states do not depend on the parameters: :func:`moments` is several times faster with them.
+    """
+    parity, total = cheaper_parity(machine)
+    if total * sum(unit.size for unit in machine.layers[parity::2]) > _CHUNK_ELEMENTS:
+        return None
+    return list(states(machine, parity))
 
 
 def _decode(machine: BoltzmannMachine, parity: int, index: Tensor) -> list[Tensor | None]:
@@ -72,37 +94,65 @@ def log_partition(machine: BoltzmannMachine, parity: int | None = None) -> float
 
 
 @torch.no_grad()
-def moments(machine: BoltzmannMachine) -> tuple[list[dict[str, Tensor]], list[Tensor]]:
-    """Expected sufficient statistics of every layer and correlations x yᵀ of every coupling under the model."""
-    log_z = log_partition(machine)
+def row_log_partitions(machine: BoltzmannMachine, rows: Tensor) -> Tensor:
+    """ln Z of the machine of each row (n, *visible): (n,) in float64.
+
+    They differ if the visible layer has conserved quantities, such as the rated items (:meth:`Unit.conserving`).
+
+    >>> from harmonium import RBM
+    >>> from harmonium.units import Bernoulli, Ratings
+    >>> v = torch.tensor([[[1.0, 0, 0], [0, 1, 0]], [[1.0, 0, 0], [0, 0, 0]]])  # two ratings and one rating
+    >>> row_log_partitions(RBM(Ratings((2, 3)), Bernoulli(1)), v).exp()
+    tensor([18.0000,  6.0000], dtype=torch.float64)
+    """
+    if machine.visible.conserving(rows) is machine.visible:
+        return torch.full((len(rows),), log_partition(machine), dtype=torch.float64, device=rows.device)
+    double = copy.deepcopy(machine).double()
+    values = [log_partition(double.conserving(row.unsqueeze(0))) for row in rows.double()]
+    return torch.tensor(values, dtype=torch.float64, device=rows.device)
+
+
+@torch.no_grad()
+def moments(
+    machine: BoltzmannMachine, known: list[tuple[list[Tensor | None], int]] | None = None
+) -> tuple[list[dict[str, Tensor]], list[Tensor]]:
+    """Expected sufficient statistics of every layer and correlations x yᵀ of every coupling under the model.
+
+    ``known`` are the states of the machine (:func:`kept_states`).
+    """
     layers: list[dict[str, Tensor]] = [{} for _ in machine.layers]
     links = [torch.zeros_like(coupling.weight) for coupling in machine.couplings]
-    for state, log_p in chunks(machine):
-        p = (log_p - log_z).exp().to(machine.dtype)
+    log_z = torch.tensor(-math.inf, dtype=torch.float64, device=machine.device)
+    for state, parity in states(machine) if known is None else known:
+        fields = {k: machine.field(k, state) for k, x in enumerate(state) if x is None}
+        log_p = log_weight(machine, state, summed=1 - parity, dtype=torch.float64, fields=fields)
+        before, log_z = log_z, torch.logaddexp(log_z, torch.logsumexp(log_p, 0))
+        p, kept = (log_p - log_z).exp().to(machine.dtype), (before - log_z).exp().to(machine.dtype)
         means: list[Tensor] = []
         for k, unit in enumerate(machine.layers):
             x = state[k]
             if x is None:
-                field = machine.field(k, state)
-                x = unit.mean(field)
-                values = unit.moments(field, mean=x)
+                x = unit.mean(fields[k])
+                values = unit.moments(fields[k], mean=x)
             else:
                 values = unit.statistics(x)
             means.append(x)
             for name, value in values.items():
-                layers[k][name] = layers[k].get(name, 0.0) + torch.tensordot(p, value, 1)
+                layers[k][name] = layers[k].get(name, 0.0) * kept + torch.tensordot(p, value, 1)
         for k, coupling in enumerate(machine.couplings):
             lower = means[k] * p.view(-1, *(1 for _ in coupling.lower))
-            links[k] += coupling.correlate(lower, means[k + 1])
+            links[k] = links[k].mul_(kept).add_(coupling.correlate(lower, means[k + 1]))
     return layers, links
 
 
 @torch.no_grad()
 def distribution(machine: BoltzmannMachine) -> tuple[Tensor, Tensor]:
     """Every visible state and its exact log-probability: (states, *shape) and (states,) in float64."""
-    cheaper_parity(machine, 0)
     if len(machine.layers) > 2:
         raise NotEnumerable(f"distribution: expected a machine with two layers, found {len(machine.layers)}")
+    _, number = cheaper_parity(machine, 0)
+    size = 3 * 8 * number * machine.layer(0).size
+    check_memory(f"distribution of {number:,} states", size, "use log_partition(), which needs no list of the states")
     double = copy.deepcopy(machine).double()
     parts = list(chunks(double, 0))
     states = torch.cat([state[0] for state, _ in parts if state[0] is not None])

@@ -1,4 +1,4 @@
-"""Observed visible units and their values."""
+"""Observed visible units and their values. (A context, which changes the biases, is in ``conditional.py``.)"""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ..arrays import as_tensor
 from ..errors import InvalidData, InvalidOption
 from ..units import Unit
 
@@ -29,13 +30,13 @@ class Given:
             if mask is not None:
                 raise InvalidOption("mask: expected the values of the observed units in given=…, found None")
             return None
-        rows = machine.as_states(values)
+        rows = machine.converted(values, missing=True)
         if len(rows) == 0:
             raise InvalidData("given: expected at least one row, found none")
         if mask is None:
             seen = ~torch.isnan(rows)
         else:
-            seen = torch.as_tensor(mask, device=rows.device)
+            seen = as_tensor(mask, "mask").to(rows.device)
             if seen.dtype != torch.bool or seen.shape not in (rows.shape, rows.shape[1:]):
                 raise InvalidOption(
                     f"mask: expected booleans of shape {tuple(rows.shape[1:])} or {tuple(rows.shape)}, "

@@ -99,7 +99,12 @@ def half_sweep(
 
 
 def log_weight(
-    chain: Layers, state: Sequence[Tensor | None], *, summed: int = 1, dtype: torch.dtype | None = None
+    chain: Layers,
+    state: Sequence[Tensor | None],
+    *,
+    summed: int = 1,
+    dtype: torch.dtype | None = None,
+    fields: Mapping[int, Tensor] | None = None,
 ) -> Tensor:
     """ln of the unnormalized probability of the layers of one parity, with the others summed out: (*batch,).
 
@@ -110,6 +115,7 @@ def log_weight(
         state: a tensor (*batch, *shape) for each layer that is not summed out; the others may be ``None``.
         summed: parity of the layers to sum out. With 1, the result for an RBM is minus the free energy.
         dtype: dtype in which the contributions of the layers are added; by default their own.
+        fields: fields on layers that are summed out, if they are already known, by layer index.
 
     >>> from harmonium import RBM
     >>> from harmonium.units import Bernoulli
@@ -118,20 +124,26 @@ def log_weight(
     True
     """
     parts = [_kept(chain.layer(k), state[k], dtype) for k in range(1 - summed, chain.depth, 2)]
-    return _total([*parts, *_summed(chain, state, summed, dtype)])
+    return _total([*parts, *_summed(chain, state, summed, dtype, fields or {})])
 
 
 def log_partitions(
     chain: Layers, state: Sequence[Tensor | None], *, summed: int = 1, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Σ ln Z(field) over the layers that are summed out, the second sum of :func:`log_weight`: (*batch,)."""
-    return _total(_summed(chain, state, summed, dtype))
+    return _total(_summed(chain, state, summed, dtype, {}))
 
 
-def _summed(chain: Layers, state: Sequence[Tensor | None], parity: int, dtype: torch.dtype | None) -> list[Tensor]:
+def _summed(
+    chain: Layers,
+    state: Sequence[Tensor | None],
+    parity: int,
+    dtype: torch.dtype | None,
+    known: Mapping[int, Tensor],
+) -> list[Tensor]:
     parts = []
     for k in range(parity, chain.depth, 2):
-        unit, field = chain.layer(k), chain.field(k, state)
+        unit, field = chain.layer(k), known[k] if k in known else chain.field(k, state)
         parts.append(_per_state(unit, unit.log_partition(field), field.ndim, dtype))
     return parts
 

@@ -157,10 +157,11 @@ def watch(
     """Run Gibbs chains from the visible states ``start`` (n, *visible); returns the monitor and the last state.
 
     Units that are observed according to ``given``, whose rows are repeated, keep their value in ``start``. Only chains
-    with the same observed values can be compared, so the monitor records those of the first row.
+    with the same observed values and the same context can be compared, so the monitor records those of the first row.
     """
     monitor = Monitor(sweeps)
-    held, alike = ({}, 1) if given is None else ({0: given.cycled(len(start)).mask}, len(given))
+    held = {} if given is None else {0: given.cycled(len(start)).mask}
+    alike = math.lcm(machine.distinct, 1 if given is None else len(given))
     monitor.start(start[::alike])
     machine = machine.conserving(start)
     state = machine.initial_state(start, generator)

@@ -51,9 +51,16 @@ class RBM(BoltzmannMachine):
         """The weights of the coupling, a parameter."""
         return self.coupling.weight
 
-    def free_energy(self, v: ArrayLike) -> Tensor:
-        """F(v) = U(v) - Σ_j ln Z_j((Wᵀv)_j), so that p(v) = e^{-F(v)}/Z: (batch, *visible) -> (batch,)."""
-        return -log_weight(self, [self.as_states(v), None])
+    def free_energy(self, v: ArrayLike, *, check: bool = True) -> Tensor:
+        """F(v) = U(v) - Σ_j ln Z_j((Wᵀv)_j), so that p(v) = e^{-F(v)}/Z: (batch, *visible) -> (batch,).
+
+        Values outside the support of the visible units have no probability and are an error. With ``check=False`` the
+        formula is evaluated for any numbers.
+        """
+        states = self.as_states(v)
+        if check:
+            self.visible.check(states.detach(), "v")
+        return -log_weight(self, [states, None])
 
     def hidden_free_energy(self, h: ArrayLike) -> Tensor:
         """F(h), with the visible layer summed out: (batch, *hidden) -> (batch,)."""
@@ -61,33 +68,39 @@ class RBM(BoltzmannMachine):
 
     def hidden_mean(self, v: ArrayLike) -> Tensor:
         """⟨h⟩ given v: (batch, *hidden)."""
-        return self.hidden.mean(self.coupling.up(self.as_states(v)))
+        return self.layer(1).mean(self.field(1, [self.as_states(v), None]))
 
     def visible_mean(self, h: ArrayLike) -> Tensor:
         """⟨v⟩ given h: (batch, *visible)."""
-        return self.visible.mean(self.coupling.down(self.as_states(h, 1)))
+        return self.layer(0).mean(self.field(0, [None, self.as_states(h, 1)]))
 
     @torch.no_grad()
     def sample_hidden(self, v: ArrayLike, *, generator: Generator | None = None) -> Tensor:
         """A draw of h given v: (batch, *hidden)."""
-        return self.hidden.sample(self.coupling.up(self.as_states(v)), generator=generator)
+        return self.layer(1).sample(self.field(1, [self.as_states(v), None]), generator=generator)
 
     @torch.no_grad()
     def sample_visible(self, h: ArrayLike, *, generator: Generator | None = None) -> Tensor:
         """A draw of v given h: (batch, *visible)."""
-        return self.visible.sample(self.coupling.down(self.as_states(h, 1)), generator=generator)
+        return self.layer(0).sample(self.field(0, [None, self.as_states(h, 1)]), generator=generator)
 
     def reconstruct(self, v: ArrayLike) -> Tensor:
         """⟨v⟩ given the conditional mean ⟨h⟩ given v: (batch, *visible)."""
         v = self.as_states(v)
-        return self.visible.conserving(v).mean(self.coupling.down(self.hidden_mean(v)))
+        return self.layer(0).conserving(v).mean(self.coupling.down(self.hidden_mean(v)))
 
-    def log_probability(self, v: ArrayLike, log_partition: float | None = None) -> Tensor:
-        """ln p(v) = -F(v) - ln Z, with ln Z by enumeration unless given: (batch,)."""
-        log_z = self.log_partition() if log_partition is None else log_partition
-        return -self.free_energy(v) - log_z
+    def log_probability(self, v: ArrayLike, log_partition: float | None = None, *, check: bool = True) -> Tensor:
+        """ln p(v) = -F(v) - ln Z, with ln Z by enumeration unless given: (batch,); ``check`` as in ``free_energy``.
+
+        If the visible layer has conserved quantities, such as the length of a document, each row has a ln Z of its own.
+        """
+        v = self.as_states(v)
+        if log_partition is not None:
+            return -self.free_energy(v, check=check) - log_partition
+        self.check_normalizable()
+        return -self.free_energy(v, check=check) - enumeration.row_log_partitions(self, v).to(v.dtype)
 
     def distribution(self) -> tuple[Tensor, Tensor]:
         """Every visible state (states, *visible) and its exact log-probability (states,), for small machines."""
-        self.check_normalizable()
+        self.check_weights()
         return enumeration.distribution(self)

@@ -69,7 +69,7 @@ def _visible(
     if clamped is not None:
         if start is not None and not isinstance(start, Solutions):
             raise InvalidOption("clamped: expected start=None or Solutions, because the visible layer is fixed")
-        visible = machine.as_states(clamped)
+        visible = machine.as_states(clamped, missing=True)
         machine.visible.check(visible, "clamped")
     elif start is None:
         return None
@@ -81,7 +81,7 @@ def _visible(
         generator = noise.generator(seed, machine.device) if generator is None else generator
         return machine.independent(int(start), generator)
     else:
-        visible = machine.as_states(start)
+        visible = machine.as_states(start, missing=True)
     if len(visible) == 0 or not bool(torch.isfinite(visible).all()):
         raise InvalidData(f"start: expected at least one row of finite states, found {len(visible)} rows")
     return visible

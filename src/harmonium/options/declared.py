@@ -171,7 +171,7 @@ def plan(*tables: Any) -> dict[str, str]:
     """Return the lines of the printed plan by title, in the order of the options.
 
     >>> from harmonium.options import TrainingOptions
-    >>> plan(TrainingOptions(momentum=0.9, l2=0.001))["optimizer"]
+    >>> plan(TrainingOptions(optimizer="sgd", momentum=0.9, l2=0.001))["optimizer"]
     'sgd, learning rate chosen from the data, momentum 0.9'
     """
     lines: dict[str, list[str]] = {}

@@ -64,14 +64,50 @@ BEST_FIXED = Preset(
     "best with a stronger L2 penalty, for data that are not redrawn in every epoch and therefore overfit sooner",
     {**BEST.settings, "l2": 1e-3},
 )
-PRESETS = {preset.name: preset for preset in (PLAIN, BEST, BEST_FIXED)}
+
+
+def _multinary_stack(name: str, task: str, channels: tuple[int, ...], dense: tuple[int, ...] = ()) -> Preset:
+    """A stack of Hwang, Hwang & Jo (2020) with 255 levels, trained jointly for their number of epochs.
+
+    The learning rate is 0.01 for the input of a unit at the brightest pixel, 0.01/255 for its weight.
+    """
+    units = "levels=255,form=integral"
+    maps = [f"multinary:{n},{units},kernel=4,stride=2,padding=1" for n in channels]
+    return Preset(
+        name,
+        f"the stack of multinary units of Hwang, Hwang & Jo (2020) for {task}",
+        {
+            "epochs": 500,
+            "batch_size": 128,
+            "training": "joint",
+            "negative": "reconstruction:1",
+            "optimizer": "adam",
+            "learning_rate": 4e-5,
+        },
+        machine={
+            "machine": "dbn",
+            "visible": f"multinary,{units}",
+            "hidden": [*maps, *(f"multinary:{n},{units}" for n in dense)],
+            "inputs": "means",
+            "scale": 0.002,
+        },
+    )
+
+
+MULTINARY_STACKS = (
+    _multinary_stack("multinary-faces", "faces of 64×64 pixels", (64, 128, 256, 256), (1000, 500, 200, 100)),
+    _multinary_stack("multinary-mnist", "MNIST and Fashion-MNIST", (64, 128, 512)),
+    _multinary_stack("multinary-cifar10", "CIFAR-10", (64, 128, 256)),
+    _multinary_stack("multinary-silhouettes", "Caltech silhouettes", (32, 64, 128)),
+)
+PRESETS = {preset.name: preset for preset in (PLAIN, BEST, BEST_FIXED, *MULTINARY_STACKS)}
 
 
 def preset_names() -> str:
     """Return the names of the presets as text for help messages.
 
     >>> preset_names()
-    'plain, best or best-fixed'
+    'plain, best, best-fixed, multinary-faces, multinary-mnist, multinary-cifar10 or multinary-silhouettes'
     """
     *others, last = PRESETS
     return f"{', '.join(others)} or {last}"

@@ -15,7 +15,8 @@ class DataOptions:
 
     source: str = option(
         "",
-        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, or sequences in .fasta, .a3m, .sto, .csv, .tsv.",
+        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, sequences in .fasta, .a3m, .sto, .csv, .tsv, "
+        "ratings in u.data, .dat, .inter, .csv, .tsv, or documents in .txt, .csv, .tsv or a folder.",
         metavar="DATA",
         plan=ELSEWHERE,
     )
@@ -52,6 +53,22 @@ class DataOptions:
         unset="protein, rna or dna, detected from the letters",
         plan=("alphabet", "{}"),
     )
+    labels: bool = option(
+        False,
+        "Add the label of each row as a visible Potts unit, for 'harmonium classify'.",
+        details="A named data set has its own labels; in a file, the last column is the label, a whole number from 0. "
+        "The default method is then `discriminative+0.01*cd:1`.",
+        plan=("rows", "with labels"),
+    )
+    ratings: str | None = option(
+        None,
+        "Scale of a file of ratings: LOW:HIGH, or LOW:HIGH:STEP such as 0.5:5:0.5.",
+        details="A file of ratings has a user, an item and a rating in each line: `u.data`, `ratings.dat`, `.inter`, "
+        "or `.csv` and `.tsv` with such columns. `--validation 0.1` holds out a tenth of the ratings.",
+        metavar="LOW:HIGH",
+        unset="the smallest and the largest rating of the file, in steps of 1 or less",
+        plan=("ratings", "from {}"),
+    )
     similarity: float | None = option(
         None,
         "Weight each sequence by 1 / (number of sequences with at least this share of equal sites), such as 0.8.",
@@ -61,6 +78,21 @@ class DataOptions:
         metavar="FRACTION",
         unset="all sequences have the same weight",
         plan=("rows", "weighted by similarity {}"),
+    )
+    vocabulary: int | None = option(
+        None,
+        "Number of words of documents, the most frequent first.",
+        at_least=1,
+        metavar="N",
+        unset="2000 for documents",
+        plan=("vocabulary", "{} words"),
+    )
+    stop_words: str | None = option(
+        None,
+        "Words of documents to leave out: english, a text file of words, or none.",
+        metavar="NAME|FILE",
+        unset="none",
+        plan=("vocabulary", "without stop words: {}"),
     )
     rows: int | None = option(None, "Number of rows.", details=_DATA_FILE, recorded=True)
     bytes: int | None = option(None, "Size of the file.", details=_DATA_FILE, recorded=True)
@@ -84,7 +116,8 @@ class MachineOptions:
         None,
         "Type of the visible units: bernoulli, potts:21, …; the shape comes from the data.",
         metavar="UNIT",
-        unset="suggested by the data set; potts for sequences; bernoulli for a file with values 0 and 1",
+        unset="suggested by the data set; potts for sequences; ratings for ratings; multinomial for documents; "
+        "bernoulli for a file with values 0 and 1",
         plan=ELSEWHERE,
     )
     hidden: str | int | list[str | int] = option(
@@ -113,7 +146,7 @@ class MachineOptions:
     scale: float | None = option(
         None,
         "Scale of the initial weights.",
-        unset="normal: 0.01, sign: √(0.1/N)",
+        unset="normal: 0.01, sign: √(0.1/N); with labels 1/√(visible units)",
         plan=("initial weights", "scale {}"),
     )
     dtype: str = option(
@@ -164,21 +197,31 @@ class TrainingOptions:
         None,
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
         "mean-field:K,method=tap, reconstruction:K, langevin:K and gibbs-langevin:K,steps=N (real-valued units), exact "
-        "(small machines) or, for deep machines, deep-pcd:K,iterations=N.",
+        "(small machines), discriminative (with labels) or, for deep machines, deep-pcd:K,iterations=N.",
+        details="A sum of methods has the sum of their losses: `discriminative+0.01*cd:1` is the hybrid training of a "
+        "classifier.",
         metavar="METHOD:K",
-        unset="pcd:1; deep-pcd:1 for deep machines",
+        unset="pcd:1; cd:1 for documents and ratings; deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with "
+        "labels",
         plan=("negative phase", "{}"),
         plan_unset="chosen from the machine",
     )
     chains: int | None = option(
         None, "Number of persistent chains.", unset="the batch size", plan=("negative phase", "{} chains")
     )
-    optimizer: str = option("sgd", "Optimizer: sgd, adam, adamw or rmsprop.", metavar="NAME", plan=("optimizer", "{}"))
+    optimizer: str | None = option(
+        None,
+        "Optimizer: sgd, adam, adamw or rmsprop.",
+        metavar="NAME",
+        unset="sgd; adam for documents and ratings if neither a learning rate nor a momentum is given",
+        plan=("optimizer", "{}"),
+        plan_unset="optimizer chosen from the machine",
+    )
     learning_rate: float | None = option(
         None,
         "Learning rate.",
         above=0,
-        unset="sgd: chosen from the data, or 0.05 with momentum; others: 0.001",
+        unset="sgd: chosen from the data, or 0.05 with momentum; others: 0.001; ratings: 0.003",
         plan=("optimizer", "learning rate {}"),
         plan_unset="learning rate chosen from the data",
         flags=("--lr",),
@@ -192,13 +235,13 @@ class TrainingOptions:
         details="`linear:0.3`: constant for 30 % of the run, then linear to zero. `growing:10`: k = ⌈epoch/10⌉ sweeps "
         "per update, and the learning rate divided by k.",
         metavar="NAME",
-        unset="linear:0.5 if the learning rate is chosen from the data, else constant",
+        unset="linear:0.5 if the learning rate is chosen from the data, and for ratings, else constant",
         plan=("schedule", "{}"),
     )
     centered: bool = option(
         True,
         "Use centered gradients, and standardized ones for Gaussian visible units.",
-        details="The optimizer acts on the parameters of standardized data; the machine stays in the units of the data.",
+        details="The optimizer acts on the machine of standardized data; the machine stays in the units of the data.",
         plan=("transforms", "centered"),
     )
     average: float | None = option(
@@ -211,6 +254,13 @@ class TrainingOptions:
     l2: float | None = option(None, "Strength of the L2 penalty ½ΣW².", plan=("transforms", "l2 {}"))
     l1_squared: float | None = option(
         None, "Strength of the L1² penalty, (Σ|W|)² per hidden unit.", plan=("transforms", "l1-squared {}")
+    )
+    l2_to_mean: float | None = option(
+        None,
+        "Strength of the L2 penalty on the difference of each site's weights from their mean over sites.",
+        details="For ratings and other units with many sites, some of which have few data.",
+        unset="ratings: 0.01; others: none",
+        plan=("transforms", "l2-to-mean {}"),
     )
     clip: float | None = option(None, "Largest allowed norm of the gradient.", plan=("transforms", "clip {}"))
     zero_sum: bool = option(False, "Use the zero-sum gauge for Potts units.", plan=("transforms", "zero-sum"))

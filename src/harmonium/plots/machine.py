@@ -36,14 +36,15 @@ def samples(
 ) -> Figure:
     """Show visible states (n, *visible), samples or data.
 
-    Draws tiles if ``image``, the shape (channels, height, width) of a row, is given; for Potts units the frequency of
-    each state at each site; otherwise a heat map with one line per row.
+    Draws tiles if ``image``, the shape (channels, height, width) of a row, is given; the image is the first part of a
+    row, which a label may follow. For Potts units, draws the frequency of each state at each site; otherwise a heat map
+    with one line per row.
     """
     unit, array = machine.visible, style.as_array(states)
     if image is not None:
-        pictures = array.reshape(len(array), *image)
-        limits = value_range(unit, array)
-        return tiling.tiles(pictures, columns=columns, limits=limits, ink=is_ink(unit), title=title, ax=ax)
+        pictures, pixels = tiling.pictures(array, image), unit.parts[0]
+        limits = value_range(pixels, pictures)
+        return tiling.tiles(pictures, columns=columns, limits=limits, ink=is_ink(pixels), title=title, ax=ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
         if isinstance(unit.support, OneHot):
@@ -79,7 +80,7 @@ def receptive_fields(
         return kernels(machine.couplings[0], n=n, columns=columns, title=title, ax=ax)
     weights, limit = ordered_weights(machine, n, layer)
     if image is not None:
-        picture = tiling.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
+        picture = tiling.diverging(tiling.pictures(weights, image), columns=columns, limit=limit)
         return tiling.show(picture, title, ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
@@ -116,9 +117,10 @@ def reconstructions(
         raise InvalidData("reconstructions: expected at least one row, found none")
     before, after = style.as_array(rows), style.as_array(reconstruct(machine, rows))
     if image is not None:
-        pairs = paired(before.reshape(-1, *image), after.reshape(-1, *image), columns)
-        limits = value_range(machine.visible, before)
-        across, ink = min(columns, len(before)), is_ink(machine.visible)
+        shown, pixels = tiling.pictures(before, image), machine.visible.parts[0]
+        pairs = paired(shown, tiling.pictures(after, image), columns)
+        limits = value_range(pixels, shown)
+        across, ink = min(columns, len(before)), is_ink(pixels)
         return tiling.tiles(pairs, columns=across, limits=limits, ink=ink, title=title, ax=ax)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))

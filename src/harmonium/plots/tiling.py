@@ -69,6 +69,16 @@ def tiles(
     return show(mosaic(images, columns=columns, limits=limits, ink=ink), title, ax)
 
 
+def pictures(rows: Any, image: tuple[int, int, int]) -> np.ndarray:
+    """Return the rows (n, …) as images (n, *image). Entries after the image, such as those of a label, are left out.
+
+    >>> pictures(np.ones((5, 74)), (1, 8, 8)).shape
+    (5, 1, 8, 8)
+    """
+    flat = style.as_array(rows).reshape(len(rows), -1)
+    return flat[:, : math.prod(image)].reshape(-1, *image)
+
+
 def show(picture: np.ndarray, title: str | None, ax: Axes | None) -> Figure:
     """Show an image on axes without ticks."""
     with style.look():

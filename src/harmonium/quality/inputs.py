@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..arrays import as_tensor, check_finite
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 
@@ -23,22 +23,15 @@ def rows(x: ArrayLike, what: str, *, fewest: int = FEWEST_ROWS) -> Tensor:
     >>> rows([[0, 1], [1, 1]], "samples", fewest=2).dtype
     torch.float32
     """
-    try:
-        tensor = x.detach() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
-    except (TypeError, ValueError) as error:
-        raise InvalidData(f"{what}: expected an array of numbers ({error})") from None
-    if tensor.is_complex() or tensor.ndim < 2 or tensor.shape[1:].numel() == 0:
+    tensor = as_tensor(x, what).detach()
+    if tensor.ndim < 2 or tensor.shape[1:].numel() == 0:
         raise InvalidData(
             f"{what}: expected real numbers of shape (n, ...), found {tuple(tensor.shape)} {tensor.dtype}"
         )
     if len(tensor) < fewest:
         raise InvalidData(f"{what}: expected at least {fewest} rows, found {len(tensor)}")
     tensor = tensor if tensor.dtype == torch.float64 else tensor.float()
-    if not bool(torch.isfinite(tensor.sum())):
-        finite = torch.isfinite(tensor)
-        if not bool(finite.all()):
-            where = tuple(torch.nonzero(~finite)[0].tolist())
-            raise InvalidData(f"{what}: expected finite numbers, found {tensor[where].item()} in row {where[0]}")
+    check_finite(tensor, what)
     return tensor
 
 

@@ -20,7 +20,7 @@ from ..meanfield import reconstruct
 from ..noise import Purpose, resolve_seed
 from ..options import options
 from ..options.markdown import TABLES
-from ..plots import style
+from ..plots import tiling
 from ..plots.curves import described, drawn, of_machine
 from ..plots.kernel_images import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
@@ -94,7 +94,7 @@ def write(
     folder = Run(run)
     machine = files.load(folder.folder)
     config = folder.read_config()
-    if data is None and "source" in config.get("data", {}):
+    if data is None and isinstance(config.get("data"), dict) and "source" in config["data"]:
         data, test, test_name, image, letters = _recorded(folder.folder)
     subject = _Subject(folder, machine, config, folder.read_metrics(), data, test, test_name, image, letters)
     target = folder.folder / "report.html"
@@ -137,6 +137,7 @@ def _page(subject: _Subject) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{html.POLICY}">\n'
         f"<title>{escape(title)}</title>\n<style>\n{css}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
@@ -145,9 +146,15 @@ def _page(subject: _Subject) -> str:
 
 
 def _title(subject: _Subject) -> str:
-    source = subject.config.get("data", {}).get("source")
-    on = f" on {Path(source).name}" if source else ""
+    source = _table(subject, "data").get("source")
+    on = f" on {Path(str(source)).name}" if source else ""
     return f"{_layers(subject.machine)}{on}"
+
+
+def _table(subject: _Subject, name: str) -> dict[str, Any]:
+    """Return a table of the configuration, which anyone may have edited; empty if it is something else."""
+    table = subject.config.get(name, {})
+    return table if isinstance(table, dict) else {}
 
 
 def _layers(machine: Machine) -> str:
@@ -156,12 +163,13 @@ def _layers(machine: Machine) -> str:
 
 def _lead(subject: _Subject) -> str:
     done = int(subject.history[-1]["epoch"]) if subject.history else 0
-    wanted = subject.config.get("training", {}).get("epochs", done)
+    wanted = _table(subject, "training").get("epochs", done)
     state = f"{done} epochs" if done == wanted else f"{done} of {wanted} epochs, not finished"
     kind = _KINDS.get(type(subject.machine).__name__, "Boltzmann machine")
     hidden = len(subject.hidden_layers)
     deep = "" if hidden == 1 else f" with {hidden} hidden layers"
-    return f"A {kind}{deep} after {state}. Run folder <b>{escape(subject.run.folder.name)}</b>."
+    words = f"A {kind}{deep} after {state}. Run folder"
+    return f"{escape(words)} <b>{escape(subject.run.folder.name)}</b>."
 
 
 def _cards(subject: _Subject) -> list[tuple[str, str, str]]:
@@ -171,7 +179,8 @@ def _cards(subject: _Subject) -> list[tuple[str, str, str]]:
     parameters = sum(p.numel() for p in subject.machine.parameters() if p.requires_grad)
     cards = [(f"{parameters:,}", "parameters", "weights and biases")]
     if "seconds" in last:
-        cards.append((_time(last["seconds"]), "training time", f"{last['samples_per_second']:,.0f} rows per second"))
+        speed = f"{last['samples_per_second']:,.0f} rows per second" if "samples_per_second" in last else ""
+        cards.append((_time(last["seconds"]), "training time", speed))
     for name in drawn([last]):
         words, unit = described(name)
         if of_machine(name)[0] in plots.METRICS and name != "weight_norm":
@@ -227,10 +236,9 @@ def _sweeps(machine: Machine) -> int:
 def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str, good: str, bad: str) -> str:
     alt = f"{title}: {len(states)} rows of visible states"
     if subject.image is not None:
-        array = style.as_array(states)
-        limits = value_range(subject.machine.visible, array)
-        ink = is_ink(subject.machine.visible)
-        picture = plots.mosaic(array.reshape(-1, *subject.image), columns=_WIDE, limits=limits, ink=ink)
+        shown, pixels = tiling.pictures(states, subject.image), subject.machine.visible.parts[0]
+        limits = value_range(pixels, shown)
+        picture = plots.mosaic(shown, columns=_WIDE, limits=limits, ink=is_ink(pixels))
         return html.figure(figures.png(picture, alt), title, shows, good, bad)
     figure = plots.samples(subject.machine, states, letters=subject.letters)
     if isinstance(subject.machine.visible.support, OneHot):
@@ -267,7 +275,7 @@ def _receptive_fields(subject: _Subject, layer: int) -> str:
             shows = f"The weights of the hidden unit with the largest norm, for each state at each site. {colors}"
         return html.figure(figures.svg(figure, f"fields-{layer}", alt), title, shows, good, bad)
     columns = 15 if count >= 45 else 10
-    picture = plots.diverging(weights.reshape(-1, *image), columns=columns, limit=limit)
+    picture = plots.diverging(tiling.pictures(weights, image), columns=columns, limit=limit)
     scale = "" if image[0] == 3 else _key(limit)
     return html.figure(figures.png(picture, alt) + scale, title, shows, good, bad)
 
@@ -281,7 +289,7 @@ def _reconstructions(subject: _Subject) -> str:
     if rows is None:
         return ""
     whose = f"{subject.test_name} rows, not used in training" if subject.test is not None else "training rows"
-    shows = f"Mean visible values given the mean hidden values of a row, ⟨v | ⟨h | v⟩⟩, for {escape(whose)}."
+    shows = f"Mean visible values given the mean hidden values of a row, ⟨v | ⟨h | v⟩⟩, for {whose}."
     good = "close to the data, slightly smoothed."
     bad = "close to the average of all rows (too few hidden units or epochs). Accurate ones alone prove little."
     alt = "Data and their reconstructions"
@@ -290,9 +298,10 @@ def _reconstructions(subject: _Subject) -> str:
         return html.figure(figures.svg(figure, "reconstructions", alt), "Reconstructions", shows, good, bad)
     shows += " Upper lines: data. Lower lines: reconstructions."
     some = rows[:30]
-    before, after = (style.as_array(x).reshape(-1, *subject.image) for x in (some, reconstruct(machine, some)))
-    limits = value_range(machine.visible, style.as_array(some))
-    across, ink = min(15, len(some)), is_ink(machine.visible)
+    before, after = (tiling.pictures(x, subject.image) for x in (some, reconstruct(machine, some)))
+    pixels = machine.visible.parts[0]
+    limits = value_range(pixels, before)
+    across, ink = min(15, len(some)), is_ink(pixels)
     picture = plots.mosaic(paired(before, after, across), columns=across, limits=limits, ink=ink)
     return html.figure(figures.png(picture, alt), "Reconstructions", shows, good, bad)
 
@@ -328,7 +337,7 @@ def _curves(subject: _Subject) -> list[str]:
 
 def _pretraining(subject: _Subject) -> list[str]:
     """One curve for each pretrained RBM: the pseudo-likelihood, or else the reconstruction error."""
-    if not subject.config.get("training", {}).get("pretrain"):
+    if not _table(subject, "training").get("pretrain"):
         return []
     parts = []
     for layer in subject.hidden_layers:
@@ -349,7 +358,7 @@ def _curve(history: Sequence[dict[str, float]], name: str, prefix: str, where: s
     figure.axes[0].set_title("", loc="left")
     first, last = ([row[name] for row in history if name in row][k] for k in (0, -1))
     alt = f"{title}{where} against the epoch, in {unit}: from {first:.4g} to {last:.4g}"
-    return html.figure(figures.svg(figure, prefix, alt), escape(title + where), shows, good, bad)
+    return html.figure(figures.svg(figure, prefix, alt), title + where, shows, good, bad)
 
 
 def _activity(subject: _Subject) -> list[str]:
@@ -417,17 +426,17 @@ def _configuration(subject: _Subject) -> list[str]:
 
 
 def _summary(subject: _Subject) -> dict[str, Any]:
-    data, training = (subject.config.get(name, {}) for name in ("data", "training"))
+    data, training = (_table(subject, name) for name in ("data", "training"))
     rate = training.get("learning_rate")
     rows = {
         "machine": _layers(subject.machine),
         "data": data.get("source"),
-        "rows": None if data.get("rows") is None else f"{data['rows']:,}",
+        "rows": f"{data['rows']:,}" if isinstance(data.get("rows"), int) else data.get("rows"),
         "binarized": data.get("binarize"),
         "negative phase": training.get("negative"),
         "training": training.get("training"),
         "pretraining": f"{training['pretrain']} epochs of each layer" if training.get("pretrain") else None,
-        "optimizer": None if rate is None else f"{training.get('optimizer')}, learning rate {rate:g}",
+        "optimizer": None if rate is None else f"{training.get('optimizer')}, learning rate {rate}",
         "schedule": training.get("schedule"),
         "epochs": training.get("epochs"),
         "batch": training.get("batch_size"),
@@ -444,12 +453,13 @@ def command(config: Mapping[str, Any]) -> str:
     >>> command({"data": {"source": "digits"}, "training": {"epochs": 3, "centered": False}})
     'harmonium train digits --epochs 3 --no-centered'
     """
-    source = config.get("data", {}).get("source")
+    tables = {name: config[name] if isinstance(config.get(name), Mapping) else {} for name in TABLES}
+    source = tables["data"].get("source")
     if not source:
         return ""
     words = ["harmonium", "train", str(source)]
     for name, table in TABLES.items():
-        for key, value in config.get(name, {}).items():
+        for key, value in tables[name].items():
             known = options(table).get(current_name(key, options(table)))
             if known is None or known.about.recorded or key == "source":
                 continue

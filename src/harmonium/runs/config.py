@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 import typing
 from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -11,7 +10,9 @@ from types import NoneType, UnionType
 from typing import Any
 
 from ..errors import InvalidOption, RunError, unknown
+from ..limits import read_toml
 from ..options import DataOptions, MachineOptions, TrainingOptions
+from ..paths import expanded, resolved
 
 FORMAT = 1
 #: former names of keys, in files of earlier versions
@@ -46,7 +47,7 @@ def from_dict(tables: Mapping[str, Any], where: str = "configuration") -> Config
     """
     config = Config()
     written = tables.get("format", FORMAT)
-    if not isinstance(written, int) or written > FORMAT:
+    if type(written) is not int or written > FORMAT:
         raise RunError(f"{where}: expected a format up to {FORMAT}, found {written!r} of a newer harmonium")
     _fill(config, tables, f"key in {where}", "")
     return config
@@ -54,12 +55,12 @@ def from_dict(tables: Mapping[str, Any], where: str = "configuration") -> Config
 
 def read(path: str | Path) -> Config:
     """Read the configuration from a TOML file; a relative path of data is relative to the folder of the file."""
-    path = Path(path).expanduser()
+    path = expanded(path)
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = read_toml(path)
     except FileNotFoundError:
         raise InvalidOption(f"{path}: no such file; expected a configuration in TOML") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InvalidOption(f"{path}: expected a configuration in TOML ({error})") from None
     if isinstance(tables.get("machine"), dict) and "layers" in tables["machine"]:
         raise RunError(
@@ -67,7 +68,7 @@ def read(path: str | Path) -> Config:
         )
     config = from_dict(tables, str(path))
     if is_path(config.data.source):
-        config.data.source = str((path.parent / Path(config.data.source).expanduser()).resolve())
+        config.data.source = str(resolved(path.parent / expanded(config.data.source)))
     return config
 
 
@@ -78,7 +79,8 @@ def merge(config: Config, options: Mapping[str, Mapping[str, Any]]) -> Config:
         tables[name] |= {key: value for key, value in values.items() if value is not None}
     given = options.get("data", {})
     if given.get("source") is not None:  # other data: drop what was recorded about the old file
-        tables["data"] |= dict.fromkeys(("rows", "bytes", "sha256")) | {"alphabet": given.get("alphabet")}
+        kept = {key: given.get(key) for key in ("alphabet", "ratings", "vocabulary", "stop_words")}
+        tables["data"] |= dict.fromkeys(("rows", "bytes", "sha256")) | kept
     return from_dict({k: v for k, v in tables.items() if v is not None}, "the options")
 
 
@@ -130,4 +132,5 @@ def _typed(name: str, value: Any, expected: Any) -> Any:
         if typing.get_origin(kind) is list and type(value) is list and value:
             return [_typed(f"{name}[{k}]", item, typing.get_args(kind)[0]) for k, item in enumerate(value)]
     words = " or ".join(_WORDS[kind.__name__] for kind in kinds)
-    raise InvalidOption(f"{name}: expected {words}, found {value!r}")
+    shown = repr(value)
+    raise InvalidOption(f"{name}: expected {words}, found {shown if len(shown) <= 200 else shown[:200] + '…'}")

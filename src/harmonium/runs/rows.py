@@ -14,12 +14,25 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from .. import data
-from ..data.sequence_files import holds_sequences
+from .. import data, paths
+from ..data.documents import holds_documents
+from ..data.rating_files import holds_ratings
+from ..data.ratings import RatingTable, parse_scale
+from ..data.sequence_files import extension, holds_sequences, text_lines
 from ..errors import DataNotFound, InvalidData, InvalidOption, RunError, unknown
 from ..noise import Purpose
-from ..options import DataOptions
-from ..training.batches import ArraySource, Redrawn, Source, TensorSource, Weighted
+from ..options import DataOptions, TrainingOptions
+from ..training.batches import (
+    ArraySource,
+    DatasetSource,
+    Labeled,
+    Redrawn,
+    Source,
+    TensorSource,
+    Weighted,
+    as_labels,
+)
+from ..training.specs import default_negative
 from ..training.state import stream
 from ..units.support import OneHot
 from . import config as schema
@@ -33,7 +46,9 @@ _CHUNK = 2**24  # values processed at once
 class Rows:
     """Training rows, held-out rows, the visible layer that fits them, and the image shape of a row.
 
-    Sequences also have letters, names (of the training rows, if known) and notes on what was changed while reading.
+    With labels, the last part of the visible layer is the label, and the image is that of the other parts. Sequences
+    also have letters, documents have words; both have names (of the training rows, if known) and notes on what was
+    changed while reading. Ratings also have the table of the training ratings, and a table of those that are held out.
     """
 
     train: Source
@@ -45,6 +60,17 @@ class Rows:
     letters: str | None = None
     names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    ratings: RatingTable | None = None
+    held_out_ratings: RatingTable | None = None
+    read_words: Sequence[str] | None = None
+
+    @cached_property
+    def words(self) -> Sequence[str] | None:
+        """The word of each visible unit if the rows are documents."""
+        named = not schema.is_path(self.config.source) and self.config.binarize in (None, "none")
+        if self.read_words is None and named and data.info(self.config.source).kind == "counts":
+            return data.vocabulary(self.config.source)
+        return self.read_words
 
     @cached_property
     def weights(self) -> Tensor | None:
@@ -111,7 +137,8 @@ def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
         return "held out", rows.held_out
     splits = data.info(config.data.source).splits
     if "test" in splits and config.data.split not in ("test", "all"):
-        return "test", _named_rows(config, "test", config.data.binarize, rows.visible)
+        features, classes = _without_label(rows.visible, config)
+        return "test", _named_rows(config, "test", config.data.binarize, features, classes)
     return "held out", rows.held_out
 
 
@@ -121,16 +148,20 @@ def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
 def _by_name(config: schema.Config) -> Rows:
     chosen = config.data
     info = data.info(chosen.source)
-    if chosen.alphabet is not None:
-        raise InvalidOption(f"alphabet: expected none for the data set '{info.name}', found '{chosen.alphabet}'")
+    for name in ("alphabet", "vocabulary", "stop_words"):
+        if getattr(chosen, name) is not None:
+            raise InvalidOption(
+                f"{name}: expected none for the data set '{info.name}', found '{getattr(chosen, name)}'"
+            )
     split = chosen.split or "train"
     image = info.shape if info.is_image else None
-    visible = _as_image(specs.parse_layer(config.machine.visible or info.suggested_visible), image, config)
+    visible, classes = _without_label(specs.parse_layer(config.machine.visible or info.suggested_visible), config)
+    visible = _as_image(visible, image, config)
     binary = all(spec.name == "bernoulli" for spec in visible)
     binarize = _how(chosen.binarize)
     if chosen.binarize is None and binary and info.kind == "image":
         binarize = "threshold"
-    train = _named_rows(config, split, binarize, visible, training=True)
+    train = whole = _named_rows(config, split, binarize, visible, classes, training=True)
     held_out: Source | None = None
     validation = chosen.validation
     if validation is None:
@@ -142,13 +173,22 @@ def _by_name(config: schema.Config) -> Rows:
     elif validation != "none":
         if validation not in info.splits:
             raise unknown(f"validation split of data set '{info.name}'", str(validation), [*info.splits, "none"])
-        held_out = _named_rows(config, str(validation), binarize, visible)
+        classes = whole.classes if isinstance(whole, Labeled) else None
+        held_out = _named_rows(config, str(validation), binarize, visible, classes)
+    if chosen.rows is not None and chosen.rows != len(train):
+        raise RunError(f"data: expected the {chosen.rows} rows of the run, found {len(train)} in '{info.name}'")
     resolved = replace(chosen, binarize=binarize or "none", split=split, validation=validation, rows=len(train))
-    return Rows(train, held_out, _shaped(visible, train), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
+    return Rows(train, held_out, _shaped(visible, whole), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
 
 
 def _named_rows(
-    config: schema.Config, split: str, binarize: str | None, visible: list[UnitSpec], *, training: bool = False
+    config: schema.Config,
+    split: str,
+    binarize: str | None,
+    visible: list[UnitSpec],
+    classes: int | None = None,
+    *,
+    training: bool = False,
 ) -> Source:
     """Load the rows of a split. Only training redraws binary values each epoch; elsewhere they are drawn once."""
     kind = specs.dtype(config.machine.dtype)
@@ -156,9 +196,23 @@ def _named_rows(
     redrawn = how == "redraw" and training
     if how == "redraw":
         how = None if training else "sample"
-    values = data.load(config.data.source, split=split, binarize=how, seed=config.training.seed, dtype=kind)
+    options: dict[str, Any] = {"split": split, "binarize": how, "seed": config.training.seed, "dtype": kind}
+    labels: Tensor | None = None
+    if config.data.labels:
+        values, labels = data.load(config.data.source, labels=True, **options)
+    else:
+        values = data.load(config.data.source, **options)
+    if data.info(config.data.source).is_image:
+        values = _with_levels(values, visible)
     values = _reshaped(values, visible)
-    return Redrawn(values) if redrawn else TensorSource(values.contiguous(), tuple(values.shape[1:]))
+    found = Redrawn(values) if redrawn else TensorSource(values.contiguous(), tuple(values.shape[1:]))
+    return found if labels is None else Labeled(found, labels, classes)
+
+
+def _with_levels(values: Tensor, visible: list[UnitSpec]) -> Tensor:
+    """Gray values from 0 to 1 as the integers 0 … N of units with N levels; unchanged for other units."""
+    levels = visible[0].options.get("levels", visible[0].options.get("trials")) if len(visible) == 1 else None
+    return values if levels is None else (values * levels).round()
 
 
 def _how(binarize: str | None) -> str | None:
@@ -170,33 +224,42 @@ def _how(binarize: str | None) -> str | None:
 
 def _from_file(config: schema.Config) -> Rows:
     chosen = config.data
-    path = Path(chosen.source).expanduser().resolve()
+    path = paths.resolved(chosen.source)
     if chosen.split is not None:
         raise InvalidOption(
             f"split: expected none for the file {path.name}; splits belong to data sets by name. "
             "Use --validation 0.1 to hold out rows."
         )
-    sequences = _sequences(path, chosen)
-    array: Tensor | np.ndarray = data.read(path) if sequences is None else sequences.rows
-    size, digest = path.stat().st_size, _sha256(path)
-    if chosen.sha256 is not None and chosen.sha256 != digest:
-        raise RunError(
-            f"{path}: expected the training file of the run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
-        )
+    if holds_ratings(path):
+        return _rated(config, path)
+    if chosen.ratings is not None:
+        raise InvalidOption(f"ratings: expected none for {path.name}, which has no ratings, found '{chosen.ratings}'")
+    sequences, documents = _sequences(path, chosen), _documents(path, config)
+    if documents is not None:
+        array: Tensor | np.ndarray = documents.counts
+    else:
+        array = data.read(path) if sequences is None else sequences.rows
+    size, digest = _identity(path, chosen)
     if array.ndim == 1:
         array = array[:, None]
     _check_finite(array, path)
+    labels: Tensor | None = None
+    if chosen.labels:
+        array, labels = _labels_of(array, path)
     binarize = _how(chosen.binarize)
     if binarize is not None:
         array = _binarized(array, binarize, config.training.seed, path)
     redrawn = binarize == "redraw"
-    if config.machine.visible or redrawn or sequences is not None:
-        visible = specs.parse_layer(config.machine.visible or ("bernoulli" if redrawn else "potts"))
+    classes: int | None = None
+    if config.machine.visible or redrawn or sequences is not None or documents is not None:
+        usual = "bernoulli" if redrawn else "multinomial" if sequences is None else "potts"
+        visible, classes = _without_label(specs.parse_layer(config.machine.visible or usual), config)
     else:
         visible = _inferred(array, path)
     picture = _picture(tuple(array.shape[1:]), chosen.image) if sequences is None else None
     visible = _as_image(visible, picture, config)
-    whole = Redrawn(_reshaped(array, visible)) if redrawn else _fitted(array, visible, path)
+    whole: Source = Redrawn(_reshaped(array, visible)) if redrawn else _fitted(array, visible, path)
+    whole = whole if labels is None else Labeled(whole, labels, classes)
     train: Source = whole
     held_out = None
     validation = "none" if chosen.validation is None else chosen.validation
@@ -222,7 +285,91 @@ def _from_file(config: schema.Config) -> Rows:
         kept = train.index.tolist() if isinstance(train, Subset) else range(len(train))
         rows.names = [sequences.names[k] for k in kept]
         rows.letters, rows.notes = sequences.alphabet, sequences.notes
+    if documents is not None:
+        kept = train.index.tolist() if isinstance(train, Subset) else range(len(train))
+        rows.names = [documents.names[k] for k in kept]
+        rows.read_words, rows.notes = documents.words, documents.notes
     return rows
+
+
+def _labels_of(array: Tensor | np.ndarray, path: Path) -> tuple[Tensor | np.ndarray, Tensor]:
+    """Split the rows of a file into features and the label, which is the last column."""
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InvalidOption(
+            f"labels: expected rows of features with the label in the last column of {path.name}, "
+            f"found rows of shape {tuple(array.shape[1:])}"
+        )
+    try:
+        labels = as_labels(_tensor(array[:, -1]))
+        as_labels(labels, classes=max(1, int(labels.max()) + 1))  # none is negative
+    except InvalidData as error:
+        raise InvalidData(f"{path}, last column: {error}") from None
+    return array[:, :-1], labels
+
+
+def _identity(path: Path, chosen: DataOptions) -> tuple[int, str]:
+    """Return the size and the checksum of a file; raise if it is not the file of the run."""
+    digest = _sha256(path)
+    if chosen.sha256 is not None and chosen.sha256 != digest:
+        raise RunError(
+            f"{path}: expected the training file of the run (sha256 {chosen.sha256[:12]}…), found {digest[:12]}…"
+        )
+    return _size(path), digest
+
+
+def _rated(config: schema.Config, path: Path) -> Rows:
+    """Rows of a file of ratings, one for each user; a share of the ratings may be held out."""
+    chosen = config.data
+    unused = {"binarize": _how(chosen.binarize), "image": chosen.image, "alphabet": chosen.alphabet}
+    for name, value in (*unused.items(), ("visible", config.machine.visible)):
+        if value is not None and not (name == "visible" and str(value).startswith("ratings")):
+            raise InvalidOption(f"{name}: expected none for the ratings in {path.name}, found '{value}'")
+    table = data.read_ratings(path, None if chosen.ratings is None else parse_scale(chosen.ratings))
+    size, digest = _identity(path, chosen)
+    validation = "none" if chosen.validation is None else chosen.validation
+    share, held_out = _share(validation), None
+    if share is not None:
+        number = len(table.user)
+        chosen_ones = torch.randperm(number, generator=stream(config.training.seed, Purpose.HELD_OUT))
+        cut = round(share * number)
+        if not 0 < cut < number:
+            raise InvalidData(f"validation: expected ratings on both sides, found {share:g} of {number} ratings")
+        table, held_out = table.subset(chosen_ones[cut:]), table.subset(chosen_ones[:cut])
+    elif validation != "none":
+        raise InvalidOption(
+            f"validation: expected a fraction of the ratings such as 0.1, or none, found '{validation}'"
+        )
+    resolved = replace(
+        chosen,
+        source=str(path),
+        binarize="none",
+        validation=validation,
+        rows=len(table),
+        bytes=size,
+        sha256=digest,
+    )
+    source = DatasetSource(table, table.shape)
+    visible = [UnitSpec("ratings", table.shape)]
+    found = f"{path.name}: {len(table.user):,} ratings of {len(table.items):,} items"
+    return Rows(source, None, visible, None, found, resolved, ratings=table, held_out_ratings=held_out)
+
+
+def training_defaults(config: schema.Config) -> TrainingOptions:
+    """Return the training options, with those for ratings filled in if the data are ratings.
+
+    The settings were chosen on held-out ratings of MovieLens 100k (``docs/recommendation.md``).
+    """
+    chosen = config.training
+    if not (schema.is_path(config.data.source) and holds_ratings(Path(config.data.source).expanduser())):
+        return chosen
+    if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
+        chosen = replace(chosen, optimizer="adam", learning_rate=0.003, schedule=chosen.schedule or "linear:0.5")
+    penalized = any(value is not None for value in (chosen.l1, chosen.l2, chosen.l1_squared, chosen.l2_to_mean))
+    return replace(
+        chosen,
+        negative=chosen.negative or default_negative(1, by_row=True),
+        l2_to_mean=chosen.l2_to_mean if penalized else 0.01,
+    )
 
 
 def _sequences(path: Path, chosen: DataOptions) -> data.Alignment | None:
@@ -231,10 +378,39 @@ def _sequences(path: Path, chosen: DataOptions) -> data.Alignment | None:
         if chosen.alphabet is not None:
             raise InvalidOption(f"alphabet: expected none for the numbers in {path.name}, found '{chosen.alphabet}'")
         return None
-    for name, value in (("binarize", _how(chosen.binarize)), ("image", chosen.image)):
+    wrong = (("binarize", _how(chosen.binarize)), ("image", chosen.image), ("labels", chosen.labels or None))
+    for name, value in wrong:
         if value is not None:
             raise InvalidOption(f"{name}: expected none for the sequences in {path.name}, found '{value}'")
     return data.read_alignment(path, chosen.alphabet)
+
+
+def _documents(path: Path, config: schema.Config) -> data.Documents | None:
+    """Read documents; ``None`` if the path has numbers or sequences. A table of counts needs --visible multinomial."""
+    chosen, kind = config.data, str(config.machine.visible or "").partition(":")[0]
+    table = kind == "multinomial" and extension(path) in (".csv", ".tsv") and _has_words(path)
+    if not (holds_documents(path) or table):
+        for name in ("vocabulary", "stop_words"):
+            if getattr(chosen, name) is not None:
+                raise InvalidOption(f"{name}: expected none for {path.name}, which has no documents")
+        return None
+    for name, value in (("binarize", _how(chosen.binarize)), ("image", chosen.image)):
+        if value is not None:
+            raise InvalidOption(f"{name}: expected none for the documents in {path.name}, found '{value}'")
+    return data.read_documents(path, vocabulary=chosen.vocabulary, stop_words=_stop_words(chosen.stop_words))
+
+
+def _has_words(path: Path) -> bool:
+    """Return whether the first line of a table has a cell that is not a number."""
+    first = next((line for line in text_lines(path) if line.strip()), "")
+    return any(character.isalpha() for character in first)
+
+
+def _stop_words(given: str | None) -> str | list[str]:
+    if given in (None, "none"):
+        return []
+    assert given is not None
+    return " ".join(text_lines(Path(given).expanduser())).split() if Path(given).expanduser().is_file() else given
 
 
 def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> Source:
@@ -344,7 +520,19 @@ def _tensor(array: Tensor | np.ndarray) -> Tensor:
     return array if isinstance(array, Tensor) else torch.from_numpy(np.array(array))
 
 
+def _size(path: Path) -> int:
+    """The size of a file, or of all files of a folder."""
+    return (
+        sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
+    )
+
+
 def _sha256(path: Path) -> str:
+    """The checksum of a file; of a folder, that of the names and checksums of its files."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        listed = "".join(f"{file.relative_to(path)}\n{_sha256(file)}\n" for file in files)
+        return hashlib.sha256(listed.encode()).hexdigest()
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -356,7 +544,9 @@ def _sha256(path: Path) -> str:
 
 
 def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
-    """Return the visible layer, with the shape of the rows if it has none."""
+    """Return the visible layer, with the shape of the rows if it has none, and with their label."""
+    if isinstance(rows, Labeled):
+        return [*_shaped(visible, rows.features), UnitSpec("potts", (1, rows.classes))]
     if len(visible) > 1:
         return visible
     spec = visible[0]
@@ -366,14 +556,23 @@ def _shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
     return [replace(spec, shape=rows.shape) if open_shape else spec]
 
 
+def _without_label(visible: list[UnitSpec], config: schema.Config) -> tuple[list[UnitSpec], int | None]:
+    """Return the layer of the features and the number of classes; the latter is None if the layer has no label."""
+    shape = visible[-1].shape
+    if not config.data.labels or len(visible) < 2 or visible[-1].name != "potts" or shape is None or len(shape) != 2:
+        return visible, None
+    return visible[:-1], shape[1]
+
+
 def _as_image(visible: list[UnitSpec], image: tuple[int, ...] | None, config: schema.Config) -> list[UnitSpec]:
     """Return the visible layer in the shape of an image if the first hidden layer has feature maps."""
     hidden = config.machine.hidden
     first = hidden[0] if isinstance(hidden, list) else hidden
     if not specs.is_convolutional(specs.parse_hidden(str(first))):
         return visible
-    if len(visible) > 1:
-        raise InvalidOption(f"hidden: '{first}' expects one type of visible units, found {len(visible)}")
+    if len(visible) > 1 or config.data.labels:
+        found = f"{len(visible)}" if len(visible) > 1 else "features and labels"
+        raise InvalidOption(f"hidden: '{first}' expects one type of visible units, found {found}")
     if visible[0].shape is not None and len(visible[0].shape) == 3:
         return visible
     if image is None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from .. import __version__, files, noise, options
+from .. import __version__, files, locking, noise, options
+from ..checks import whole
 from ..couplings.base import check_scale
 from ..errors import InvalidOption, RunError
+from ..limits import parse_json
 from ..machines import Machine
 from ..options import MachineOptions, TrainingOptions
+from ..paths import expanded
 from ..training import Run
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
-from ..training.specs import default_negative, default_rate
+from ..training.specs import HYBRID, default_negative, default_optimizer, default_rate
 from . import config as schema
 from . import machine as machines
 from . import rows, specs
+
+_MOST_THREADS = 1024  # far above, the OpenMP library ends the process
 
 
 @dataclass
@@ -33,28 +37,43 @@ class Setup:
 
 def prepare(config: schema.Config) -> Setup:
     """Load the data, build the machine and fill in the options that the configuration leaves open."""
-    chosen = config.training
+    chosen = rows.training_defaults(config)
     for table in (config.data, config.machine, chosen):
         options.check(table)
     threads = torch.get_num_threads() if chosen.threads is None else chosen.threads
+    if threads > _MOST_THREADS:
+        raise InvalidOption(f"threads: expected at most {_MOST_THREADS}, found {threads}")
     torch.set_num_threads(threads)
     noise.check_seed(chosen.seed)
     if config.machine.scale is not None:
         check_scale(config.machine.scale)
     described, hidden = machines.parse(config.machine)
-    chosen = _stages(described, chosen)
+    chosen = _stages(described, chosen, config.data.labels)
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
-    for layer in hidden:
-        specs.check(layer)
+    for number, layer in enumerate(hidden, 1):
+        specs.check(layer, number)
     loaded = rows.load(config)
     loaded.visible = specs.as_visible(loaded.visible, saved=config.harmonium is not None)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
-    rate = chosen.learning_rate or default_rate(chosen.optimizer, chosen.momentum)
+    first = machine.machines[0]
+    if config.training.negative is None and not config.data.labels:
+        chosen = replace(chosen, negative=default_negative(len(first.couplings), first.visible.conserves))
+    optimizer = chosen.optimizer or default_optimizer(first.visible.conserves, chosen.learning_rate, chosen.momentum)
+    rate = chosen.learning_rate or default_rate(optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
     pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain
-    schedule = default_schedule(from_data=rate is None) if chosen.schedule is None else chosen.schedule
-    filled = replace(chosen, learning_rate=rate, schedule=schedule, epochs=epochs, pretrain=pretrain, threads=threads)
+    from_data = rate is None or (chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None)
+    schedule = default_schedule(from_data=from_data) if chosen.schedule is None else chosen.schedule
+    filled = replace(
+        chosen,
+        optimizer=optimizer,
+        learning_rate=rate,
+        schedule=schedule,
+        epochs=epochs,
+        pretrain=pretrain,
+        threads=threads,
+    )
     resolved = schema.Config(
         data=loaded.config,
         machine=replace(described, visible="+".join(map(str, loaded.visible))),
@@ -64,7 +83,7 @@ def prepare(config: schema.Config) -> Setup:
     return Setup(resolved, machine, loaded)
 
 
-def _stages(machine: MachineOptions, chosen: TrainingOptions) -> TrainingOptions:
+def _stages(machine: MachineOptions, chosen: TrainingOptions, labels: bool) -> TrainingOptions:
     """Check the options of greedy and joint training, and fill in those that depend on the kind of machine."""
     kind = machine.machine
     if chosen.pretrain and kind == "rbm":
@@ -74,8 +93,10 @@ def _stages(machine: MachineOptions, chosen: TrainingOptions) -> TrainingOptions
     order = chosen.training or ("greedy" if kind == "dbn" else None)
     if chosen.pretrain and order == "greedy":
         raise InvalidOption(f"pretrain: expected 0 with --training greedy, found {chosen.pretrain}")
+    if labels and kind != "rbm":
+        raise InvalidOption(f"labels: expected --machine rbm, found {kind}")
     depth = 2 if kind == "dbm" else 1
-    return replace(chosen, training=order, negative=chosen.negative or default_negative(depth))
+    return replace(chosen, training=order, negative=chosen.negative or (HYBRID if labels else default_negative(depth)))
 
 
 # -- a run folder ---------------------------------------------------------------------------------------------
@@ -100,17 +121,29 @@ def epochs_done(folder: str | Path) -> int:
         return 0
     _, metadata = files.read_tensors(run.last)
     try:
-        return int(json.loads(metadata["training"])["epoch"])
+        return whole("epoch", parse_json(metadata["training"])["epoch"])
     except (KeyError, ValueError, TypeError) as error:
         raise RunError(f"{run.last}: expected a training state, found none ({error})") from None
 
 
+def moved(config: schema.Config, source: str | None) -> schema.Config:
+    """Return the configuration with the data file at its new place; raise if it cannot be that of the run.
+
+    The contents of a file are compared with the recorded checksum when it is read. A named data set has a fixed
+    content and cannot move.
+    """
+    if source is None:
+        return config
+    recorded = config.data.source
+    if schema.is_path(recorded) != schema.is_path(source) or not (schema.is_path(source) or source == recorded):
+        what = "the training file" if schema.is_path(recorded) else "the data set"
+        raise RunError(f"data: expected {what} of the run ({recorded}), found '{source}'")
+    return replace(config, data=replace(config.data, source=source))
+
+
 def reopen(folder: str | Path, source: str | None = None) -> Setup:
     """Return a run folder as a :class:`Setup` with the machine of its last checkpoint."""
-    config = read_config(folder)
-    if source is not None:
-        config.data.source = source
-    setup = prepare(config)
+    setup = prepare(moved(read_config(folder), source))
     run = Run(folder)
     if not run.last.exists():
         raise RunError(
@@ -132,7 +165,7 @@ def free_folder(wanted: str | Path) -> Path:
 
 def new_folder(run: str | Path) -> Path:
     """Return the folder for a new run; raises before any work is done if it is in use or a file."""
-    folder = Path(run).expanduser()
+    folder = expanded(run)
     if Run(folder).exists():
         raise RunError(
             f"{folder}: already contains a run; resume it ('harmonium resume {folder}') or choose another --run"
@@ -145,5 +178,5 @@ def new_folder(run: str | Path) -> Path:
 
 
 def _leftover(path: Path) -> bool:
-    """Return whether a file is left over from an interrupted write; the next run removes it."""
-    return path.name.startswith(".") and path.suffix == ".tmp"
+    """Return whether a file is left over from an interrupted write or a killed process; the next run removes it."""
+    return path.name == locking.NAME or (path.name.startswith(".") and path.suffix == ".tmp")

@@ -146,10 +146,17 @@ def is_convolutional(parts: list[UnitSpec]) -> bool:
     return found
 
 
-def check(parts: list[UnitSpec]) -> None:
-    """Raise if a hidden layer cannot be built; feature maps are checked only in :func:`stage`, with the layer below."""
-    if not is_convolutional(parts):
+def check(parts: list[UnitSpec], number: int) -> None:
+    """Raise if the hidden layer with this number cannot be built.
+
+    Feature maps are checked only in :func:`stage`, with the layer below.
+    """
+    if is_convolutional(parts):
+        return
+    try:
         layer(parts)
+    except InvalidOption as error:
+        raise InvalidOption(f"layer {number}: {error}") from None
 
 
 def parse_layer(text: str) -> list[UnitSpec]:
@@ -190,10 +197,10 @@ def device(name: str) -> torch.device:
     try:
         found = torch.device(name)
         torch.empty(1, device=found)
-    except (RuntimeError, AssertionError) as error:
-        raise InvalidOption(
-            f"device: expected an available device of torch, found '{name}' ({str(error).splitlines()[0]})"
-        ) from None
+        torch.zeros(1, device=found).cpu()  # a device without memory, such as meta, cannot copy
+    except Exception as error:  # each backend has its own; some, such as hpu, are missing modules
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InvalidOption(f"device: expected an available device of torch, found '{name}' ({reason})") from None
     return found
 
 

@@ -10,8 +10,10 @@ from typing import Any
 from .. import files, training
 from ..errors import RunError
 from ..machines import DeepBeliefNetwork
-from ..training import Callback, Result, Run
+from ..training import Callback, LabelError, Result, Run
 from ..training.arguments import Arguments, keywords_of
+from ..training.defaults import label_scale
+from ..training.distributed import writing
 from ..training.greedy import machine_folder
 from ..training.loop import Training
 from ..training.specs import default_negative, negative_phase
@@ -28,15 +30,23 @@ def train(
     progress: bool = True,
     callbacks: list[Callback] | None = None,
 ) -> Result:
-    """Train the machine as configured and write the results into a run folder.
+    """Train the machine as configured and write the results into a run folder, whose lock is held meanwhile.
 
     Greedy training and pretraining write a run for each RBM into the folder. An interrupted one continues where it
     stopped; it is skipped if there is a checkpoint of the whole machine.
     """
+    with writing(run):
+        return _train(setup, run, resume, progress, callbacks or [])
+
+
+def _train(setup: Setup, run: str | Path, resume: bool, progress: bool, callbacks: list[Callback]) -> Result:
     machine, chosen, folder = setup.config.machine, setup.config.training, Run(run)
     rows, held_out = setup.rows.weighted, setup.rows.weighted_held_out
-    common: dict[str, Any] = {"progress": progress, "callbacks": callbacks or [], "validation": held_out}
-    initialize: Any = {"weights": machine.initialize, **({} if machine.scale is None else {"scale": machine.scale})}
+    watching = [LabelError(held_out, chosen.metrics_every)] if setup.config.data.labels and held_out is not None else []
+    callbacks = [*watching, *callbacks]
+    common: dict[str, Any] = {"progress": progress, "callbacks": callbacks, "validation": held_out}
+    scale = label_scale(setup.machine) if machine.scale is None and setup.config.data.labels else machine.scale
+    initialize: Any = {"weights": machine.initialize, **({} if scale is None else {"scale": scale})}
     joint = {**common, **keywords_of(chosen), "config": setup.config.to_dict()}
     greedy = chosen.training == "greedy"
     if (greedy or chosen.pretrain) and not (resume and folder.last.exists()):

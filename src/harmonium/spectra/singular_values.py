@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..arrays import as_tensor, check_finite
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
@@ -160,7 +161,8 @@ def data_modes(data: ArrayLike, *, centered: bool = True) -> DataModes:
     >>> data_modes(torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])).variances.tolist()
     [2.0, 0.5]
     """
-    rows = torch.as_tensor(data)
+    rows = as_tensor(data)
+    check_finite(rows)
     if rows.ndim < 2 or len(rows) < 2:
         raise InvalidData(f"data: expected at least two rows (n, *visible), found shape {tuple(rows.shape)}")
     shape, flat = rows.shape[1:], rows.flatten(1)

@@ -1,4 +1,4 @@
-"""Applications of a trained machine: denoising, missing values, classification, and effects of mutations.
+"""Applications of a trained machine: denoising, missing values, classification, mutations, topics and retrieval.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))
@@ -9,15 +9,22 @@ torch.Size([5, 4])
 
 from .baselines import Pointwise, nearest_neighbors
 from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
+from .classifiers import Classifier
 from .comparison import DenoisingCurves, compare_denoisers
+from .completion import completion_perplexity, halves, next_word
 from .denoising import denoise
-from .finetuning import Classifier, finetune
+from .finetuning import FeedforwardClassifier, finetune
 from .imputation import impute
+from .labels import LabelClassifier, fit_classifier, label_rbm
 from .mutational_scan import mutations
 from .networks import to_sequential
 from .observed import Evidence
 from .posterior import Posterior
+from .rating_scores import RatingScores, score_ratings
+from .recommendation import Recommendation, predict, rating_probabilities, recommend
+from .retrieving import Retrieval, retrieval
 from .scores import Score, mcc, mse
+from .topic_words import Topic, topics
 
 __all__ = [
     "AdditiveGaussian",
@@ -27,16 +34,33 @@ __all__ = [
     "DenoisingCurves",
     "Erasure",
     "Evidence",
+    "FeedforwardClassifier",
+    "LabelClassifier",
     "Pointwise",
     "Posterior",
+    "RatingScores",
+    "Recommendation",
+    "Retrieval",
     "Score",
+    "Topic",
     "compare_denoisers",
+    "completion_perplexity",
     "denoise",
     "finetune",
+    "fit_classifier",
+    "halves",
     "impute",
+    "label_rbm",
     "mcc",
     "mse",
     "mutations",
     "nearest_neighbors",
+    "next_word",
+    "predict",
+    "rating_probabilities",
+    "recommend",
+    "retrieval",
+    "score_ratings",
     "to_sequential",
+    "topics",
 ]

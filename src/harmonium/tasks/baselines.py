@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..quality.inputs import rows
@@ -59,7 +60,7 @@ class Pointwise:
     def estimate(self, noisy: Any, channel: Channel) -> Posterior:
         """Posterior of each unit given only its own observation; ``noisy`` is (n, *shape)."""
         channel.check(self.unit)
-        y = torch.as_tensor(noisy).to(self.unit.bias)
+        y = as_tensor(noisy, "observations").to(self.unit.bias)
         if y.shape[1:] != self.unit.shape or len(y) == 0:
             raise InvalidData(f"observations: expected shape (n, {tuple(self.unit.shape)}), found {tuple(y.shape)}")
         return inference.pointwise(self.unit, channel.log_likelihood_terms(y, self.unit))
@@ -76,7 +77,7 @@ def nearest_neighbors(train: Any, noisy: Any, *, k: int = 1) -> Tensor:
     tensor([[1., 1.]])
     """
     examples = rows(train, "train", fewest=1)
-    y = torch.as_tensor(noisy).to(examples)
+    y = as_tensor(noisy, "observations").to(examples)
     if y.shape[1:] != examples.shape[1:]:
         raise InvalidData(f"observations: expected rows of shape {tuple(examples.shape[1:])}, found {tuple(y.shape)}")
     if not 1 <= whole("k", k) <= len(examples):

@@ -11,11 +11,11 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..units import Unit
@@ -37,7 +37,7 @@ class Channel(ABC):
 
     def corrupt(self, x: ArrayLike, *, seed: int | None = None, generator: Generator | None = None) -> Tensor:
         """Pass a signal (n, ...) through the channel; the result has the same shape."""
-        signal = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x)
+        signal = as_tensor(x, "signal")
         signal = signal if signal.is_floating_point() else signal.float()
         if not bool(torch.isfinite(signal).all()):
             raise InvalidData("signal: expected finite numbers, found NaN or infinity")

@@ -76,7 +76,7 @@ def denoise(
 
 def evidence_of(machine: BoltzmannMachine, noisy: Any, channel: Channel) -> Evidence:
     """Evidence of observations (n, *visible) about the visible units of a machine."""
-    y = machine.as_states(noisy)
+    y = machine.as_states(noisy, missing=True)  # erased values are NaN
     if len(y) == 0:
         raise InvalidData("observations: expected at least one row, found none")
     return channel.log_likelihood_terms(y, machine.visible)
@@ -91,7 +91,7 @@ def _start(
         return inference.pointwise(machine.visible, evidence).means
     if isinstance(start, Pointwise):
         return start.estimate(noisy, channel).means.to(evidence.values)
-    begin = machine.as_states(start)
+    begin = machine.as_states(start, missing=True)
     if len(begin) != len(evidence) or not bool(torch.isfinite(begin).all()):
         raise InvalidData(f"start: expected finite magnetizations of {len(evidence)} rows, found {len(begin)} rows")
     return evidence.fix(begin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,18 +13,17 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import noise
-from ..errors import Diverged, InvalidData, InvalidOption
+from ..errors import Diverged, InvalidOption
 from ..machines import RBM, DeepBeliefNetwork
 from ..training import specs
-from ..training.batches import Source, as_source
+from ..training.batches import Source, as_labels, as_source
 from ..training.schedules import Clock, Schedule
+from .classifiers import Classifier, check_pair
 from .networks import to_sequential
-
-_CHUNK = 1000  # rows of a prediction
 
 
 @dataclass
-class Classifier:
+class FeedforwardClassifier(Classifier):
     """A feedforward network with a softmax over classes, made from a machine.
 
     Attributes:
@@ -39,24 +38,12 @@ class Classifier:
     history: list[dict[str, float]] = field(repr=False)
     machine: Any = field(repr=False)
 
-    @torch.no_grad()
-    def predict_proba(self, data: Any) -> Tensor:
-        """Return the probability of each class: (n, *visible) -> (n, classes)."""
+    def _source(self, data: Any) -> Source:
+        return as_source(data, self.machine, validate=False)
+
+    def _log_probability(self, rows: Tensor) -> Tensor:
         self.network.eval()
-        chunks = _chunks(as_source(data, self.machine, validate=False), self.machine)
-        return torch.cat([torch.softmax(self.network(chunk), 1) for chunk in chunks])
-
-    def predict(self, data: Any) -> Tensor:
-        """Return the most probable label: (n, *visible) -> (n,)."""
-        return self.classes[self.predict_proba(data).argmax(1)]
-
-    def error(self, data: Any, labels: Any) -> float:
-        """Return the share of rows whose most probable label is wrong."""
-        truth = _labels(labels, None).to(self.classes.device)
-        guess = self.predict(data)
-        if len(truth) != len(guess):
-            raise InvalidData(f"labels: expected one for each of {len(guess)} rows, found {len(truth)}")
-        return (guess != truth).double().mean().item()
+        return torch.log_softmax(self.network(rows), 1)
 
 
 def finetune(
@@ -73,7 +60,7 @@ def finetune(
     validation: tuple[Any, Any] | None = None,
     patience: int | None = None,
     seed: int = 0,
-) -> Classifier:
+) -> FeedforwardClassifier:
     """Train the feedforward network of a machine (:func:`to_sequential`) with labels by cross entropy.
 
     This is the fine-tuning of Hinton & Salakhutdinov (2006): pretrained weights are the start of a classifier. The
@@ -95,7 +82,7 @@ def finetune(
         seed: seed of the order of the rows and of dropout.
 
     Returns:
-        :class:`Classifier` with ``predict``, ``predict_proba`` and ``error``.
+        a :class:`Classifier` with ``predict``, ``predict_proba`` and ``error``.
 
     >>> import harmonium as hm
     >>> data, labels = hm.data.load("digits", binarize="threshold", labels=True)
@@ -110,9 +97,9 @@ def finetune(
             f"epochs, batch_size, patience: expected at least 1, found {epochs}, {batch_size}, {patience}"
         )
     classes, target = truth.unique(return_inverse=True)
-    held_out = None if validation is None else _checked(machine, *_pair(validation), "validation")
+    held_out = None if validation is None else _checked(machine, *check_pair(validation), "validation")
     network = to_sequential(machine, len(classes), dropout=dropout)
-    classifier = Classifier(network, classes.to(machine.device), [], machine)
+    classifier = FeedforwardClassifier(network, classes.to(machine.device), [], machine)
     steps = _Steps(network, source, target.to(machine.device), machine, _maker(optimizer, learning_rate), seed)
     rule = specs.schedule(schedule) if isinstance(schedule, str) else schedule
     best, kept, waited = math.inf, None, 0
@@ -181,27 +168,6 @@ def _maker(
     return specs.optimizer(optimizer, learning_rate) or specs.optimizer(optimizer, 0.1)  # type: ignore[return-value]
 
 
-def _pair(validation: Any) -> tuple[Any, Any]:
-    if not isinstance(validation, (tuple, list)) or len(validation) != 2:
-        raise InvalidOption(f"validation: expected a pair (rows, labels), found {type(validation).__name__}")
-    return validation[0], validation[1]
-
-
 def _checked(machine: Any, data: Any, labels: Any, what: str) -> tuple[Source, Tensor]:
     source = as_source(data, machine, what=what, validate=False)
-    return source, _labels(labels, len(source))
-
-
-def _labels(labels: Any, n: int | None) -> Tensor:
-    found = torch.as_tensor(labels).detach().cpu()
-    if found.ndim != 1 or (n is not None and len(found) != n):
-        shape = "(n,)" if n is None else f"({n},)"
-        raise InvalidData(f"labels: expected shape {shape}, one label for each row, found {tuple(found.shape)}")
-    if found.is_floating_point() and not bool((found == found.round()).all()):
-        raise InvalidData("labels: expected whole numbers, found fractions")
-    return found.long()
-
-
-def _chunks(source: Source, machine: Any) -> Iterator[Tensor]:
-    for start in range(0, len(source), _CHUNK):
-        yield source.span(start, min(start + _CHUNK, len(source)), machine)
+    return source, as_labels(labels, len(source))

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..arrays import as_tensor
 from ..errors import InvalidData
 from ..machines import BoltzmannMachine
 from .channels import Erasure
@@ -31,9 +32,9 @@ def impute(machine: BoltzmannMachine, x: Any, missing: Any = None, **options: An
     >>> impute(rbm, [[1.0, float("nan"), 0.0]]).means
     tensor([[1.0000, 0.5000, 0.0000]])
     """
-    states = machine.as_states(x)
+    states = machine.as_states(x, missing=True)
     if missing is not None:
-        mask = torch.as_tensor(missing, device=states.device)
+        mask = as_tensor(missing, "missing").to(states.device)
         if mask.dtype != torch.bool or mask.shape not in (states.shape, states.shape[1:]):
             raise InvalidData(
                 f"missing: expected a boolean mask of shape {tuple(states.shape)} or {tuple(states.shape[1:])}, "

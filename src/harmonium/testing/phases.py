@@ -15,7 +15,6 @@ from ..couplings import Dense
 from ..errors import NotLearned
 from ..machines import RBM
 from ..training import NegativePhase, fit
-from ..training.losses import contrastive
 from ..training.state import flatten, unflatten
 from ..units import Bernoulli
 from .report import Subject
@@ -31,11 +30,13 @@ def check_negative_phase(phase: NegativePhase, machine: RBM | None = None, *, se
 
     Uses a small machine whose distribution p is known exactly. Checks that
 
-    * if the phase has chains, chains that start from p are distributed as p after 20 steps, and the gradient is that
-      of the contrastive loss between the batch and the states of the chains;
+    * if the phase has chains, chains that start from p are distributed as p after 20 steps;
+    * the gradient is that of :meth:`~harmonium.training.NegativePhase.loss`, if the phase defines it; for a phase with
+      chains this is the contrastive loss between the batch and the states of the chains;
     * every learned parameter gets a finite gradient, for full and incomplete batches and after ``resize``;
     * a phase restored from its ``state_dict`` continues bit-for-bit;
-    * training increases the exact log-likelihood of the data.
+    * training increases :meth:`~harmonium.training.NegativePhase.objective`, by default the exact log-likelihood of
+      the data.
 
     Args:
         phase: the phase, as for ``fit``; it is copied, not changed.
@@ -112,17 +113,21 @@ def _gradient(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) ->
         subject.equal(f"shapes of hidden_means, {rows} rows", [tuple(mean.shape) for mean in means], shapes)
         subject.close("hidden_means are those of the batch", means[0], rbm.hidden_mean(batch).mean(0), 1e-6)
         chains = phase.chain_states()
-        if chains is None or rows < len(data):  # with fewer rows the chains of CD have different weights
-            continue
-        rbm.visible.check(chains, "chain_states")
+        if chains is not None:
+            rbm.visible.check(chains, "chain_states")
+            if rows < len(data):  # with fewer rows the chains of CD have different weights
+                continue
         rbm.zero_grad()
         with torch.enable_grad():
-            contrastive(rbm, batch, chains.clone()).backward()
+            loss = phase.loss(rbm, batch)
+            if loss is None:
+                continue
+            loss.backward()
         for name, p in rbm.named_parameters():
             if p.requires_grad:
-                assert p.grad is not None
-                check = f"gradient of the contrastive loss against chain_states: {name}"
-                subject.close(check, found[name], p.grad, 1e-8 * (1 + p.grad.abs()))
+                expected = torch.zeros_like(p) if p.grad is None else p.grad
+                what = "loss" if chains is None else "contrastive loss against chain_states"
+                subject.close(f"gradient of the {what}: {name}", found[name], expected, 1e-8 * (1 + expected.abs()))
 
 
 def _resume(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) -> None:
@@ -179,9 +184,9 @@ def _stationarity(
 def _training(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) -> None:
     student = copy.deepcopy(rbm)
     student.initialize(data, seed=0)
-    before = student.log_probability(data).mean().item()
+    before = phase.objective(student, data).item()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotLearned)
         fit(student, data, negative=copy.deepcopy(phase), epochs=40, batch_size=50, seed=0, progress=False)
-    after = student.log_probability(data).mean().item()
-    subject.expect(after > before, "exact log-likelihood after training", f"above {before:.6g}", f"{after:.6g}")
+    after = phase.objective(student, data).item()
+    subject.expect(after > before, "exact objective after training", f"above {before:.6g}", f"{after:.6g}")

@@ -1,16 +1,18 @@
 """Training: the loop, negative phases, transforms, schedules, callbacks and run folders."""
 
-from .batches import HiddenStates, Redrawn, Weighted
-from .callbacks import Callback, Metric, MixingTime, Progress
+from .batches import HiddenStates, Labeled, Redrawn, Weighted
+from .callbacks import Callback, LabelError, Metric, MixingTime, Progress
+from .contexts import Conditional, Windows
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
 from .loop import Result, fit
-from .losses import contrastive, joint
+from .losses import contrastive, discriminative, joint
 from .negative import (
     CD,
     PCD,
     DeepPCD,
+    Discriminative,
     Exact,
     GibbsLangevin,
     Langevin,
@@ -19,10 +21,11 @@ from .negative import (
     ParallelTempering,
     Reconstruction,
     TrajectoryTempering,
+    WeightedSum,
 )
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
-from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
+from .transforms import L1, L2, Average, Centered, Clip, L1Squared, L2ToMean, Transform, ZeroSum
 
 __all__ = [
     "CD",
@@ -34,13 +37,18 @@ __all__ = [
     "Centered",
     "Clip",
     "Clock",
+    "Conditional",
     "Constant",
     "DeepPCD",
+    "Discriminative",
     "Exact",
     "GibbsLangevin",
     "GrowingSteps",
     "HiddenStates",
     "L1Squared",
+    "L2ToMean",
+    "LabelError",
+    "Labeled",
     "Langevin",
     "LinearDecay",
     "MeanField",
@@ -58,11 +66,14 @@ __all__ = [
     "TrajectoryTempering",
     "Transform",
     "Weighted",
+    "WeightedSum",
+    "Windows",
     "ZeroSum",
     "contrastive",
     "deepen",
     "default_epochs",
     "default_groups",
+    "discriminative",
     "fit",
     "joint",
     "pretrain",

@@ -29,7 +29,7 @@ from .callbacks import Callback
 from .defaults import default_schedule
 from .negative import NegativePhase
 from .schedules import Schedule
-from .transforms import L1, L2, Average, Centered, Clip, L1Squared, Transform, ZeroSum
+from .transforms import L1, L2, Average, Centered, Clip, L1Squared, L2ToMean, Transform, ZeroSum
 
 Optimizer = torch.optim.Optimizer
 P = ParamSpec("P")
@@ -43,6 +43,7 @@ _INSTEAD = {
     "l1": "transforms=[harmonium.L1({}), harmonium.Centered()]",
     "l2": "transforms=[harmonium.L2({}), harmonium.Centered()]",
     "l1_squared": "transforms=[harmonium.L1Squared({}), harmonium.Centered()]",
+    "l2_to_mean": "transforms=[harmonium.L2ToMean({}), harmonium.Centered()]",
     "average": "transforms=[harmonium.Centered(), harmonium.Average({})]",
     "clip": "transforms=[harmonium.Centered(), harmonium.Clip({})]",
     "centered": "transforms=[harmonium.Centered()] or transforms=[]",
@@ -151,12 +152,19 @@ class Arguments:
 
     def phase(self) -> NegativePhase:
         """Return the negative phase."""
-        depth = len(self.machine.machines[0].couplings)  # the machines of a stack are RBMs
-        given = specs.default_negative(depth) if self.negative is None else self.negative
+        first = self.machine.machines[0]  # the machines of a stack are RBMs
+        context = self.machine.context is not None
+        usual = specs.default_negative(len(first.couplings), by_row=context or first.visible.conserves)
+        given = usual if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
                 f'negative: expected a phase such as harmonium.PCD(1) or a string such as "pcd:1", found {phase!r}'
+            )
+        if context and not phase.conditional:
+            raise InvalidOption(
+                f"negative: expected CD, Reconstruction or Exact for a machine with a context, found "
+                f"{type(phase).__name__}; each row has its own distribution, so chains cannot continue with other rows"
             )
         return phase
 
@@ -173,7 +181,12 @@ class Arguments:
     @property
     def default_schedule(self) -> str:
         """The name of the schedule that is used if none is given."""
-        return default_schedule(from_data=self._optimizer_maker() is None)
+        return default_schedule(from_data=self._optimizer_maker() is None or self._all_default)
+
+    @property
+    def _all_default(self) -> bool:
+        """Whether neither an optimizer nor a learning rate is given."""
+        return self.optimizer is None and self.learning_rate is None
 
     def made_optimizer(self, parameters: Iterable[Tensor]) -> Optimizer | None:
         """Return the optimizer of the parameters; None for plain SGD with learning rates chosen from the data."""
@@ -181,7 +194,8 @@ class Arguments:
         return maker if maker is None or isinstance(maker, Optimizer) else maker(parameters)
 
     def _optimizer_maker(self) -> Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None:
-        given: Any = TrainingOptions.optimizer if self.optimizer is None else self.optimizer
+        usual = specs.default_optimizer(self.machine.machines[0].visible.conserves, self.learning_rate)
+        given: Any = usual if self.optimizer is None else self.optimizer
         if isinstance(given, str):
             given = specs.optimizer(given, self.learning_rate)
         elif self.learning_rate is not None:
@@ -225,7 +239,8 @@ def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
         found["negative"] = specs.negative_phase(chosen.negative or specs.default_negative(1), chosen.chains)
     found["schedule"] = None if chosen.schedule is None else specs.schedule(chosen.schedule)
     found["transforms"] = transforms_of(chosen)
-    made = specs.optimizer(chosen.optimizer, chosen.learning_rate, chosen.momentum)  # also checks the three values
+    name = chosen.optimizer or specs.default_optimizer(False)
+    made = specs.optimizer(name, chosen.learning_rate, chosen.momentum)  # also checks the three values
     return found | ({"learning_rate": chosen.learning_rate} if chosen.momentum is None else {"optimizer": made})
 
 
@@ -238,6 +253,8 @@ def transforms_of(chosen: TrainingOptions) -> list[Transform]:
         made.append(L2(chosen.l2))
     if chosen.l1_squared is not None:
         made.append(L1Squared(chosen.l1_squared))
+    if chosen.l2_to_mean is not None:
+        made.append(L2ToMean(chosen.l2_to_mean))
     if chosen.centered:
         made.append(Centered())
     if chosen.clip is not None:

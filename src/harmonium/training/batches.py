@@ -20,21 +20,30 @@ from torch.utils.data import (
 from torch.utils.data.distributed import DistributedSampler
 
 from .. import noise
+from ..arrays import as_tensor, is_sparse
 from ..errors import InvalidData
 from ..machines import DeepBeliefNetwork, Machine
 from ..units.support import Interval
 
+#: rows of the visible layer and of the context, for a machine with a context
+Pair = tuple[Tensor, Tensor]
 _CHECK_ELEMENTS = 2**20  # elements per chunk; chunks that fit into the cache are checked fastest
 _PLAIN = (list, tuple, str, bytes, np.ndarray, Tensor)
 
 
 class Source:
-    """Dataset with random access by row index. Rows keep their data type and are converted batch by batch."""
+    """Dataset with random access by row index. Rows keep their data type and are converted batch by batch.
+
+    If each row has a context (:class:`Conditional`), then rows, buffers for them and their means are pairs: the visible
+    part (n, *shape) and the context (n, *context).
+    """
 
     #: largest number of rows that are used to initialize a machine
     initial_rows = 50_000
     #: whether the rows have valid values by construction, so that they need no check
     valid = False
+    #: the shape of the context of a row; ``None`` for rows without one
+    context: tuple[int, ...] | None = None
 
     def __init__(self, rows: Any, shape: tuple[int, ...]) -> None:
         self._rows, self.shape = rows, tuple(shape)
@@ -42,31 +51,43 @@ class Source:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+    def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
         """Write the rows ``index`` into ``out`` (len(index), *shape); ``generator`` is used for random rows."""
         raise NotImplementedError
 
-    def rows(self, index: Tensor, machine: Machine) -> Tensor:
+    def rows(self, index: Tensor, machine: Machine) -> Any:
         """Return the rows ``index`` as visible states of the machine."""
-        out = torch.empty(len(index), *self.shape, dtype=machine.dtype, device=machine.device)
-        return self.take(index, out)
+        shapes = [self.shape] if self.context is None else [self.shape, self.context]
+        out = tuple(torch.empty(len(index), *shape, dtype=machine.dtype, device=machine.device) for shape in shapes)
+        return self.take(index, out[0] if self.context is None else out)
 
-    def chunks(self, machine: Machine) -> Iterator[Tensor]:
-        """Yield all rows in order, in chunks that fit into memory."""
-        size = self.chunk_rows
+    @torch.no_grad()
+    def mean(self, machine: Machine) -> Any:
+        """Return the mean of all rows, (*shape) in float64."""
+        total: list[Any] = [0.0, 0.0]
+        for chunk in self.chunks(machine):
+            for k, part in enumerate([chunk] if self.context is None else chunk):
+                total[k] = total[k] + part.sum(0, dtype=torch.float64)
+        means = [part / len(self) for part in total]
+        return means[0] if self.context is None else tuple(means)
+
+    def chunks(self, machine: Machine, size: int | None = None) -> Iterator[Any]:
+        """Yield all rows in order, in chunks of ``size`` rows, by default as many as fit into memory."""
+        size = self.chunk_rows if size is None else size
         for start in range(0, len(self), size):
             yield self.span(start, min(start + size, len(self)), machine)
 
     @property
     def chunk_rows(self) -> int:
         """The number of rows of a chunk."""
-        return max(1, _CHECK_ELEMENTS // max(1, math.prod(self.shape)))
+        elements = math.prod(self.shape) + (0 if self.context is None else math.prod(self.context))
+        return max(1, _CHECK_ELEMENTS // max(1, elements))
 
-    def span(self, start: int, stop: int, machine: Machine) -> Tensor:
+    def span(self, start: int, stop: int, machine: Machine) -> Any:
         """Return the rows from ``start`` to ``stop`` as visible states of the machine."""
         return self.rows(torch.arange(start, stop), machine)
 
-    def every(self, machine: Machine) -> Iterator[Tensor]:
+    def every(self, machine: Machine) -> Iterator[Any]:
         """Yield all rows that :meth:`take` can return, in chunks, for checks of the data."""
         return self.chunks(machine)
 
@@ -97,7 +118,7 @@ class Redrawn(TensorSource):
     """
 
     def __init__(self, probabilities: Any) -> None:
-        tensor = torch.as_tensor(probabilities)
+        tensor = as_tensor(probabilities, "probabilities")
         if tensor.ndim < 2 or not tensor.is_floating_point():
             raise InvalidData(
                 f"probabilities: expected rows of gray values in [0, 1], found {tuple(tensor.shape)} of {tensor.dtype}"
@@ -127,9 +148,10 @@ class Weighted(Source):
     """
 
     def __init__(self, data: Any, weights: Any) -> None:
-        self._inner = _wrap(data, "data")
+        self._inner = as_rows(data, "data")
         super().__init__(self._inner._rows, self._inner.shape)
-        given = torch.as_tensor(weights).detach().cpu()
+        self.context = self._inner.context
+        given = as_tensor(weights, "weights").detach().cpu()
         if given.shape != (len(self),):
             raise InvalidData(f"weights: expected shape ({len(self)},), one weight per row, found {tuple(given.shape)}")
         total = given.double().cumsum(0)
@@ -138,17 +160,75 @@ class Weighted(Source):
         self._reached = total / total[-1]
         self._last = int(given.nonzero()[-1])  # rounding must not select a later row
 
-    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
-        self._reached = self._reached.to(out.device)
-        within = torch.full((len(index),), 0.5, dtype=torch.float64, device=out.device)
+    def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
+        device = (out if self.context is None else out[0]).device
+        self._reached = self._reached.to(device)
+        within = torch.full((len(index),), 0.5, dtype=torch.float64, device=device)
         if generator is not None:
             within.uniform_(generator=generator)
-        place = (index.to(out.device) + within) / len(self)
+        place = (index.to(device) + within) / len(self)
         rows = torch.searchsorted(self._reached, place, right=True).clamp_(max=self._last)
         return self._inner.take(rows, out, generator)
 
-    def every(self, machine: Machine) -> Iterator[Tensor]:
+    def every(self, machine: Machine) -> Iterator[Any]:
         return self._inner.every(machine)
+
+
+class Labeled(Source):
+    """Rows of features followed by a one-hot label, for the visible layer ``Mixed(features, Potts((1, K)))``.
+
+    Args:
+        data: rows of the features, as in :func:`fit`; for example :class:`Redrawn` gray values.
+        labels: the label of each row (n,), whole numbers from 0 to K-1.
+        classes: the number K of classes; by default one more than the largest label.
+
+    Attributes:
+        features: the rows without labels.
+        labels: the labels (n,).
+
+    >>> rows = Labeled(torch.zeros(2, 3), [1, 0], classes=2)
+    >>> rows.take(torch.arange(2), torch.empty(2, 5))
+    tensor([[0., 0., 0., 0., 1.],
+            [0., 0., 0., 1., 0.]])
+    """
+
+    def __init__(self, data: Any, labels: Any, classes: int | None = None) -> None:
+        self.features = as_rows(data, "data")
+        found = as_labels(labels, len(self.features))
+        self.classes = int(found.max()) + 1 if classes is None else classes
+        self.labels = as_labels(found, classes=self.classes)
+        self._size = math.prod(self.features.shape)
+        super().__init__(self.features._rows, (self._size + self.classes,))
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        own = torch.empty(len(index), *self.features.shape, dtype=out.dtype, device=out.device)
+        out[:, : self._size] = self.features.take(index, own, generator).flatten(1)
+        label = self.labels[index.to(self.labels.device)].to(out.device)
+        out[:, self._size :] = torch.nn.functional.one_hot(label, self.classes)
+        return out
+
+
+def as_labels(labels: Any, n: int | None = None, classes: int | None = None) -> Tensor:
+    """Return labels as whole numbers (n,), from 0 to ``classes`` - 1 if given; raise otherwise.
+
+    >>> as_labels([0, 2], classes=2)
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidData: labels: expected whole numbers from 0 to 1, found 2 in row 1
+    """
+    found = torch.as_tensor(labels).detach().cpu()
+    if found.ndim != 1 or (n is not None and len(found) != n):
+        shape = "(n,)" if n is None else f"({n},)"
+        raise InvalidData(f"labels: expected shape {shape}, one label for each row, found {tuple(found.shape)}")
+    if found.is_floating_point() and not bool((found == found.round()).all()):
+        raise InvalidData("labels: expected whole numbers, found fractions")
+    wrong = (found < 0) | (found >= classes) if classes is not None else torch.zeros(0)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise InvalidData(
+            f"labels: expected whole numbers from 0 to {classes - 1}, found {found[row].item():g} in row {row}"  # type: ignore[operator]
+        )
+    return found.long()
 
 
 class ArraySource(Source):
@@ -157,8 +237,31 @@ class ArraySource(Source):
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         order = torch.argsort(index)  # read in file order
         rows = np.asarray(self._rows[index[order].cpu().numpy()])
-        out[order.to(out.device)] = _tensor(rows).to(out)
+        out[order.to(out.device)] = as_tensor(rows).to(out)
         return out
+
+
+class SparseSource(Source):
+    """Rows of a sparse matrix of SciPy or a sparse tensor; only the rows of a batch become dense."""
+
+    def __init__(self, matrix: Any, what: str = "data") -> None:
+        from scipy.sparse import csr_matrix
+
+        if isinstance(matrix, Tensor):
+            rows = matrix.detach().cpu().to_sparse_csr()
+            parts = (rows.values().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
+            self._matrix: Any = csr_matrix(parts, shape=tuple(rows.shape))
+        else:
+            self._matrix = matrix.tocsr()
+        if self._matrix.dtype.kind not in "biuf":
+            raise InvalidData(f"{what}: expected real numbers, found the type {self._matrix.dtype}")
+        super().__init__(self._matrix, self._matrix.shape[1:])
+
+    def __len__(self) -> int:
+        return int(self._matrix.shape[0])
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        return out.copy_(as_tensor(self._matrix[index.cpu().numpy()]))
 
 
 class DatasetSource(Source):
@@ -223,7 +326,7 @@ class HiddenStates(Source):
 
 def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool = True) -> Source:
     """Wrap any kind of data as a :class:`Source`; check the shape and support of all rows, in chunks."""
-    source = _wrap(data, what)
+    source = as_rows(data, what)
     if len(source) == 0:
         raise InvalidData(f"{what}: expected at least one row, found an empty data set")
     visible = machine.visible
@@ -232,41 +335,60 @@ def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool
             f"{what}: expected rows of shape {tuple(visible.shape)} for the {visible.name()} units, "
             f"found {source.shape}"
         )
+    _check_context(source, machine, what)
     if validate and not source.valid:
         done = 0
         for chunk in source.every(machine):
-            visible.check(chunk, what if done == 0 else f"{what}, counted from row {done}")
-            done += len(chunk)
+            v, context = (chunk, None) if source.context is None else chunk
+            where = what if done == 0 else f"{what}, counted from row {done}"
+            visible.check(v, where)
+            if context is not None and not bool(torch.isfinite(context).all()):
+                raise InvalidData(f"context of {where}: expected finite numbers, found NaN or infinity")
+            done += len(v)
     return source
 
 
-def _wrap(data: Any, what: str) -> Source:
+def _check_context(source: Source, machine: Machine, what: str) -> None:
+    """Raise :class:`InvalidData` unless the rows have a context of the shape that the machine expects."""
+    expected = None if machine.context is None else tuple(machine.context)
+    if source.context == expected:
+        return
+    found = "rows without a context" if source.context is None else f"a context of shape {tuple(source.context)}"
+    if expected is None:
+        raise InvalidData(f"{what}: expected rows without a context for {type(machine).__name__}, found {found}")
+    hint = ", as in hm.Conditional(rows, context)" if source.context is None else ""
+    raise InvalidData(f"{what}: expected rows with a context of shape {expected}{hint}, found {found}")
+
+
+def as_rows(data: Any, what: str = "data") -> Source:
+    """Wrap any kind of data as a :class:`Source`, without checks of its rows."""
     if isinstance(data, Source):
         return data
+    if is_sparse(data):
+        return SparseSource(data, what)
     if isinstance(data, Tensor) and data.ndim > 0:
-        return TensorSource(data.detach().contiguous(), data.shape[1:])
+        return TensorSource(as_tensor(data, what).detach().contiguous(), data.shape[1:])
     if isinstance(data, np.memmap):
         return ArraySource(data, data.shape[1:])
     if isinstance(data, DataLoader):
-        return _wrap(_loaded(data, what), what)
+        return as_rows(_loaded(data, what), what)
     if isinstance(data, IterableDataset):
         raise InvalidData(f"{what}: expected rows with random access by index, found an iterable-only data set")
     if isinstance(data, TensorDataset):  # row-by-row access would be slow
-        return _wrap(data.tensors[0], what)
-    try:
-        if hasattr(data, "to_numpy"):  # a pandas table
-            tensor = _tensor(_of_table(data))
-        elif hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, _PLAIN):
-            if len(data) == 0:
-                raise InvalidData(f"{what}: expected at least one row, found an empty data set")
-            return DatasetSource(data, tuple(_features(data[0]).shape))
-        else:
-            tensor = _tensor(np.asarray(data))
-        return TensorSource(tensor, tensor.shape[1:])
-    except (TypeError, ValueError, LookupError) as error:
-        if isinstance(error, InvalidData):
-            raise
-        raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} ({error})") from None
+        return as_rows(data.tensors[0], what)
+    random_access = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    if random_access and not hasattr(data, "to_numpy") and not isinstance(data, _PLAIN):
+        if len(data) == 0:
+            raise InvalidData(f"{what}: expected at least one row, found an empty data set")
+        try:
+            first = data[0]
+        except LookupError as error:
+            raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} ({error})") from None
+        return DatasetSource(data, tuple(_features(first).shape))
+    tensor = as_tensor(data, what)
+    if tensor.ndim == 0:
+        raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} without dimensions")
+    return TensorSource(tensor, tensor.shape[1:])
 
 
 def loader_batch_size(loader: DataLoader[Any]) -> dict[str, int]:
@@ -303,20 +425,5 @@ def _loaded(loader: DataLoader[Any], what: str) -> Any:
     return loader.dataset
 
 
-def _tensor(array: np.ndarray) -> Tensor:
-    if array.ndim == 0 or array.dtype.kind not in "biuf":
-        raise TypeError(f"{array.ndim} dimensions of type {array.dtype}")
-    array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
-def _of_table(table: Any) -> np.ndarray:
-    """Return the values of a table; mixed numeric columns are converted to float64 and missing values to NaN."""
-    array = table.to_numpy()
-    if array.dtype.kind == "O" and all(dtype.kind in "biuf" for dtype in table.dtypes):
-        array = table.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.asarray(array)
-
-
 def _features(item: Any) -> Tensor:
-    return torch.as_tensor(item[0] if isinstance(item, (tuple, list)) else item)
+    return as_tensor(item[0] if isinstance(item, (tuple, list)) else item)

@@ -12,8 +12,9 @@ import torch
 
 from .. import noise
 from ..errors import InvalidOption
-from ..machines import BoltzmannMachine
+from ..machines import BoltzmannMachine, Label
 from ..machines.mixing import watch
+from .batches import as_source
 from .negative import NegativePhase
 
 
@@ -101,6 +102,42 @@ class Metric(Callback):
         if progress.epoch % self.every == 0 or progress.epoch == progress.epochs:
             with torch.no_grad():
                 progress.metrics[self.name] = float(self.function(progress.machine))
+
+
+class LabelError(Callback):
+    """Record ``label_error``, the share of validation rows whose most probable label given the features is wrong.
+
+    The machine must have a label in its visible layer (:class:`harmonium.machines.Label`).
+
+    Args:
+        validation: rows of features and label, as in :func:`fit`; see :class:`Labeled`.
+        every: number of epochs between measurements.
+
+    >>> import harmonium as hm
+    >>> data, labels = hm.data.load("digits", binarize="threshold", labels=True)
+    >>> watched = LabelError(hm.Labeled(data, labels))
+    >>> rbm = hm.tasks.label_rbm(hm.units.Bernoulli(64), 10, 8)
+    >>> result = hm.fit(rbm, hm.Labeled(data, labels), epochs=1, callbacks=[watched], progress=False)
+    >>> 0 < result.history[0]["label_error"] < 1
+    True
+    """
+
+    def __init__(self, validation: Any, every: int = 1) -> None:
+        self.validation, self.every = validation, every
+
+    def on_start(self, progress: Progress) -> None:
+        self._label = Label(progress.machine)
+        self._rows = as_source(self.validation, progress.machine, what="validation data")
+
+    @torch.no_grad()
+    def on_epoch(self, progress: Progress) -> None:
+        if progress.epoch % self.every and progress.epoch != progress.epochs:
+            return
+        machine, label = progress.machine, self._label
+        wrong = [
+            label.log_probability(machine, rows).argmax(1) != label.index(rows) for rows in self._rows.chunks(machine)
+        ]
+        progress.metrics["label_error"] = torch.cat(wrong).double().mean().item()
 
 
 class MixingTime(Callback):

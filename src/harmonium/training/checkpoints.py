@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
-from ..errors import RunError
+from .. import files
+from ..errors import CheckpointError, HarmoniumError, RunError
 from . import distributed, specs
 from .defaults import CONSTANT
 from .run import Run
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from .loop import Training
 
 FORMAT = 2  # version of the training state in a checkpoint
+#: what reading a state of another form raises
+_DAMAGE = (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
+_MOST_SWEEPS = 10**6  # of one training step
 #: former spellings in the fingerprints of checkpoints
 _FORMER = {"optimiser": "optimizer", "Centred": "Centered"}
 
@@ -40,7 +45,8 @@ def save(training: Training, *, snapshot: bool) -> None:
     processes = distributed.gather(own)
     if training.run is None:
         return
-    training.run.write_metrics(training.history)
+    if not training.step:
+        training.run.append_metrics(training.history)
     if snapshot:
         training.run.write_snapshot(training.machine, training.epoch)
     training.run.write_checkpoint(
@@ -48,6 +54,7 @@ def save(training: Training, *, snapshot: bool) -> None:
         {
             "format": FORMAT,
             "epoch": training.epoch,
+            **({"step": training.step} if training.step else {}),
             "of": fingerprint(training),
             "batch_size": training.batch_size,
             "k": training.negative.k,
@@ -59,10 +66,22 @@ def save(training: Training, *, snapshot: bool) -> None:
     )
 
 
-@torch.no_grad()
 def restore(training: Training) -> None:
     """Restore the state of the newest checkpoint; raise if it was written with different arguments."""
-    state, rows = _read(training)
+    tensors, state, rows = _read(training)
+    try:
+        _check(training, state)
+        _load(training, tensors, state)
+    except HarmoniumError:
+        raise
+    except _DAMAGE as error:  # an intact checksum, but not the state that this version writes
+        raise CheckpointError(f"{_place(training)}: the training state is damaged ({error})") from error
+    training.history.extend(row for row in rows if row["epoch"] <= training.epoch)
+    training.seconds = training.history[-1].get("seconds", 0.0) if training.history else 0.0
+
+
+def _check(training: Training, state: dict[str, Any]) -> None:
+    """Raise if the state does not belong to these arguments; changes nothing."""
     if len(state["processes"]) != training.world:
         found = len(state["processes"])
         raise RunError(f"processes: expected {found}, as in the run to resume, found {training.world}")
@@ -74,9 +93,26 @@ def restore(training: Training) -> None:
     for name, value in _spelled(fingerprint(training)).items():
         if made.get(name) != value:
             raise RunError(f"{name}: expected {made.get(name)}, as in the run, found {value}")
-    training.epoch = state["epoch"]
+    bounds = {"epoch": (0, 2**53), "step": (0, 2**53), "batch_size": (1, training.share), "k": (1, _MOST_SWEEPS)}
+    for name, (least, most) in bounds.items():
+        value = state.get(name, 0) if name == "step" else state[name]
+        if type(value) is not int or not least <= value <= most:
+            raise CheckpointError(
+                f"{_place(training)}: the training state is damaged; expected {name} from {least} to {most}, "
+                f"found {value!r}"
+            )
+
+
+@torch.no_grad()
+def _load(training: Training, tensors: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+    machine = training.machine
+    if training.run is not None and tensors is not None:
+        files.load_parameters(machine, training.run.last, tensors)
+    machine.to(dtype=distributed.of_first(machine.dtype))
+    distributed.share_parameters(machine)
+    training.epoch, training.step = state["epoch"], state.get("step", 0)
     training.batch_size, training.negative.k = state["batch_size"], state["k"]
-    training.negative.resize(training.machine, training.batch_size)
+    training.negative.resize(machine, training.batch_size)
     if training.default_schedule is not None:  # the default of the version that began the run
         training.default_schedule = state.get("default_schedule") or CONSTANT
         training.schedule = specs.schedule(training.default_schedule)
@@ -85,12 +121,14 @@ def restore(training: Training) -> None:
         for group in training.optimizer.param_groups:
             group["lr"] = group.pop("initial_lr", group["lr"])
     own = state["processes"][training.rank]
-    training.negative.load_state_dict(own["negative"], training.machine)
+    training.negative.load_state_dict(own["negative"], machine)
     for transform, kept in zip(training.transforms, state["transforms"], strict=True):
         transform.load_state_dict(kept)
     training.generator.set_state(own["generator"])
-    training.history.extend(row for row in rows if row["epoch"] <= training.epoch)
-    training.seconds = training.history[-1].get("seconds", 0.0) if training.history else 0.0
+
+
+def _place(training: Training) -> str:
+    return "checkpoint" if training.run is None else str(training.run.last)
 
 
 def fingerprint(training: Training) -> dict[str, Any]:
@@ -117,11 +155,11 @@ def _spelled(tree: Any) -> Any:
     return _FORMER.get(tree, tree) if isinstance(tree, str) else tree
 
 
-def _read(training: Training) -> tuple[dict[str, Any], list[dict[str, float]]]:
-    """Read the saved state and metrics in the first process and send them to all; load the machine's parameters."""
-    run, machine = training.run, training.machine
-    kept = None if run is None else (run.read_checkpoint(machine), run.read_metrics())
-    state, rows, dtype = distributed.of_first(kept and (*kept, machine.dtype))
-    machine.to(dtype=dtype)
-    distributed.share_parameters(machine)
-    return state, rows
+def _read(training: Training) -> tuple[dict[str, Tensor] | None, dict[str, Any], list[dict[str, float]]]:
+    """Read the saved state and metrics in the first process and send them to all; only the first has the tensors."""
+    run = training.run
+    if run is None:
+        return None, *distributed.of_first(None)
+    tensors, state = run.read_state()
+    files.parameters_for(training.machine, run.last, tensors)  # raises if they do not fit
+    return tensors, *distributed.of_first((state, run.read_metrics()))

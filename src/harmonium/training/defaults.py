@@ -51,16 +51,30 @@ def default_schedule(from_data: bool) -> str:
     return "linear:0.5" if from_data else CONSTANT
 
 
+def label_scale(machine: BoltzmannMachine) -> float:
+    """Return the scale of the initial weights of a machine that learns to classify, 1/√(number of visible units).
+
+    At zero weights ln p(label | features) has a saddle point: the gradients of the weights of the features and of the
+    label are proportional to each other. Training leaves it slowly from weights of the usual scale 0.01.
+
+    >>> import harmonium as hm
+    >>> label_scale(hm.RBM(hm.units.Mixed(hm.units.Bernoulli(6), hm.units.Potts((1, 10))), 3))
+    0.25
+    """
+    return 1 / math.sqrt(machine.visible.size)
+
+
 @torch.no_grad()
-def default_groups(machine: Machine, data: Tensor, scaling: Scaling | None = None) -> list[dict[str, Any]]:
+def default_groups(machine: Machine, data: Any, scaling: Scaling | None = None) -> list[dict[str, Any]]:
     """Return parameter groups for ``torch.optim.SGD`` with learning rates chosen from ``data`` (n, *visible).
 
     A rate is 1/20 of the inverse curvature of the loss at zero weights, and at most 0.5. In centered coordinates the
     curvature is the variance of the sufficient statistic for a parameter of a unit, and λ_max(Cov x) · max Var y for
     the weights between the layers x and y. A shared parameter has the variance of the sum of its statistics, and
     a weight that couples several pairs of units the sum over these pairs. Units of any scale therefore learn equally
-    fast. In a stack, the rates of each machine are chosen from the input passed up to it. With ``scaling``, the rates
-    are those in standardized coordinates of the visible layer.
+    fast. In a stack, the rates of each machine are chosen from the input passed up to it. For a machine with a context,
+    ``data`` is a pair of rows and contexts, and what the context explains without hidden units is subtracted first.
+    With ``scaling``, the rates are those in standardized coordinates of the visible layer.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Spin(2))
@@ -71,7 +85,13 @@ def default_groups(machine: Machine, data: Tensor, scaling: Scaling | None = Non
     generator = noise.generator(0, machine.device)
     rates: dict[int, float] = {}
     for one, rows in machine.stacked(data, generator=generator):
-        rates |= _rates(one, rows, generator, scaling if one is machine.machines[0] else None)
+        if one.context is None:
+            rates |= _rates(one, rows, generator, scaling if one is machine.machines[0] else None)
+        else:
+            v, context = rows
+            rates |= _rates(one, _without_context(one, v, context), generator, None)
+            for k, coupling in one.context_couplings.items():
+                rates[id(coupling.weight)] = _rate(_curvature(coupling, context, one.layers[k]))
     return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
 
 
@@ -96,6 +116,16 @@ def _rates(
             curvature = max(_curvature(machine.couplings[k], x, layers[k + 1]) for x in seen)
             rates[id(machine.couplings[k].weight)] = _rate(curvature)
     return rates
+
+
+def _without_context(machine: BoltzmannMachine, v: Tensor, context: Tensor) -> Tensor:
+    """Return v (n, *visible) less the effect of the context on its mean, without hidden units."""
+    coupling = machine.context_couplings.get(0)
+    if coupling is None or not bool(coupling.weight.any()):
+        return v
+    field = coupling.up(context)
+    bound = machine.visible.conserving(v)
+    return v - bound.mean(field) + bound.mean(torch.zeros_like(field))
 
 
 def _rate(curvature: float) -> float:

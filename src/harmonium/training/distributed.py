@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from ..errors import InvalidOption
+from ..locking import locked
 from ..machines import Machine
 
 
@@ -36,6 +38,18 @@ def world() -> tuple[int, int]:
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     return 0, 1
+
+
+def writing(folder: str | os.PathLike[str] | None) -> AbstractContextManager[None]:
+    """Return the lock of a run folder in the first process, which writes it, and nothing in the others."""
+    first = world()[0] == 0 if dist.is_available() and dist.is_initialized() else _environment_rank() == 0
+    return locked(folder) if folder is not None and first else nullcontext()
+
+
+def _environment_rank() -> int:
+    """Return the rank that ``torchrun`` gives to this process; 0 outside of it."""
+    rank = os.environ.get("RANK", "0")
+    return int(rank) if rank.isdecimal() and int(os.environ.get("WORLD_SIZE", "1")) > 1 else 0
 
 
 def average_(tensors: list[Tensor]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -34,6 +36,28 @@ class CouplingGradient:
         write_gradient(self.coupling.weight, value)
         self._x = self._y = None
         self._decay = 0.0
+
+    def set_sum(self, terms: Sequence[tuple[float, CouplingGradient]], dense: Tensor | None, spare: int = 0) -> None:
+        """Set g to Σ w g' over other gradients g' of the same coupling, plus the matrix ``dense``.
+
+        Terms that are stored as factors stay factors, with ``spare`` free rows for low-rank changes, unless ``dense``
+        is given. Terms without factors are left out: they must be in ``dense``, because all share one ``.grad``.
+        """
+        parts = [(w, g._x[: g._rows], g._y[: g._rows]) for w, g in terms if g._x is not None and g._y is not None]
+        if dense is not None:
+            for w, x, y in parts:
+                self.coupling.correlate(x, y, out=dense, add=True, scale=w)
+            self.set_dense(dense)
+            return
+        free = [torch.zeros_like(part[:spare]) for part in parts[0][1:]]
+        x = torch.cat([*(x for _, x, _ in parts), free[0]])
+        y = torch.cat([*(y * w for w, _, y in parts), free[1]])
+        self.set_factors(x, y, len(x) - len(free[0]))
+
+    @property
+    def factored(self) -> bool:
+        """Whether g is stored as factors."""
+        return self._x is not None
 
     def dense(self) -> Tensor:
         """Write the gradient to ``.grad`` of the weights and return it."""

@@ -21,10 +21,11 @@ from .callbacks import Progress, check_callbacks
 from .defaults import default_epochs, default_groups
 from .metrics import measure
 from .progress import ProgressBar
-from .run import log_spaced
+from .run import Run, log_spaced
 from .schedules import Clock
 from .stacks import jointly
 from .state import stream
+from .stopping import Stopping
 from .transforms import Centered
 
 Optimizer = torch.optim.Optimizer
@@ -65,7 +66,9 @@ def fit(*positional: Any, **keywords: Any) -> Result:
     >>> [row["epoch"] for row in result.history]
     [1, 2]
     """
-    return Training(Arguments.of(*positional, **keywords)).train()
+    given = Arguments.of(*positional, **keywords)
+    with distributed.writing(given.run):
+        return Training(given).train()
 
 
 class Training:
@@ -101,12 +104,15 @@ class Training:
         if not resume:
             self._initialize(given.initialize)
             distributed.share_parameters(machine)
-            machine.check_normalizable()
+            self._check_weights()
         mean, scaling = self._moments()
         chosen = [Centered()] if given.transforms is None else given.transforms
         centered = any(isinstance(transform, Centered) for transform in chosen)
         self.optimizer = self._optimizer(given, scaling if centered else None)
-        self._couplings = machine.couplings
+        self._couplings = [
+            *machine.couplings,
+            *(coupling for one in machine.machines for coupling in one.context_couplings.values()),
+        ]
         ordered = sorted(chosen, key=lambda transform: not transform.of_loss)
         self.negative, self.transforms = jointly(machine, phase, ordered)
         self._own_k = self.negative.k
@@ -116,13 +122,13 @@ class Training:
         self._begin_phases(mean, scaling)
         self.history: list[dict[str, float]] = []
         self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
+        self.step = 0  # number of finished steps of the epoch in progress
         if resume:
             checkpoints.restore(self)
         self._plain = plain_groups(self.optimizer)  # after loading, which replaces the groups
         self._all_plain = len(self._plain) == sum(len(group["params"]) for group in self.optimizer.param_groups)
-        if self.run is not None and not resume:
-            self.run.write_config(given.config if given.config is not None else self._config())
-            self.run.write_snapshot(machine, 0)
+        if self.run is not None:  # last, so that a call that fails changes nothing
+            self._record(self.run, given.config, resume)
 
     # -- preparation ----------------------------------------------------------------------------------------
 
@@ -136,7 +142,8 @@ class Training:
 
     def _initialize(self, initialize: bool | Mapping[str, Any] | None) -> None:
         def wanted(machine: BoltzmannMachine) -> bool:
-            return initialize is not None or not any(bool(c.weight.any()) for c in machine.couplings)
+            parts = (*machine.couplings, *machine.context_couplings.values())
+            return initialize is not None or not any(bool(coupling.weight.any()) for coupling in parts)
 
         if initialize is False or not any(map(wanted, self.machine.machines)):
             return
@@ -148,13 +155,13 @@ class Training:
                 machine.initialize(rows, generator=generator, **options)
 
     @torch.no_grad()
-    def _moments(self) -> tuple[Tensor, Scaling | None]:
-        """Return the mean of the data (*visible), and the scaling of its units if some have a scale."""
-        mean = torch.zeros(self.machine.visible.shape, dtype=torch.float64, device=self.machine.device)
-        for chunk in self.source.chunks(self.machine):
-            mean += chunk.sum(0, dtype=torch.float64)
-        mean /= len(self.source)
-        if not any(part.affine for part in self.machine.visible.parts):
+    def _moments(self) -> tuple[Any, Scaling | None]:
+        """Return the mean of the data (*visible), and the scaling of its units if some have a scale.
+
+        With a context, the mean is a pair, and units are not scaled: their spread depends on the context.
+        """
+        mean = self.source.mean(self.machine)
+        if self.machine.context is not None or not any(part.affine for part in self.machine.visible.parts):
             return mean, None
         variance = torch.zeros_like(mean)
         for chunk in self.source.chunks(self.machine):
@@ -173,7 +180,8 @@ class Training:
     @torch.no_grad()
     def _begin_phases(self, mean: Tensor, scaling: Scaling | None) -> None:
         start = self.source.rows(self._some(len(self.source), max(self.batch_size, 1000), self.rank), self.machine)
-        self.negative.begin(self.machine, self.batch_size, start, self.generator)
+        visible = start if self.machine.context is None else start[0]
+        self.negative.begin(self.machine, self.batch_size, visible, self.generator)
         for transform in self.transforms:
             if scaling is not None:
                 transform.measured(scaling)
@@ -193,6 +201,17 @@ class Training:
             "transforms": [transform.config() for transform in self.transforms],
         }
 
+    def _record(self, run: Run, config: dict[str, Any] | None, resume: bool) -> None:
+        """Write the configuration and the first machine; on resume only a new number of epochs or place of the data."""
+        if not resume:
+            run.write_config(self._config() if config is None else config)
+            run.write_snapshot(self.machine, 0)
+        elif config is not None and run.config_path.exists():
+            written, given = run.read_config(), {name: config.get(name) for name in ("data", "training")}
+            keys = [("training", "epochs"), ("data", "source")]
+            if any(written.get(table, {}).get(key) != (given[table] or {}).get(key) for table, key in keys):
+                run.write_config(config)
+
     # -- the loop -------------------------------------------------------------------------------------------
 
     def train(self) -> Result:
@@ -204,11 +223,16 @@ class Training:
         if self._all_plain:  # these steps bypass the optimizer; one empty step stops torch schedulers from warning
             self.optimizer.zero_grad(set_to_none=True)
             self.optimizer.step()
-        with ProgressBar(self.epochs, self.epoch, self.progress and self.rank == 0) as bar:
-            while self.epoch < self.epochs and not state.stop:
+        stopping = Stopping(self.keep)
+        with stopping, ProgressBar(self.epochs, self.epoch, self.progress and self.rank == 0) as bar:
+            while self.epoch < self.epochs and not state.stop and not self._stops(stopping):
                 began = time.perf_counter()
-                self.one_epoch(bar)
+                self.one_epoch(bar, stopping)
                 self.seconds += time.perf_counter() - began
+                if self.step:  # stopped within the epoch
+                    self._check_finite(self.epoch + 1)
+                    checkpoints.save(self, snapshot=False)
+                    break
                 self.epoch += 1
                 last = self.epoch == self.epochs
                 if last:
@@ -219,7 +243,7 @@ class Training:
                 state.epoch, state.metrics = self.epoch, self._metrics(time.perf_counter() - began)
                 for callback in self.callbacks:
                     callback.on_epoch(state)
-                state.stop = any(distributed.of_all(state.stop))
+                state.stop = any(distributed.of_all(state.stop or (self.world > 1 and stopping.requested)))
                 self.history.append(
                     {name: value if type(value) is int else float(value) for name, value in state.metrics.items()}
                 )
@@ -228,19 +252,26 @@ class Training:
                 if state.stop and not last:  # after saving, so that the run can still be resumed
                     for transform in self.transforms:
                         transform.end(self.machine)
+        stopping.deliver()
         self.negative.k = self._own_k
         if self.rank == 0:
-            for problem in outcome.problems(self.machine, self._metric_rows(self.source), self.history):
+            rows = self._metric_rows(self.source)
+            for problem in outcome.problems(self.machine, rows, self.history, self.negative.generative):
                 warnings.warn(problem, NotLearned, stacklevel=3)
         for callback in self.callbacks:
             callback.on_end(state)
         return Result(self.machine, self.history)
 
-    @torch.no_grad()
-    def one_epoch(self, bar: ProgressBar | None = None) -> None:
-        """Run the steps of epoch ``self.epoch + 1``, without metrics, callbacks or checkpoints.
+    def _stops(self, stopping: Stopping) -> bool:
+        """Return whether to stop before the next step; several processes only stop together, after an epoch."""
+        return stopping.requested and self.world == 1
 
-        Does not advance ``self.epoch``, which :meth:`train` does: repeated calls use the same order of rows.
+    @torch.no_grad()
+    def one_epoch(self, bar: ProgressBar | None = None, stopping: Stopping | None = None) -> None:
+        """Run the steps of epoch ``self.epoch + 1`` after ``self.step``, without metrics, callbacks or checkpoints.
+
+        Does not advance ``self.epoch``, which :meth:`train` does: repeated calls use the same order of rows. If a
+        signal stops it, ``self.step`` is the number of finished steps, otherwise 0.
         """
         epoch = self.epoch + 1
         setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
@@ -251,7 +282,8 @@ class Training:
         order = self.rows[torch.randperm(len(self.rows), generator=stream(self.seed, _ORDER, epoch, self.rank))]
         order = order[: self.share]
         steps = -(-self.share // self.batch_size)
-        for step in range(steps):
+        begun, self.step = self.step, 0
+        for step in range(begun, steps):
             clock = Clock(epoch, self.epochs, (self.epoch + step / steps) / self.epochs)
             try:
                 self._step(order[step * self.batch_size : (step + 1) * self.batch_size], clock)
@@ -261,6 +293,9 @@ class Training:
                 self._check_finite(epoch)
                 if bar is not None:
                     bar.update(self.epoch + (step + 1) / steps, self.history[-1] if self.history else {})
+            if stopping is not None and self._stops(stopping) and step + 1 < steps:
+                self.step = step + 1
+                return
 
     def _step(self, index: Tensor, clock: Clock) -> None:
         setting = self.schedule(clock)
@@ -268,7 +303,7 @@ class Training:
             self.negative.k = setting.k
         if len(index) != len(self.negative.batch):
             self.negative.use(len(index))
-        self.source.take(index, self.negative.batch, self.generator)
+        self.source.take(index, self.negative.rows, self.generator)
         with torch.autocast(self.machine.device.type, torch.bfloat16, self.rounded, cache_enabled=False):
             self._gradient()
             self._take(setting.rate * len(index) / self.batch_size)  # every row of an epoch has the same weight
@@ -283,7 +318,7 @@ class Training:
             transform.prepare(self.machine, self.negative)
         self.negative.evaluate(self.machine, self.generator)
         if self.world > 1:
-            for link in self.negative.coupling_gradients.values():
+            for link in self.negative.all_gradients:
                 link.dense()
             distributed.average_gradients(self.machine)
         for transform in self.transforms:
@@ -303,7 +338,7 @@ class Training:
                 transform.pull_back(self.machine, self.negative, lambda parameter: self._plain[id(parameter)]["lr"])
             else:
                 transform.enter(self.machine, self.negative, self.optimizer)
-        for link in self.negative.coupling_gradients.values():
+        for link in self.negative.all_gradients:
             plain = self._plain.get(id(link.coupling.weight))
             if plain is None or not link.descend(plain["lr"]):
                 link.dense()
@@ -334,9 +369,13 @@ class Training:
 
     def _check_normalizable(self) -> None:
         try:
-            self.machine.check_normalizable()
+            self._check_weights()
         except NotNormalizable as error:
             raise self._diverged(self.epoch, str(error)) from error
+
+    def _check_weights(self) -> None:
+        for machine in self.machine.machines:
+            machine.check_weights()
 
     def _diverged(self, epoch: int, what: str) -> Diverged:
         kept = f"; the last good checkpoint is {self.run.last}" if self.run and self.run.last.exists() else ""
@@ -354,7 +393,7 @@ class Training:
             values |= measure(self.machine, train, test, generator)
         return values
 
-    def _metric_rows(self, source: Source) -> Tensor:
+    def _metric_rows(self, source: Source) -> Any:
         return source.rows(self._some(len(source), _METRIC_ROWS), self.machine)
 
 

@@ -9,6 +9,7 @@ from .. import noise
 from ..errors import InvalidOption, unknown
 from ..machines import RBM, DeepBeliefNetwork
 from ..machines.chain import ArrayLike
+from ..machines.label import Label
 
 _METHODS = ("cd", "reconstruction")
 
@@ -55,7 +56,29 @@ def contrastive(
     if model is None:
         generator = noise.generator(seed, machine.device) if generator is None else generator
         model = _moved(machine, data, k, method, generator)
-    return machine.free_energy(data).mean() - machine.free_energy(model.detach()).mean()
+    return machine.free_energy(data, check=False).mean() - machine.free_energy(model.detach(), check=False).mean()
+
+
+def discriminative(machine: RBM, data: ArrayLike, *, part: int | None = None) -> Tensor:
+    """Return the mean of -ln p(label | features), to minimize (Larochelle & Bengio 2008).
+
+    The label is a part of the visible layer (:class:`harmonium.machines.Label`). ``fit`` with the negative phase
+    ``Discriminative()`` computes the gradient of this loss as a difference of moments.
+
+    Args:
+        machine: an RBM with a label in its visible layer.
+        data: rows of features and label, (n, *visible).
+        part: number of the part that is the label; by default the last one-hot unit that is a part by itself.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Mixed(hm.units.Bernoulli(4), hm.units.Potts((1, 3))), 2)
+    >>> loss = discriminative(rbm, torch.tensor([[0.0, 1, 1, 0, 1, 0, 0]]))
+    >>> loss.backward()
+    >>> round(loss.item(), 4)  # ln 3
+    1.0986
+    """
+    rows, label = machine.as_states(data), Label(machine, part)
+    return -label.log_probability(machine, rows).gather(1, label.index(rows).unsqueeze(1)).mean()
 
 
 def joint(

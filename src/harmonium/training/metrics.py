@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from .. import meanfield
 from ..likelihood import pseudo_log_likelihood
@@ -20,13 +20,14 @@ _MOST_STATES = 64  # states per site; each one costs the evaluation of a free en
 
 
 @torch.no_grad()
-def measure(machine: Machine, train: Tensor, test: Tensor | None, generator: Generator) -> dict[str, float]:
+def measure(machine: Machine, train: Any, test: Any, generator: Generator) -> dict[str, float]:
     """Compute pseudo-likelihood per site, reconstruction error, free-energy gap and weight norm on some rows.
 
     ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is
     ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits. For a deep Boltzmann machine, ⟨h | v⟩
     and F come from mean field, and there is no pseudo-likelihood. For a stack, each machine is measured on the input
-    passed up from below, and the names end in _1, _2, …
+    passed up from below, and the names end in _1, _2, … For a machine with a context, rows are pairs with their
+    context, and F is the free energy given the context.
     """
     values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.couplings) ** 0.5}
     unseen: Iterable[Any] = repeat((None, None)) if test is None else machine.stacked(test, generator=generator)
@@ -36,9 +37,11 @@ def measure(machine: Machine, train: Tensor, test: Tensor | None, generator: Gen
     return values
 
 
-def _measure(
-    machine: BoltzmannMachine, train: Tensor, test: Tensor | None, generator: Generator | None
-) -> dict[str, float]:
+def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Generator | None) -> dict[str, float]:
+    held_out = machine
+    if test is not None:
+        held_out, test = machine.for_rows(test)
+    machine, train = machine.for_rows(train)
     values = {"reconstruction": (meanfield.reconstruct(machine, train) - train).square().mean().item()}
     if not isinstance(machine, RBM):
         if test is not None:
@@ -48,7 +51,9 @@ def _measure(
         pseudo = pseudo_log_likelihood(machine, train, exact=False, generator=generator)
         values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites
     if test is not None:
-        gap = machine.free_energy(test).double().mean() - machine.free_energy(train).double().mean()
+        assert isinstance(held_out, RBM)
+        gap = held_out.free_energy(test, check=False).double().mean()
+        gap = gap - machine.free_energy(train, check=False).double().mean()
         values["free_energy_gap"] = gap.item()
     return values
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,11 +23,17 @@ _FEWEST_ROWS = 8  # smallest number of history rows to judge the growth of the w
 _STRONG = 30.0  # nats; largest normal change of the log-odds of one unit by another
 
 
-def problems(machine: Machine, rows: Tensor, history: Sequence[dict[str, float]]) -> list[str]:
-    """Return reasons not to use the trained machine; ``rows`` (n, *visible) are some of the training data."""
-    found, generator = [], noise.generator(0, rows.device)
+def problems(machine: Machine, rows: Any, history: Sequence[dict[str, float]], generative: bool = True) -> list[str]:
+    """Return reasons not to use the trained machine; ``rows`` (n, *visible) are some of the training data.
+
+    A machine that was not trained as a model of the data (``generative``) is not compared with independent units.
+    """
+    found: list[str | None] = []
+    generator = noise.generator(0, machine.device)
+    if machine.context is not None:  # a likelihood would need an annealing for each row
+        return [problem for problem in [_growth(machine, rows[0], history)] if problem is not None]
     for k, (one, inputs) in enumerate(machine.stacked(rows, generator=generator, inputs="samples")):
-        problem = _no_gain(one, inputs)
+        problem = _no_gain(one, inputs) if generative else None
         found.append(problem if one is machine or problem is None else f"machine {k + 1}: {problem}")
     found.append(_growth(machine, rows, history))
     return [problem for problem in found if problem is not None]

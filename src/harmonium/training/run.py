@@ -1,16 +1,23 @@
-"""The run folder: configuration, metrics and checkpoints. All writes are atomic."""
+"""The run folder: configuration, metrics and checkpoints.
+
+Files are replaced atomically, except that a row of metrics is appended. One process writes (:mod:`harmonium.locking`);
+readers need no lock.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
-import tomllib
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .. import files
-from ..errors import CheckpointError, RunError
+from ..errors import CheckpointError, HarmoniumError, RunError
+from ..limits import parse_json, read_toml
 from ..machines import Machine
 from . import toml
 from .state import flatten, unflatten
@@ -19,10 +26,15 @@ _TRAINING = "training"
 
 
 class Run:
-    """Run folder with config.toml, metrics.csv, checkpoints/last.safetensors and machines at log-spaced epochs."""
+    """Run folder with config.toml, metrics.csv, machines at log-spaced epochs and the two newest checkpoints.
+
+    The newest checkpoint is checkpoints/last.safetensors; previous.safetensors replaces it if it is damaged.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        self._columns: list[str] = []  # of the rows of metrics that this object has written
+        self._rows = 0
 
     @property
     def config_path(self) -> Path:
@@ -39,6 +51,11 @@ class Run:
         """The newest checkpoint, with the state for an exact resume."""
         return self.folder / "checkpoints" / "last.safetensors"
 
+    @property
+    def previous(self) -> Path:
+        """The checkpoint before the newest one."""
+        return self.folder / "checkpoints" / "previous.safetensors"
+
     def exists(self) -> bool:
         """Return whether the folder contains a run."""
         return self.config_path.exists() or self.last.exists()
@@ -52,31 +69,44 @@ class Run:
     def read_config(self) -> dict[str, Any]:
         """Read the configuration."""
         try:
-            return tomllib.loads(self.config_path.read_text(encoding="utf-8"))
+            return read_toml(self.config_path)
         except FileNotFoundError:
             raise RunError(f"{self.folder}: not a run folder (no config.toml)") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, OSError) as error:
             raise RunError(f"{self.config_path}: damaged ({error})") from None
 
     # -- metrics --------------------------------------------------------------------------------------------
 
-    def write_metrics(self, history: list[dict[str, float]]) -> None:
+    def write_metrics(self, history: Sequence[dict[str, float]]) -> None:
         """Write the table of all epochs, with columns in order of first appearance."""
         columns = list(dict.fromkeys(key for row in history for key in row))
-        text = io.StringIO()
-        writer = csv.DictWriter(text, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: repr(value) for key, value in row.items()} for row in history)
-        files.write_text(self.metrics_path, text.getvalue())
+        files.write_text(self.metrics_path, _table(columns, history, header=True))
+        self._columns, self._rows = columns, len(history)
+
+    def append_metrics(self, history: Sequence[dict[str, float]]) -> None:
+        """Write the last row of the table; the whole table only if it has a new column, or at the first call."""
+        new = any(key not in self._columns for key in history[-1])
+        if new or self._rows != len(history) - 1 or not self.metrics_path.exists():
+            self.write_metrics(history)
+            return
+        files.append_text(self.metrics_path, _table(self._columns, history[-1:], header=False))
+        self._rows += 1
 
     def read_metrics(self) -> list[dict[str, float]]:
-        """Read the table, without empty cells. A missing file gives no rows; a damaged file raises ``RunError``."""
-        if not self.metrics_path.exists():
-            return []
+        """Read the table, without empty cells. A missing file gives no rows; a damaged file raises ``RunError``.
+
+        A last line that is being written, or whose writing was interrupted, has no end and is left out.
+        """
         try:
-            with self.metrics_path.open(newline="", encoding="utf-8") as file:
-                history = [_metrics(row) for row in csv.DictReader(file)]
-        except (KeyError, OverflowError, TypeError, ValueError, csv.Error):
+            raw = self.metrics_path.read_bytes()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise RunError(f"{self.metrics_path}: cannot be read ({error.strerror})") from None
+        try:
+            text = raw[: raw.rfind(b"\n") + 1].decode()
+            history = [_metrics(row) for row in csv.DictReader(io.StringIO(text))]
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError, csv.Error):
             history = []
         if not history:
             raise RunError(f"{self.metrics_path}: damaged; expected a table of numbers with one row per epoch")
@@ -85,21 +115,56 @@ class Run:
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def write_checkpoint(self, machine: Machine, training: dict[str, Any]) -> None:
-        """Replace the newest checkpoint."""
+        """Replace the newest checkpoint, which becomes the previous one."""
         plain, tensors = flatten(training, _TRAINING)
-        files.write_tensors(self.last, tensors, {_TRAINING: json.dumps(plain)}, machine)
+        version = 2 if training.get("step") else 1  # versions before 2 would repeat the steps of the epoch
+        files.keep_as(self.last, self.previous)
+        files.write_tensors(self.last, tensors, {_TRAINING: json.dumps(plain)}, machine, version=version)
 
     def read_checkpoint(self, machine: Machine) -> dict[str, Any]:
         """Load the newest checkpoint's parameters into ``machine`` and return the training state."""
-        tensors, metadata = files.read_tensors(self.last)
+        tensors, state = self.read_state()
         files.load_parameters(machine, self.last, tensors)
+        return state
+
+    def read_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the tensors and the training state of the newest checkpoint."""
+        tensors, metadata = files.read_tensors(self.last)
         if _TRAINING not in metadata:
             raise CheckpointError(f"{self.last}: contains a machine without training state; it cannot be resumed")
         try:
-            state: dict[str, Any] = unflatten(json.loads(metadata[_TRAINING]), tensors)
-        except (KeyError, ValueError) as error:
+            state = unflatten(parse_json(metadata[_TRAINING]), tensors)
+        except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{self.last}: the training state is damaged ({error})") from None
-        return state
+        if not isinstance(state, dict):
+            raise CheckpointError(f"{self.last}: the training state is damaged")
+        return tensors, state
+
+    def check_last(self) -> None:
+        """Raise if the newest checkpoint is damaged; the message names the newest intact one."""
+        try:
+            self.read_state()
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}. {self._intact()}") from None
+
+    def _intact(self) -> str:
+        """Return a sentence about the newest intact checkpoint."""
+        for path in (self.previous, *(path for _, path in reversed(self.trajectory()))):
+            try:
+                files.load(path)
+            except HarmoniumError:
+                continue
+            if path == self.previous:
+                return f"'harmonium resume {self.folder} --previous' continues from {path}, which is intact"
+            return f"The newest intact machine is {path}; it has no training state and cannot be resumed"
+        return "No other checkpoint is intact"
+
+    def use_previous(self) -> None:
+        """Replace the newest checkpoint by the previous one; it is kept as last-damaged.safetensors."""
+        files.read_tensors(self.previous)  # raises if it is damaged
+        if self.last.exists():
+            files.keep_as(self.last, self.last.with_name("last-damaged.safetensors"))
+        files.keep_as(self.previous, self.last)
 
     def write_snapshot(self, machine: Machine, epoch: int) -> None:
         """Save the machine of this epoch."""
@@ -109,18 +174,37 @@ class Run:
 
     def trajectory(self) -> list[tuple[int, Path]]:
         """Return the saved machines as (epoch, file), in order."""
-        found = sorted((self.folder / "checkpoints").glob("epoch-*.safetensors"))
-        return [(int(path.stem.removeprefix("epoch-")), path) for path in found]
+        named = ((path.stem.removeprefix("epoch-"), path) for path in (self.folder / "checkpoints").glob("epoch-*"))
+        found = [(int(name), path) for name, path in named if name.isdecimal() and path.suffix == ".safetensors"]
+        return sorted(found)
 
     def machines(self) -> dict[float, Any]:
         """Load the saved machines, by epoch, in order."""
         return {float(epoch): files.load(path) for epoch, path in self.trajectory()}
 
     def clean(self) -> None:
-        """Remove temporary files of an interrupted run."""
-        for pattern in (".config.toml.*.tmp", ".metrics.csv.*.tmp", "checkpoints/.*.safetensors.*.tmp"):
+        """Remove temporary files of an interrupted run, also of its figures and its report."""
+        own = ("config.toml", "metrics.csv", "report.html", "*.png", "*.csv", "samples.*")
+        for pattern in (*(f".{name}.*.tmp" for name in own), "checkpoints/.*.safetensors.*.tmp"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """Remove what a run has written that stopped before its first checkpoint."""
+        self.clean()
+        for path in (self.config_path, self.metrics_path, *(path for _, path in self.trajectory())):
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not empty or not there
+            os.rmdir(self.folder / "checkpoints")
+
+
+def _table(columns: list[str], rows: Sequence[dict[str, float]], *, header: bool) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    if header:
+        writer.writeheader()
+    writer.writerows({key: repr(value) for key, value in row.items()} for row in rows)
+    return text.getvalue()
 
 
 def _metrics(row: dict[str, str]) -> dict[str, float]:

@@ -20,6 +20,7 @@ from .negative import (
     CD,
     PCD,
     DeepPCD,
+    Discriminative,
     Exact,
     GibbsLangevin,
     Langevin,
@@ -28,6 +29,7 @@ from .negative import (
     ParallelTempering,
     Reconstruction,
     TrajectoryTempering,
+    WeightedSum,
 )
 from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
 
@@ -42,7 +44,10 @@ NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
     "langevin": Langevin,
     "gibbs-langevin": GibbsLangevin,
     "mean-field": MeanField,
+    "discriminative": Discriminative,
 }
+#: the default negative phase of a machine with labels
+HYBRID = "discriminative+0.01*cd:1"
 SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "constant": Constant,
     "linear": LinearDecay,
@@ -61,22 +66,70 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
     """Parse ``cd:10``, ``pcd:1``, ``parallel-tempering:1,rungs=10``, ``mean-field:10,method=naive`` and so on.
 
+    Terms of a weighted sum are separated by ``+`` and may have a weight: ``discriminative+0.01*pcd:1``. The number of
+    ``chains`` belongs to its terms that have chains.
+
     >>> negative_phase("pcd:5", chains=20).config()
     {'method': 'pcd', 'k': 5, 'chains': 20}
+    >>> [(weight, phase.kind) for weight, phase in negative_phase("discriminative+0.01*cd:1").terms]
+    [(1.0, 'Discriminative'), (0.01, 'CD')]
     """
+    if "+" in text or "*" in text:
+        parts = [_weighted(part, text) for part in text.split("+")]
+        keep = [_takes_chains(part) for _, part in parts]
+        return WeightedSum(
+            [
+                (weight, negative_phase(part, chains if own or not any(keep) else None))
+                for (weight, part), own in zip(parts, keep, strict=True)
+            ]
+        )
     name, argument, options = split(text)
     if chains is not None:
         options["chains"] = chains
     return _call("negative phase", text, name, NEGATIVES, argument, int, options)
 
 
-def default_negative(hidden_layers: int) -> str:
+def _weighted(term: str, text: str) -> tuple[float, str]:
+    """Parse a term of a weighted sum, ``PHASE`` or ``WEIGHT*PHASE``."""
+    weight, times, phase = term.rpartition("*")
+    try:
+        return float(weight) if times else 1.0, phase.strip()
+    except ValueError:
+        raise InvalidOption(
+            f"negative phase '{text}': expected terms such as 0.01*cd:1, found '{term.strip()}'"
+        ) from None
+
+
+def _takes_chains(text: str) -> bool:
+    name = split(text)[0]
+    return name in NEGATIVES and "chains" in inspect.signature(NEGATIVES[name]).parameters
+
+
+def default_negative(hidden_layers: int, by_row: bool = False) -> str:
     """Return the default negative phase of a Boltzmann machine with this number of hidden layers.
 
-    >>> default_negative(1), default_negative(2)
-    ('pcd:1', 'deep-pcd:1')
+    If each row has a distribution of its own (``by_row``), with a context, a document length or rated items, chains
+    start at the rows. A persistent chain would follow another distribution in every step and never reach equilibrium.
+
+    >>> default_negative(1), default_negative(2), default_negative(1, by_row=True)
+    ('pcd:1', 'deep-pcd:1', 'cd:1')
     """
+    if by_row and hidden_layers == 1:
+        return "cd:1"
     return "pcd:1" if hidden_layers == 1 else "deep-pcd:1"
+
+
+def default_optimizer(conserves: bool, rate: float | None = None, momentum: float | None = None) -> str:
+    """Return the default optimizer, which is sgd except for documents and ratings (``Unit.conserves``).
+
+    The counts of frequent and of rare words differ by orders of magnitude in their variance, and so do documents in
+    their length. One learning rate that is small enough for the frequent words is too small for all others. A learning
+    rate or momentum that is given is one of sgd.
+
+    >>> default_optimizer(False), default_optimizer(True), default_optimizer(True, rate=0.1)
+    ('sgd', 'adam', 'sgd')
+    """
+    return "adam" if conserves and rate is None and momentum is None else "sgd"
 
 
 def schedule(text: str) -> Schedule:

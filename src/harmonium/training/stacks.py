@@ -48,6 +48,11 @@ class Joint(NegativePhase):
         return f"Joint {self._given.kind}"
 
     @property
+    def generative(self) -> bool:  # type: ignore[override]
+        """Whether the machines become models of their input."""
+        return self._given.generative
+
+    @property
     def k(self) -> int:
         """The number of Gibbs sweeps per step, in every machine."""
         return self._given.k

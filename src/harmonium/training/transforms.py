@@ -49,8 +49,11 @@ class Transform:
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         """Raise :class:`InvalidOption` if the transform cannot be used with this machine and optimizer."""
 
-    def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
-        """Called before training; ``data_mean`` (*visible) is the mean of the data."""
+    def begin(self, machine: BoltzmannMachine, data_mean: Any) -> None:
+        """Called before training; ``data_mean`` (*visible) is the mean of the data.
+
+        For a machine with a context it is a pair, with the mean of the context.
+        """
 
     def measured(self, scaling: Scaling) -> None:
         """Called before training if the visible layer has units with a scale, such as Gaussian units."""
@@ -120,6 +123,10 @@ class Centered(Transform):
     data, the optimizer acts on the machine of z = (x - m)/s, whose parameters are sW, s(b̃ - γm) and γs². Training
     then does not depend on the units of measurement, and the machine always describes the data as they were given.
     The logarithm of γ is the stored parameter, which γs² only shifts, so it is not converted.
+
+    A context u with couplings u·A·x and u·B·y is replaced by u - κ, where κ is its mean over the data: the coordinates
+    are b̃ = b + Wλ + Aᵀκ and c̃ = c + Wᵀμ + Bᵀκ, with g̃A = gA - κ gbᵀ and g̃B = gB - κ gcᵀ. The states x and y need no
+    offset here, because u·A·μ does not depend on the states.
     """
 
     def __init__(self, smoothing: float = 0.01) -> None:
@@ -138,7 +145,10 @@ class Centered(Transform):
                     f"Centered expects every bias to be learned, found a fixed bias in layer {k}; use transforms=()"
                 )
 
-    def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
+    def begin(self, machine: BoltzmannMachine, data_mean: Any) -> None:
+        if machine.context is not None:
+            data_mean, context_mean = data_mean
+            self._context = context_mean.to(machine.couplings[0].weight.detach())
         offsets = [data_mean.to(machine.couplings[0].weight.detach()).clone()]
         for coupling, unit in zip(machine.couplings, machine.layers[1:], strict=True):
             offsets.append(unit.mean(coupling.up(offsets[-1].unsqueeze(0))).detach()[0].clone())
@@ -175,15 +185,19 @@ class Centered(Transform):
         biases = [_joined(unit, _gradient_of) for unit in machine.layers]
         for k, link in phase.coupling_gradients.items():
             link.subtract((self._offsets[k], biases[k + 1]), (biases[k], self._offsets[k + 1]))
+        for k, link in phase.context_gradients.items():
+            link.subtract((self._context, biases[k]))
         self._standardize_gradient(machine, phase)
 
     def _standardize_gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         """gW ← gW/s and gb ← gb/s; the gradient of ln γ at fixed b - γm is g + γm gb."""
         for part, location, scale in self._scaled(machine):
-            if part.origin is None and part.log_precision.grad is not None:  # else the statistics refer to m already
-                part.log_precision.grad.addcmul_(part.precision.detach() * location, part.bias.grad)
+            bias, precision = part.bias.grad, part.log_precision.grad
+            if part.origin is None and bias is not None and precision is not None:
+                precision.addcmul_(part.precision.detach() * location, bias)  # else the statistics refer to m already
             part.origin = None
-            part.bias.grad.div_(scale)
+            if bias is not None:
+                bias.div_(scale)
         if self._scaling is not None and 0 in phase.coupling_gradients:
             link = phase.coupling_gradients[0]
             link.dense().div_(link.coupling.lower_factors(self._scaling.scale))
@@ -194,6 +208,9 @@ class Centered(Transform):
             rate = learning_rate_of(link.coupling.weight)
             _subtract_field(units[k], link.down(offsets[k + 1]), rate, learning_rate_of)
             _subtract_field(units[k + 1], link.up(offsets[k]), rate, learning_rate_of)
+        for k, link in phase.context_gradients.items():
+            rate = learning_rate_of(link.coupling.weight)
+            _subtract_field(units[k], link.up(self._context), rate, learning_rate_of)
 
     def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
         self._move_momentum(machine, phase, optimizer)
@@ -217,6 +234,8 @@ class Centered(Transform):
             with unrounded(lower):  # the two calls of a step must cancel
                 machine.layers[k].shift_bias(link.coupling.down(upper)[0] * sign)
                 machine.layers[k + 1].shift_bias(link.coupling.up(lower)[0] * sign)
+        for k, link in phase.context_gradients.items():
+            machine.layers[k].shift_bias(link.coupling.up(self._context.unsqueeze(0))[0] * sign)
 
     def _move_momentum(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
         """Convert averages of past gradients to the current offsets; they depend on the offsets linearly, like g̃W."""
@@ -256,7 +275,10 @@ class Centered(Transform):
 
 
 class Penalty(Transform):
-    """Base class of penalties on the weights; their gradients are added before other transforms are applied."""
+    """Base class of penalties on the weights, also those of a context.
+
+    Their gradients are added before other transforms are applied.
+    """
 
     of_loss = True
 
@@ -267,10 +289,10 @@ class Penalty(Transform):
 
     def loss(self, machine: BoltzmannMachine) -> float:
         """Return the penalty that is added to the loss."""
-        return sum(self._value(coupling).item() for coupling in machine.couplings)
+        return sum(self._value(coupling).item() for coupling in _all_couplings(machine))
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for link in phase.coupling_gradients.values():
+        for link in phase.all_gradients:
             self._add_gradient(link.coupling, link.coupling.weight.detach(), link.dense())
 
     def _value(self, coupling: Coupling) -> Tensor:
@@ -297,8 +319,33 @@ class L2(Penalty):
         return self.strength / 2 * coupling.weight.detach().square().sum()
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for link in phase.coupling_gradients.values():
+        for link in phase.all_gradients:
             link.add_weights(self.strength)
+
+
+class L2ToMean(Penalty):
+    """L2 penalty on what distinguishes the sites of a layer: strength/2 · Σ_i (W_i - W̄)², with W̄ the mean over sites i.
+
+    For dense couplings; the sites are the first dimension of the lower layer, such as the items of
+    :class:`harmonium.units.Ratings`. What all sites have in common, such as the generosity of a user, is learned
+    without a penalty, and a site with few data gets the mean weights of the others. An L2 penalty gives it none.
+    """
+
+    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
+        for coupling in _all_couplings(machine):
+            if type(coupling) is not Dense:
+                raise InvalidOption(f"L2ToMean expects dense couplings, found {type(coupling).__name__}")
+
+    def _value(self, coupling: Coupling) -> Tensor:
+        return self.strength / 2 * _without_mean(coupling, coupling.weight.detach()).square().sum()
+
+    def _add_gradient(self, coupling: Coupling, weight: Tensor, gradient: Tensor) -> None:
+        gradient.add_(_without_mean(coupling, weight), alpha=self.strength)
+
+
+def _without_mean(coupling: Coupling, weight: Tensor) -> Tensor:
+    by_site = weight.view(coupling.lower[0], -1)
+    return (by_site - by_site.mean(0)).view_as(weight)
 
 
 class L1Squared(Penalty):
@@ -327,7 +374,7 @@ class Clip(Transform):
         self.max_norm = max_norm
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for link in phase.coupling_gradients.values():
+        for link in phase.all_gradients:
             link.dense()
         torch.nn.utils.clip_grad_norm_(machine.parameters(), self.max_norm)
 
@@ -344,7 +391,7 @@ class ZeroSum(Transform):
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         if not self.applies(machine):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
-        for coupling in machine.couplings:
+        for coupling in _all_couplings(machine):
             if type(coupling) is not Dense:  # with a mask or a kernel the constant cannot be subtracted
                 raise InvalidOption(f"ZeroSum expects dense couplings, found {type(coupling).__name__}")
         for k, unit in enumerate(machine.layers):
@@ -366,6 +413,10 @@ class ZeroSum(Transform):
                 weight -= excess
                 above = tuple(range(len(coupling.lower), weight.ndim))
                 units[k].shift_bias(excess.sum(above))
+        for k, coupling in machine.context_couplings.items():
+            if _one_hot(units[k]):  # a constant for all states of a site, which changes no probability
+                weight = coupling.weight.data.view(*coupling.lower, *coupling.upper)
+                weight -= weight.mean(-1, keepdim=True)
         for unit in units:
             if _one_hot(unit):
                 unit.shift_bias(-unit.bias.mean(-1, keepdim=True).expand(unit.shape))
@@ -390,7 +441,7 @@ class Average(Transform):
         self._mean: list[Tensor] = []
         self._count = self._seen = 0
 
-    def begin(self, machine: BoltzmannMachine, data_mean: Tensor) -> None:
+    def begin(self, machine: BoltzmannMachine, data_mean: Any) -> None:
         self._mean, self._count, self._seen, self._device = [], 0, 0, machine.device
 
     @torch.no_grad()
@@ -417,6 +468,11 @@ class Average(Transform):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._mean = [mean.to(self._device) for mean in state["mean"]]
         self._count, self._seen = state["count"], state["seen"]
+
+
+def _all_couplings(machine: BoltzmannMachine) -> list[Coupling]:
+    """Return the couplings of the layers and of the context."""
+    return [*machine.couplings, *machine.context_couplings.values()]
 
 
 #: names of the averages of past gradients in the state of optimizers

@@ -11,6 +11,7 @@ from .multinary import Multinary
 from .multinomial import Multinomial
 from .poisson import Poisson
 from .potts import Potts
+from .ratings import Ratings
 from .relu import ReLU
 from .spin import Spin
 from .truncated_gauss_bernoulli import TruncatedGaussBernoulli
@@ -27,6 +28,7 @@ __all__ = [
     "Multinomial",
     "Poisson",
     "Potts",
+    "Ratings",
     "ReLU",
     "Spin",
     "Tail",

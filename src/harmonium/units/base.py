@@ -104,6 +104,14 @@ class Unit(InPlace, UnitLayer, named=False):
         """An exact draw of each unit in the field B: (..., *shape) -> (..., *shape)."""
         return finite.sample(self, B, A, generator)
 
+    @property
+    def conserves(self) -> bool:
+        """Whether rows differ in a conserved quantity, such as the length of a document or the items that are rated.
+
+        Each row then has a distribution of its own, and a chain of one row should not continue as one of another.
+        """
+        return False
+
     def conserving(self, x: Tensor) -> Unit:
         """A copy with conserved quantities (such as the length of each document) fixed to those of ``x`` (n, *shape).
 
@@ -132,6 +140,15 @@ class Unit(InPlace, UnitLayer, named=False):
         if self.event_shape:
             raise NotImplementedError(f"{self.name()}: a vector unit must define initialize_from")
         self._match_mean(self.observations(data).to(torch.float64).mean(0))
+
+    def initialize_given(self, data: Tensor, context: Tensor, pseudocount: float | None = None) -> Tensor:
+        """Set the parameters as :meth:`initialize_from`, and return weights of a context (n, inputs) of each row.
+
+        The weights (inputs, *shape) give the field on the units for each entry of the context. By default they are
+        zero; units with a linear activation return those of a linear regression.
+        """
+        self.initialize_from(data, pseudocount)
+        return data.new_zeros(context.shape[1], *self.shape)
 
     @property
     def softmax(self) -> bool:

@@ -9,10 +9,13 @@ from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
 from .. import noise
+from ..checks import whole
 from ..errors import InvalidOption
 from . import lattice
 from .base import Unit, Value
 from .support import Integers, Support, counts
+
+_MOST_TRIALS = 2**24  # integers up to here are exact in float32
 
 
 class Binomial(Unit):
@@ -33,8 +36,9 @@ class Binomial(Unit):
         learn: Iterable[str] = ("bias",),
         shared: Iterable[int] = (),
     ) -> None:
-        if trials < 1:
-            raise InvalidOption(f"binomial: expected at least one trial, found {trials}")
+        trials = whole("trials", trials)
+        if not 1 <= trials <= _MOST_TRIALS:
+            raise InvalidOption(f"binomial: expected from 1 to {_MOST_TRIALS:,} trials, found {trials}")
         super().__init__(shape, bias=bias, learn=learn, shared=shared, options={"trials": trials})
         self.trials = trials
         self.support = Integers(f"integers from 0 to {trials}", trials)

@@ -117,6 +117,16 @@ class Gaussian(GaussianWeight):
             other.log_max_precision.add_(2 * scale.log())
         return other
 
+    def initialize_given(self, data: Tensor, context: Tensor, pseudocount: float | None = None) -> Tensor:
+        """Match the linear regression of the data on the context, and the mean and variance of its residuals.
+
+        ``pseudocount`` (default 1) is the number of observations of a prior with zero slopes.
+        """
+        slopes = _ridge(context.double(), data.flatten(1).double(), 1.0 if pseudocount is None else pseudocount)
+        weights = slopes.to(data)
+        self.initialize_from(data - (context @ weights).view_as(data), pseudocount)
+        return weights.view(-1, *self.shape) * self.precision.detach()
+
     def _precision(self, A: Tensor | None) -> Tensor:
         if A is None:
             return self.precision
@@ -124,3 +134,12 @@ class Gaussian(GaussianWeight):
         if bool((total <= 0).any()):
             raise NotNormalizable(f"gaussian: expected γ + A > 0, found {total.min().item():g}; Z diverges")
         return total
+
+
+def _ridge(x: Tensor, y: Tensor, pseudocount: float) -> Tensor:
+    """The slopes of a linear regression of y (n, outputs) on x (n, inputs) with a quadratic penalty."""
+    x, y = x - x.mean(0), y - y.mean(0)
+    gram = x.T @ x
+    penalty = (pseudocount / len(x)) * gram.diagonal()
+    penalty = torch.where(penalty > 0, penalty, 1.0)  # a constant input has the slope zero
+    return torch.linalg.solve(gram + penalty.diag(), x.T @ y)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import torch
 from torch import Generator, Tensor, nn
 
+from ..allocation import check_memory
 from ..checks import as_shape, kebab
 from ..errors import InvalidData, InvalidOption, unknown
 from ..registry import Registry
@@ -171,6 +172,8 @@ class UnitLayer(nn.Module):
         value = value.detach() if isinstance(value, Tensor) else torch.as_tensor(value, dtype=plain)
         if not value.is_floating_point():
             value = value.to(plain)
+        size = value.element_size() * self.parameter_shape.numel()
+        check_memory(f"{name} of {self.name()} units", size, "use fewer units")
         try:
             full = torch.empty(self.parameter_shape, dtype=value.dtype, device=value.device).copy_(value)
         except RuntimeError:
@@ -211,6 +214,16 @@ class UnitLayer(nn.Module):
     def standardized(self, location: Tensor, scale: Tensor) -> Unit:
         """A copy with the parameters of (x - location)/scale, for units with :attr:`affine`."""
         raise NotImplementedError(f"{self.name()}: (x - location)/scale is not a unit of this type")
+
+    def in_field(self, B: Tensor) -> Unit:
+        """A copy with the field B (..., *shape) added to the bias; differentiable, also in B.
+
+        The leading dimensions of B broadcast against those of a batch: (n, *shape) for a field for each row.
+        """
+        pieces = zip(self.parts, self.split(B), strict=True)
+        return self.with_parts(
+            [part.with_natural({**part.natural(), "bias": part.full(part.bias) + piece}) for part, piece in pieces]
+        )
 
     def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
         """Backpropagate gradients (*shape) by natural parameter to ``.grad`` of the stored parameters."""

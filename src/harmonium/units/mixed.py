@@ -97,6 +97,10 @@ class Mixed(Unit):
     def tail(self) -> Tail:
         return Tail.join(unit.tail() for unit in self._members)
 
+    @property
+    def conserves(self) -> bool:
+        return any(unit.conserves for unit in self._members)
+
     def conserving(self, x: Tensor) -> Unit:
         pieces = zip(self._members, _split(self._members, x), strict=True)
         fixed = [unit.conserving(piece) for unit, piece in pieces]
@@ -149,6 +153,12 @@ class Mixed(Unit):
         """Initialize each part from its own columns."""
         for unit, part in zip(self._members, _split(self._members, data), strict=True):
             unit.initialize_from(part, pseudocount)
+
+    def initialize_given(self, data: Tensor, context: Tensor, pseudocount: float | None = None) -> Tensor:
+        """Initialize each part from its own columns."""
+        pieces = zip(self._members, _split(self._members, data), strict=True)
+        weights = [unit.initialize_given(piece, context, pseudocount).flatten(1) for unit, piece in pieces]
+        return torch.cat(weights, 1)
 
     def _each(self, function: Callable[..., Tensor], *values: Tensor | None) -> Tensor:
         """Apply ``function(unit, *slices)`` to every part and concatenate the results."""

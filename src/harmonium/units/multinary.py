@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +13,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
 from .. import noise
+from ..checks import as_shape, whole
 from ..errors import InvalidOption, unknown
 from . import lattice
 from .activation import Function, Scaled, check, inverse, on_tensors
@@ -49,6 +52,9 @@ class Sigmoid:
             return (self.levels / self.scale) * softplus(x, threshold=50.0)
         value = torch.sigmoid(x)
         return self.levels * value if order == 1 else (self.levels * self.scale) * value * torch.sigmoid(-x)
+
+
+_MOST_LEVELS = 2**16  # the table of the base weights grows with the levels
 
 
 class Multinary(Unit):
@@ -98,8 +104,11 @@ class Multinary(Unit):
         learn: Iterable[str] = ("bias",),
         shared: Iterable[int] = (),
     ) -> None:
-        if levels < 1 or not scale > 0:
+        levels = whole("levels", levels)
+        if levels < 1 or not 0 < scale < math.inf:
             raise InvalidOption(f"multinary: expected levels ≥ 1 and scale > 0, found {levels} and {scale}")
+        if levels > _MOST_LEVELS:
+            raise InvalidOption(f"multinary: expected at most {_MOST_LEVELS:,} levels, found {levels:,}")
         for what, value, known in (("form", form, ("offsets", "integral")), ("sampling", sampling, _SAMPLING)):
             if value not in known:
                 raise unknown(f"{what} of multinary units", value, known)
@@ -109,7 +118,8 @@ class Multinary(Unit):
         if form == "offsets":
             if integral is not None:
                 raise InvalidOption("integral: expected form='integral', found form='offsets'")
-            thresholds = _offsets(levels, scale, activation) if offsets is None else list(offsets)
+            with _naming(shape):
+                thresholds = _offsets(levels, scale, activation) if offsets is None else list(offsets)
             if len(thresholds) != levels:
                 raise InvalidOption(f"multinary: expected {levels} offsets, found {len(thresholds)}")
             if activation != "sigmoid" or offsets is not None:
@@ -133,7 +143,8 @@ class Multinary(Unit):
             self.register_buffer("log_base", _log_elementary(thresholds), persistent=False)
             self.support = Integers(f"integers from 0 to {levels}", levels)
             return
-        self._derivatives = _integral(levels, scale, activation, integral)
+        with _naming(shape):
+            self._derivatives = _integral(levels, scale, activation, integral)
         trials = round(levels / scale)
         if activation == "sigmoid" and abs(levels / scale - trials) <= 1e-9:
             lattice_points = torch.arange(trials + 1, dtype=torch.float64)
@@ -249,6 +260,15 @@ class Multinary(Unit):
 
 
 _NAMED, _SAMPLING = ("sigmoid", "relu"), ("exact", "gaussian")
+
+
+@contextmanager
+def _naming(shape: int | Iterable[int]) -> Iterator[None]:
+    """Start errors about the activation with the layer, such as multinary:3x8x8."""
+    try:
+        yield
+    except InvalidOption as error:
+        raise InvalidOption(f"multinary:{'x'.join(map(str, as_shape(shape)))}: {error}") from None
 
 
 def _offsets(levels: int, scale: float, activation: str | Function) -> list[float]:

@@ -48,8 +48,12 @@ class Multinomial(Unit):
         self.support = Counts(what, size, total)
         self.total: float | Tensor | None = total
 
+    @property
+    def conserves(self) -> bool:
+        return "total" not in self.options
+
     def conserving(self, x: Tensor) -> Multinomial:
-        if "total" in self.options:
+        if not self.conserves:
             return self
         bound = copy.copy(self)
         bound.total = x.sum(-1, keepdim=True)
@@ -136,12 +140,34 @@ def log_multinomial(x: Tensor) -> Tensor:
 
 
 def sample_counts(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:
-    """Multinomial draws as a sequence of binomials: x_k given x_1 … x_{k-1}. ``p`` (..., K), ``total`` (..., 1).
+    """Multinomial draws of ``total`` (..., 1) counts with probabilities ``p`` (..., K): (..., K).
 
-    Computed in float64, because the conditional probability of a word given the previous words may be close to one.
+    Draws word by word, or, if there are many more counts than words, by one binomial for each word. Sums are computed
+    in float64, because words may be rare and the conditional probability of a word given others may be close to one.
     """
-    dtype, p = p.dtype, p.to(torch.float64)
-    left = total.squeeze(-1).to(torch.float64)
+    drawn = _by_word if float(total.sum()) <= _WORDS_PER_ENTRY * p.numel() else _by_binomials
+    return drawn(p, total, generator).to(p.dtype)
+
+
+_WORDS_PER_ENTRY = 4  # number of words drawn one by one per entry of the table of counts; beyond, binomials are faster
+
+
+def _by_word(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:
+    """Draw every word by inversion of the cumulative distribution; all rows are searched as one table."""
+    size = p.shape[-1]
+    ends = p.flatten().cumsum(0, dtype=torch.float64)
+    last = ends[size - 1 :: size]
+    first = torch.cat([last.new_zeros(1), last[:-1]])
+    owner = torch.arange(len(last), device=p.device).repeat_interleave(total.flatten().round().long())
+    # in (0, 1], so that words of probability zero are not drawn; away from 0 by more than the rounding of the table
+    u = (1 - noise.uniform(ends.new_empty(len(owner)), generator)).clamp_min_(len(last) * 2.0**-50)
+    words = torch.searchsorted(ends, torch.lerp(first[owner], last[owner], u))
+    return torch.bincount(words.clamp_(owner * size, owner * size + size - 1), minlength=p.numel()).view(p.shape)
+
+
+def _by_binomials(p: Tensor, total: Tensor, generator: Generator | None) -> Tensor:
+    """Draw x_k given x_1 … x_{k-1}, which is binomial, for each k."""
+    p, left = p.to(torch.float64), total.squeeze(-1).to(torch.float64)
     # 1 - p_1 - … - p_{k-1}, summed from the right to avoid cancellation
     rest = p.flip(-1).cumsum(-1).flip(-1)
     ratio = torch.where(rest > 0, p / rest, 0.0).clamp(0.0, 1.0)
@@ -150,4 +176,4 @@ def sample_counts(p: Tensor, total: Tensor, generator: Generator | None) -> Tens
         counts[..., k] = torch.binomial(left.contiguous(), ratio[..., k].contiguous(), generator=generator)
         left = left - counts[..., k]
     counts[..., -1] = left
-    return counts.to(dtype)
+    return counts

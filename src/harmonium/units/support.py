@@ -195,6 +195,14 @@ class AtMostOneHot(Support):
 
 
 @dataclass(frozen=True)
+class RatedOneHot(AtMostOneHot):
+    """One-hot vectors, and the zero vector where a row has no value; which rows have none is not random."""
+
+    def states(self) -> Tensor | None:  # type: ignore[override]
+        return None  # one, or as many as values: it depends on the row
+
+
+@dataclass(frozen=True)
 class Counts(Support):
     """Vectors of ``size`` non-negative integers with the sum ``total`` (any sum if ``None``)."""
 

@@ -2,16 +2,19 @@
 
 from .base import NegativePhase
 from .deep import DeepPCD
+from .discriminative import Discriminative
 from .exact import Exact
 from .langevin import GibbsLangevin, Langevin
 from .meanfield import MeanField
 from .sampled import CD, PCD, Reconstruction, Sampled
 from .tempered import ParallelTempering, TrajectoryTempering
+from .weighted_sum import WeightedSum
 
 __all__ = [
     "CD",
     "PCD",
     "DeepPCD",
+    "Discriminative",
     "Exact",
     "GibbsLangevin",
     "Langevin",
@@ -21,4 +24,5 @@ __all__ = [
     "Reconstruction",
     "Sampled",
     "TrajectoryTempering",
+    "WeightedSum",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from torch import Generator, Tensor
@@ -10,7 +12,7 @@ from ...checks import kebab
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
-from ..gradient import CouplingGradient
+from ..gradient import CouplingGradient, write_gradient
 
 
 class NegativePhase:
@@ -28,12 +30,21 @@ class NegativePhase:
     supports_bfloat16: ClassVar[bool] = False
     #: whether gradients are differences of the units' statistics; if so, these may refer to the origin of a unit
     by_statistics: bool = False
+    #: whether the phase can train a machine with a context
+    conditional: ClassVar[bool] = False
+    #: whether the phase makes the machine a model of all visible units, so that its samples resemble the data
+    generative: bool = True
     #: buffer for a full batch
     data_slot: Tensor
     #: the rows of ``data_slot`` in use: all of them, or fewer for the last batch of an epoch
     batch: Tensor
+    #: buffer for the context of a full batch, and its rows in use; ``None`` for a machine without a context
+    context_slot: Tensor | None = None
+    context: Tensor | None = None
     #: the gradients of the couplings whose weights are learned, by the index of the coupling
     coupling_gradients: dict[int, CouplingGradient]
+    #: the gradients of the couplings of the context that are learned, by the layer that they act on
+    context_gradients: Mapping[int, CouplingGradient] = MappingProxyType({})
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         """Prepare for batches of ``batch_size`` rows; ``start`` (n, *visible) are some rows of the data."""
@@ -46,6 +57,18 @@ class NegativePhase:
     def use(self, rows: int) -> None:
         """Use the first ``rows`` rows of ``data_slot`` as the batch."""
         self.batch = self.data_slot[:rows]
+        if self.context_slot is not None:
+            self.context = self.context_slot[:rows]
+
+    @property
+    def rows(self) -> Any:
+        """The buffers that :meth:`Source.take` writes to: the batch, or the batch and its context."""
+        return self.batch if self.context is None else (self.batch, self.context)
+
+    @property
+    def all_gradients(self) -> list[CouplingGradient]:
+        """The gradients of all couplings that are learned."""
+        return [*self.coupling_gradients.values(), *self.context_gradients.values()]
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         """Compute the gradient for the rows in ``batch``."""
@@ -54,7 +77,7 @@ class NegativePhase:
     def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         """Compute the gradient for the rows in ``batch`` and write all of it to ``.grad``."""
         self.evaluate(machine, generator)
-        for link in self.coupling_gradients.values():
+        for link in self.all_gradients:
             link.dense()
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
@@ -64,6 +87,21 @@ class NegativePhase:
     def chain_states(self) -> Tensor | None:
         """Return the visible states of the chains, (chains, *visible), or None if the phase has no chains."""
         return None
+
+    def loss(self, machine: BoltzmannMachine, data: Tensor) -> Tensor | None:
+        """Return the loss whose gradient the last step computed for the batch ``data``, a differentiable scalar.
+
+        It is used in tests only. By default ⟨F⟩_data - ⟨F⟩_chains, or None if the phase has no chains.
+        """
+        chains = self.chain_states()
+        if chains is None:
+            return None
+        rbm = as_rbm(machine, type(self).__name__)
+        return rbm.free_energy(data).mean() - rbm.free_energy(chains.clone()).mean()
+
+    def objective(self, machine: BoltzmannMachine, data: Tensor) -> Tensor:
+        """Return the exact mean log-probability that training increases, for small machines: by default of the data."""
+        return as_rbm(machine, type(self).__name__).log_probability(data).mean()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for an exact resume."""
@@ -89,6 +127,12 @@ def learned_couplings(machine: BoltzmannMachine) -> dict[int, CouplingGradient]:
     }
 
 
+def learned_context(machine: BoltzmannMachine) -> dict[int, CouplingGradient]:
+    """Return a gradient object for every coupling of the context that is learned, by the layer it acts on."""
+    couplings = machine.context_couplings
+    return {k: CouplingGradient(coupling) for k, coupling in couplings.items() if coupling.weight.requires_grad}
+
+
 def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
     """Return the machine if it is an RBM, else raise ``InvalidOption``."""
     if not isinstance(machine, RBM):
@@ -98,6 +142,10 @@ def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
 
 def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
     """Write gradients with respect to a unit's natural parameters to ``.grad`` of its stored parameters."""
+    if only_bias(unit):  # the bias is stored as it is; the general case needs automatic differentiation
+        if unit.bias.requires_grad:
+            write_gradient(unit.bias, unit.shared_sum(gradients["bias"]))
+        return
     for parameter in unit.parameters():
         if parameter.grad is not None:
             parameter.grad.zero_()

@@ -5,32 +5,43 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from ...machines import BoltzmannMachine, enumeration
-from .base import NegativePhase, as_rbm, learned_couplings, write_unit_gradient
+from ...machines import RBM, BoltzmannMachine, GivenRBM, enumeration
+from ..gradient import write_gradient
+from .base import NegativePhase, as_rbm, learned_context, learned_couplings, write_unit_gradient
 
 
 class Exact(NegativePhase):
     """Exact F_model = -ln Z by enumeration: maximum likelihood for small machines, and the reference in tests.
+
+    Given a context, the loss is the mean of -ln p(v | u), with an enumeration for each row; its gradient is computed by
+    automatic differentiation.
 
     >>> Exact().config()
     {'method': 'exact'}
     """
 
     by_statistics = True
+    conditional = True
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         as_rbm(machine, "Exact")
-        enumeration.cheaper_parity(machine)
+        self._states = enumeration.kept_states(machine)
         self.resize(machine, batch_size)
 
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
         self.coupling_gradients = learned_couplings(machine)
         self.data_slot = torch.zeros(batch_size, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
+        if machine.context is not None:
+            self.context_gradients = learned_context(machine)
+            self.context_slot = self.data_slot.new_zeros(batch_size, *machine.context)
         self.use(batch_size)
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         rbm = as_rbm(machine, "Exact")
-        layers, links = enumeration.moments(rbm)
+        if self.context is not None:
+            self._evaluate_given(rbm)
+            return
+        layers, links = enumeration.moments(rbm, self._states)
         field = rbm.coupling.up(self.batch)
         self._hidden = rbm.hidden.mean(field)
         data = (rbm.visible.statistics(self.batch), rbm.hidden.moments(field, mean=self._hidden))
@@ -38,6 +49,17 @@ class Exact(NegativePhase):
             write_unit_gradient(unit, {name: model[name] - value.mean(0) for name, value in batch.items()})
         for k, link in self.coupling_gradients.items():
             link.set_dense(links[k] - rbm.coupling.correlate(self.batch, self._hidden, scale=1 / len(self._hidden)))
+
+    def _evaluate_given(self, rbm: RBM) -> None:
+        with torch.enable_grad():
+            given, v = rbm.for_rows(self.rows)
+            assert isinstance(given, GivenRBM)
+            loss = (given.free_energy(v) + given.log_partitions()).mean()
+            learned = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
+            gradients = torch.autograd.grad(loss, learned, allow_unused=True, materialize_grads=True)
+        for parameter, gradient in zip(learned, gradients, strict=True):
+            write_gradient(parameter, gradient)
+        self._hidden = given.hidden_mean(v).detach()
 
     def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
         return [self._hidden.mean(0)]

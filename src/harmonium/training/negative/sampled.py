@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from ...couplings import Coupling
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
 from .base import as_rbm, learned_couplings
+from .context import ContextRows
 from .signed import SPARE_ROWS, SignedRows, new_buffer
 
 
@@ -63,7 +65,7 @@ class Sampled(SignedRows):
         self._visible_field, self._h = (new_buffer(rbm, chains, unit) for unit in rbm.layers)
         self._chain_v = self._v[batch:]
         self._chain_field, self._chain_mean = self._field[batch:], self._mean[batch:]
-        self._parts = rbm.visible, rbm.hidden, rbm.coupling
+        self._parts: tuple[Unit, Unit, Coupling | ContextRows] = rbm.visible, rbm.hidden, rbm.coupling
         self.coupling_gradients = learned_couplings(rbm)
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
@@ -116,12 +118,32 @@ class Sampled(SignedRows):
 class CD(Sampled):
     """Contrastive divergence (Hinton 2002): k Gibbs sweeps that start at the rows of each batch.
 
+    Given a context, the chain of a row has the context of this row.
+
     >>> CD(10).config()
     {'method': 'cd', 'k': 10}
     """
 
+    conditional = True
+
     def __init__(self, k: int = 1) -> None:
         super().__init__(k)
+
+    def _allocate(self, rbm: RBM, batch: int, chains: int) -> None:
+        self._given = None if rbm.context is None else ContextRows(rbm, batch)
+        if self._given is not None:
+            self.context_slot = self._given.slot
+        super()._allocate(rbm, batch, chains)
+        if self._given is not None:  # fields and gradients with the context of each row
+            self._parts = rbm.visible, rbm.hidden, self._given
+            self.context_gradients = self._given.gradients
+
+    def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
+        if self._given is not None:
+            self._given.update_fields()
+        super().evaluate(machine, generator)
+        if self._given is not None:
+            self._given.write_gradients(self._v, self._mean, self._signs)
 
     def use(self, rows: int) -> None:
         super().use(rows)
@@ -171,7 +193,8 @@ class Reconstruction(CD):
 class PCD(Sampled):
     """Persistent contrastive divergence (Tieleman 2008): chains continue from step to step, with k sweeps per step.
 
-    The *hidden* states of the chains are stored, which saves one matrix product per step.
+    The *hidden* states of the chains are stored, which saves one matrix product per step. For documents of different
+    lengths use :class:`CD`: a chain takes the length of another document in every step, and is never in equilibrium.
 
     >>> PCD(1, chains=500).config()
     {'method': 'pcd', 'k': 1, 'chains': 500}

@@ -1,0 +1,1 @@
+"""Experiments with classification RBMs (Larochelle & Bengio 2008)."""

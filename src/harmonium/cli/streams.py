@@ -1,0 +1,110 @@
+"""Standard output and standard error that never raise: closed pipes and narrow encodings are common."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+#: replacements for terminals that cannot show a character
+_PLAIN = {
+    **dict.fromkeys("–−—━╸╺", "-"),
+    **dict.fromkeys("·•", "*"),
+    **dict.fromkeys("‘’", "'"),
+    **{"×": "x", "…": "...", "⟨": "<", "⟩": ">", "≥": ">=", "≤": "<=", "→": "->", "±": "+-"},
+}
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Replace characters that an encoding lacks: by similar ones, or by a question mark."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(character, "?") for character in text), error.end
+
+
+codecs.register_error("harmonium", _plain)
+
+
+class Tolerant(io.TextIOBase):
+    """A text stream that forgets what it is given after its reader has gone."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.closed_by_reader = False
+
+    def write(self, text: str) -> int:
+        """Write the text, or nothing if nobody reads."""
+        if not self.closed_by_reader:
+            try:
+                return self.stream.write(text)
+            except (BrokenPipeError, ValueError):  # ValueError: the stream was closed
+                self.closed_by_reader = True
+            except OSError:  # a full disk behind a redirection, or a terminal that is gone
+                self.closed_by_reader = True
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush, unless nobody reads."""
+        if not self.closed_by_reader:
+            try:
+                self.stream.flush()
+            except (OSError, ValueError):
+                self.closed_by_reader = True
+
+    def isatty(self) -> bool:
+        """Return whether the stream is a terminal."""
+        return not self.closed_by_reader and self.stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the file descriptor."""
+        return self.stream.fileno()
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the stream."""
+        return self.stream.encoding or "utf-8"
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """How the stream treats characters that its encoding lacks."""
+        return self.stream.errors
+
+    @property
+    def buffer(self) -> Any:
+        """The stream of bytes."""
+        return self.stream.buffer
+
+
+@contextlib.contextmanager
+def prepared_streams() -> Iterator[None]:
+    """Replace standard output and error by :class:`Tolerant` ones in the block."""
+    former = sys.stdout, sys.stderr
+    streams = [Tolerant(stream if stream is not None else open(os.devnull, "w")) for stream in former]  # noqa: SIM115
+    for stream in streams:
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.stream.reconfigure(errors="harmonium")  # type: ignore[attr-defined]
+    sys.stdout, sys.stderr = streams  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for stream in streams:
+            stream.flush()
+            if stream.closed_by_reader:
+                _discard(stream.stream)
+        sys.stdout, sys.stderr = former
+
+
+def _discard(stream: TextIO) -> None:
+    """Connect a broken stream to nothing, so that Python does not complain about it when it exits."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)

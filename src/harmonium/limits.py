@@ -1,0 +1,102 @@
+"""Limits for what is read from files, so that a small file can neither use much memory nor exhaust the stack."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from .errors import InvalidData
+
+#: decompressed bytes that need no justification by the size of the file
+FREE_BYTES = 2**28
+#: largest ratio of decompressed to compressed bytes above that
+MOST_EXPANSION = 200
+#: largest number of members of an archive that are listed
+MOST_MEMBERS = 10_000
+#: deepest nesting of brackets in JSON and TOML
+DEEPEST = 100
+#: longest number in JSON and TOML, in digits
+LONGEST_NUMBER = 400
+_BRACKETS = re.compile(r"[\[\]{}]")
+
+
+def check_expansion(what: object, compressed: int, expanded: int) -> None:
+    """Raise :class:`InvalidData` if ``expanded`` bytes cannot honestly come from ``compressed`` bytes.
+
+    >>> check_expansion("a.npz", 1000, 10**12)
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidData: a.npz: expected at most 268,435,456 bytes after decompression of 1,000 bytes, ...
+    """
+    most = max(FREE_BYTES, MOST_EXPANSION * compressed)
+    if expanded > most:
+        raise InvalidData(
+            f"{what}: expected at most {most:,} bytes after decompression of {compressed:,} bytes, found {expanded:,}"
+        )
+
+
+def gunzip(what: object, raw: bytes, most: int | None = None) -> bytes:
+    """Decompress gzip data; stop with :class:`InvalidData` after ``most`` bytes, by default those of the limits.
+
+    >>> gunzip("a.gz", gzip.compress(b"abc"))
+    b'abc'
+    """
+    limit = max(FREE_BYTES, MOST_EXPANSION * len(raw)) if most is None else most
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise InvalidData(f"{what}: expected at most {limit:,} bytes after decompression, found more")
+    return data
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON; raise ``ValueError`` also for deep nesting and for very long integers.
+
+    >>> parse_json('{"a": [1, 2]}')
+    {'a': [1, 2]}
+    """
+    text = text.decode() if isinstance(text, bytes) else text
+    _check_nesting(text)
+    return json.loads(text, parse_int=_integer)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse TOML; raise ``ValueError`` also for deep nesting and for very long integers.
+
+    >>> parse_toml("a = [1, 2]")
+    {'a': [1, 2]}
+    """
+    _check_nesting(text)
+    tables = tomllib.loads(text)
+    level: list[Any] = [tables]
+    for _ in range(DEEPEST):  # dotted keys nest without brackets
+        level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
+        level = [part for part in level if isinstance(part, (dict, list))]
+        if not level:
+            return tables
+    raise ValueError(f"nested deeper than {DEEPEST} levels")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; raise ``ValueError`` or ``OSError`` if it cannot be read."""
+    return parse_toml(path.read_text(encoding="utf-8"))
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > LONGEST_NUMBER:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
+def _check_nesting(text: str) -> None:
+    """Count brackets, also those in strings, which are few and balanced in files of this package."""
+    depth = 0
+    for bracket in _BRACKETS.findall(text):
+        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
+        if depth > DEEPEST:
+            raise ValueError(f"nested deeper than {DEEPEST} levels")

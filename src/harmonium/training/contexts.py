@@ -1,0 +1,123 @@
+"""Training data with a context for each row: any context, or the past of a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ..checks import whole
+from ..errors import InvalidData, InvalidOption
+from ..machines import Machine
+from .batches import Pair, Source, as_rows
+
+
+class Conditional(Source):
+    """Rows of data with a context each, for :class:`ConditionalRBM`.
+
+    Args:
+        data: n rows of the visible layer, of any kind that ``fit`` accepts.
+        context: n rows of the context, an array or tensor (n, *context).
+
+    >>> import harmonium as hm
+    >>> machine = hm.ConditionalRBM(4, 3, 2)
+    >>> rows = Conditional(torch.eye(4), torch.tensor([[0.0, 1], [0, 1], [1, 0], [1, 0]]))
+    >>> result = hm.fit(machine, rows, negative="exact", epochs=2, seed=0, progress=False)
+    """
+
+    context: tuple[int, ...]
+
+    def __init__(self, data: Any, context: Any) -> None:
+        self._visible, self._context = as_rows(data, "data"), as_rows(context, "context")
+        super().__init__(self._visible._rows, self._visible.shape)
+        self.context, self.valid = self._context.shape, self._visible.valid
+        if len(self._context) != len(self):
+            raise InvalidData(
+                f"context: expected {len(self)} rows, one for each row of data, found {len(self._context)}"
+            )
+
+    def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
+        v, context = out
+        return self._visible.take(index, v, generator), self._context.take(index, context)
+
+    def every(self, machine: Machine) -> Iterator[Any]:
+        return zip(self._visible.every(machine), self._context.chunks(machine, self._visible.chunk_rows), strict=True)
+
+
+class Windows(Source):
+    """The frames of sequences, each with the ``order`` frames before it as context, (order, *frame).
+
+    The context has the frames in the order of time, the last one before the row at the end. The first ``order`` frames
+    of each sequence are only context, so no window contains frames of two sequences.
+
+    Args:
+        sequences: one sequence (frames, *frame), or several of any lengths.
+        order: number of frames in the window.
+
+    >>> rows = Windows([torch.arange(4.0).unsqueeze(1), 10 + torch.arange(3.0).unsqueeze(1)], 2)
+    >>> v, context = rows[:]
+    >>> v.flatten().tolist(), context.squeeze(2).tolist()
+    ([2.0, 3.0, 12.0], [[0.0, 1.0], [1.0, 2.0], [10.0, 11.0]])
+    """
+
+    context: tuple[int, ...]
+
+    def __init__(self, sequences: Any, order: int) -> None:
+        self.order = whole("order", order)
+        if self.order < 1:
+            raise InvalidOption(f"order: expected at least 1 frame in the window, found {order}")
+        parts = as_sequences(sequences)
+        for k, part in enumerate(parts):
+            if len(part) <= self.order:
+                raise InvalidData(
+                    f"sequence {k}: expected more than {self.order} frames, the length of the window, found {len(part)}"
+                )
+        self._frames = torch.cat(parts)
+        ends = torch.tensor([len(part) for part in parts]).cumsum(0)
+        starts = ends - torch.tensor([len(part) for part in parts])
+        #: index of each row in the concatenated frames, and of its sequence
+        self.frame = torch.cat([torch.arange(int(a) + self.order, int(b)) for a, b in zip(starts, ends, strict=True)])
+        self.sequence = torch.cat([torch.full((len(part) - self.order,), k) for k, part in enumerate(parts)])
+        self._back = torch.arange(-self.order, 0)
+        shape = tuple(self._frames.shape[1:])
+        super().__init__(self.frame, shape)
+        self.context = (self.order, *shape)
+
+    def __getitem__(self, index: Any) -> Pair:
+        """Rows (n, *frame) and their contexts (n, order, *frame), for a slice or a tensor of row indices."""
+        frame = self.frame[index]
+        return self._frames[frame], self._frames[frame.unsqueeze(-1) + self._back]
+
+    def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
+        v, context = self[index.cpu()]
+        return out[0].copy_(v), out[1].copy_(context)
+
+
+def as_sequences(sequences: Any) -> list[Tensor]:
+    """Return sequences as tensors (frames, *frame) of the same frame shape; raise if a value is not a finite number.
+
+    >>> [part.shape for part in as_sequences([[[0, 1], [2, 3]], [[4, 5]]])]
+    [torch.Size([2, 2]), torch.Size([1, 2])]
+    """
+    several = isinstance(sequences, Sequence) and not isinstance(sequences, str)
+    parts: list[Tensor] = []
+    for k, given in enumerate(sequences if several else [sequences]):
+        try:
+            part = torch.as_tensor(given)
+        except (TypeError, ValueError) as error:
+            raise InvalidData(f"sequence {k}: expected an array of numbers (frames, channels) ({error})") from None
+        if part.ndim < 2:
+            raise InvalidData(f"sequence {k}: expected shape (frames, channels), found {tuple(part.shape)}")
+        if parts and part.shape[1:] != parts[0].shape[1:]:
+            raise InvalidData(
+                f"sequence {k}: expected frames of shape {tuple(parts[0].shape[1:])}, as in sequence 0, "
+                f"found {tuple(part.shape[1:])}"
+            )
+        if not bool(torch.isfinite(part).all()):
+            raise InvalidData(f"sequence {k}: expected finite numbers, found NaN or infinity")
+        parts.append(part)
+    if not parts:
+        raise InvalidData("sequences: expected at least one sequence, found none")
+    return parts

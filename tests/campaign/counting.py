@@ -1,0 +1,81 @@
+"""What a part of the campaign has tried, and what went wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+class Hang(BaseException):
+    """A call that took too long; not an ``Exception``, so that nothing handles it."""
+
+
+@dataclass
+class Counts:
+    """The number of cases, of their outcomes, and of problems, with an example of each kind of problem."""
+
+    name: str
+    tried: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def problem(self, kind: str, example: object) -> None:
+        """Count a problem."""
+        self.problems[kind] += 1
+        self.examples.setdefault(kind, str(example)[:1600])
+
+    def row(self) -> str:
+        """One line of the printed table."""
+        outcomes = ", ".join(f"{n} {name}" for name, n in sorted(self.outcomes.items()))
+        problems = ", ".join(f"{n} {name}" for name, n in sorted(self.problems.items())) or "none"
+        return f"| {self.name} | {self.tried} | {outcomes} | {problems} | {self.seconds:.0f} |"
+
+
+@contextlib.contextmanager
+def timed(counts: Counts) -> Iterator[None]:
+    """Add the CPU time of the block, and of the processes that ended in it."""
+    began = time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    try:
+        yield
+    finally:
+        counts.seconds += time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - began
+
+
+@contextlib.contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise :class:`Hang` if the block takes longer."""
+
+    def late(*_: object) -> None:
+        raise Hang
+
+    former = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, former)
+
+
+def peak_memory() -> int:
+    """The largest memory of this process so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK_UNIT
+
+
+def limit_memory(bytes_more: int) -> None:
+    """Let allocations fail that would add more than this to the address space."""
+    with contextlib.suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + bytes_more
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))

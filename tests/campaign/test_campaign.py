@@ -1,0 +1,48 @@
+"""The short form of the campaign; ``make campaign`` runs the long one and prints a table of counts."""
+
+from __future__ import annotations
+
+import pytest
+from counting import Counts
+from endurance import killed_ranks, soak
+from fuzzing import calls, commands
+from mutations import mutations
+from processes import kills, pairs
+
+
+def clean(found: Counts, least: int) -> None:
+    assert found.tried >= least
+    assert not found.problems, f"{found.row()}\n{found.examples}"
+
+
+def test_mutations(tmp_path):
+    clean(mutations(220, 1, tmp_path), 220)
+
+
+def test_calls(tmp_path):
+    clean(calls(300, 1, tmp_path), 300)
+
+
+@pytest.mark.slow
+def test_commands(tmp_path):
+    clean(commands(60, 1, tmp_path), 60)
+
+
+@pytest.mark.slow
+def test_kills(tmp_path):
+    clean(kills(4, 1, tmp_path), 4)
+
+
+@pytest.mark.slow
+def test_pairs(tmp_path):
+    clean(pairs(4, 1, tmp_path), 4)
+
+
+@pytest.mark.slow
+def test_soak(tmp_path):
+    clean(soak(0.05, 1, tmp_path), 5)
+
+
+@pytest.mark.slow
+def test_killed_ranks(tmp_path):
+    clean(killed_ranks(1, 1, tmp_path), 1)

@@ -1,0 +1,110 @@
+"""Runs with labels: training, classification, samples of a class, errors."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium import files
+from harmonium.tasks import LabelClassifier
+from harmonium.training import Run
+
+
+@pytest.fixture
+def table(tmp_path):
+    """60 rows of 6 binary values; the last column is which of two patterns it is, with a little noise."""
+    generator = np.random.default_rng(0)
+    label = generator.integers(0, 2, (60, 1))
+    rows = label ^ (np.arange(6) < 3) ^ (generator.random((60, 6)) < 0.05)
+    path = tmp_path / "labeled.csv"
+    np.savetxt(path, np.hstack([rows, label]), delimiter=",", fmt="%d")
+    return path
+
+
+@pytest.fixture
+def trained(command, table, tmp_path):
+    run = tmp_path / "run"
+    options = ("--hidden", 4, "--epochs", 40, "--batch-size", 10, "--validation", 0.3, "--run", run)
+    done = command("train", table, "--labels", *options, "--no-report")
+    assert done.status == 0, done.err
+    for words in ("with labels", "bernoulli:6+potts:1x2", "discriminative+0.01*cd:1", "label error"):
+        assert words in done.out
+    return run
+
+
+def test_train_and_classify(command, trained, table):
+    config = tomllib.loads((trained / "config.toml").read_text(encoding="utf-8"))
+    assert config["data"]["labels"] is True and config["machine"]["visible"] == "bernoulli:6+potts:1x2"
+    history = Run(trained).read_metrics()
+    assert history[-1]["label_error"] < 0.1 < history[0]["label_error"] + 0.5
+    shown = command("classify", trained)
+    assert shown.status == 0 and "18 held out rows" in shown.out and "confusions" in shown.out
+    found = json.loads(command("classify", trained, "--json").out)
+    assert found["error"] == pytest.approx(history[-1]["label_error"])
+    assert np.sum(found["confusion"]) == found["n"] == 18
+    again = LabelClassifier(hm.load(trained))
+    rows = np.loadtxt(table, delimiter=",")
+    assert again.error(torch.tensor(rows[:, :6]).float(), rows[:, 6]) < 0.1
+
+
+def test_samples_of_a_class(command, table, tmp_path):
+    trained, options = tmp_path / "run", ("--hidden", 4, "--epochs", 100, "--batch-size", 10, "--learning-rate", 0.2)
+    command("train", table, "--labels", "--negative", "pcd:1", *options, "--run", trained, "--no-report", "-q")
+    for label in (0, 1):
+        out = tmp_path / "samples.npy"
+        done = command("sample", trained, "--label", label, "-n", 50, "--sweeps", 50, "--out", out)
+        assert done.status == 0
+        drawn = np.load(out)
+        assert drawn.shape == (50, 8) and (drawn[:, 6 + label] == 1).all()
+        pattern = label ^ (np.arange(6) < 3)
+        assert (drawn[:, :6] == pattern).mean() > 0.75  # 0.5 for the other pattern or none
+    wrong = command("sample", trained, "--label", 2)
+    assert wrong.status == 2 and "labels: expected whole numbers from 0 to 1, found 2 in row 0" in wrong.err
+
+
+def test_resume_is_bitwise(command, table, tmp_path):
+    options = ("--labels", "--hidden", 3, "--batch-size", 10, "--schedule", "constant", "--no-report", "-q")
+    command("train", table, *options, "--epochs", 4, "--run", tmp_path / "whole")
+    command("train", table, *options, "--epochs", 2, "--run", tmp_path / "part")
+    assert command("resume", tmp_path / "part", "--epochs", 4, "--no-report", "-q").status == 0
+    one, two = (files.read_tensors(Run(tmp_path / name).last)[0] for name in ("whole", "part"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.slow
+def test_the_report_shows_the_images_without_labels(command, tmp_path):
+    run = tmp_path / "run"
+    done = command("train", "digits", "--labels", "--hidden", 5, "--epochs", 1, "--run", run)
+    assert done.status == 0 and (run / "report.html").exists()
+    assert hm.load(run).visible.shape == (74,)
+    assert json.loads(command("classify", run, "--json").out)["n"] == 355
+    assert command("sample", run, "--label", 3, "-n", 4, "--sweeps", 2, "--out", tmp_path / "three.png").status == 0
+
+
+def test_errors(command, table, tmp_path):
+    plain = tmp_path / "plain"
+    command("train", table, "--visible", "bernoulli", "--epochs", 1, "--hidden", 2, "--run", plain, "--no-report", "-q")
+    half = tmp_path / "half.csv"
+    half.write_text("0,1,0.5\n1,0,1\n")
+    below = tmp_path / "below.csv"
+    below.write_text("0,1,-1\n1,0,1\n")
+    for arguments, message in [
+        (("classify", plain), "expected a run with labels, made with 'harmonium train DATA --labels'"),
+        (("sample", plain, "--label", 1), "expected a visible layer with features and a label"),
+        (("train", half, "--labels"), "last column: labels: expected whole numbers, found fractions"),
+        (("train", below, "--labels"), "last column: labels: expected whole numbers from 0 to 1, found -1 in row 0"),
+        (
+            ("train", "digits", "--labels", "--hidden", "4", "--hidden", "3"),
+            "labels: expected --machine rbm, found dbm",
+        ),
+        (("train", "digits", "--labels", "--hidden", "bernoulli:4,kernel=3"), "expects one type of visible units"),
+        (("train", "digits", "--negative", "discriminative"), "expected a visible layer with features and a label"),
+        (("train", "kos", "--labels"), "data set 'kos' has no labels"),
+    ]:
+        wrong = command(*arguments, *(() if arguments[0] != "train" else ("--run", tmp_path / "new")))
+        assert wrong.status == 2 and message in wrong.err, wrong.err

@@ -1,0 +1,344 @@
+"""The command in an unfriendly world: several writers, signals, closed pipes, damage, odd environments."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harmonium.training import Run
+
+COMMAND = [sys.executable, "-m", "harmonium"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    while not condition() and process.poll() is None:
+        time.sleep(0.002)
+
+
+def long_training(binary: Path, run: Path, epochs: int = 100_000) -> list[str]:
+    return [*COMMAND, "train", str(binary), "--hidden", "3", "--epochs", str(epochs), "--batch-size", "5",
+            "--run", str(run), "--no-report"]  # fmt: skip
+
+
+# -- one writer ---------------------------------------------------------------------------------------------------
+
+
+def test_a_second_writer_is_refused(trained, binary, command, tmp_path):
+    code = f"from harmonium.locking import locked\nwith locked({str(trained)!r}): print(flush=True); input()"
+    started = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert started.stdout is not None and started.stdin is not None
+    started.stdout.readline()
+    before = contents(trained)
+    refused = command("resume", trained, "--epochs", 8, "--no-report")
+    assert refused.status == 2 and f"in use by process {started.pid} on " in refused.err
+    assert command("info", trained).status == 0  # readers are not refused
+    assert command("sample", trained, "-n", 2, "--sweeps", 1, "--out", tmp_path / "x.npy").status == 0
+    assert contents(trained) == before
+    started.communicate("\n")
+    assert command("resume", trained, "--epochs", 8, "-q", "--no-report").status == 0
+
+
+def test_a_new_run_in_a_folder_in_use(binary, command, tmp_path):
+    """The folder of a run that has not yet written anything is in use."""
+    (tmp_path / "run").mkdir()
+    code = f"from harmonium.locking import locked\nwith locked({str(tmp_path / 'run')!r}): print(flush=True); input()"
+    started = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert started.stdout is not None
+    started.stdout.readline()
+    refused = command("train", binary, "--epochs", 1, "--run", tmp_path / "run")
+    started.communicate("\n")
+    assert refused.status == 2 and "in use by process" in refused.err
+    assert not list((tmp_path / "run").iterdir())
+
+
+# -- validate first, write last -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--data", "digits"), "expected the training file of the run"),
+        (("--data", "other.npy"), "expected the training file of the run"),
+        (("--data", "none.npy"), "expected a file"),
+        (("--epochs", 3), "expected --epochs of at least 4"),
+    ],
+    ids=str,
+)
+def test_a_failed_resume_changes_nothing(trained, command, tmp_path, options, message):
+    np.save(tmp_path / "other.npy", np.ones((60, 6), np.uint8))
+    options = tuple(tmp_path / word if str(word).endswith(".npy") else word for word in options)
+    before = contents(trained)
+    extra = () if "--epochs" in options else ("--epochs", 9)
+    outcome = command("resume", trained, *options, *extra)
+    assert outcome.status == 2 and message in outcome.err
+    assert contents(trained) == before
+    assert command("resume", trained, "--epochs", 5, "-q", "--no-report").status == 0  # it still can be resumed
+
+
+def test_a_failure_within_training_keeps_the_configuration(trained, command, monkeypatch):
+    """The checks of the loop come before the first write, too."""
+    from harmonium.training import checkpoints
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    before = contents(trained)
+    monkeypatch.setattr(checkpoints, "restore", fails)
+    assert command("resume", trained, "--epochs", 9).status == 2
+    assert contents(trained) == before
+
+
+@pytest.mark.parametrize("name", ["resume", "evaluate", "report", "spectrum"])
+def test_the_data_of_a_run_cannot_be_exchanged_by_name(name, command, tmp_path):
+    run = tmp_path / "run"
+    options = ("--epochs", 1, "--hidden", 2, "--no-report", "-q")
+    assert command("train", "digits", "--run", run, *options).status == 0
+    before = contents(run)
+    outcome = command(name, run, "--data", "mnist", *(("--epochs", 2) if name == "resume" else ()))
+    assert outcome.status == 2 and "expected the data set of the run (digits), found 'mnist'" in outcome.err
+    assert contents(run) == before
+
+
+def test_a_moved_file_is_recorded_when_the_run_continues(trained, binary, command, tmp_path):
+    moved = binary.rename(tmp_path / "moved.npy")
+    assert command("resume", trained, "--epochs", 5, "--data", moved, "-q", "--no-report").status == 0
+    assert Run(trained).read_config()["data"]["source"] == str(moved)
+    assert Run(trained).read_config()["training"]["epochs"] == 5
+
+
+# -- damage -------------------------------------------------------------------------------------------------------
+
+
+def test_verify(trained, command):
+    good = command("info", trained, "--verify")
+    assert good.status == 0 and good.out.count("intact") >= 7
+    snapshot = Run(trained).trajectory()[1][1]
+    content = bytearray(snapshot.read_bytes())
+    content[-2] ^= 1
+    snapshot.write_bytes(content)
+    bad = command("info", trained, "--verify")
+    assert bad.status == 2 and "1 of" in bad.err and snapshot.name in bad.err and "checksum" in bad.out
+    one = command("info", snapshot, "--verify")
+    assert one.status == 2 and "damaged" in one.err
+
+
+def test_verify_old_files(command):
+    saved = Path(__file__).parents[1] / "compatibility" / "saved" / "runs" / "plain"
+    outcome = command("info", saved, "--verify")
+    assert outcome.status == 0 and "written without checksums by an earlier version" in outcome.out
+
+
+def test_resume_offers_the_previous_checkpoint(trained, command):
+    last = Run(trained).last
+    content = bytearray(last.read_bytes())
+    content[-2] ^= 1
+    last.write_bytes(content)
+    refused = command("resume", trained, "--epochs", 6)
+    assert refused.status == 2 and f"'harmonium resume {trained} --previous' continues" in refused.err
+    outcome = command("resume", trained, "--epochs", 6, "--previous", "-q", "--no-report")
+    assert outcome.status == 0, outcome.err
+    assert [row["epoch"] for row in Run(trained).read_metrics()] == [1, 2, 3, 4, 5, 6]
+
+
+# -- signals and pipes ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_stops_within_an_epoch_with_a_checkpoint(number, status, tmp_path, command):
+    rows = (np.random.default_rng(0).random((3000, 40)) < 0.4).astype(np.uint8)
+    np.save(tmp_path / "rows.npy", rows)
+    options = [str(tmp_path / "rows.npy"), "--hidden", "30", "--epochs", "3", "--batch-size", "1", "--threads", "1"]
+    options += ["--no-report", "--optimizer", "adam", "--average", "0.5", "--schedule", "linear:0.5"]
+    whole, run = Run(tmp_path / "whole"), Run(tmp_path / "run")
+    assert command("train", *options, "-q", "--run", whole.folder).status == 0
+    process = subprocess.Popen(
+        [*COMMAND, "train", *options, "--run", str(run.folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: bool(run.trajectory()), process)  # within the first epoch
+    time.sleep(0.3)
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert process.returncode == status, err
+    assert f"stopped; 'harmonium resume {run.folder}' continues" in err and "Traceback" not in err
+    state = run.read_state()[1]
+    assert state["epoch"] > 0 or state["step"] > 0
+    assert command("info", run.folder).status == 0
+    assert command("resume", run.folder, "-q", "--no-report").status == 0
+    assert run.last.read_bytes() == whole.last.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("seconds", [0.3, 0.8])
+def test_a_signal_during_the_imports(number, status, seconds, binary, tmp_path):
+    process = subprocess.Popen(long_training(binary, tmp_path / "run"), stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert process.returncode in (status, -number) and "Traceback" not in err, err
+
+
+def test_a_closed_pipe_does_not_end_the_training(binary, tmp_path):
+    words = long_training(binary, tmp_path / "run", epochs=5)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait() == 0 and "Traceback" not in err and "Broken" not in err, err
+    assert len(Run(tmp_path / "run").read_metrics()) == 5
+
+
+# -- odd environments -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_output_in_a_narrow_encoding(trained, encoding):
+    for words in (["info", str(trained)], ["data", "list"]):
+        found = subprocess.run(
+            [*COMMAND, *words], env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, check=False
+        )
+        assert found.returncode == 0 and b"Traceback" not in found.stderr, found.stderr
+        found.stdout.decode(encoding)
+
+
+def test_without_a_home_folder(tmp_path):
+    environment = {key: value for key, value in os.environ.items() if key not in ("HOME", "XDG_CACHE_HOME")}
+    environment["HARMONIUM_DATA"] = "~nosuchuser/data"
+    found = subprocess.run(
+        [*COMMAND, "data", "list"], env=environment, capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert found.returncode == 2 and "nosuchuser" in found.stderr and "Traceback" not in found.stderr
+
+
+def test_a_narrow_terminal(trained):
+    found = subprocess.run(
+        [*COMMAND, "info", str(trained)], env={**os.environ, "COLUMNS": "20"}, capture_output=True, check=False
+    )
+    assert found.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["~nosuchuser/rows.npy", "loop.npy", "a\0b.npy", "x" * 3000 + ".npy"])
+def test_paths_that_cannot_be(name, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("loop.npy").symlink_to("loop.npy")
+    outcome = command("train", name, "--epochs", 1)
+    assert outcome.status == 2 and "Traceback" not in outcome.err and len(outcome.err.splitlines()) <= 2
+    outcome = command("train", "digits", "--epochs", 1, "--run", name)
+    assert outcome.status == 2 and "Traceback" not in outcome.err
+
+
+def test_a_data_file_behind_a_link(binary, command, tmp_path):
+    (tmp_path / "link.npy").symlink_to(binary)
+    assert (
+        command("train", tmp_path / "link.npy", "--epochs", 1, "--run", tmp_path / "run", "-q", "--no-report").status
+        == 0
+    )
+    assert Run(tmp_path / "run").read_config()["data"]["source"] == str(binary)
+
+
+# -- numbers that are too large, files of another form ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [10**6, 10**9])
+def test_too_many_threads(binary, command, tmp_path, threads):
+    outcome = command("train", binary, "--threads", threads, "--run", tmp_path / "run")
+    assert outcome.status == 2 and "threads: expected at most" in outcome.err
+
+
+@pytest.mark.parametrize("device", ["hpu", "meta", "xla", "nonsense"])
+def test_devices_that_are_not_there(binary, command, tmp_path, device):
+    outcome = command("train", binary, "--device", device, "--run", tmp_path / "run")
+    assert outcome.status == 2 and "device: expected an available device" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["seed = " + "9" * 5000, "a = " + "[" * 5000, "a." * 2000 + "b = 1", "training = 3", "[training]\nepochs = 'x'"],
+    ids=["digits", "deep", "dotted", "table", "text"],
+)
+def test_hostile_configurations(text, command, tmp_path):
+    (tmp_path / "c.toml").write_text(text)
+    outcome = command("train", "--config", tmp_path / "c.toml")
+    assert outcome.status == 2 and len(outcome.err) < 1000
+
+
+@pytest.mark.parametrize("text", ["training = 3", "data = []", "[training]\nepochs = '<script>alert(1)</script>'"])
+def test_edited_configurations(trained, command, text):
+    Run(trained).config_path.write_text(text)
+    for name in ("info", "resume", "report", "evaluate"):
+        outcome = command(name, trained)
+        assert outcome.status in (0, 2) and "Traceback" not in outcome.err
+
+
+def test_infinite_seconds(trained, command):
+    path = Run(trained).metrics_path
+    lines = path.read_text().splitlines()
+    at = lines[0].split(",").index("seconds")
+    cells = lines[-1].split(",")
+    cells[at] = "inf"
+    path.write_text("\n".join([*lines[:-1], ",".join(cells)]) + "\n")
+    assert command("info", trained).status == 0
+    assert command("resume", trained, "--epochs", 5, "--no-report").status == 0
+
+
+def test_values_on_the_page_are_escaped(trained, command):
+    """Whatever is written into the configuration is shown as text; a policy forbids scripts in any case."""
+    config = Run(trained).read_config()
+    config["training"]["schedule"] = "<img src=x onerror=alert(1)>"
+    config["data"]["source"] = '"><script>alert(2)</script>'
+    config["training"]["epochs"] = "<script>alert(3)</script>"
+    from harmonium import report
+
+    Run(trained).write_config(config)
+    rows = np.load(trained.parent / "binary.npy")
+    text = report.write(trained, data=__import__("torch").tensor(rows).float(), test_name="<b>test").read_text()
+    assert "alert(3)" in text and "<script" not in text and "<img src=x" not in text and "<b>test" not in text
+    assert "Content-Security-Policy" in text and "default-src &#x27;none&#x27;" in text.replace("'", "&#x27;")
+
+
+# -- long commands ----------------------------------------------------------------------------------------------------
+
+
+def test_reproduce_continues_after_a_kill(monkeypatch, tmp_path):
+    """A killed training of mnist/500 is resumed by the same command, not refused or repeated."""
+    import experiments.mnist_500 as module
+    from experiments.record import Record
+
+    called = []
+    monkeypatch.setattr(module.runs, "train", lambda setup, run, **options: called.append(options["resume"]) or 1 / 0)
+    monkeypatch.setattr(module.setup, "prepare", _digits_as_mnist(module))
+    record = Record("mnist/500", "quick", tmp_path)
+    (tmp_path / "stochastic").mkdir()
+    for expected in (False, True):
+        with pytest.raises(ZeroDivisionError):
+            module.run(record, "quick", epochs=1, binarize="stochastic")
+        assert called.pop() is expected
+        Run(tmp_path / "stochastic").write_config({})
+
+
+def _digits_as_mnist(module):
+    plain = module.setup.prepare
+
+    def prepare(config):
+        config.data.source, config.machine.hidden = "digits", "bernoulli:2"
+        ready = plain(config)
+        ready.rows.train.rows = lambda index, machine: machine.sample(10, sweeps=1, seed=0)
+        return ready
+
+    return prepare

@@ -1,0 +1,109 @@
+"""Perplexity of documents: against enumeration of all counts, and the annealing against the exact sum."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium.units.multinomial import log_multinomial
+
+WORDS = 6
+ROWS = torch.tensor([[1, 0, 2, 0, 0, 0], [0, 0, 1, 1, 1, 1], [3, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]])
+
+
+def machine(hidden: hm.units.Unit | int = 3, scale: float = 1.0, dtype: torch.dtype = torch.float64) -> hm.RBM:
+    hidden = hm.units.Bernoulli(hidden) if isinstance(hidden, int) else hidden
+    rbm = hm.RBM(hm.units.Multinomial(WORDS), hidden).to(dtype)
+    rbm.initialize(scale=scale, seed=0)
+    generator = torch.Generator().manual_seed(1)
+    for unit in rbm.layers:
+        unit.shift_bias(torch.randn(unit.shape, generator=generator, dtype=dtype))
+    return rbm
+
+
+def of_length(rbm: hm.RBM, total: int) -> hm.RBM:
+    """The machine of documents of one length, whose states can be enumerated."""
+    fixed = hm.RBM(hm.units.Multinomial(WORDS, total=total), rbm.hidden, rbm.coupling)
+    fixed.visible.load_state_dict(rbm.visible.state_dict())
+    return fixed
+
+
+@pytest.mark.parametrize("hidden", [hm.units.Bernoulli(3), hm.units.Spin(2), hm.units.Potts((2, 3))])
+def test_every_length_agrees_with_enumeration_of_all_counts(hidden):
+    rbm = machine(hidden)
+    found = hm.likelihood.documents(rbm, ROWS)
+    assert found.exact and found.trustworthy
+    for row, value in zip(ROWS, found.log_probability, strict=True):
+        states, log_p = of_length(rbm, int(row.sum())).distribution()
+        at = (states == row).all(1).nonzero().item()
+        assert value.item() == pytest.approx((log_p[at] - log_multinomial(row.double())).item(), abs=1e-9)
+
+
+def test_perplexity_per_word_and_per_document():
+    found = hm.likelihood.documents(machine(), ROWS)
+    log_p, lengths = found.log_probability, ROWS.sum(1)
+    assert found.perplexity == pytest.approx(math.exp(-log_p.sum() / lengths.sum()))
+    assert found.document_perplexity == pytest.approx(math.exp(-(log_p / lengths).mean()))
+    assert found.interval == pytest.approx((found.perplexity, found.perplexity))
+
+
+def test_the_standard_error_is_that_of_resampled_documents():
+    rbm, generator = machine(), torch.Generator().manual_seed(0)
+    rows = torch.cat([ROWS * k for k in (1, 2, 3, 5)]).double()[torch.randint(16, (400,), generator=generator)]
+    found = hm.likelihood.documents(rbm, rows)
+    index = torch.randint(len(rows), (500, len(rows)), generator=generator)
+    resampled = (-(found.log_probability[index].sum(1) / found.lengths[index].sum(1))).exp()
+    assert found.standard_error == pytest.approx(resampled.std().item(), rel=0.15)
+
+
+def test_a_hidden_bias_proportional_to_the_length_is_part_of_the_weights():
+    """Adding a to all weights of a unit adds a·D to its field: the bias D·c of the paper (Salakhutdinov & Hinton 2009)."""
+    rbm, shift = machine(), torch.tensor([0.7, -0.4, 1.1], dtype=torch.float64)
+    moved = machine()
+    moved.coupling.weight.data += shift
+    for row in ROWS.double():
+        length = int(row.sum())
+        biased = of_length(rbm, length)
+        biased.hidden.bias.data += length * shift
+        expected = biased.log_probability(row[None])
+        torch.testing.assert_close(of_length(moved, length).log_probability(row[None]), expected)
+        torch.testing.assert_close(moved.coupling.up(row[None]), rbm.coupling.up(row[None]) + length * shift)
+        biased.hidden.bias.data -= length * shift  # the layer is shared with rbm
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_annealing_contains_the_exact_perplexity(dtype):
+    rbm = machine(dtype=dtype)
+    exact = hm.likelihood.documents(rbm, ROWS)
+    found = hm.likelihood.documents(rbm, ROWS, runs=200, betas=100, sweeps=20, exact=False, seed=0)
+    low, high = found.interval
+    assert not found.exact and found.trustworthy
+    assert low <= exact.perplexity <= high and high / low < 1.1
+    assert found.perplexity == pytest.approx(exact.perplexity, rel=0.03)
+
+
+def test_a_hard_annealing_is_not_trusted():
+    found = hm.likelihood.documents(machine(scale=6.0), ROWS * 10, runs=20, betas=2, sweeps=0, exact=False)
+    assert found.problems and not found.trustworthy
+
+
+def test_the_same_seed_gives_the_same_result():
+    settings = {"runs": 5, "betas": 10, "sweeps": 2, "exact": False}
+    a, b, c = (hm.likelihood.documents(machine(), ROWS, seed=seed, **settings) for seed in (3, 3, 4))
+    assert torch.equal(a.forward, b.forward) and torch.equal(a.reverse, b.reverse)
+    assert not torch.equal(a.forward, c.forward)
+
+
+@pytest.mark.parametrize(
+    ("rbm", "rows", "words"),
+    [
+        (machine(), torch.zeros(2, WORDS), "at least one word in each document, found none in row 0"),
+        (hm.RBM(4, 2), torch.zeros(2, 4), "one multinomial unit, found bernoulli"),
+    ],
+)
+def test_invalid_documents(rbm, rows, words):
+    with pytest.raises(ValueError, match=words):
+        hm.likelihood.documents(rbm, rows)

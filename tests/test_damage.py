@@ -1,0 +1,221 @@
+"""Damaged and hostile files: every changed bit is detected, and a small file cannot use much memory."""
+
+from __future__ import annotations
+
+import json
+import random
+import tracemalloc
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import harmonium as hm
+from harmonium import files
+from harmonium.errors import CheckpointError, HarmoniumError, RunError, Unverified
+from harmonium.limits import DEEPEST, parse_json, parse_toml
+
+ROWS = torch.eye(6).repeat(5, 1)
+OPTIONS = {"batch_size": 10, "schedule": "constant", "progress": False}
+
+
+@pytest.fixture
+def path(tmp_path):
+    rbm = hm.RBM(hm.units.Gaussian(6, learn=("bias", "precision")), hm.units.Bernoulli(4))
+    rbm.initialize(torch.randn(20, 6, generator=torch.Generator().manual_seed(0)))
+    hm.save(rbm, tmp_path / "rbm.safetensors")
+    return tmp_path / "rbm.safetensors"
+
+
+def crafted(path, config: object, tensors: dict[str, torch.Tensor] | None = None, **metadata: object) -> None:
+    """Write a file without checksums, as an earlier version or an attacker could."""
+    entry = {"version": "1", "config": json.dumps(config), **metadata}
+    save_file(tensors or {"machine/x": torch.zeros(1)}, path, {"harmonium": json.dumps(entry)})
+
+
+def test_every_changed_bit_is_detected(path):
+    """A changed bit is refused, or, in the padding of the header, has no effect at all."""
+    whole = path.read_bytes()
+    expected = hm.load(path).state_dict()
+    random_bits = random.Random(0)
+    refused = 0
+    for _ in range(400):
+        place = random_bits.randrange(len(whole) * 8)
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            found = hm.load(path).state_dict()
+        except CheckpointError:
+            refused += 1
+            continue
+        assert all(torch.equal(found[name], value) for name, value in expected.items()), f"bit {place}"
+        assert json.loads(json.dumps(hm.load(path).config()))
+    assert refused >= 390
+
+
+def test_every_bit_of_the_weights_is_protected(path):
+    whole = path.read_bytes()
+    begin = len(whole) - 6 * 4 * 4 - 64
+    for place in range(begin * 8, len(whole) * 8, 7):
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="checksum"):
+            hm.load(path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_values_that_are_not_finite_are_refused(path, value):
+    rbm = hm.load(path)
+    with torch.no_grad():
+        rbm.weight[0, 0] = value
+    hm.save(rbm, path)
+    with pytest.raises(CheckpointError, match=r"expected finite values of couplings\.0\.weight"):
+        hm.load(path)
+
+
+def test_files_of_earlier_versions_load_with_a_note(path):
+    rbm = hm.load(path)
+    crafted(path, rbm.config(), {f"machine/{name}": t for name, t in rbm.state_dict().items()})
+    with pytest.warns(Unverified, match="files without checksums, written by an earlier version"):
+        found = hm.load(path)
+    assert torch.equal(found.weight, rbm.weight)
+
+
+def test_checksums_cannot_be_lost(path):
+    """A changed name of the checksum does not turn a file into one of an earlier version."""
+    whole = path.read_bytes()
+    for name in (b'\\"tensors\\"', b'\\"sha256\\"'):
+        assert name in whole
+        path.write_bytes(whole.replace(name, name.replace(b"s", b"z", 1)))
+        with pytest.raises(CheckpointError, match="damaged"):
+            hm.load(path)
+
+
+LARGE = [
+    {"machine": "RBM", "layers": [{"unit": "bernoulli", "shape": [n]}, {"unit": "bernoulli", "shape": [m]}],
+     "couplings": [{"coupling": "dense", "lower": [n], "upper": [m]}]}
+    for n, m in [(50_000, 50_000), (10**9, 1), (10**12, 3), (2**70, 2)]
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("config", LARGE, ids=["matrix", "gigabytes", "terabytes", "overflow"])
+def test_a_small_file_cannot_declare_a_large_machine(path, config):
+    crafted(path, config)
+    tracemalloc.start()
+    with pytest.raises(CheckpointError), pytest.warns(Unverified):
+        hm.load(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert path.stat().st_size < 1000 and peak < 2**25
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [[], "text", 3, None, {"version": ["1"]}, {"version": {}}, {"version": "1", "config": 3}, {"version": "9" * 5000}],
+)
+def test_metadata_of_another_form(path, metadata):
+    save_file({"x": torch.zeros(1)}, path, {"harmonium": json.dumps(metadata)})
+    with pytest.raises(CheckpointError):
+        hm.load(path)
+
+
+def test_deep_nesting_and_long_numbers():
+    for text in ("[" * 10**5, "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), "9" * 5000, '{"a": ' * 200):
+        with pytest.raises(ValueError, match=r"nested|digits|Expecting"):
+            parse_json(text)
+        with pytest.raises(ValueError):
+            parse_toml(f"a = {text}")
+    with pytest.raises(ValueError):
+        parse_toml("a." * 3000 + "b = 1")
+    assert parse_json("[" * DEEPEST + "]" * DEEPEST)
+
+
+# -- run folders ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path):
+    hm.fit(hm.RBM(6, 2), ROWS, epochs=4, run=tmp_path / "run", **OPTIONS)
+    return hm.Run(tmp_path / "run")
+
+
+def test_the_previous_checkpoint_replaces_a_damaged_one(run, tmp_path):
+    whole = hm.Run(tmp_path / "whole")
+    hm.fit(hm.RBM(6, 2), ROWS, epochs=6, run=whole.folder, **OPTIONS)
+    content = bytearray(run.last.read_bytes())
+    content[-5] ^= 4
+    run.last.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"--previous' continues from .*previous\.safetensors, which is intact"):
+        run.check_last()
+    run.use_previous()
+    hm.fit(hm.RBM(6, 2), ROWS, epochs=6, run=run.folder, resume=True, **OPTIONS)
+    assert run.last.read_bytes() == whole.last.read_bytes()  # epochs 4 to 6 again, bit-for-bit
+    assert (run.last.parent / "last-damaged.safetensors").read_bytes() == content
+
+
+def test_without_an_intact_checkpoint_the_newest_machine_is_named(run):
+    for path in (run.last, run.previous):
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(CheckpointError, match=r"newest intact machine is .*epoch-000004\.safetensors"):
+        run.check_last()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": 2**62}, "expected k from 1"),
+        ({"k": "many"}, "expected k from 1"),
+        ({"epoch": -3}, "expected epoch from 0"),
+        ({"epoch": [1]}, "expected epoch from 0"),
+        ({"batch_size": 10**12}, "expected batch_size from 1"),
+        ({"optimizer": {}}, "training state is damaged"),
+        ({"optimizer": {"state": {"x": 1}, "param_groups": []}}, "training state is damaged"),
+        ({"transforms": [{"offsets": []}]}, "training state is damaged"),
+        ({"transforms": [3]}, "training state is damaged"),
+        ({"processes": [{}]}, "training state is damaged"),
+        ({"processes": [{"negative": {"v": 1, "h": 2}, "generator": 3}]}, "training state is damaged"),
+        ({"of": []}, "training state is damaged"),
+        ({"processes": 3}, "training state is damaged"),
+    ],
+    ids=str,
+)
+def test_states_that_no_version_has_written(run, change, message):
+    """Such a file can have valid checksums."""
+    tensors, metadata = files.read_tensors(run.last)
+    state = {**parse_json(metadata["training"]), **change}
+    rbm = hm.RBM(6, 2)
+    files.load_parameters(rbm, run.last, tensors)
+    extra = {name: t for name, t in tensors.items() if not name.startswith("machine/")}
+    files.write_tensors(run.last, extra, {"training": json.dumps(state)}, rbm)
+    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    with pytest.raises(HarmoniumError, match=message):
+        hm.fit(hm.RBM(6, 2), ROWS, epochs=6, run=run.folder, resume=True, **OPTIONS)
+    assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_failed_resume_does_not_change_the_machine(run):
+    rbm = hm.RBM(6, 2)
+    with pytest.raises(RunError, match="seed"):
+        hm.fit(rbm, ROWS, epochs=6, run=run.folder, resume=True, seed=5, **OPTIONS)
+    assert not rbm.weight.any()
+
+
+def test_metrics_are_appended_at_constant_cost(tmp_path, monkeypatch):
+    """The table is written once; each further epoch appends one line."""
+    written = []
+    plain = files.write_text
+    monkeypatch.setattr(files, "write_text", lambda path, text: (written.append(path.name), plain(path, text)))
+    hm.fit(hm.RBM(6, 2), ROWS, epochs=30, batch_size=10, run=tmp_path, progress=False, metrics_every=10)
+    assert written.count("metrics.csv") == 2  # at the first epoch, and when the metrics add columns
+    run = hm.Run(tmp_path)
+    assert [row["epoch"] for row in run.read_metrics()] == list(range(1, 31))
+
+
+def test_an_unfinished_line_of_metrics_is_left_out(run):
+    whole = run.metrics_path.read_bytes()
+    run.metrics_path.write_bytes(whole + b"5,0.2")
+    assert len(run.read_metrics()) == 4
+    hm.fit(hm.RBM(6, 2), ROWS, epochs=6, run=run.folder, resume=True, **OPTIONS)
+    assert [row["epoch"] for row in run.read_metrics()] == [1, 2, 3, 4, 5, 6]

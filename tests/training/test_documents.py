@@ -1,0 +1,76 @@
+"""Training on documents of very different lengths: the default is contrastive divergence, and it learns."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium.training.arguments import Arguments
+
+WORDS = 12
+
+
+def corpus(n: int, seed: int = 0) -> torch.Tensor:
+    """Documents of 2 to 400 words, each with the words of one of two themes and some others."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = (2 * 200 ** torch.rand(n, generator=generator)).round()
+    themes = torch.full((2, WORDS), 0.02)
+    themes[0, :6], themes[1, 6:] = 1.0, 1.0
+    which = torch.randint(2, (n,), generator=generator)
+    unit = hm.units.Multinomial(WORDS)
+    unit.total = lengths.unsqueeze(1)
+    return unit.sample(themes[which].log(), generator=generator)
+
+
+@pytest.mark.parametrize(
+    "layer", [hm.units.Multinomial(WORDS), hm.units.Mixed(hm.units.Multinomial(WORDS), hm.units.Bernoulli(2))]
+)
+def test_documents_are_trained_by_contrastive_divergence(layer):
+    machine = hm.RBM(layer, 2)
+    assert layer.conserves
+    assert Arguments.of(machine, torch.ones(2, layer.size)).phase().config() == {"method": "cd", "k": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "schedule"),
+    [
+        ({}, "Adam", "linear:0.5"),
+        ({"learning_rate": 0.1}, "SGD", "constant"),
+        ({"optimizer": "sgd"}, None, "linear:0.5"),  # with rates chosen from the data
+        ({"optimizer": "adam"}, "Adam", "constant"),
+    ],
+)
+def test_the_optimizer_of_documents(options, name, schedule):
+    machine = hm.RBM(hm.units.Multinomial(WORDS), 2)
+    given = Arguments.of(machine, torch.ones(2, WORDS), **options)
+    made = given.made_optimizer(machine.parameters())
+    assert (None if made is None else type(made).__name__) == name
+    assert given.default_schedule == schedule
+
+
+def test_documents_of_one_length_are_trained_as_other_data():
+    machine = hm.RBM(hm.units.Multinomial(WORDS, total=4), 2)
+    assert not machine.visible.conserves
+    assert Arguments.of(machine, torch.ones(2, WORDS)).phase().kind == "PCD"
+
+
+@pytest.mark.parametrize(
+    ("epochs", "options"),
+    [
+        pytest.param(None, {}, marks=pytest.mark.slow),
+        pytest.param(None, {"optimizer": "sgd"}, marks=pytest.mark.slow),
+        (40, {"optimizer": "adam", "learning_rate": 0.01}),
+    ],
+)
+def test_the_exact_perplexity_falls_and_no_unit_is_always_on(epochs, options):
+    train, test = corpus(400), corpus(200, seed=1)
+    machine = hm.RBM(hm.units.Multinomial(WORDS), hm.units.Bernoulli(4))
+    machine.initialize(train, seed=0)
+    before = hm.likelihood.documents(machine, test).perplexity
+    hm.fit(machine, train, epochs=epochs, initialize=False, seed=0, progress=False, metrics_every=1000, **options)
+    after = hm.likelihood.documents(machine, test).perplexity
+    assert before == pytest.approx(WORDS, rel=0.05)
+    assert after < 0.65 * before  # the two themes have 6 words each
+    activity = machine.hidden_mean(test).mean(0)
+    assert ((activity > 0.02) & (activity < 0.98)).all()
