@@ -94,7 +94,8 @@ class Gaussian(GaussianWeight):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Match the mean of the data and, if the precision is learned, its variance; set ``max_precision``.
 
-        ``pseudocount`` (default 1) observations with the layer's typical variance are added to constant units.
+        ``pseudocount`` (default 1) observations with large deviations are added: units that differ in a few rows only
+        get a larger variance, and constant units a positive one.
         """
         extra = 1.0 if pseudocount is None else pseudocount
         mean, variance = self._resolved_variance(data, self.precision, extra)
