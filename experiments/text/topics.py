@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -146,7 +146,7 @@ def _choose(record: Record, train: Tensor, topics: int, settings: Settings, seed
     """The learning rate and the prior with the smallest completion perplexity of held-out training documents."""
     held, rest = train[: settings.held_out], train[settings.held_out :]
     first, second = tasks.halves(held, seed=seed)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     best: dict[str, dict[float, float]] = {"rate": {}, "prior": {}}
     for rate in RATES:
         machine = fit(rest, topics, rate, settings.epochs, seed)
@@ -159,7 +159,7 @@ def _choose(record: Record, train: Tensor, topics: int, settings: Settings, seed
         rows.append({"model": "latent Dirichlet allocation", "setting": f"prior {prior:g}", "perplexity": found})
         best["prior"][prior] = found
     for row in rows:
-        record.say("validation: {model}, {setting}: {perplexity:.1f}".format(**row))
+        record.say(f"validation: {row['model']}, {row['setting']}: {row['perplexity']:.1f}")
     record.table("validation", rows)
     rate, prior = (min(found, key=lambda value, found=found: found[value]) for found in best.values())  # type: ignore[misc]
     return rate, prior
