@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -50,7 +50,8 @@ SETTINGS = {
 #: settings of the replicated softmax and of latent Dirichlet allocation from which one is chosen
 RATES = (0.003, 0.01)
 PRIORS = (0.1, 0.5, 1.0)
-CHOSEN = {"rate": 0.01, "prior": 0.5}
+CHOSEN_RATE = 0.01
+CHOSEN_PRIORS = {"20newsgroups": 0.5, "kos": 0.1}
 #: perplexity per word of 50 topics in the paper: latent Dirichlet allocation, replicated softmax
 PUBLISHED = {"20newsgroups": (1091, 953)}
 _FEWEST = 2  # words of a document that can be completed
@@ -67,6 +68,7 @@ def run(
     counts: str = "log",
     choose: bool = False,
     epochs: int = 0,
+    iterations: int = 0,
     documents: int = 0,
     runs: int = 0,
     betas: int = 0,
@@ -74,12 +76,16 @@ def run(
 ) -> None:
     """Train both models on the documents of a data set and compare them; other options replace those of the scale."""
     parse_choice("counts", counts, ("log", "raw"))
-    settings = override(SETTINGS[scale], epochs=epochs, documents=documents, runs=runs, betas=betas)
+    settings = override(
+        SETTINGS[scale], epochs=epochs, iterations=iterations, documents=documents, runs=runs, betas=betas
+    )
     train, labels = _shuffled(*_load(data, "train", counts), seed)
     test, test_labels = _shuffled(*_load(data, "test", counts), seed)
     train, labels = train[: settings.rows], None if labels is None else labels[: settings.rows]
     record.say(f"{data}: {len(train)} training and {len(test)} test documents of {train.shape[1]} words")
-    rate, prior = _choose(record, train, topics, settings, seed) if choose else (CHOSEN["rate"], CHOSEN["prior"])
+    rate, prior = CHOSEN_RATE, CHOSEN_PRIORS.get(data, PRIORS[0])
+    if choose:
+        rate, prior = _choose(record, train, topics, settings, seed)
     machine = fit(train, topics, rate, settings.epochs, seed)
     hm.save(machine, record.folder / "machine.safetensors")
     other = lda.fit(train, topics, prior=prior, iterations=settings.iterations, seed=seed)
@@ -140,7 +146,7 @@ def _choose(record: Record, train: Tensor, topics: int, settings: Settings, seed
     """The learning rate and the prior with the smallest completion perplexity of held-out training documents."""
     held, rest = train[: settings.held_out], train[settings.held_out :]
     first, second = tasks.halves(held, seed=seed)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     best: dict[str, dict[float, float]] = {"rate": {}, "prior": {}}
     for rate in RATES:
         machine = fit(rest, topics, rate, settings.epochs, seed)
@@ -153,7 +159,7 @@ def _choose(record: Record, train: Tensor, topics: int, settings: Settings, seed
         rows.append({"model": "latent Dirichlet allocation", "setting": f"prior {prior:g}", "perplexity": found})
         best["prior"][prior] = found
     for row in rows:
-        record.say("validation: {model}, {setting}: {perplexity:.1f}".format(**row))
+        record.say(f"validation: {row['model']}, {row['setting']}: {row['perplexity']:.1f}")
     record.table("validation", rows)
     rate, prior = (min(found, key=lambda value, found=found: found[value]) for found in best.values())  # type: ignore[misc]
     return rate, prior

@@ -211,7 +211,7 @@ def _annealed(
         target, start = rbm.conserving(rows), base.conserving(rows)
         path = Path(target, start)
         state = [_free(unit, rows, generator) for unit in start.layers]
-        log_z = sum(_free_log_partition(unit, part) for unit in base.conserving(part).layers)
+        log_z = torch.stack([_free_log_partition(unit, part) for unit in base.conserving(part).layers]).sum(0)
         forward, state = anneal(path, state, schedule, generator)
         chosen = _resampled(forward.view(len(part), runs), generator)
         state = [x[chosen] for x in state]
