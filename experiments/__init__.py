@@ -34,6 +34,8 @@ EXPERIMENTS = {
     "interactions/proteins": "interactions.proteins",
     "interactions/spikes": "interactions.spikes",
     "mnist/500": "mnist_500",
+    "recommendation/generated": "recommendation.generated",
+    "recommendation/movielens": "recommendation.movielens",
     **{f"spectral/fig{k}": f"spectral.fig{k}" for k in range(1, 5)},
     **{f"tap/fig{k}": f"tap.fig{k}" for k in range(3, 12)},
     "tap/table1": "tap.table1",

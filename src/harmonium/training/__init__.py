@@ -6,6 +6,7 @@ from .contexts import Conditional, Windows
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
+from .incomplete import Incomplete
 from .loop import Result, fit
 from .losses import contrastive, discriminative, joint
 from .negative import (
@@ -42,6 +43,7 @@ __all__ = [
     "Exact",
     "GrowingSteps",
     "HiddenStates",
+    "Incomplete",
     "L1Squared",
     "L2ToMean",
     "LabelError",

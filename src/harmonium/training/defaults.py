@@ -49,7 +49,7 @@ def default_schedule(from_data: bool) -> str:
     return "linear:0.5" if from_data else CONSTANT
 
 
-def label_scale(machine: BoltzmannMachine) -> float:
+def label_scale(machine: Machine) -> float:
     """Return the scale of the initial weights of a machine that learns to classify, 1/√(number of visible units).
 
     At zero weights ln p(label | features) has a saddle point: the gradients of the weights of the features and of the
@@ -143,8 +143,8 @@ def _unit_rates(unit: Unit, seen: Sequence[Tensor], again: Tensor | None = None)
     ``again``, draws of the initial model with the same contexts.
     """
     rates: dict[int, float] = {}
-    for k, part in enumerate(unit.parts):
-        statistics = [part.statistics(unit.split(x)[k]) for x in seen]
+    for k, part in enumerate(unit.members):
+        statistics = [part.statistics(unit.by_member(x)[k][1]) for x in seen]
         with torch.enable_grad():
             natural = {name: value for name, value in part.natural().items() if value.requires_grad}
             for name, value in natural.items():
