@@ -196,6 +196,7 @@ class ConditionalRBM(RBM):
     """
 
     context: torch.Size
+    learns_as_visible = False
 
     def __init__(
         self,

@@ -29,6 +29,8 @@ class NegativePhase:
     k: int = 1
     #: whether matrix products may be rounded to bfloat16 (see ``precision`` of ``fit``)
     supports_bfloat16: ClassVar[bool] = False
+    #: whether gradients are differences of the units' statistics; if so, these may refer to the origin of a unit
+    by_statistics: bool = False
     #: whether the phase can train a machine with a context
     conditional: ClassVar[bool] = False
     #: whether the phase makes the machine a model of all visible units, so that its samples resemble the data

@@ -23,6 +23,11 @@ class Exact(NegativePhase):
     _missing: Tensor | None = None  # mask of the missing values of the batch
     conditional = True
 
+    @property
+    def by_statistics(self) -> bool:  # type: ignore[override]
+        """False for rows with a context or missing values, whose gradients come from automatic differentiation."""
+        return self._missing is None and self.context is None
+
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         as_rbm(machine, "Exact")
         self._states = enumeration.kept_states(machine)
