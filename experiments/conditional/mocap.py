@@ -227,12 +227,12 @@ def horizons(
 def animation(
     record: Record, rows: hm.Windows, test: hm.Windows, machine: hm.ConditionalRBM, seed: int, frames: int = 90
 ) -> None:
-    """Real motion of the test part beside two continuations of its first window."""
+    """Real motion of the test part beside continuations of its first window, with means and with draws as frames."""
     longest = int(test.sequence.bincount().argmax())
     first = int((test.sequence == longest).nonzero()[0])
     truth, window = test[first : first + frames][0], test[first : first + 1][1][0]
-    made = forecast(machine, window, frames, n=2, means=True, seed=seed)
-    motions = {"real": truth, "generated": made[0], "generated again": made[1]}
+    made = {means: forecast(machine, window, frames, means=means, seed=seed)[0] for means in (True, False)}
+    motions = {"real": truth, "generated, means": made[True], "generated, draws": made[False]}
     skeleton.animate(
         record.folder / "motion.gif", {title: rows.restored(x).numpy() for title, x in motions.items()}, every=2
     )

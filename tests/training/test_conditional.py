@@ -161,6 +161,23 @@ def test_a_row_is_an_ordinary_machine() -> None:
         hm.likelihood.ais(given, runs=2, betas=2)
 
 
+def test_documents_keep_their_lengths() -> None:
+    made = machine(units.Multinomial(3), units.Bernoulli(2))
+    documents = torch.tensor([[2, 0, 1], [0, 1, 0], [4, 1, 0], [1, 1, 1]], dtype=F64)
+    u = rows(4)[1]
+    found = made.given(u).log_probability(documents)
+    for k in range(4):
+        fixed = hm.RBM(units.Multinomial(3, total=int(documents[k].sum())), units.Bernoulli(2), made.coupling).double()
+        with torch.no_grad():
+            fixed.visible.bias.copy_(made.given(u).row(k).visible.bias)
+            fixed.hidden.bias.copy_(made.given(u).row(k).hidden.bias)
+        assert fixed.log_probability(documents[k : k + 1]).item() == pytest.approx(found[k].item(), abs=1e-10)
+    data = hm.Conditional(documents.repeat(10, 1), u.repeat(10, 1))
+    hm.fit(made, data, epochs=2, batch_size=15, **QUIET)
+    moved = made.given(u).sample(start=documents, sweeps=3, seed=0, check_mixing=False)
+    assert torch.equal(moved.sum(1), documents.sum(1))
+
+
 def test_samples_have_the_context_of_their_row() -> None:
     made = hm.ConditionalRBM(3, 2, 1)
     with torch.no_grad():

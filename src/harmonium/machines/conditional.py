@@ -109,6 +109,25 @@ class GivenRBM(RBM):
         self.check_weights()
         return self._double().log_partitions()
 
+    def log_probability(
+        self, v: ArrayLike, log_partition: float | Tensor | None = None, *, check: bool = True
+    ) -> Tensor:
+        """ln p(v) of each row, with ln Z by enumeration unless given: (rows,)."""
+        v = self.as_states(v)
+        if log_partition is None:
+            conserved = self.visible.conserving(v) is not self.visible  # then each row has a ln Z of its own
+            log_partition = self._row_by_row(v) if conserved else self.log_partition()
+        return -self.free_energy(v, check=check) - log_partition
+
+    def _row_by_row(self, v: Tensor) -> Tensor:
+        """ln Z of each row, with the conserved quantities of its state ``v``."""
+        found = []
+        for k, state in enumerate(v.split(1)):
+            at = slice(0, 1) if self.rows == 1 else slice(k, k + 1)
+            fields = {layer: field[at] for layer, field in self._fields.items()}
+            found.append(GivenRBM(self._alone.conserving(state), fields).log_partition())
+        return torch.cat(found)
+
     @torch.no_grad()
     def distribution(self) -> tuple[Tensor, Tensor]:
         """Every visible state (states, *visible) and its exact log-probability in each row, (rows, states)."""

@@ -78,8 +78,8 @@ def _decode(machine: BoltzmannMachine, parity: int, index: Tensor) -> list[Tenso
     """The joint states of the layers of one parity with the given indices (n,); ``None`` for the other layers."""
     state: list[Tensor | None] = [None] * machine.depth
     for k in range(parity, machine.depth, 2):
-        number = machine.layer(k).cardinality or 1
-        state[k] = machine.layer(k).enumerate(index % number)
+        number = machine.layers[k].cardinality or 1  # not of layer(k): states need no context
+        state[k] = machine.layers[k].enumerate(index % number)
         index = index // number
     return state
 

@@ -237,10 +237,7 @@ class UnitLayer(nn.Module):
 
         The leading dimensions of B broadcast against those of a batch: (n, *shape) for a field for each row.
         """
-        pieces = zip(self.parts, self.split(B), strict=True)
-        return self.with_parts(
-            [part.with_natural({**part.natural(), "bias": part.full(part.bias) + piece}) for part, piece in pieces]
-        )
+        return cast("Unit", self.with_natural({**self.natural(), "bias": self.full(self.bias) + B}))
 
     def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
         """Backpropagate gradients (*shape) by natural parameter to ``.grad`` of the stored parameters."""
