@@ -26,9 +26,12 @@ DIFFERENTIABLE = ("table1", "table2", "fig1", "fig2", "figA1", "greedy_joint")
 EXPERIMENTS = {
     "classification/20newsgroups": "classification.newsgroups",
     "classification/mnist": "classification.mnist",
+    "conditional/mocap": "conditional.mocap",
     "deep/dbm": "deep.dbm",
     "deep/finetune": "deep.finetune",
     **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},
+    "gaussian/defaults": "gaussian.defaults",
+    "gaussian/samplers": "gaussian.samplers",
     **{f"interactions/fig{k}": f"interactions.fig{k}" for k in range(2, 12)},
     "interactions/proteins": "interactions.proteins",
     "interactions/spikes": "interactions.spikes",

@@ -28,6 +28,8 @@ from harmonium.training.negative import (
     DeepPCD,
     Discriminative,
     Exact,
+    GibbsLangevin,
+    Langevin,
     MeanField,
     NegativePhase,
     ParallelTempering,
@@ -91,6 +93,16 @@ def mixed(*parts: Callable[[tuple[int, ...], Generator], units.Unit]) -> Any:
     return build
 
 
+def categories(*states: int) -> Any:
+    """A builder of ragged one-hot layers; for each site, one unit with each of these numbers of states."""
+
+    def build(shape: tuple[int, ...], source: Generator) -> units.Unit:
+        many = states * math.prod(shape)
+        return units.Categories(many, bias=0.3 + 0.5 * torch.rand(sum(many), generator=source, dtype=F64))
+
+    return build
+
+
 BIAS = {"bias": (0.3, 0.8)}  # not zero, to detect a sampler that ignores it
 PRECISE = {**BIAS, "precision": (1.0, 1.6)}
 THRESHOLDS = (-1.0, 0.2, 1.5)
@@ -116,6 +128,7 @@ UNITS: dict[str, UnitCase] = {
     ),
     "poisson": UnitCase(layer(units.Poisson, {"bias": (-0.8, -0.3)}), states(range(45)), tail="factorial"),
     "potts": UnitCase(_potts, states(torch.eye(3))),
+    "categories": UnitCase(categories(2, 3), product(states(torch.eye(2)), states(torch.eye(3)))),
     "at-most-one": UnitCase(
         layer(units.AtMostOne, {"bias": (-1.2, -0.4)}, event=(4,)), states([[0.0] * 4, *torch.eye(4).tolist()])
     ),
@@ -326,17 +339,17 @@ class PhaseCase:
     enumerates: bool = False  # whether one of the two layers must have finitely many states
     slow: bool = False  # test each unit with one other type instead of every pair
     without: tuple[str, ...] = ()  # units for which the phase is not defined
-    visible: str | None = None  # the only visible units for which it is defined
+    visible: tuple[str, ...] = ()  # visible units for which it is defined; empty: any
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of units on which the phase is tested."""
         chosen = [pair for pair in PAIRS if not self.enumerates or set(pair) & set(FINITE)]
         chosen = [pair for pair in chosen if not set(pair) & set(self.without)]
-        chosen = [pair for pair in chosen if self.visible in (None, pair[0])]
+        chosen = [pair for pair in chosen if not self.visible or pair[0] in self.visible]
         return [pair for pair in chosen if pair[0] == "spin" or pair[1] == "binomial"] if self.slow else chosen
 
 
-SOFTMAX = ("potts", "at-most-one", "ratings", "multinomial", "mixed")  # units with correlated components
+SOFTMAX = ("potts", "categories", "at-most-one", "ratings", "multinomial", "mixed")  # with correlated components
 
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),
@@ -345,8 +358,12 @@ PHASES: dict[str, PhaseCase] = {
     "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss, slow=True),
     "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss, slow=True),
     "deep-pcd": PhaseCase(lambda: DeepPCD(1, chains=5), _sampled_loss, slow=True),
-    "discriminative": PhaseCase(Discriminative, _discriminative_loss, visible="mixed"),
-    "hybrid": PhaseCase(lambda: WeightedSum([(1.0, Discriminative()), (0.3, CD(1))]), _hybrid_loss, visible="mixed"),
+    "langevin": PhaseCase(lambda: Langevin(2, chains=5), _sampled_loss, visible=("gaussian", "double-relu")),
+    "gibbs-langevin": PhaseCase(
+        lambda: GibbsLangevin(1, steps=2, chains=5), _sampled_loss, visible=("gaussian", "double-relu")
+    ),
+    "discriminative": PhaseCase(Discriminative, _discriminative_loss, visible=("mixed",)),
+    "hybrid": PhaseCase(lambda: WeightedSum([(1.0, Discriminative()), (0.3, CD(1))]), _hybrid_loss, visible=("mixed",)),
     "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
     "naive": PhaseCase(lambda: MeanField(3, method="naive", starts=5), _mean_field_loss, slow=True),
     "tap": PhaseCase(lambda: MeanField(3, starts=5), _mean_field_loss, without=("poisson",)),
@@ -360,6 +377,6 @@ PHASES: dict[str, PhaseCase] = {
         lambda: MeanField(3, method="bp-exact", starts=5),
         _mean_field_loss,
         slow=True,
-        without=("mixed", *(name for name in UNITS if name not in FINITE)),
+        without=("mixed", "categories", *(name for name in UNITS if name not in FINITE)),
     ),
 }

@@ -6,6 +6,7 @@ from .contexts import Conditional, Windows
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
+from .incomplete import Incomplete
 from .loop import Result, fit
 from .losses import contrastive, discriminative, joint
 from .negative import (
@@ -14,6 +15,8 @@ from .negative import (
     DeepPCD,
     Discriminative,
     Exact,
+    GibbsLangevin,
+    Langevin,
     MeanField,
     NegativePhase,
     ParallelTempering,
@@ -40,12 +43,15 @@ __all__ = [
     "DeepPCD",
     "Discriminative",
     "Exact",
+    "GibbsLangevin",
     "GrowingSteps",
     "HiddenStates",
+    "Incomplete",
     "L1Squared",
     "L2ToMean",
     "LabelError",
     "Labeled",
+    "Langevin",
     "LinearDecay",
     "MeanField",
     "Metric",
