@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from harmonium.training import Run
 
@@ -313,7 +314,7 @@ def test_values_on_the_page_are_escaped(trained, command):
 
     Run(trained).write_config(config)
     rows = np.load(trained.parent / "binary.npy")
-    text = report.write(trained, data=__import__("torch").tensor(rows).float(), test_name="<b>test").read_text()
+    text = report.write(trained, data=torch.tensor(rows).float(), test_name="<b>test").read_text()
     assert "alert(3)" in text and "<script" not in text and "<img src=x" not in text and "<b>test" not in text
     assert "Content-Security-Policy" in text and "default-src &#x27;none&#x27;" in text.replace("'", "&#x27;")
 

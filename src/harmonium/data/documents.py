@@ -17,6 +17,7 @@ from torch import Tensor
 from harmonium.data.sequence_files import extension, text_lines
 from harmonium.errors import DataNotFound, InvalidData, InvalidOption, unknown
 from harmonium.extras import require
+from harmonium.paths import expanded
 
 #: number of words of a vocabulary that is made from the documents
 VOCABULARY_SIZE = 2000
@@ -108,7 +109,7 @@ def read_documents(
     (('moon', 'stars', 'sun'), [[1, 0, 1], [1, 1, 0]])
     >>> folder.cleanup()
     """
-    path = Path(path).expanduser()
+    path = expanded(path)
     if not path.exists():
         raise DataNotFound(f"path: expected documents at {path}, found no such file or folder")
     left_out = _stop_words(stop_words)

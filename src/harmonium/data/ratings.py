@@ -14,6 +14,7 @@ from torch import Tensor
 
 from harmonium.data.rating_files import read_lines
 from harmonium.errors import InvalidData, InvalidOption
+from harmonium.paths import expanded
 
 MOST_VALUES = 100  # values of a scale that is taken from a file
 
@@ -149,7 +150,7 @@ def read_ratings(path: str | Path, values: Sequence[float] | None = None) -> Rat
     (('7', '9'), ('31', '1029'), (2.5, 3.0, 3.5, 4.0))
     >>> folder.cleanup()
     """
-    path = Path(path).expanduser()
+    path = expanded(path)
     lines = read_lines(path)
     allowed = None if values is None else check_scale(values)
     seen: dict[tuple[str, str], int] = {}

@@ -19,6 +19,7 @@ from harmonium.data.columns import Binary, Category, Column, Count, Ignored, Inv
 from harmonium.data.reading import is_header
 from harmonium.errors import DataNotFound, InvalidData, InvalidOption, unknown
 from harmonium.extras import require
+from harmonium.paths import expanded
 from harmonium.units import Bernoulli, Binomial, Categories, Gaussian, Mixed, Poisson, Unit
 
 if TYPE_CHECKING:
@@ -316,7 +317,7 @@ def read_table(path: str | Path) -> pandas.DataFrame:
     {'age': [20.0, nan], 'job': ['a', 'b']}
     >>> folder.cleanup()
     """
-    pandas, path = require("pandas", "tables need"), Path(path).expanduser()
+    pandas, path = require("pandas", "tables need"), expanded(path)
     if path.suffix.lower() not in EXTENSIONS:
         raise unknown("file extension of a table", path.suffix or path.name, EXTENSIONS)
     if not path.is_file():

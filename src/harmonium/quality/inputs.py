@@ -33,10 +33,9 @@ def rows(x: ArrayLike, what: str, *, fewest: int = FEWEST_ROWS) -> Tensor:
         raise InvalidData(f"{what}: expected at least {fewest} rows, found {len(tensor)}")
     tensor = tensor if tensor.dtype == torch.float64 else tensor.float()
     check_finite(tensor, what)
-    if bool((tensor.abs() > _LARGEST).any()):
-        raise InvalidData(
-            f"{what}: expected values up to {_LARGEST:g} in magnitude, found {tensor.abs().max().item():g}; rescale them"
-        )
+    largest = tensor.abs().max().item()
+    if largest > _LARGEST:
+        raise InvalidData(f"{what}: expected values up to {_LARGEST:g} in magnitude, found {largest:g}; rescale them")
     return tensor
 
 

@@ -401,7 +401,7 @@ def training_defaults(config: schema.Config) -> TrainingOptions:
         if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
             chosen = replace(chosen, optimizer="adam", learning_rate=0.005, schedule=chosen.schedule or "linear:0.3")
         return replace(chosen, negative=chosen.negative or HYBRID)
-    if not (schema.is_path(config.data.source) and holds_ratings(Path(config.data.source).expanduser())):
+    if not (schema.is_path(config.data.source) and holds_ratings(paths.expanded(config.data.source))):
         return chosen
     if chosen.optimizer is None and chosen.momentum is None:
         rate, schedule = chosen.learning_rate or 0.003, chosen.schedule or "linear:0.5"
@@ -452,7 +452,7 @@ def _stop_words(given: str | None) -> str | list[str]:
     if given in (None, "none"):
         return []
     assert given is not None
-    return " ".join(text_lines(Path(given).expanduser())).split() if Path(given).expanduser().is_file() else given
+    return " ".join(text_lines(paths.expanded(given))).split() if paths.expanded(given).is_file() else given
 
 
 def _fitted(array: Tensor | np.ndarray, visible: list[UnitSpec], path: Path) -> Source:
