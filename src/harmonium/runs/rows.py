@@ -33,7 +33,7 @@ from ..training.batches import (
     as_labels,
 )
 from ..training.incomplete import Incomplete
-from ..training.specs import default_negative
+from ..training.specs import HYBRID, default_negative
 from ..training.state import stream
 from ..units.support import OneHot
 from . import config as schema
@@ -364,9 +364,11 @@ def _resolved(path: Path, chosen: DataOptions, validation: str | float, rows: in
 def _rated(config: schema.Config, path: Path) -> Rows:
     """Rows of a file of ratings, one for each user; a share of the ratings may be held out."""
     chosen = config.data
-    unused = {"binarize": _how(chosen.binarize), "image": chosen.image, "alphabet": chosen.alphabet}
-    for name, value in (*unused.items(), ("visible", config.machine.visible)):
-        if value is not None and not (name == "visible" and str(value).startswith("ratings")):
+    visible = config.machine.visible if not str(config.machine.visible).startswith("ratings") else None
+    unused = {"binarize": _how(chosen.binarize), "visible": visible, "labels": chosen.labels or None}
+    names = ("image", "alphabet", "vocabulary", "stop_words")
+    for name, value in (*unused.items(), *((name, getattr(chosen, name)) for name in names)):
+        if value is not None:
             raise InvalidOption(f"{name}: expected none for the ratings in {path.name}, found '{value}'")
     table = data.read_ratings(path, None if chosen.ratings is None else parse_scale(chosen.ratings))
     validation = "none" if chosen.validation is None else chosen.validation
@@ -383,22 +385,27 @@ def _rated(config: schema.Config, path: Path) -> Rows:
             f"validation: expected a fraction of the ratings such as 0.1, or none, found '{validation}'"
         )
     resolved = _resolved(path, chosen, validation, len(table))
-    source = DatasetSource(table, table.shape)
-    visible = [UnitSpec("ratings", table.shape)]
-    found = f"{path.name}: {len(table.user):,} ratings of {len(table.items):,} items"
-    return Rows(source, None, visible, None, found, resolved, ratings=table, held_out_ratings=held_out)
+    source, units = DatasetSource(table, table.shape), [UnitSpec("ratings", table.shape)]
+    title = f"{path.name}: {len(table.user):,} ratings of {len(table.items):,} items"
+    return Rows(source, None, units, None, title, resolved, ratings=table, held_out_ratings=held_out)
 
 
 def training_defaults(config: schema.Config) -> TrainingOptions:
-    """Return the training options, with those for ratings filled in if the data are ratings.
+    """Return the training options, with those for ratings or labels filled in if the data have them.
 
-    The settings were chosen on held-out ratings of MovieLens 100k (``docs/recommendation.md``).
+    The settings were chosen on held-out ratings of MovieLens 100k (``docs/recommendation.md``) and on validation images
+    of MNIST (``docs/classification.md``).
     """
     chosen = config.training
+    if config.data.labels:
+        if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
+            chosen = replace(chosen, optimizer="adam", learning_rate=0.005, schedule=chosen.schedule or "linear:0.3")
+        return replace(chosen, negative=chosen.negative or HYBRID)
     if not (schema.is_path(config.data.source) and holds_ratings(Path(config.data.source).expanduser())):
         return chosen
-    if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
-        chosen = replace(chosen, optimizer="adam", learning_rate=0.003, schedule=chosen.schedule or "linear:0.5")
+    if chosen.optimizer is None and chosen.momentum is None:
+        rate, schedule = chosen.learning_rate or 0.003, chosen.schedule or "linear:0.5"
+        chosen = replace(chosen, optimizer="adam", learning_rate=rate, schedule=schedule)
     penalized = any(value is not None for value in (chosen.l1, chosen.l2, chosen.l1_squared, chosen.l2_to_mean))
     return replace(
         chosen,
