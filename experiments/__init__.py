@@ -30,6 +30,8 @@ EXPERIMENTS = {
     "deep/dbm": "deep.dbm",
     "deep/finetune": "deep.finetune",
     **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},
+    "gaussian/defaults": "gaussian.defaults",
+    "gaussian/samplers": "gaussian.samplers",
     **{f"interactions/fig{k}": f"interactions.fig{k}" for k in range(2, 12)},
     "interactions/proteins": "interactions.proteins",
     "interactions/spikes": "interactions.spikes",

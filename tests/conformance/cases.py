@@ -28,6 +28,8 @@ from harmonium.training.negative import (
     DeepPCD,
     Discriminative,
     Exact,
+    GibbsLangevin,
+    Langevin,
     MeanField,
     NegativePhase,
     ParallelTempering,
@@ -337,13 +339,13 @@ class PhaseCase:
     enumerates: bool = False  # whether one of the two layers must have finitely many states
     slow: bool = False  # test each unit with one other type instead of every pair
     without: tuple[str, ...] = ()  # units for which the phase is not defined
-    visible: str | None = None  # the only visible units for which it is defined
+    visible: tuple[str, ...] = ()  # visible units for which it is defined; empty: any
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of units on which the phase is tested."""
         chosen = [pair for pair in PAIRS if not self.enumerates or set(pair) & set(FINITE)]
         chosen = [pair for pair in chosen if not set(pair) & set(self.without)]
-        chosen = [pair for pair in chosen if self.visible in (None, pair[0])]
+        chosen = [pair for pair in chosen if not self.visible or pair[0] in self.visible]
         return [pair for pair in chosen if pair[0] == "spin" or pair[1] == "binomial"] if self.slow else chosen
 
 
@@ -356,8 +358,12 @@ PHASES: dict[str, PhaseCase] = {
     "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss, slow=True),
     "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss, slow=True),
     "deep-pcd": PhaseCase(lambda: DeepPCD(1, chains=5), _sampled_loss, slow=True),
-    "discriminative": PhaseCase(Discriminative, _discriminative_loss, visible="mixed"),
-    "hybrid": PhaseCase(lambda: WeightedSum([(1.0, Discriminative()), (0.3, CD(1))]), _hybrid_loss, visible="mixed"),
+    "langevin": PhaseCase(lambda: Langevin(2, chains=5), _sampled_loss, visible=("gaussian", "double-relu")),
+    "gibbs-langevin": PhaseCase(
+        lambda: GibbsLangevin(1, steps=2, chains=5), _sampled_loss, visible=("gaussian", "double-relu")
+    ),
+    "discriminative": PhaseCase(Discriminative, _discriminative_loss, visible=("mixed",)),
+    "hybrid": PhaseCase(lambda: WeightedSum([(1.0, Discriminative()), (0.3, CD(1))]), _hybrid_loss, visible=("mixed",)),
     "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
     "naive": PhaseCase(lambda: MeanField(3, method="naive", starts=5), _mean_field_loss, slow=True),
     "tap": PhaseCase(lambda: MeanField(3, starts=5), _mean_field_loss, without=("poisson",)),

@@ -142,6 +142,13 @@ class Coupling(nn.Module):
     def project(self) -> None:
         """Project ``weight`` onto the allowed set after an update. By default does nothing."""
 
+    def lower_factors(self, scale: Tensor) -> Tensor:
+        """Factors of ``weight``, for which it broadcasts, if the lower states are divided by ``scale`` (*lower).
+
+        By default one factor for all weights, the root mean square of the scales.
+        """
+        return scale.square().mean().sqrt()
+
     def to_modules(self, bias: Tensor) -> list[nn.Module]:
         """Torch modules with parameters of their own that map x to Wᵀx + b: (batch, *lower) -> (batch, *upper).
 

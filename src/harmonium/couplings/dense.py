@@ -44,6 +44,9 @@ class Dense(Coupling):
     def matrix(self) -> Tensor:
         return self.weight
 
+    def lower_factors(self, scale: Tensor) -> Tensor:
+        return scale.flatten()[:, None]
+
     def to_modules(self, bias: Tensor) -> list[nn.Module]:
         # without torch's random initial weights, which would change the state of its default generator
         linear = skip_init(nn.Linear, *self.weight.shape, dtype=self.weight.dtype, device=self.weight.device)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -21,6 +21,7 @@ from . import enumeration, kernel, mixing, normalizable
 from .given import Given
 from .hints import CALLS
 from .kernel import Held, State
+from .scaling import Scaling
 
 ArrayLike = Any
 
@@ -65,6 +66,8 @@ class BoltzmannMachine(nn.Module):
     couplings: Sequence[Coupling]
     #: the shape of a row of the context; ``None`` for a machine without one
     context: torch.Size | None = None
+    #: whether the visible layer learns what visible layers learn by default (:attr:`Unit.learn_as_visible`)
+    learns_as_visible: ClassVar[bool] = True
     #: the number of rows for which the machine has biases of its own (:class:`GivenRBM`), and how many of them differ
     rows: int = 1
     distinct: int = 1
@@ -90,6 +93,8 @@ class BoltzmannMachine(nn.Module):
                     f"layer {k + 1}: expected a coupling of the shapes {tuple(map(tuple, expected))}, "
                     f"found {tuple(map(tuple, found))}"
                 )
+        if self.learns_as_visible:
+            units[0].become_visible()
         self.layers = nn.ModuleList(units)  # type: ignore[assignment]
         self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]
         types = {parameter.dtype for parameter in self.parameters()}
@@ -351,14 +356,25 @@ class BoltzmannMachine(nn.Module):
         ``weights="normal"``: N(0, scale²), by default with scale 0.01. ``weights="sign"``: ±scale with a random sign,
         by default with scale √(0.1/N), where N is the number of lower units coupled to an upper unit (Bulso & Roudi
         2021). With data, the hidden biases are -Wᵀ⟨v⟩, so that the input to each hidden unit has mean zero and the
-        initial machine does not depend on which of two values is coded as 1.
+        initial machine does not depend on which of two values is coded as 1. If ``scale`` is not given, the weights of
+        Gaussian units are divided by the standard deviations of the units in the data: units of measurement do not
+        matter.
         """
         generator = noise.generator(seed, self.device) if generator is None else generator
         for coupling in (*self.couplings, *self.context_couplings.values()):
             default = 0.01 if weights == "normal" else (0.1 / coupling.fan_in) ** 0.5
             coupling.initialize(default if scale is None else scale, weights, generator)
         if data is not None:
+            if scale is None:
+                self._rescale(data)
             self._match(data, pseudocount)
+
+    @torch.no_grad()
+    def _rescale(self, data: Any) -> None:
+        """Divide the weights of Gaussian visible units by their standard deviations in the data."""
+        scaling = None if self.context is not None else Scaling.of(self.visible, self.as_states(data))
+        if scaling is not None:
+            self.couplings[0].weight.div_(self.couplings[0].lower_factors(scaling.scale))
 
     @torch.no_grad()
     def _match(self, data: Any, pseudocount: float | None) -> None:

@@ -177,6 +177,7 @@ class ConditionalRBM(RBM):
     """
 
     context: torch.Size
+    learns_as_visible = False
 
     def __init__(
         self,

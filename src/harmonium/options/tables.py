@@ -205,8 +205,8 @@ class TrainingOptions:
     negative: str | None = option(
         None,
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
-        "mean-field:K,method=tap, reconstruction:K, exact (small machines), discriminative (with labels) or, for deep "
-        "machines, deep-pcd:K,iterations=N.",
+        "mean-field:K,method=tap, reconstruction:K, langevin:K and gibbs-langevin:K,steps=N (real-valued units), exact "
+        "(small machines), discriminative (with labels) or, for deep machines, deep-pcd:K,iterations=N.",
         details="A sum of methods has the sum of their losses: `discriminative+0.01*cd:1` is the hybrid training of a "
         "classifier.",
         metavar="METHOD:K",
@@ -248,7 +248,12 @@ class TrainingOptions:
         "constant",
         plan=("schedule", "{}"),
     )
-    centered: bool = option(True, "Use centered gradients.", plan=("transforms", "centered"))
+    centered: bool = option(
+        True,
+        "Use centered gradients, and standardized ones for Gaussian visible units.",
+        details="The optimizer acts on the machine of standardized data; the machine stays in the units of the data.",
+        plan=("transforms", "centered"),
+    )
     average: float | None = option(
         None,
         "Average the parameters over this last fraction of the run.",

@@ -53,6 +53,7 @@ def prepare(config: schema.Config) -> Setup:
     for number, layer in enumerate(hidden, 1):
         specs.check(layer, number)
     loaded = rows.load(config)
+    loaded.visible = specs.as_visible(loaded.visible, saved=config.harmonium is not None)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     first = machine.machines[0]

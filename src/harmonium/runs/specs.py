@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -105,6 +105,22 @@ def of_layer(unit: Unit) -> list[UnitSpec]:
         shape = tuple(config.pop("states", ()) or config.pop("shape"))
         found.append(UnitSpec(name, shape, config if learn == ("bias",) else {**config, "learn": learn}))
     return found
+
+
+def as_visible(parts: list[UnitSpec], *, saved: bool) -> list[UnitSpec]:
+    """Write out what a visible layer learns by default, so that a configuration keeps its meaning.
+
+    Earlier versions, which did not write it to ``saved`` configurations, learned only the biases.
+
+    >>> [str(part) for part in as_visible(parse_layer("gaussian:560"), saved=False)]
+    ['gaussian:560,learn=bias/precision']
+    """
+    return [
+        replace(spec, options={**spec.options, "learn": ("bias",) if saved else spec.kind.learn_as_visible})
+        if spec.kind.learn_as_visible and "learn" not in spec.options
+        else spec
+        for spec in parts
+    ]
 
 
 def layer(specs: list[UnitSpec]) -> Unit:

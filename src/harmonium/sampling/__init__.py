@@ -2,6 +2,7 @@
 
 from ..machines.kernel import Layers, log_weight, sweep
 from ..machines.mixing import Monitor, autocorrelation, integrated_autocorrelation_time
+from .gradient_moves import Moved, gibbs_langevin, langevin
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder
 from .path import Path
 from .population import Population, annealed, population_annealing
@@ -13,6 +14,7 @@ __all__ = [
     "Layers",
     "MachineLadder",
     "Monitor",
+    "Moved",
     "Path",
     "PathLadder",
     "Population",
@@ -20,7 +22,9 @@ __all__ = [
     "annealed",
     "autocorrelation",
     "choose_betas",
+    "gibbs_langevin",
     "integrated_autocorrelation_time",
+    "langevin",
     "log_weight",
     "parallel_tempering",
     "population_annealing",

@@ -86,7 +86,7 @@ class Source:
         total: list[Any] = [0.0, 0.0]
         for chunk in self.chunks(machine):
             for k, part in enumerate([chunk] if self.context is None else chunk):
-                total[k] = total[k] + part.sum(0).double()
+                total[k] = total[k] + part.sum(0, dtype=torch.float64)
         means = [part / len(self) for part in total]
         return means[0] if self.context is None else tuple(means)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from .. import noise
 from ..couplings import Coupling
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine, Machine
+from ..machines.scaling import Scaling
 from ..units import Unit
 
 #: the default schedule of earlier versions, whose checkpoints do not name it
@@ -63,7 +65,7 @@ def label_scale(machine: Machine) -> float:
 
 
 @torch.no_grad()
-def default_groups(machine: Machine, data: Any) -> list[dict[str, Any]]:
+def default_groups(machine: Machine, data: Any, scaling: Scaling | None = None) -> list[dict[str, Any]]:
     """Return parameter groups for ``torch.optim.SGD`` with learning rates chosen from ``data`` (n, *visible).
 
     A rate is 1/20 of the inverse curvature of the loss at zero weights, and at most 0.5. In centered coordinates the
@@ -71,7 +73,8 @@ def default_groups(machine: Machine, data: Any) -> list[dict[str, Any]]:
     the weights between the layers x and y. A shared parameter has the variance of the sum of its statistics, and
     a weight that couples several pairs of units the sum over these pairs. Units of any scale therefore learn equally
     fast. In a stack, the rates of each machine are chosen from the input passed up to it. For a machine with a context,
-    ``data`` is a pair of rows and contexts.
+    ``data`` is a pair of rows and contexts. With ``scaling``, the rates are those in standardized coordinates of the
+    visible layer.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Spin(2))
@@ -83,19 +86,27 @@ def default_groups(machine: Machine, data: Any) -> list[dict[str, Any]]:
     rates: dict[int, float] = {}
     for one, rows in machine.stacked(data, generator=generator):
         if one.context is None:
-            rates |= _rates(one, rows, generator)
+            rates |= _rates(one, rows, generator, scaling if one is machine.machines[0] else None)
         else:
             v, context = rows
-            rates |= _rates(one, v, generator, context)
+            rates |= _rates(one, v, generator, context=context)
     return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
 
 
 def _rates(
-    machine: BoltzmannMachine, data: Tensor, generator: Generator | None, context: Tensor | None = None
+    machine: BoltzmannMachine,
+    data: Tensor,
+    generator: Generator | None,
+    scaling: Scaling | None = None,
+    context: Tensor | None = None,
 ) -> dict[int, float]:
     """Return the rate of every parameter of a machine, by its ``id``."""
     rates: dict[int, float] = {}
-    for k, unit in enumerate(machine.layers):
+    layers = list(machine.layers)
+    if scaling is not None:
+        layers[0], data, layers[1] = scaling.layer(layers[0]), scaling.states(data), copy.deepcopy(layers[1])
+        layers[1].shift_bias(machine.couplings[0].up(scaling.location[None])[0])
+    for k, unit in enumerate(layers):
         bound = unit.conserving(data) if k == 0 else unit  # keeps the document lengths
         field = torch.zeros(len(data) if k == 0 else _DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
         if k == 0 and context is not None and 0 in machine.context_couplings:
@@ -103,9 +114,11 @@ def _rates(
         free = bound.sample(field, generator=generator)
         seen = [data, free] if k == 0 else [free]  # use the larger variance of the data and the initial model
         again = bound.sample(field, generator=generator) if k == 0 and context is not None else None
-        rates |= _unit_rates(unit, seen, again)
+        own = zip(machine.layers[k].parameters(), unit.parameters(), strict=True)
+        found = _unit_rates(unit, seen, again)
+        rates |= {id(parameter): found[id(used)] for parameter, used in own if id(used) in found}
         if k < len(machine.couplings):
-            curvature = max(_curvature(machine.couplings[k], x, machine.layers[k + 1]) for x in seen)
+            curvature = max(_curvature(machine.couplings[k], x, layers[k + 1]) for x in seen)
             rates[id(machine.couplings[k].weight)] = _rate(curvature)
     for k, coupling in machine.context_couplings.items():
         assert context is not None

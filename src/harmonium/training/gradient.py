@@ -97,7 +97,7 @@ class CouplingGradient:
             return self.coupling.with_weight(self.dense()).down(y.unsqueeze(0))[0]
         product = self._contract(self._y, y, self._x)
         if self._decay:
-            with _unrounded(y):
+            with unrounded(y):
                 product.add_(self.coupling.down(y.unsqueeze(0))[0], alpha=self._decay)
         return product
 
@@ -107,7 +107,7 @@ class CouplingGradient:
             return self.coupling.with_weight(self.dense()).up(x.unsqueeze(0))[0]
         product = self._contract(self._x, x, self._y)
         if self._decay:
-            with _unrounded(x):
+            with unrounded(x):
                 product.add_(self.coupling.up(x.unsqueeze(0))[0], alpha=self._decay)
         return product
 
@@ -127,7 +127,7 @@ class CouplingGradient:
         return torch.mv(outer[: self._rows].flatten(1).T, shares).view(outer.shape[1:])
 
 
-def _unrounded(x: Tensor) -> torch.autocast:
+def unrounded(x: Tensor) -> torch.autocast:
     """Turn off autocast: for a single row, rounding the weights takes longer than the product."""
     return torch.autocast(x.device.type, enabled=False)
 

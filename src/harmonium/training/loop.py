@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 
 from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormalizable
 from ..machines import BoltzmannMachine
+from ..machines.scaling import Scaling
 from . import checkpoints, distributed, outcome
 from .arguments import Arguments, takes
 from .batches import Source, as_source
@@ -33,6 +34,8 @@ _METRIC_ROWS = 1000
 _SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
+#: entries of the configuration that may change when a run continues
+_CHANGEABLE = (("training", "epochs"), ("data", "source"))
 # purposes of the random streams, which are independent of each other
 _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
@@ -106,19 +109,21 @@ class Training:
             self._initialize(given.initialize)
             distributed.share_parameters(machine)
             self._check_weights()
-        self.optimizer = self._optimizer(given)
+        mean, scaling = self._moments()
+        chosen = [Centered()] if given.transforms is None else given.transforms
+        centered = any(isinstance(transform, Centered) for transform in chosen)
+        self.optimizer = self._optimizer(given, scaling if centered else None)
         self._couplings = [
             *machine.couplings,
             *(coupling for one in machine.machines for coupling in one.context_couplings.values()),
         ]
-        chosen = [Centered()] if given.transforms is None else given.transforms
         ordered = sorted(chosen, key=lambda transform: not transform.of_loss)
         self.negative, self.transforms = jointly(machine, phase, ordered)
         self._own_k = self.negative.k
         for transform in self.transforms:
             transform.check(machine, self.optimizer)
         self.generator = stream(self.seed, _CHAINS, self.rank, device=machine.device)
-        self._begin_phases()
+        self._begin_phases(mean, scaling)
         self.history: list[dict[str, float]] = []
         self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
         self.step = 0  # number of finished steps of the epoch in progress
@@ -153,22 +158,37 @@ class Training:
             if wanted(machine):
                 machine.initialize(rows, generator=generator, **options)
 
-    def _optimizer(self, given: Arguments) -> Optimizer:
+    @torch.no_grad()
+    def _moments(self) -> tuple[Any, Scaling | None]:
+        """Return the mean of the data (*visible), and the scaling of its units if some have a scale.
+
+        With a context, the mean is a pair, and units are not scaled: their spread depends on the context.
+        """
+        mean = self.source.mean(self.machine)
+        if self.machine.context is not None or not any(part.affine for part in self.machine.visible.parts):
+            return mean, None
+        variance = torch.zeros_like(mean)
+        for chunk in self.source.chunks(self.machine):
+            variance += (chunk - mean).square_().sum(0)
+        return mean, Scaling.from_moments(self.machine.visible, mean, variance / len(self.source))
+
+    def _optimizer(self, given: Arguments, scaling: Scaling | None) -> Optimizer:
         optimizer = given.made_optimizer([p for p in self.machine.parameters() if p.requires_grad])
         if optimizer is None:
-            optimizer = torch.optim.SGD(default_groups(self.machine, self._metric_rows(self.source)))
+            optimizer = torch.optim.SGD(default_groups(self.machine, self._metric_rows(self.source), scaling))
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         if not held <= {id(parameter) for parameter in self.machine.parameters()}:
             raise InvalidOption("optimizer: expected only parameters of the trained machine, found other parameters")
         return optimizer
 
     @torch.no_grad()
-    def _begin_phases(self) -> None:
+    def _begin_phases(self, mean: Tensor, scaling: Scaling | None) -> None:
         start = self.source.rows(self._some(len(self.source), max(self.batch_size, 1000), self.rank), self.machine)
         visible = start if self.machine.context is None else start[0]
         self.negative.begin(self.machine, self.batch_size, visible, self.generator)
-        mean = self.source.mean(self.machine)
         for transform in self.transforms:
+            if scaling is not None:
+                transform.measured(scaling)
             transform.begin(self.machine, mean)
 
     def _some(self, n: int, most: int, rank: int = 0) -> Tensor:
@@ -191,9 +211,8 @@ class Training:
             run.write_config(self._config() if config is None else config)
             run.write_snapshot(self.machine, 0)
         elif config is not None and run.config_path.exists():
-            written, given = run.read_config(), {name: config.get(name) for name in ("data", "training")}
-            keys = [("training", "epochs"), ("data", "source")]
-            if any(written.get(table, {}).get(key) != (given[table] or {}).get(key) for table, key in keys):
+            written = run.read_config()
+            if any(_entry(written, *place) != _entry(config, *place) for place in _CHANGEABLE):
                 run.write_config(config)
 
     # -- the loop -------------------------------------------------------------------------------------------
@@ -302,6 +321,8 @@ class Training:
 
     def _gradient(self) -> None:
         """Compute the gradient of the batch and apply the transforms to it."""
+        for transform in self.transforms:
+            transform.prepare(self.machine, self.negative)
         self.negative.evaluate(self.machine, self.generator)
         if self.world > 1:
             for link in self.negative.all_gradients:
@@ -318,7 +339,7 @@ class Training:
             return
         for group in groups:
             group["lr"] = group["lr"] * rate
-        linear = self._all_plain and all(own)
+        linear = self._all_plain and all(own) and all(transform.linear for transform in self.transforms)
         for transform in self.transforms:
             if linear:
                 transform.pull_back(self.machine, self.negative, lambda parameter: self._plain[id(parameter)]["lr"])
@@ -386,6 +407,12 @@ class Training:
 
     def _metric_rows(self, source: Source) -> Any:
         return source.rows(self._some(len(source), _METRIC_ROWS), self.machine)
+
+
+def _entry(config: Mapping[str, Any], table: str, key: str) -> Any:
+    """Return an entry of a configuration, which the user may have written; None if it is not there."""
+    found = config.get(table)
+    return found.get(key) if isinstance(found, Mapping) else None
 
 
 def plain_groups(optimizer: Optimizer) -> dict[int, dict[str, Any]]:

@@ -22,6 +22,8 @@ from .negative import (
     DeepPCD,
     Discriminative,
     Exact,
+    GibbsLangevin,
+    Langevin,
     MeanField,
     NegativePhase,
     ParallelTempering,
@@ -39,6 +41,8 @@ NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
     "exact": Exact,
     "parallel-tempering": ParallelTempering,
     "trajectory-tempering": TrajectoryTempering,
+    "langevin": Langevin,
+    "gibbs-langevin": GibbsLangevin,
     "mean-field": MeanField,
     "discriminative": Discriminative,
 }

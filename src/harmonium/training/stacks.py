@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 
 from ..errors import InvalidOption
 from ..machines import RBM, Machine
+from ..machines.scaling import Scaling
 from .negative import NegativePhase
 from .schedules import Clock
 from .transforms import Rates, Transform, _same
@@ -138,6 +139,18 @@ class ForEachMachine(Transform):
         for copied, (rbm, rows) in zip(self._copies, machine.stacked(mean, inputs="means"), strict=True):
             if copied is not None:
                 copied.begin(rbm, rows[0] if rows is not mean else data_mean)
+
+    def measured(self, scaling: Scaling) -> None:
+        if self._copies[0] is not None:  # the inputs of the other machines are hidden states
+            self._copies[0].measured(scaling)
+
+    @property
+    def linear(self) -> bool:
+        return all(copied is None or copied.linear for copied in self._copies)
+
+    def prepare(self, machine: Any, phase: Any) -> None:
+        for _, copied, rbm, own in self._each(machine, phase):
+            copied.prepare(rbm, own)
 
     def gradient(self, machine: Any, phase: Any) -> None:
         for k, copied, rbm, own in self._each(machine, phase):

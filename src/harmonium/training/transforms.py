@@ -11,9 +11,11 @@ from torch import Tensor
 from ..couplings import Coupling, Dense
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
+from ..machines.scaling import Scaling
 from ..units import Unit
 from ..units.support import OneHot
 from . import distributed
+from .gradient import unrounded
 from .negative import NegativePhase
 from .schedules import Clock
 
@@ -52,6 +54,17 @@ class Transform:
 
         For a machine with a context it is a pair, with the mean of the context.
         """
+
+    def measured(self, scaling: Scaling) -> None:
+        """Called before training if the visible layer has units with a scale, such as Gaussian units."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether :meth:`pull_back` is equivalent to :meth:`enter` and :meth:`leave` for plain steps."""
+        return True
+
+    def prepare(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        """Called before the negative phase computes a gradient."""
 
     def follow(self, data_mean: Tensor) -> None:
         """Called in each step with the mean (*visible) of the batch, if the distribution of the rows changes."""
@@ -106,6 +119,11 @@ class Centered(Transform):
     the batch means with weight ``smoothing``, and so is μ in the upper machines of a stack, whose input changes. When
     they change, the optimizer's momentum is converted to the new coordinates.
 
+    Gaussian visible units are also standardized: with the mean m and the standard deviation s of each unit in the
+    data, the optimizer acts on the machine of z = (x - m)/s, whose parameters are sW, s(b̃ - γm) and γs². Training
+    then does not depend on the units of measurement, and the machine always describes the data as they were given.
+    The logarithm of γ is the stored parameter, which γs² only shifts, so it is not converted.
+
     A context u with couplings u·A·x and u·B·y is replaced by u - κ, where κ is its mean over the data: the coordinates
     are b̃ = b + Wλ + Aᵀκ and c̃ = c + Wᵀμ + Bᵀκ, with g̃A = gA - κ gbᵀ and g̃B = gB - κ gcᵀ. The states x and y need no
     offset here, because u·A·μ does not depend on the states.
@@ -115,6 +133,7 @@ class Centered(Transform):
         if not 0 < smoothing <= 1:
             raise InvalidOption(f"smoothing: expected a number in (0, 1], found {smoothing}")
         self.smoothing = smoothing
+        self._scaling: Scaling | None = None
         self._offsets: list[Tensor] = []
         self._used: list[Tensor] = []  # offsets of the optimizer's last step, to which its momentum refers
 
@@ -135,6 +154,24 @@ class Centered(Transform):
             offsets.append(unit.mean(coupling.up(offsets[-1].unsqueeze(0))).detach()[0].clone())
         self._offsets, self._used = offsets, [offset.clone() for offset in offsets]
 
+    def measured(self, scaling: Scaling) -> None:
+        self._scaling = scaling
+
+    @property
+    def linear(self) -> bool:
+        return self._scaling is None
+
+    def prepare(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        if phase.by_statistics:
+            for part, location, _ in self._scaled(machine):
+                part.origin = location
+
+    def _scaled(self, machine: BoltzmannMachine) -> list[tuple[Any, Tensor, Tensor]]:
+        """Return the standardized parts of the visible layer with location and scale."""
+        if self._scaling is None:
+            return []
+        return [found for found in self._scaling.of_parts(machine.visible) if found[0].affine]
+
     def follow(self, data_mean: Tensor) -> None:
         means = [data_mean]
         distributed.average_(means)
@@ -150,6 +187,20 @@ class Centered(Transform):
             link.subtract((self._offsets[k], biases[k + 1]), (biases[k], self._offsets[k + 1]))
         for k, link in phase.context_gradients.items():
             link.subtract((self._context, biases[k]))
+        self._standardize_gradient(machine, phase)
+
+    def _standardize_gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        """gW ← gW/s and gb ← gb/s; the gradient of ln γ at fixed b - γm is g + γm gb."""
+        for part, location, scale in self._scaled(machine):
+            bias, precision = part.bias.grad, part.log_precision.grad
+            if part.origin is None and bias is not None and precision is not None:
+                precision.addcmul_(part.precision.detach() * location, bias)  # else the statistics refer to m already
+            part.origin = None
+            if bias is not None:
+                bias.div_(scale)
+        if self._scaling is not None and 0 in phase.coupling_gradients:
+            link = phase.coupling_gradients[0]
+            link.dense().div_(link.coupling.lower_factors(self._scaling.scale))
 
     def pull_back(self, machine: BoltzmannMachine, phase: NegativePhase, learning_rate_of: Rates = _same) -> None:
         units, offsets = machine.layers, self._offsets
@@ -164,16 +215,25 @@ class Centered(Transform):
     def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
         self._move_momentum(machine, phase, optimizer)
         self._shift_biases(machine, phase, 1.0)
+        for part, location, scale in self._scaled(machine):
+            part.bias.sub_(part.precision * location).mul_(scale)
+        if self._scaling is not None:
+            machine.couplings[0].weight.mul_(machine.couplings[0].lower_factors(self._scaling.scale))
 
     def leave(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        for part, location, scale in self._scaled(machine):
+            part.bias.div_(scale).add_(part.precision * location)
+        if self._scaling is not None:
+            machine.couplings[0].weight.div_(machine.couplings[0].lower_factors(self._scaling.scale))
         self._shift_biases(machine, phase, -1.0)
 
     def _shift_biases(self, machine: BoltzmannMachine, phase: NegativePhase, sign: float) -> None:
         """b ← b ± Wλ and c ← c ± Wᵀμ for every coupling that is learned."""
         for k, link in phase.coupling_gradients.items():
             lower, upper = self._offsets[k].unsqueeze(0), self._offsets[k + 1].unsqueeze(0)
-            machine.layers[k].shift_bias(link.coupling.down(upper)[0] * sign)
-            machine.layers[k + 1].shift_bias(link.coupling.up(lower)[0] * sign)
+            with unrounded(lower):  # the two calls of a step must cancel
+                machine.layers[k].shift_bias(link.coupling.down(upper)[0] * sign)
+                machine.layers[k + 1].shift_bias(link.coupling.up(lower)[0] * sign)
         for k, link in phase.context_gradients.items():
             machine.layers[k].shift_bias(link.coupling.up(self._context.unsqueeze(0))[0] * sign)
 
@@ -200,7 +260,8 @@ class Centered(Transform):
                 link.coupling.correlate(x, y, out=weight, add=True, scale=-1.0)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"offsets": list(self._offsets), "used": list(self._used)}
+        scaling = {} if self._scaling is None else {"location": self._scaling.location, "scale": self._scaling.scale}
+        return {"offsets": list(self._offsets), "used": list(self._used), **scaling}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         devices = [offset.device for offset in self._offsets]
@@ -208,6 +269,9 @@ class Centered(Transform):
             [kept.to(device, copy=True) for kept, device in zip(values, devices, strict=True)]
             for values in (state["offsets"], state.get("used", state["offsets"]))
         )
+        # earlier versions did not standardize; their runs continue without
+        kept = [state[name].to(devices[0], copy=True) for name in ("location", "scale") if name in state]
+        self._scaling = Scaling(*kept) if kept else None
 
 
 class Penalty(Transform):

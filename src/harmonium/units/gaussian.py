@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import NotNormalizable
-from .base import Tail
+from .base import Tail, Value
 from .quadratic import GaussianWeight
 from .support import real
 
@@ -19,13 +21,45 @@ class Gaussian(GaussianWeight):
 
     Tramel et al. (2018), eqs. (C10)-(C18) without bounds.
 
-    ``max_precision`` bounds a learned precision (:class:`~harmonium.units.positive.LearnedPrecision`).
+    ``max_precision`` bounds a learned precision (:class:`~harmonium.units.positive.LearnedPrecision`). ``learn`` is by
+    default the bias; a visible layer of a machine also learns its precision.
 
     >>> Gaussian(1, precision=4.0).variance(torch.zeros(1, 1))
     tensor([[0.2500]])
+    >>> from harmonium import RBM
+    >>> RBM(Gaussian(3), Gaussian(2)).visible.learn
+    ('bias', 'precision')
     """
 
     support = real
+    affine = True
+    learn_as_visible = ("bias", "precision")
+
+    def __init__(
+        self,
+        shape: int | Iterable[int],
+        *,
+        bias: Value = 0.0,
+        precision: Value = 1.0,
+        max_precision: float | None = None,
+        learn: Iterable[str] | None = None,
+        shared: Iterable[int] = (),
+    ) -> None:
+        super().__init__(
+            shape,
+            bias=bias,
+            precision=precision,
+            max_precision=max_precision,
+            learn=("bias",) if learn is None else learn,
+            shared=shared,
+        )
+        self._learns_by_place = learn is None
+
+    def become_visible(self) -> None:
+        if self._learns_by_place and "log_precision" in self._parameters:
+            self._learns_by_place, self.learn = False, self.learn_as_visible
+            self.log_precision.requires_grad_()
+            self._bound_precision(self.options.get("max_precision"), ("precision",))
 
     def tail(self) -> Tail:
         return Tail.normal(self.full(self.precision))
@@ -60,13 +94,29 @@ class Gaussian(GaussianWeight):
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Match the mean of the data and, if the precision is learned, its variance; set ``max_precision``.
 
-        ``pseudocount`` (default 1) observations with the layer's typical variance are added.
+        ``pseudocount`` (default 1) observations with large deviations are added: units that differ in a few rows only
+        get a larger variance, and constant units a positive one.
         """
         extra = 1.0 if pseudocount is None else pseudocount
         mean, variance = self._resolved_variance(data, self.precision, extra)
         if "precision" in self.learn:
             self.log_precision.data.copy_(-variance.log())
         self.bias.data.copy_(mean * self.precision)
+
+    @torch.no_grad()
+    def standardized(self, location: Tensor, scale: Tensor) -> Gaussian:
+        """A copy with the parameters of z = (x - location)/scale: bias s (b - γ m), precision γ s².
+
+        >>> unit = Gaussian(1, bias=8.0, precision=4.0).standardized(torch.tensor([2.0]), torch.tensor([0.5]))
+        >>> unit.mean(torch.zeros(1)).tolist(), unit.precision.tolist()
+        ([0.0], [1.0])
+        """
+        other = copy.deepcopy(self)
+        other.bias.copy_(scale * (self.bias - self.precision * location))
+        other.log_precision.add_(2 * scale.log())
+        if other.max_precision is not None:
+            other.log_max_precision.add_(2 * scale.log())
+        return other
 
     def initialize_given(self, data: Tensor, context: Tensor, pseudocount: float | None = None) -> Tensor:
         """Match the linear regression of the data on the context, and the mean and variance of its residuals.

@@ -136,6 +136,10 @@ class UnitLayer(nn.Module):
 
     #: dimensions of ``shape`` over which the natural parameters are equal, such as (1, 2) for one bias per feature map
     shared: tuple[int, ...] = ()
+    #: what a visible layer learns unless ``learn`` is given; empty: the same as other layers
+    learn_as_visible: ClassVar[tuple[str, ...]] = ()
+    #: whether (x - m)/s of a unit x is again such a unit, for all m and s > 0
+    affine: ClassVar[bool] = False
     #: whether ``shared`` may contain the dimension of the components of a vector unit
     shares_components: ClassVar[bool] = False
 
@@ -220,6 +224,13 @@ class UnitLayer(nn.Module):
         for name, value in stored.items():
             other.__dict__[name] = value.log() if name not in values else value
         return other
+
+    def become_visible(self) -> None:
+        """Called when the layer becomes the visible layer of a machine. By default does nothing."""
+
+    def standardized(self, location: Tensor, scale: Tensor) -> Unit:
+        """A copy with the parameters of (x - location)/scale, for units with :attr:`affine`."""
+        raise NotImplementedError(f"{self.name()}: (x - location)/scale is not a unit of this type")
 
     def in_field(self, B: Tensor) -> Unit:
         """A copy with the field B (..., *shape) added to the bias; differentiable, also in B.

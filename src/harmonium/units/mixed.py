@@ -131,6 +131,10 @@ class Mixed(Unit):
     def cumulant(self, n: int) -> Tensor:
         return torch.cat([unit.cumulant(n).flatten() for unit in self._members])
 
+    def become_visible(self) -> None:
+        for unit in self._members:
+            unit.become_visible()
+
     def natural(self) -> dict[str, Tensor]:
         return self._named([unit.natural() for unit in self._members])
 

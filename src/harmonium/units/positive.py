@@ -83,8 +83,9 @@ class LearnedPrecision:
     def _resolved_variance(self: Any, data: Tensor, precision: Tensor, pseudocount: float) -> tuple[Tensor, Tensor]:
         """Compute the mean and variance of each unit in ``data`` (n, *shape), and set the bound on the precision.
 
-        ``pseudocount`` observations with the layer's typical variance are added, so that constant units have a positive
-        variance; they at most double the variance of other units. ``precision`` sets the scale if all are constant.
+        ``pseudocount`` observations are added to each unit. The square of their deviation is ⟨d⁴⟩/⟨d²⟩ of the unit's
+        deviations d: three times the variance of a normal unit, but as large as that of the only row in which a unit
+        differs. For constant units it is the layer's typical variance, or that of ``precision`` if all are constant.
         """
         data = self.observations(data)
         variance, mean = torch.var_mean(data.to(torch.float64), 0, correction=0)
@@ -97,5 +98,6 @@ class LearnedPrecision:
         if "max_precision" not in self.options and "log_max_precision" in self._buffers:
             self.log_max_precision.copy_(-floor.log())
         n = len(data)
-        extra = torch.where(resolved, torch.minimum(pseudocount * typical, n * variance), pseudocount * typical)
-        return mean, torch.maximum((n * variance + extra) / (n + pseudocount), floor)
+        fourth = (data.to(torch.float64) - mean).square_().square_().mean(0)
+        square = torch.where(resolved, fourth / variance, typical)
+        return mean, torch.maximum((n * variance + pseudocount * square) / (n + pseudocount), floor)

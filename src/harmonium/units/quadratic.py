@@ -12,16 +12,27 @@ from .positive import LearnedPrecision, log_of_positive
 
 
 class Quadratic:
-    """Mixin for units with natural parameters ``bias`` and ``precision``, whose statistics are x and -x²/2."""
+    """Mixin for units with natural parameters ``bias`` and ``precision``, whose statistics are x and -x²/2.
+
+    With an ``origin`` o, -U(x) = b x - γ x²/2 is written as (b - γ o) x - γ (x - o)²/2, up to a constant. The
+    statistic of γ is then -(x - o)²/2: the derivative by γ at fixed b - γ o. Training sets o to the mean of the data
+    while it computes a gradient (:class:`harmonium.training.Centered`).
+    """
+
+    #: o, of the shape of the parameters; None: 0
+    origin: Tensor | None = None
+
+    def _deviation(self, x: Tensor) -> Tensor:
+        return x if self.origin is None else x - self.origin
 
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
         """x and -x²/2."""
-        return {"bias": x, "precision": -x.square() / 2}
+        return {"bias": x, "precision": -self._deviation(x).square() / 2}
 
     def moments(self: Any, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
         """⟨x⟩ and -⟨x²⟩/2 in the field B."""
         mean = self.mean(B, A) if mean is None else mean
-        return {"bias": mean, "precision": -(mean.square() + self.variance(B, A)) / 2}
+        return {"bias": mean, "precision": -(self._deviation(mean).square() + self.variance(B, A)) / 2}
 
 
 class GaussianWeight(LearnedPrecision, Quadratic, Unit, named=False):

@@ -4,6 +4,7 @@ from .base import NegativePhase
 from .deep import DeepPCD
 from .discriminative import Discriminative
 from .exact import Exact
+from .langevin import GibbsLangevin, Langevin
 from .meanfield import MeanField
 from .sampled import CD, PCD, Reconstruction, Sampled
 from .tempered import ParallelTempering, TrajectoryTempering
@@ -15,6 +16,8 @@ __all__ = [
     "DeepPCD",
     "Discriminative",
     "Exact",
+    "GibbsLangevin",
+    "Langevin",
     "MeanField",
     "NegativePhase",
     "ParallelTempering",

@@ -23,6 +23,11 @@ class Exact(NegativePhase):
     _missing: Tensor | None = None  # mask of the missing values of the batch
     conditional = True
 
+    @property
+    def by_statistics(self) -> bool:  # type: ignore[override]
+        """False for rows with a context or missing values, whose gradients come from automatic differentiation."""
+        return self._missing is None and self.context is None
+
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         as_rbm(machine, "Exact")
         self._states = enumeration.kept_states(machine)
@@ -78,7 +83,7 @@ class Exact(NegativePhase):
         with torch.enable_grad():
             given, v = rbm.for_rows(self.rows)
             assert isinstance(given, GivenRBM)
-            loss = (given.free_energy(v) + given.log_partitions()).mean()
+            loss = (given.free_energy(v, check=False) + given.log_partitions()).mean()
             learned = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
             gradients = torch.autograd.grad(loss, learned, allow_unused=True, materialize_grads=True)
         for parameter, gradient in zip(learned, gradients, strict=True):

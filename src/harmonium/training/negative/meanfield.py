@@ -78,6 +78,11 @@ class MeanField(NegativePhase):
         self.tolerance, self.damping, self.noise = tolerance, damping, noise
         self._rule()
 
+    @property
+    def by_statistics(self) -> bool:  # type: ignore[override]
+        """Whether the method has a gradient in closed form."""
+        return self.method in _CHAINS
+
     def config(self) -> dict[str, Any]:
         chosen = {"starts": self.starts, "tolerance": self.tolerance, "noise": self.noise or None}
         return {

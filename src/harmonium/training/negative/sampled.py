@@ -80,10 +80,15 @@ class Sampled(SignedRows):
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         """Update the chains, and compute ``_v``, ``_field`` and ``_mean`` of batch and chains."""
-        for _ in range(self.k):
-            self._chain_v.copy_(self.move(rbm, self._chain_v, generator))
+        self._chain_v.copy_(self.moves(rbm, self._chain_v, generator))
         rbm.coupling.up_(self._v, self._field)
         rbm.hidden.mean_(self._field, self._mean)
+
+    def moves(self, rbm: RBM, v: Tensor, generator: Generator | None) -> Tensor:
+        """Return the visible states of the chains after ``k`` moves, (chains, *visible) -> (chains, *visible)."""
+        for _ in range(self.k):
+            v = self.move(rbm, v, generator)
+        return v
 
     def move(self, rbm: RBM, v: Tensor, generator: Generator | None) -> Tensor:
         """Return the next visible states of the chains, (chains, *visible) -> (chains, *visible).

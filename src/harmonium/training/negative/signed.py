@@ -23,6 +23,7 @@ class SignedRows(NegativePhase):
     """
 
     supports_bfloat16 = True
+    by_statistics = True
 
     def _set_rows(self, machine: BoltzmannMachine, visible: Tensor, batch: int, chains: int) -> None:
         """Set the number of rows; ``visible`` (batch + chains, *visible) is the buffer of the visible layer."""

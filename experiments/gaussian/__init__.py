@@ -1,0 +1,1 @@
+"""Experiments with Gaussian–Bernoulli machines on real-valued data."""

@@ -1,0 +1,238 @@
+"""Langevin and Gibbs–Langevin sampling of machines with real-valued visible units (Liao et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..errors import InvalidOption
+from ..machines import RBM
+from ..machines.chain import ArrayLike, BoltzmannMachine
+from ..units.support import real
+
+LogDensity = Callable[[Tensor], Tensor]
+Move = Callable[[Tensor, Generator | None], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Samples, and the acceptance rate of the Metropolis steps (1 without them).
+
+    Attributes:
+        samples: visible states (n, *visible).
+        acceptance: the share of accepted proposals, over all steps.
+    """
+
+    samples: Tensor
+    acceptance: float
+
+
+def langevin(
+    machine: RBM,
+    n: int | None = None,
+    *,
+    steps: int = 1000,
+    step_size: float | None = None,
+    adjusted: bool = True,
+    start: ArrayLike | None = None,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Moved:
+    """Draw ``n`` samples by Langevin steps on the free energy F(v), with the hidden layer summed out.
+
+    A step proposes v' = v - ε s² ∇F(v) + √(2ε) s ξ, where s is the standard deviation of each unit without couplings
+    and ξ is normal noise. A Metropolis step accepts v' or keeps v, row by row: p(v) is invariant for every ε. Without
+    it (``adjusted=False``) the chains have a bias of order ε: for uncoupled Gaussian units their variance is
+    1/(1 - ε/2) times too large.
+
+    Args:
+        machine: an RBM with real-valued visible units.
+        n: number of samples; by default the number of rows of ``start``, or 100.
+        steps: number of steps.
+        step_size: ε; by default N^(-1/3) for N visible units, at which acceptance does not vanish for large N.
+        adjusted: whether to apply the Metropolis step.
+        start: initial visible states (m, *visible), repeated if there are fewer than ``n``.
+        seed: seed of the random generator.
+        generator: random generator, used instead of ``seed``.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Gaussian(4), hm.units.Bernoulli(2))
+    >>> hm.sampling.langevin(rbm, 10, steps=5, seed=0).samples.shape
+    torch.Size([10, 4])
+    """
+    check_real(machine, "langevin")
+
+    def move(v: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+        return langevin_steps(machine, v, generator, step_size=step_size, adjusted=adjusted)
+
+    return _run(machine, move, n, steps, start, seed, generator)
+
+
+def gibbs_langevin(
+    machine: RBM,
+    n: int | None = None,
+    *,
+    sweeps: int = 1000,
+    steps: int = 10,
+    step_size: float = 0.2,
+    adjusted: bool = True,
+    start: ArrayLike | None = None,
+    seed: int | None = None,
+    generator: Generator | None = None,
+) -> Moved:
+    """Draw ``n`` samples by Gibbs–Langevin sweeps: a draw of h given v, then Langevin steps of v given h.
+
+    The steps are those of :func:`langevin` with the conditional density p(v | h). Its units are independent, so the
+    Metropolis step accepts or rejects each unit by itself, and p(v | h) is invariant for every step size; Liao et al.
+    accept or reject a whole sweep. Without it, see :func:`langevin`. In the limit of many steps a sweep is a Gibbs
+    sweep; with few, v moves less far.
+
+    Args:
+        machine: an RBM with real-valued visible units.
+        n: number of samples; by default the number of rows of ``start``, or 100.
+        sweeps: number of sweeps.
+        steps: number of Langevin steps in a sweep.
+        step_size: ε.
+        adjusted: whether to apply the Metropolis steps.
+        start: initial visible states (m, *visible), repeated if there are fewer than ``n``.
+        seed: seed of the random generator.
+        generator: random generator, used instead of ``seed``.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Gaussian(4), hm.units.Bernoulli(2))
+    >>> hm.sampling.gibbs_langevin(rbm, 10, sweeps=5, seed=0).samples.shape
+    torch.Size([10, 4])
+    """
+    check_real(machine, "gibbs_langevin")
+
+    def move(v: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+        return gibbs_langevin_sweep(machine, v, generator, steps=steps, step_size=step_size, adjusted=adjusted)
+
+    return _run(machine, move, n, sweeps, start, seed, generator)
+
+
+def check_real(machine: BoltzmannMachine, what: str) -> None:
+    """Raise :class:`InvalidOption` unless the machine is an RBM with real-valued visible units."""
+    if not isinstance(machine, RBM):
+        raise InvalidOption(f"{what}: expected an RBM, found {type(machine).__name__}")
+    others = [part.name() for part in machine.visible.parts if part.support != real]
+    if others:
+        raise InvalidOption(f"{what}: expected real-valued visible units such as gaussian, found {others[0]}")
+
+
+def check_steps(steps: int, step_size: float | None) -> None:
+    """Raise :class:`InvalidOption` unless there is at least one step, of a positive size."""
+    if steps < 1 or (step_size is not None and not step_size > 0):
+        raise InvalidOption(f"steps, step_size: expected steps ≥ 1 and step_size > 0, found {steps} and {step_size}")
+
+
+@torch.no_grad()
+def langevin_steps(
+    rbm: RBM,
+    v: Tensor,
+    generator: Generator | None = None,
+    *,
+    steps: int = 1,
+    step_size: float | None = None,
+    adjusted: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """Return the states after ``steps`` Langevin steps on F(v), (n, *visible), and the acceptance rate."""
+    size = rbm.visible.size ** (-1 / 3) if step_size is None else step_size
+    return _steps(lambda x: -rbm.free_energy(x), v, _deviation(rbm), steps, size, adjusted, generator)
+
+
+@torch.no_grad()
+def gibbs_langevin_sweep(
+    rbm: RBM,
+    v: Tensor,
+    generator: Generator | None = None,
+    *,
+    steps: int = 10,
+    step_size: float = 0.2,
+    adjusted: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """Return the states after one Gibbs–Langevin sweep, (n, *visible), and the acceptance rate."""
+    visible, field = rbm.visible, rbm.coupling.down(rbm.sample_hidden(v, generator=generator))
+
+    def log_density(x: Tensor) -> Tensor:
+        return visible.log_weight(x) + field * x
+
+    return _steps(log_density, v, _deviation(rbm), steps, step_size, adjusted, generator)
+
+
+def _deviation(rbm: RBM) -> Tensor:
+    return rbm.visible.free_variance().detach().sqrt()
+
+
+def _steps(
+    log_density: LogDensity,
+    v: Tensor,
+    scale: Tensor,
+    steps: int,
+    size: float,
+    adjusted: bool,
+    generator: Generator | None,
+) -> tuple[Tensor, Tensor]:
+    """Langevin steps on a log-density with one value for each row, or for each unit: these are moved independently."""
+    value, slope = _with_slope(log_density, v)
+    rate = torch.zeros((), dtype=torch.float64, device=v.device)
+    for _ in range(steps):
+        kick = torch.empty_like(v).normal_(generator=generator)
+        proposed = v + size * scale.square() * slope + (2 * size) ** 0.5 * scale * kick
+        there, slope_there = _with_slope(log_density, proposed)
+        if not adjusted:
+            v, slope, rate = proposed, slope_there, rate + 1
+            continue
+        # ln q(v | v') - ln q(v' | v), with the noise that leads back
+        back = (v - proposed - size * scale.square() * slope_there) / ((2 * size) ** 0.5 * scale)
+        ratio = there - value + _as(value, (kick.square() - back.square()) / 2)
+        uniform = torch.empty_like(ratio).uniform_(generator=generator)
+        accepted = uniform.log() < ratio  # a proposal with an infinite or undefined density is rejected
+        rows = accepted.reshape(*accepted.shape, *(1 for _ in range(v.ndim - accepted.ndim)))
+        v, slope = torch.where(rows, proposed, v), torch.where(rows, slope_there, slope)
+        value = torch.where(accepted, there, value)
+        rate += accepted.double().mean()
+    return v, rate / steps
+
+
+def _as(value: Tensor, terms: Tensor) -> Tensor:
+    """The sum of terms (n, *visible) over the units, if there is one value for each row."""
+    return terms if value.shape == terms.shape else terms.flatten(1).sum(1)
+
+
+def _with_slope(log_density: LogDensity, v: Tensor) -> tuple[Tensor, Tensor]:
+    with torch.enable_grad():
+        x = v.detach().requires_grad_()
+        value = log_density(x)
+        (slope,) = torch.autograd.grad(value.sum(), x)
+    return value.detach(), slope
+
+
+@torch.no_grad()
+def _run(
+    machine: RBM,
+    move: Move,
+    n: int | None,
+    repeats: int,
+    start: ArrayLike | None,
+    seed: int | None,
+    generator: Generator | None,
+) -> Moved:
+    if repeats < 1 or (n is not None and n < 1):
+        raise InvalidOption(f"expected at least one sweep or step and n ≥ 1, found {repeats} and n={n}")
+    machine.check_normalizable()
+    generator = noise.generator(seed, machine.device) if generator is None else generator
+    if start is None:
+        v = machine.independent(100 if n is None else n, generator)
+    else:
+        v = machine.checked_states(start, "start", n)
+    total = torch.zeros((), dtype=torch.float64, device=v.device)
+    for _ in range(repeats):
+        v, rate = move(v, generator)
+        total += rate
+    return Moved(v, cast("float", (total / repeats).item()))
