@@ -94,6 +94,7 @@ def test_evaluation_sums_missing_cells_out(run, command):
     assert "units of the table" in shown.out and "pseudo" not in shown.out
 
 
+@pytest.mark.slow
 def test_a_complete_table_also_has_the_usual_measures(tmp_path, command):
     make_people(60, missing=0.0).to_csv(tmp_path / "full.csv", index=False)
     done = command("train", tmp_path / "full.csv", "--hidden", 3, "--epochs", 2, "--run", tmp_path / "run", "-q")
@@ -102,6 +103,7 @@ def test_a_complete_table_also_has_the_usual_measures(tmp_path, command):
     assert "log-likelihood, exact" in shown.out and "units of the table" in shown.out
 
 
+@pytest.mark.slow
 def test_runs_resume_and_the_report_completes_rows(run, command):
     assert command("resume", run, "--epochs", 4, "-q").status == 0
     assert (run / "report.html").exists()

@@ -73,6 +73,7 @@ def test_exact_gradient_equals_finite_differences():
             assert found[name].view(-1)[k].item() == pytest.approx(-slope.item(), abs=1e-8), name
 
 
+@pytest.mark.slow
 def test_sampled_gradient_is_unbiased_in_equilibrium():
     """With chains in equilibrium, the mean over many copies of the rows is the exact gradient."""
     rbm, copies = machine(), 1000
@@ -105,6 +106,7 @@ def clusters(n, share=0.3, seed=0):
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("negative", ["exact", "pcd:5"])
 def test_likelihood_of_observed_values_rises(negative):
     rows = clusters(400)

@@ -45,6 +45,7 @@ def difficult(n=150, seed=0):
 
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 @pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.fast_cases(2)
 def test_difficult_columns_give_finite_numbers(name):
     table = difficult()
     encoder = TableEncoder.fit(table)

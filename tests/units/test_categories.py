@@ -110,3 +110,13 @@ def test_learning_equals_that_of_a_mixed_layer():
         )
     torch.testing.assert_close(machines[0].weight, machines[1].weight)
     torch.testing.assert_close(machines[0].visible.bias, machines[1].visible.bias)
+
+
+def test_a_field_for_each_row_is_differentiable_in_the_bias():
+    for unit in (pair()[0], units.Mixed(units.Bernoulli(1).double(), pair()[0])):
+        B = torch.randn(4, *unit.shape, generator=torch.Generator().manual_seed(0), dtype=F64)
+        moved = unit.in_field(B)
+        torch.testing.assert_close(moved.log_partition(torch.zeros_like(B)), unit.log_partition(B))
+        moved.log_partition(torch.zeros_like(B)).sum().backward()
+        slope = torch.cat([bias.grad.flatten() for bias in unit.biases()])
+        torch.testing.assert_close(slope, unit.mean(B).sum(0).detach())

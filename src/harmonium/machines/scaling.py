@@ -61,9 +61,11 @@ class Scaling:
         )
 
     def of_parts(self, layer: Unit) -> Iterator[tuple[Unit, Tensor, Tensor]]:
-        """Every part of the layer with its location and scale, in the shape of the part's parameters."""
-        for part, m, s in zip(layer.parts, layer.split(self.location), layer.split(self.scale), strict=True):
-            yield part, part.shared_mean(m), part.shared_mean(s)
+        """Every member of the layer with its location and scale, in the shape of the member's parameters."""
+        for (part, m), (_, s) in zip(
+            layer.by_member(self.location[None]), layer.by_member(self.scale[None]), strict=True
+        ):
+            yield part, part.shared_mean(m[0]), part.shared_mean(s[0])
 
 
 def _measured(part: Unit, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:

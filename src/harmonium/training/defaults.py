@@ -165,7 +165,7 @@ def _unit_rates(unit: Unit, seen: Sequence[Tensor], again: Tensor | None = None)
                 if again is None:
                     variance = torch.stack([total.var(0, correction=0) for total in totals]).amax(0)
                 else:
-                    other = part.shared_sum(part.statistics(unit.split(again)[k])[name])
+                    other = part.shared_sum(part.statistics(unit.by_member(again)[k][1])[name])
                     variance = torch.stack([(total - other).square().mean(0) / 2 for total in totals]).amax(0)
                 stored = [parameter for parameter in part.parameters() if parameter.requires_grad]
                 slopes = torch.autograd.grad(value.sum(), stored, allow_unused=True)  # p if stored as ln p, else 1

@@ -79,6 +79,9 @@ class Categories(Unit):
     def with_parts(self, parts: Sequence[Unit]) -> Unit:
         return Mixed(*parts)
 
+    def in_field(self, B: Tensor) -> Unit:
+        return self.with_natural({"bias": self.bias + B})
+
     @property
     def sites(self) -> int:
         return len(self.states)

@@ -74,6 +74,10 @@ class Mixed(Unit):
     def with_parts(self, parts: Sequence[Unit]) -> Unit:
         return Mixed(*parts)
 
+    def in_field(self, B: Tensor) -> Unit:
+        pieces = zip(self._members, split_parts(self._members, B), strict=True)
+        return Mixed(*(unit.in_field(piece) for unit, piece in pieces))
+
     @property
     def sites(self) -> int:
         return sum(unit.sites for unit in self._members)
