@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-fast durations campaign coverage architecture format clean
+.PHONY: demo test test-fast durations campaign docs coverage architecture format clean
 
 demo: $(INSTALLED)
 	$(BIN)/harmonium demo
@@ -26,10 +26,15 @@ test-fast: $(INSTALLED)
 durations: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -vv -n 2 --dist worksteal --durations=0 --durations-min=0.05 > durations.log || (tail -30 durations.log; false)
 	$(BIN)/python tools/slow_tests.py durations.log
+
 # Kills, concurrent writers, damaged files, random commands and calls, and a soak of 30 minutes; about two hours.
 # For a part of it: make campaign PARTS="--mutations 1000 --calls 1000"
 campaign: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaign/run.py $(PARTS)
+
+# Builds the documentation into build/site; open build/site/index.html.
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 coverage: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pytest-cov>=6'

@@ -26,6 +26,7 @@ DIFFERENTIABLE = ("table1", "table2", "fig1", "fig2", "figA1", "greedy_joint")
 EXPERIMENTS = {
     "classification/20newsgroups": "classification.newsgroups",
     "classification/mnist": "classification.mnist",
+    "conditional/mocap": "conditional.mocap",
     "deep/dbm": "deep.dbm",
     "deep/finetune": "deep.finetune",
     **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},
@@ -35,6 +36,8 @@ EXPERIMENTS = {
     "interactions/proteins": "interactions.proteins",
     "interactions/spikes": "interactions.spikes",
     "mnist/500": "mnist_500",
+    "recommendation/generated": "recommendation.generated",
+    "recommendation/movielens": "recommendation.movielens",
     **{f"spectral/fig{k}": f"spectral.fig{k}" for k in range(1, 5)},
     **{f"tap/fig{k}": f"tap.fig{k}" for k in range(3, 12)},
     "tap/table1": "tap.table1",

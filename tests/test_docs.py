@@ -15,9 +15,9 @@ import harmonium as hm
 
 DOCS = Path(__file__).parents[1] / "docs"
 LONG_PAGES = ["interactions"]
-PAGES = sorted(
-    {page.stem for page in DOCS.glob("*.md") if "```python" in page.read_text(encoding="utf-8")} - {*LONG_PAGES}
-)
+FILES_NEEDED = ["cli", "data"]  # their examples name files of the reader
+PYTHON = {page.stem for page in DOCS.glob("*.md") if "```python" in page.read_text(encoding="utf-8")}
+PAGES = sorted(PYTHON - {*LONG_PAGES, *FILES_NEEDED})
 ROWS = 600
 
 

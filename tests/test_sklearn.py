@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import harmonium as hm
 from harmonium.errors import InvalidOption, NotLearned
-from harmonium.sklearn import RBM, BernoulliRBM
+from harmonium.sklearn import RBM, BernoulliRBM, RBMClassifier
 
 X, y = load_digits(return_X_y=True)
 X = X / 16
@@ -42,6 +42,7 @@ def test_estimators_pass_the_checks_of_scikit_learn() -> None:
         warnings.simplefilter("ignore")
         check_estimator(BernoulliRBM(n_components=4), expected_failed_checks=RANDOM)
         check_estimator(RBM(n_components=4, epochs=2))
+        check_estimator(RBMClassifier(n_components=6, epochs=10, learning_rate=0.1))
 
 
 @pytest.mark.slow
@@ -212,3 +213,48 @@ def test_twenty_thousand_sparse_columns_give_informative_features() -> None:
     assert h.std(0).max() > 0.1, "all features are constant"
     accuracy = LogisticRegression().fit(h[:200], topic[:200]).score(h[200:], topic[200:])
     assert accuracy > 0.95
+
+
+# -- RBMClassifier ----------------------------------------------------------------------------------------------------
+
+
+def test_the_classifier_has_the_probabilities_of_its_machine() -> None:
+    names = np.array(["zero", "one", "two"])
+    rows, classes = X[y < 3][:150], names[y[y < 3][:150]]
+    model = RBMClassifier(n_components=8, epochs=5, learning_rate=0.05, random_state=0).fit(rows, classes)
+    assert model.classes_.tolist() == ["one", "two", "zero"] and model.score(rows, classes) > 0.95
+    p = model.predict_proba(rows)
+    found = hm.tasks.LabelClassifier(model.machine_.double()).predict_proba(torch.from_numpy(rows))
+    np.testing.assert_allclose(p, found, rtol=1e-9)
+    assert (model.predict(rows) == model.classes_[p.argmax(1)]).all()
+    drawn = model.sample(["two", "zero"], sweeps=5)
+    assert drawn.shape == (2, 64) and set(np.unique(drawn)) <= {0.0, 1.0}
+    with pytest.raises(ValueError, match=r"y: expected classes of \['one', 'two', 'zero'\], found \['three'\]"):
+        model.sample(["three"])
+
+
+def test_the_classifier_in_searches_and_pipelines() -> None:
+    rows, classes = sparse.csr_matrix(binary(200)), y[:200]
+    pipeline = make_pipeline(RBM(n_components=10, epochs=2, random_state=0), RBMClassifier(4, epochs=2, random_state=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotLearned)
+        assert pipeline.fit(rows, classes).predict(rows).shape == (200,)
+    search = GridSearchCV(
+        RBMClassifier(6, epochs=6, learning_rate=0.05, random_state=0),
+        {"objective": ["discriminative", "hybrid"], "validation_fraction": [0.2]},
+        cv=2,
+    )
+    search.fit(rows, classes)
+    assert search.best_score_ > 0.5
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(again.predict(rows), search.predict(rows))
+    assert "validation_error" in search.best_estimator_.history_[-1]
+    assert clone(again).get_params() == again.get_params()
+
+
+def test_standardized_features_of_the_classifier() -> None:
+    rows = np.random.default_rng(0).normal(size=(120, 3)) * [1.0, 50.0, 0.01] + [0.0, 1000.0, 5.0]
+    classes = (rows[:, 1] > 1000).astype(int)
+    model = RBMClassifier(6, epochs=30, learning_rate=0.05, random_state=0).fit(rows, classes)
+    assert model.score(rows, classes) > 0.9
+    np.testing.assert_allclose(model.sample([0, 1], sweeps=5).mean(0)[1], 1000.0, atol=300.0)

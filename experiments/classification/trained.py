@@ -91,7 +91,9 @@ def tested(record: Record, task: Task, settings: Settings, seed: int) -> tuple[L
     record.numbers |= {"test_error": error, "processor_minutes": minutes, "alpha": settings.alpha}
     record.numbers |= {"hidden": settings.hidden, "epochs": settings.epochs, "seed": seed}
     table = classifier.confusion(*task.test)
-    record.table("confusions", [{"label": k, **dict(enumerate(line))} for k, line in enumerate(table.tolist())])
+    names = [str(k) for k in range(task.classes)]
+    lines = zip(names, table.tolist(), strict=True)
+    record.table("confusions", [{"label": k, **dict(zip(names, line, strict=True))} for k, line in lines])
     hm.save(classifier.machine, record.folder / "machine.safetensors")
     return classifier, error
 

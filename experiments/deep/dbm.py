@@ -61,8 +61,8 @@ class Settings:
 
 
 SETTINGS = {
-    "quick": Settings(start=10, rbm=25, dbm=10, betas=5000, rows=500),
-    "full": Settings(start=60, rbm=150, dbm=60, betas=40_000, rows=2000),
+    "quick": Settings(start=10, rbm=34, dbm=10, betas=5000, rows=500),
+    "full": Settings(start=60, rbm=200, dbm=60, betas=40_000, rows=2000),
 }
 
 

@@ -45,12 +45,12 @@ class Settings:
 
 SETTINGS = {
     "quick": Settings(2000, 200, 8, 4, 40, 20, 300),
-    "full": Settings(20_000, 500, 10, 5, 40, 20, 300),
+    "full": Settings(20_000, 500, 10, 3, 40, 20, 300),
 }
 #: settings of the replicated softmax and of latent Dirichlet allocation from which one is chosen
 RATES = (0.003, 0.01)
-PRIORS = (0.02, 0.1, 0.5)
-CHOSEN = {"rate": 0.01, "prior": 0.1}
+PRIORS = (0.1, 0.5, 1.0)
+CHOSEN = {"rate": 0.01, "prior": 0.5}
 #: perplexity per word of 50 topics in the paper: latent Dirichlet allocation, replicated softmax
 PUBLISHED = {"20newsgroups": (1091, 953)}
 _FEWEST = 2  # words of a document that can be completed

@@ -66,7 +66,7 @@ def is_sparse(data: Any) -> bool:
 
 def _array(data: Any) -> np.ndarray:
     if isinstance(data, np.ma.MaskedArray):
-        return data.astype(np.float64).filled(np.nan) if np.ma.is_masked(data) else data.data
+        return np.ma.filled(data.astype(np.float64), np.nan) if np.ma.is_masked(data) else data.data
     if is_sparse(data):
         return np.asarray(data.toarray())
     if hasattr(data, "to_numpy"):  # a table or column

@@ -137,8 +137,8 @@ def build(config: Mapping[str, Any]) -> Machine:
     if config["machine"] == "RBM":
         return RBM(layers[0], layers[1], couplings[0])
     if config["machine"] == "ConditionalRBM":
-        ends = {name: config[name] for name in ("to_visible", "to_hidden")}
-        of_context = {name: end is not None and Coupling.from_config(end) for name, end in ends.items()}
+        ends = ("to_visible", "to_hidden")
+        of_context = {name: name in config and Coupling.from_config(config[name]) for name in ends}
         return ConditionalRBM(layers[0], layers[1], tuple(config["context"]), couplings[0], **of_context)
     if config["machine"] not in _KINDS:
         raise unknown("machine", config["machine"], [*_KINDS, "RBM", "ConditionalRBM", "DeepBeliefNetwork"])

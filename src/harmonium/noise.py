@@ -152,3 +152,22 @@ def categorical(p: Tensor, generator: Generator | None = None) -> Tensor:
     """
     winner = (p / exponential(p, generator)).argmax(-1, keepdim=True)
     return torch.zeros_like(p).scatter_(-1, winner, 1.0)
+
+
+def ragged_categorical(p: Tensor, last: Tensor, generator: Generator | None = None) -> Tensor:
+    """One-hot draws of several sites at once, by inversion of the distribution function: (..., size) -> (..., size).
+
+    ``p`` has the probabilities of all sites one after the other; ``last`` (sites,) is the index of the last state of
+    each site. Needs one uniform number for each site.
+
+    >>> p = torch.tensor([[0.0, 1.0, 0.0, 0.0, 1.0]])
+    >>> ragged_categorical(p, torch.tensor([1, 4]), torch.Generator().manual_seed(0))
+    tensor([[0., 1., 0., 0., 1.]])
+    """
+    reached = p.cumsum(-1, dtype=torch.float64)
+    ends = reached.index_select(-1, last)
+    begin = torch.cat([torch.zeros_like(ends[..., :1]), ends[..., :-1]], -1)
+    # a uniform number in float32 is at most 1 - 2⁻²⁴, so that the sum in float64 is below the end of the site
+    place = uniform(ends.to(torch.float32), generator).to(torch.float64).mul_(ends - begin).add_(begin)
+    chosen = torch.searchsorted(reached, place, right=True)
+    return torch.zeros_like(p).scatter_(-1, torch.minimum(chosen, last), 1.0)

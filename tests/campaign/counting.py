@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import resource
 import signal
 import sys
@@ -40,6 +41,17 @@ class Counts:
         outcomes = ", ".join(f"{n} {name}" for name, n in sorted(self.outcomes.items()))
         problems = ", ".join(f"{n} {name}" for name, n in sorted(self.problems.items())) or "none"
         return f"| {self.name} | {self.tried} | {outcomes} | {problems} | {self.seconds:.0f} |"
+
+
+class Deadline:
+    """The moment after which a part of the campaign starts no further case."""
+
+    at = math.inf
+
+    @classmethod
+    def passed(cls) -> bool:
+        """Whether it is over."""
+        return time.monotonic() > cls.at
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from counting import Counts, Hang, at_most, timed
+from counting import Counts, Deadline, Hang, at_most, timed
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -174,7 +174,7 @@ def commands(n: int, number: int, folder: Path) -> Counts:
             run()
             extra = random.Random(number)
             examples = command_lines(folder)
-            while counts.tried < n:  # hypothesis stops early if it finds no new example
+            while counts.tried < n and not Deadline.passed():  # hypothesis stops early if it finds no new example
                 words = [w for w in _draw(examples, extra)]
                 _command(counts, words)
     finally:
@@ -226,6 +226,8 @@ def _files(folder: Path) -> None:
 def _command(counts: Counts, words: list[str]) -> None:
     import shutil
 
+    if Deadline.passed():
+        return
     counts.tried += 1
     out, err = io.StringIO(), io.StringIO()
     status: Any = None

@@ -15,10 +15,11 @@ import numpy as np
 import pandas
 import torch
 from counting import Counts, Hang, at_most, peak_memory, timed
+from scipy.io import savemat
 
 import harmonium as hm
-from harmonium import files
-from harmonium.data import read_alignment, read_contacts
+from harmonium import convert, files
+from harmonium.data import read_alignment, read_contacts, read_documents, read_ratings
 from harmonium.errors import HarmoniumError
 from harmonium.runs import config as schema
 from harmonium.training import Run
@@ -43,6 +44,15 @@ def originals(folder: Path) -> dict[str, tuple[Path, Read, bool]]:
     text = "".join(f">s{k}\n{''.join(letters[row])}\n" for k, row in enumerate(table))
     (folder / "rows.fasta").write_text(text)
     (folder / "map.csv").write_text("first,second\n1,3\n2,5\n")
+    (folder / "texts.csv").write_text("text\n" + "".join(f"the word {'abc'[k % 3]} here\n" for k in range(20)))
+    (folder / "rates.csv").write_text("user,item,rating\n" + "".join(f"{k},{k % 4},{k % 5 + 1}\n" for k in range(20)))
+    rbm = hm.RBM(6, 3)
+    rbm.initialize(rows, seed=0)
+    for name in ("machine.npz", "machine.h5"):
+        convert.write(rbm, folder / name)
+    savemat(
+        folder / "machine.mat", {"vishid": np.ones((4, 3)), "hidbiases": np.ones((1, 3)), "visbiases": np.ones((1, 4))}
+    )
     tables = ('[data]\nsource = "digits"', '[machine]\nhidden = "bernoulli:20"', "[training]\nepochs = 3\n")
     (folder / "config.toml").write_text("\n".join(tables))
     return {
@@ -56,6 +66,11 @@ def originals(folder: Path) -> dict[str, tuple[Path, Read, bool]]:
         "csv": (folder / "rows.csv", hm.data.read, False),
         "parquet": (folder / "rows.parquet", hm.data.read, False),
         "fasta": (folder / "rows.fasta", read_alignment, False),
+        "documents": (folder / "texts.csv", read_documents, False),
+        "ratings": (folder / "rates.csv", read_ratings, False),
+        "machine in npz": (folder / "machine.npz", convert.read, False),
+        "machine in HDF5": (folder / "machine.h5", convert.read, False),
+        "machine in MATLAB": (folder / "machine.mat", convert.read, False),
         "contacts": (folder / "map.csv", lambda path: read_contacts(path, 6), False),
     }
 

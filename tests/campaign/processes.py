@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from counting import Counts, timed
+from counting import Counts, Deadline, timed
 
 from harmonium import files
 from harmonium.cli import main
@@ -78,12 +78,12 @@ def rows_file(folder: Path, rows: int = 300, columns: int = 12) -> Path:
     return path
 
 
-def kills(n: int, seed: int, folder: Path, per_run: int = 20) -> Counts:
+def kills(n: int, seed: int, folder: Path, per_run: int = 10) -> Counts:
     """Kill training ``n`` times in all, each run several times; compare with whole runs, byte by byte."""
     counts = Counts("kills")
     moments = random.Random(seed)
     with timed(counts):
-        while counts.tried < n:
+        while counts.tried < n and not Deadline.passed():
             number = min(per_run, n - counts.tried)
             _killed_run(counts, moments, number, folder / f"kills-{counts.tried}")
     return counts
@@ -93,19 +93,19 @@ def _killed_run(counts: Counts, moments: random.Random, number: int, folder: Pat
     folder.mkdir()
     kind = moments.choice([("--hidden", "6"), ("--hidden", "6", "--hidden", "4"),
                            ("--machine", "dbn", "--hidden", "6", "--hidden", "4")])  # fmt: skip
-    epochs = 20 + 12 * number // (1 if len(kind) == 2 else 2)
+    epochs = 10 + 6 * number // (1 if len(kind) == 2 else 2)
     options = [rows_file(folder), *kind, "--epochs", epochs, "--batch-size", 20, "--validation", 0.2,
                "--optimizer", "adam", "--average", 0.5, "--threads", 1]  # fmt: skip
     whole, run = Run(folder / "whole"), Run(folder / "run")
     reference = start("train", *options, "--run", whole.folder)
     reference.join()
     done = 0
-    while done < number:
+    while done < number and not (done and Deadline.passed()):
         resumes = run.config_path.exists()
         words = ("resume", run.folder) if resumes else ("train", *options, "--run", run.folder)
         process, before = start(*words), stamp(run)
         soft = resumes and moments.random() < 0.2
-        when = moments.randint(0, 6), moments.random()
+        when = moments.randint(0, 3), moments.random()
         if soft:
             if _interrupted(process, moments):
                 counts.outcomes["stopped by a signal"] += 1
@@ -173,6 +173,8 @@ def pairs(n: int, seed: int, folder: Path) -> Counts:
     with timed(counts):
         start("train", rows, "--epochs", 3, "--batch-size", 20, "--hidden", 4, "--threads", 1, "--run", half).join()
         for k in range(n):
+            if Deadline.passed():
+                break
             run = folder / f"pair-{k}"
             kind = choice.choice(["train and train", "train and resume", "resume and resume"])
             train = [["train", str(rows), *common, "--seed", str(s), "--run", str(run)] for s in (1, 2)]

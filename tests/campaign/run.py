@@ -6,45 +6,47 @@ Prints a table of counts, and an example of every kind of problem; the status is
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+import time
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
-from counting import Counts, limit_memory
-from endurance import killed_ranks, soak
-from fuzzing import calls, commands
-from mutations import mutations
-from processes import kills, pairs
-
-PARTS: dict[str, tuple[Callable[..., Counts], float]] = {
-    "kills": (kills, 200),
-    "pairs": (pairs, 100),
-    "mutations": (mutations, 10_000),
-    "commands": (commands, 10_000),
-    "calls": (calls, 10_000),
-    "ranks": (killed_ranks, 5),
-    "soak": (soak, 30),
+#: module, function and number of cases of each part; imported when they run, because every child imports this file
+PARTS = {
+    "kills": ("processes", "kills", 200),
+    "pairs": ("processes", "pairs", 100),
+    "mutations": ("mutations", "mutations", 10_000),
+    "commands": ("fuzzing", "commands", 10_000),
+    "calls": ("fuzzing", "calls", 10_000),
+    "ranks": ("endurance", "killed_ranks", 5),
+    "soak": ("endurance", "soak", 30),
 }
 
 
 def main() -> int:
     """Run the parts that are asked for; all of them by default."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, (_, most) in PARTS.items():
+    for name, (*_, most) in PARTS.items():
         parser.add_argument(f"--{name}", type=float, metavar="N", help=f"number of cases; {most:g} by default")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, help="start no case of kills, pairs and commands after this time")
     given = parser.parse_args()
     chosen = {name: getattr(given, name) for name in PARTS if getattr(given, name) is not None}
-    limit_memory(8 * 2**30)
+    counting = importlib.import_module("counting")
+    counting.limit_memory(8 * 2**30)
     found = []
-    for name, n in (chosen or {name: most for name, (_, most) in PARTS.items()}).items():
+    for name, n in (chosen or {name: most for name, (*_, most) in PARTS.items()}).items():
+        module, function, _ = PARTS[name]
+        run = getattr(importlib.import_module(module), function)
+        if given.minutes is not None:
+            counting.Deadline.at = time.monotonic() + 60 * given.minutes
         with tempfile.TemporaryDirectory() as folder:
-            part = PARTS[name][0](n if name == "soak" else int(n), given.seed, Path(folder))
+            part = run(n if name == "soak" else int(n), given.seed, Path(folder))
         found.append(part)
         print(part.row(), flush=True)
     print("\n| part | cases | outcomes | problems | CPU seconds |\n|---|---:|---|---|---:|")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 import torch
 
 from harmonium.cli import main
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "campaign"))  # its processes are used here, too
 
 
 @dataclass

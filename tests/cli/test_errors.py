@@ -87,7 +87,7 @@ def test_not_finite(train, value, options):
 
 def test_not_finite_in_a_table(train, tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,0\n0,\n")
-    train(tmp_path / "t.csv", words=("expected finite numbers", "row 2", "'b'"))
+    train(tmp_path / "t.csv", "--visible", "bernoulli", words=("expected finite numbers", "row 2", "'b'"))
 
 
 def test_pixels_for_binary_units(train):

@@ -29,7 +29,7 @@ def table(tmp_path):
 @pytest.fixture
 def trained(command, table, tmp_path):
     run = tmp_path / "run"
-    options = ("--hidden", 4, "--epochs", 40, "--batch-size", 10, "--validation", 0.3, "--run", run)
+    options = ("--hidden", 4, "--epochs", 40, "--batch-size", 10, "--lr", 0.05, "--validation", 0.3, "--run", run)
     done = command("train", table, "--labels", *options, "--no-report")
     assert done.status == 0, done.err
     for words in ("with labels", "bernoulli:6+potts:1x2", "discriminative+0.01*cd:1", "label error"):
@@ -52,18 +52,22 @@ def test_train_and_classify(command, trained, table):
     assert again.error(torch.tensor(rows[:, :6]).float(), rows[:, 6]) < 0.1
 
 
-def test_samples_of_a_class(command, table, tmp_path):
-    trained, options = tmp_path / "run", ("--hidden", 4, "--epochs", 100, "--batch-size", 10, "--learning-rate", 0.2)
-    command("train", table, "--labels", "--negative", "pcd:1", *options, "--run", trained, "--no-report", "-q")
+def test_samples_of_a_class(command, tmp_path):
+    """One hidden unit for each class, which is coupled to the label and to the three pixels of the class."""
+    machine = hm.tasks.label_rbm(hm.units.Bernoulli(6, bias=-2.0), 2, hm.units.Bernoulli(2, bias=-10.0))
+    with torch.no_grad():
+        machine.coupling.weight[:6] = 4.0 * torch.eye(2).repeat_interleave(3, 0)
+        machine.coupling.weight[6:] = 8.0 * torch.eye(2)
+    hm.save(machine, tmp_path / "machine.safetensors")
     for label in (0, 1):
         out = tmp_path / "samples.npy"
-        done = command("sample", trained, "--label", label, "-n", 50, "--sweeps", 50, "--out", out)
-        assert done.status == 0
+        arguments = ("--label", label, "-n", 200, "--sweeps", 50, "--out", out)
+        assert command("sample", tmp_path / "machine.safetensors", *arguments).status == 0
         drawn = np.load(out)
-        assert drawn.shape == (50, 8) and (drawn[:, 6 + label] == 1).all()
-        pattern = label ^ (np.arange(6) < 3)
-        assert (drawn[:, :6] == pattern).mean() > 0.75  # 0.5 for the other pattern or none
-    wrong = command("sample", trained, "--label", 2)
+        assert drawn.shape == (200, 8) and (drawn[:, 6 + label] == 1).all()
+        own = slice(3 * label, 3 * label + 3)
+        assert drawn[:, own].mean() > 0.75 and np.delete(drawn[:, :6], np.r_[own], 1).mean() < 0.25
+    wrong = command("sample", tmp_path / "machine.safetensors", "--label", 2)
     assert wrong.status == 2 and "labels: expected whole numbers from 0 to 1, found 2 in row 0" in wrong.err
 
 

@@ -100,7 +100,8 @@ def test_a_failure_within_training_keeps_the_configuration(trained, command, mon
     assert contents(trained) == before
 
 
-@pytest.mark.parametrize("name", ["resume", "evaluate", "report", "spectrum"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resume", "evaluate"])
 def test_the_data_of_a_run_cannot_be_exchanged_by_name(name, command, tmp_path):
     run = tmp_path / "run"
     options = ("--epochs", 1, "--hidden", 2, "--no-report", "-q")
@@ -185,7 +186,7 @@ def test_a_signal_stops_within_an_epoch_with_a_checkpoint(number, status, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-@pytest.mark.parametrize("seconds", [0.3, 0.8])
+@pytest.mark.parametrize("seconds", [0.5])
 def test_a_signal_during_the_imports(number, status, seconds, binary, tmp_path):
     process = subprocess.Popen(long_training(binary, tmp_path / "run"), stderr=subprocess.PIPE, text=True)
     time.sleep(seconds)
@@ -194,6 +195,7 @@ def test_a_signal_during_the_imports(number, status, seconds, binary, tmp_path):
     assert process.returncode in (status, -number) and "Traceback" not in err, err
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_does_not_end_the_training(binary, tmp_path):
     words = long_training(binary, tmp_path / "run", epochs=5)
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -207,6 +209,7 @@ def test_a_closed_pipe_does_not_end_the_training(binary, tmp_path):
 # -- odd environments -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_output_in_a_narrow_encoding(trained, encoding):
     for words in (["info", str(trained)], ["data", "list"]):
@@ -217,6 +220,7 @@ def test_output_in_a_narrow_encoding(trained, encoding):
         found.stdout.decode(encoding)
 
 
+@pytest.mark.slow
 def test_without_a_home_folder(tmp_path):
     environment = {key: value for key, value in os.environ.items() if key not in ("HOME", "XDG_CACHE_HOME")}
     environment["HARMONIUM_DATA"] = "~nosuchuser/data"
@@ -226,6 +230,7 @@ def test_without_a_home_folder(tmp_path):
     assert found.returncode == 2 and "nosuchuser" in found.stderr and "Traceback" not in found.stderr
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal(trained):
     found = subprocess.run(
         [*COMMAND, "info", str(trained)], env={**os.environ, "COLUMNS": "20"}, capture_output=True, check=False
@@ -297,6 +302,7 @@ def test_infinite_seconds(trained, command):
     assert command("resume", trained, "--epochs", 5, "--no-report").status == 0
 
 
+@pytest.mark.slow
 def test_values_on_the_page_are_escaped(trained, command):
     """Whatever is written into the configuration is shown as text; a policy forbids scripts in any case."""
     config = Run(trained).read_config()
@@ -312,9 +318,26 @@ def test_values_on_the_page_are_escaped(trained, command):
     assert "Content-Security-Policy" in text and "default-src &#x27;none&#x27;" in text.replace("'", "&#x27;")
 
 
+def test_one_process_of_a_host_reports_a_common_error(command, monkeypatch):
+    """Under ``torchrun`` every process finds a mistake in the options; only the first one prints it."""
+    assert "did you mean 'digits'" in command("train", "digitz").err
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    again = command("train", "digitz")
+    assert (again.status, again.err) == (2, "")
+
+
+def test_leftovers_of_figures_are_removed(trained, command):
+    left = [trained / ".spectrum.png.abc.tmp", trained / ".report.html.x.tmp"]
+    for path in left:
+        path.write_text("half")
+    assert command("resume", trained, "--epochs", 5, "-q", "--no-report").status == 0
+    assert not any(path.exists() for path in left)
+
+
 # -- long commands ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_reproduce_continues_after_a_kill(monkeypatch, tmp_path):
     """A killed training of mnist/500 is resumed by the same command, not refused or repeated."""
     import experiments.mnist_500 as module

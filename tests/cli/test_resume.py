@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
-import signal
-import time
-from collections.abc import Callable
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from processes import kill_after, stamp, start, watched
 
 from harmonium import files
-from harmonium.cli import main
 from harmonium.training import Run
 
 KILLS = int(os.environ.get("HARMONIUM_KILLS", "6"))
@@ -26,48 +21,6 @@ MACHINES = {
     "dbm": ("--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 3),
     "dbn": ("--machine", "dbn", "--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 3),
 }
-
-
-#: every command runs in its own process, forked from a server that has imported the library once
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["harmonium.cli"])
-
-
-def start(*arguments: object) -> BaseProcess:
-    process = FORKS.Process(target=main, args=([*map(str, arguments), "-q", "--no-report"],))
-    process.start()
-    return process
-
-
-def stamp(run: Run) -> int:
-    """The time of the newest checkpoint, also of the machines of a deep one."""
-    return max((path.stat().st_mtime_ns for path in run.folder.rglob("last.safetensors")), default=0)
-
-
-def kill_after(
-    process: BaseProcess, begun: Callable[[], bool], stamp: Callable[[], int], checkpoints: int, share: float
-) -> bool:
-    """Kill the process after a number of checkpoints, plus a fraction of the time between two.
-
-    Returns whether it was still running.
-    """
-    while not begun() and process.is_alive():
-        time.sleep(0.001)
-    seen, since, spent = stamp(), time.monotonic(), 0.0
-    while checkpoints > 0 and process.is_alive():
-        time.sleep(0.001)
-        if stamp() != seen:
-            seen, checkpoints = stamp(), checkpoints - 1
-            since, spent = time.monotonic(), time.monotonic() - since
-    time.sleep(share * spent)
-    process.kill()
-    process.join()
-    return process.exitcode == -signal.SIGKILL
-
-
-def watched(run: Run) -> list[dict[str, float]]:
-    """The metrics except times."""
-    return [{k: v for k, v in row.items() if k not in ("seconds", "samples_per_second")} for row in run.read_metrics()]
 
 
 @pytest.mark.slow

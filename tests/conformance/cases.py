@@ -93,6 +93,16 @@ def mixed(*parts: Callable[[tuple[int, ...], Generator], units.Unit]) -> Any:
     return build
 
 
+def categories(*states: int) -> Any:
+    """A builder of ragged one-hot layers; for each site, one unit with each of these numbers of states."""
+
+    def build(shape: tuple[int, ...], source: Generator) -> units.Unit:
+        many = states * math.prod(shape)
+        return units.Categories(many, bias=0.3 + 0.5 * torch.rand(sum(many), generator=source, dtype=F64))
+
+    return build
+
+
 BIAS = {"bias": (0.3, 0.8)}  # not zero, to detect a sampler that ignores it
 PRECISE = {**BIAS, "precision": (1.0, 1.6)}
 THRESHOLDS = (-1.0, 0.2, 1.5)
@@ -118,6 +128,7 @@ UNITS: dict[str, UnitCase] = {
     ),
     "poisson": UnitCase(layer(units.Poisson, {"bias": (-0.8, -0.3)}), states(range(45)), tail="factorial"),
     "potts": UnitCase(_potts, states(torch.eye(3))),
+    "categories": UnitCase(categories(2, 3), product(states(torch.eye(2)), states(torch.eye(3)))),
     "at-most-one": UnitCase(
         layer(units.AtMostOne, {"bias": (-1.2, -0.4)}, event=(4,)), states([[0.0] * 4, *torch.eye(4).tolist()])
     ),
@@ -338,7 +349,7 @@ class PhaseCase:
         return [pair for pair in chosen if pair[0] == "spin" or pair[1] == "binomial"] if self.slow else chosen
 
 
-SOFTMAX = ("potts", "at-most-one", "ratings", "multinomial", "mixed")  # units with correlated components
+SOFTMAX = ("potts", "categories", "at-most-one", "ratings", "multinomial", "mixed")  # with correlated components
 
 PHASES: dict[str, PhaseCase] = {
     "cd": PhaseCase(lambda: CD(2), _sampled_loss),
@@ -366,6 +377,6 @@ PHASES: dict[str, PhaseCase] = {
         lambda: MeanField(3, method="bp-exact", starts=5),
         _mean_field_loss,
         slow=True,
-        without=("mixed", *(name for name in UNITS if name not in FINITE)),
+        without=("mixed", "categories", *(name for name in UNITS if name not in FINITE)),
     ),
 }

@@ -100,7 +100,7 @@ def test_missing_files_and_wrong_options(tmp_path):
     (tmp_path / "docword.y.txt").write_text("1\n1\n1\n1 1 1\n")
     with pytest.raises(hm.errors.DataNotFound, match=r"expected the words in vocab.y.txt"):
         read_documents(tmp_path / "docword.y.txt")
-    with pytest.raises(hm.errors.InvalidData, match="expected .txt files in the folder"):
+    with pytest.raises(hm.errors.InvalidData, match=r"expected \.txt files in the folder"):
         (tmp_path / "none").mkdir()
         read_documents(tmp_path / "none")
     (tmp_path / "mine.txt").write_text(TEXT)

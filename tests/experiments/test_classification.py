@@ -41,14 +41,14 @@ def test_a_small_run_on_images(monkeypatch, tmp_path, capsys):
     small = replace(mnist.SETTINGS["quick"], hidden=10, rows=200, held_out=50, epochs=3, batch_size=20, rate=0.05)
     small = replace(small, alphas=(0.0, 0.1), choosing_hidden=5, choosing_epochs=1)
     monkeypatch.setitem(mnist.SETTINGS, "quick", small)
-    experiments.reproduce("classification/mnist", "quick", tmp_path / "out", choosing="yes", alpha=0.1)
+    monkeypatch.setitem(mnist.SAMPLED, "quick", (5, 1))
+    experiments.reproduce("classification/mnist", "quick", tmp_path / "out", choosing="yes")
     verdict = json.loads((tmp_path / "out" / "verdict.json").read_text(encoding="utf-8"))
     assert verdict["numbers"]["test_error"] < 0.1 and len(verdict["claims"]) == 3
     assert (tmp_path / "out" / "validation.csv").read_text().count("\n") == 3
     assert hm.load(tmp_path / "out" / "machine.safetensors").visible.shape == (794,)
     assert "validation error" in capsys.readouterr().out
-    experiments.reproduce("classification/mnist", "quick", tmp_path / "other", alpha=0.1)
-    assert (tmp_path / "other" / "samples.png").exists()
+    assert (tmp_path / "out" / "samples.png").exists()
 
 
 def test_words_of_posts(monkeypatch):

@@ -60,7 +60,7 @@ def test_the_standard_error_is_that_of_resampled_documents():
 
 
 def test_a_hidden_bias_proportional_to_the_length_is_part_of_the_weights():
-    """Adding a to all weights of a unit adds a·D to its field: the bias D·c of the paper (Salakhutdinov & Hinton 2009)."""
+    """Adding a to all weights of a unit adds a·D to its field, the bias of Salakhutdinov & Hinton (2009)."""
     rbm, shift = machine(), torch.tensor([0.7, -0.4, 1.1], dtype=torch.float64)
     moved = machine()
     moved.coupling.weight.data += shift

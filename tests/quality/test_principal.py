@@ -11,7 +11,7 @@ from quality_helpers import generator, shuffled
 from sklearn.decomposition import PCA
 from torch import Tensor
 
-from harmonium.errors import InvalidOption
+from harmonium.errors import InvalidData, InvalidOption
 from harmonium.quality import principal
 
 SCALES = torch.tensor([5.0, 4, 3, 2, 1, 1, 1, 1, 1, 1])
@@ -124,3 +124,9 @@ def test_options_that_are_refused():
             principal(x, x, axes=axes)
     with pytest.raises(InvalidOption, match="axis: expected a number from 0 to 1"):
         principal(x, x, axes=2).histogram(2)
+
+
+def test_values_whose_squares_overflow_are_rejected():
+    rows = torch.eye(50, 6) * 1e38
+    with pytest.raises(InvalidData, match=r"expected values up to 1e\+15 in magnitude, found 1e\+38"):
+        principal(rows, rows)

@@ -36,6 +36,10 @@ def test_every_unit_has_its_conditional_mean(name):
     evidence = evidence_of(machine, x, Erasure(0.5))
     found = summed(machine, evidence, UNITS["bernoulli"].nodes(machine.hidden))[0]
     torch.testing.assert_close(found, exact, rtol=1e-7, atol=1e-7)
+    summed_out = impute(machine, x, method="exact", chains=3, seed=0)
+    torch.testing.assert_close(summed_out.means[0], exact, rtol=1e-7, atol=1e-7)
+    assert torch.equal(summed_out.draws[0, :, known], drawn[0][known].expand(3, -1))
+    machine.visible.check(summed_out.draws[0])
     sampled = impute(machine, x, method="gibbs", chains=64, sweeps=60, warm_up=20, seed=1)
     assert ((sampled.means[0] - exact).abs() < 4.5 * sampled.standard_error[0] + 1e-7).all()
     assert torch.equal(sampled.means[0][known], drawn[0][known])

@@ -119,8 +119,8 @@ def test_class_conditional_samples_have_the_exact_distribution():
 def test_training(objective):
     machine = label_rbm(units.Bernoulli(64), 10, 20)
     found = fit_classifier(
-        machine, DATA[:400], LABELS[:400], objective=objective, epochs=15, batch_size=20, learning_rate=0.02,
-        progress=False, metrics_every=15,
+        machine, DATA[:400], LABELS[:400], objective=objective, epochs=12, batch_size=20, learning_rate=0.02,
+        progress=False, metrics_every=12,
     )  # fmt: skip
     assert found.error(DATA[400:], LABELS[400:]) < 0.35  # 90 % of rows would be wrong by chance
     assert found.error(DATA[:400], LABELS[:400]) < 0.12
@@ -128,7 +128,7 @@ def test_training(objective):
     assert table.sum() == len(DATA) - 400 and torch.equal(table.sum(1), LABELS[400:].bincount(minlength=10))
     wrong = 1 - table.diagonal().sum() / table.sum()
     assert found.error(DATA[400:], LABELS[400:]) == pytest.approx(wrong.item())
-    assert len(found.history) == 15
+    assert len(found.history) == 12
 
 
 def test_validation_chooses_the_epoch():

@@ -117,6 +117,8 @@ def test_invalid_options() -> None:
         hm.Windows(torch.zeros(5, 2), 0)
     with pytest.raises(InvalidOption, match=r"expected CD, Reconstruction or Exact for .* found PCD"):
         hm.fit(machine(), hm.Conditional(*rows(9)), negative="pcd:1", **QUIET)
+    with pytest.raises(InvalidOption, match="MixingTime expects a machine without a context"):
+        hm.fit(machine(), hm.Conditional(*rows(9)), callbacks=[hm.MixingTime()], **QUIET)
     with pytest.raises(InvalidOption, match=r"to_hidden: expected a coupling of the shapes \(\(3,\), \(2,\)\)"):
         hm.ConditionalRBM(4, 2, 3, to_hidden=couplings.Dense(3, 4))
     with pytest.raises(InvalidOption, match="at least one coupling of the context"):
@@ -182,15 +184,17 @@ def test_mixing_is_judged_for_chains_with_the_same_context() -> None:
     made.given(torch.tensor([[-1.0], [1.0]])).sample(400, sweeps=200, seed=0)  # a warning is an error
 
 
-def test_one_end_only() -> None:
+def test_one_end_only(tmp_path: Path) -> None:
     v, u = rows(20)
     for name in ("to_visible", "to_hidden"):
         made = machine(**{name: False})
         assert getattr(made, name) is None
         assert len(made.context_couplings) == 1
-        hm.fit(made, hm.Conditional(v, u), epochs=1, batch_size=8, **QUIET)
-        again = hm.files.build(made.config())
+        hm.fit(made, hm.Conditional(v, u), epochs=1, batch_size=8, run=tmp_path / name, **QUIET)
+        again = hm.load(tmp_path / name)
+        assert isinstance(again, hm.ConditionalRBM)
         assert getattr(again, name) is None
+        assert_same(parameters(again), parameters(made))
 
 
 # -- gradients --------------------------------------------------------------------------------------------------

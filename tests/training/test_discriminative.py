@@ -123,9 +123,7 @@ def test_a_masked_coupling_and_another_part():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text", ["discriminative", "discriminative+0.1*cd:1", "0.5*discriminative+2*pcd:1", "exact+cd:1"]
-)
+@pytest.mark.parametrize("text", ["discriminative", "0.5*discriminative+2*pcd:1", "exact+cd:1"])
 def test_conformance(text):
     check_negative_phase(negative_phase(text), random(label_rbm(units.Bernoulli(3), 3, 3), 1.0, seed=1))
 

@@ -28,7 +28,6 @@ from harmonium.machines import RBM, BoltzmannMachine
 from harmonium.training.negative.base import learned_couplings
 from harmonium.training.schedules import Clock
 from harmonium.training.transforms import Transform
-from harmonium.units import Unit
 
 # -- centering ------------------------------------------------------------------------------------------------
 
@@ -328,6 +327,8 @@ POTTS = {
     "hidden": lambda: (units.Bernoulli(4), units.Potts((2, 3))),
     "both": lambda: (units.Potts((2, 3)), units.Potts((2, 4))),
     "gaussian-hidden": lambda: (units.Potts((3, 3)), units.Gaussian(2)),
+    "categories": lambda: (units.Categories([2, 3]), units.Categories([3, 2])),
+    "mixed": lambda: (units.Mixed(units.Bernoulli(2), units.Potts((2, 3))), units.Bernoulli(2)),
 }
 
 
@@ -338,12 +339,12 @@ def test_zero_sum_leaves_the_distribution_alone(kind: str) -> None:
     with torch.no_grad():
         hm.ZeroSum().parameters(machine)
     torch.testing.assert_close(machine.distribution()[1], before, rtol=0, atol=1e-12)
-    weight = machine.coupling.weight.detach().view(*machine.visible.shape, *machine.hidden.shape)
-    for layer, axis in ((0, len(machine.visible.shape) - 1), (1, -1)):
-        unit: Unit = machine.layers[layer]
-        if unit.softmax:
-            assert weight.sum(axis).abs().max() < 1e-12
-            assert unit.bias.sum(-1).abs().max() < 1e-12
+    matrix = machine.coupling.matrix().detach()
+    for unit, weight in ((machine.visible, matrix.T), (machine.hidden, matrix)):
+        for part, block in zip(unit.parts, unit.split(weight.reshape(-1, *unit.shape)), strict=True):
+            if part.softmax:
+                assert block.sum(-1).abs().max() < 1e-12
+                assert part.bias.sum(-1).abs().max() < 1e-12
 
 
 def test_zero_sum_in_a_deep_machine() -> None:

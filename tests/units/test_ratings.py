@@ -156,6 +156,7 @@ def test_gradient_of_the_likelihood_equals_finite_differences(name):
             assert gradient.view(-1)[place].item() == pytest.approx((values[0] - values[1]) / (2 * step), abs=1e-8)
 
 
+@pytest.mark.slow
 def test_training_raises_the_exact_likelihood():
     """Half of the users like everything, half nothing: independent items lose ln 2 for each rating but the first."""
     source = torch.Generator().manual_seed(0)

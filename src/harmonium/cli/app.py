@@ -137,7 +137,7 @@ def sample(
             metavar="FILE",
             help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences; .txt for documents. "
             "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences, "
-            "samples.txt for a run on documents]",
+            "samples.txt for a run on documents, samples.csv for a run on a table]",
         ),
     ] = None,
     data: OtherData = None,
@@ -164,6 +164,31 @@ def evaluate(
     from .measuring import evaluate_run
 
     evaluate_run(folder, data=data, betas=betas, samples=samples, sweeps=sweeps)
+
+
+@app.command()
+def impute(
+    folder: Folder,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A table with missing cells: .csv, .tsv or .parquet.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Completed table to write. [imputed.csv in DIR]")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="exact|gibbs|tap|naive", help="Inference method. [exact for up to 16 hidden units, else gibbs]"
+        ),
+    ] = None,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Fill in a random draw of the missing cells, not their most probable values.")
+    ] = False,
+    sweeps: Annotated[int, typer.Option(min=2, help="Gibbs sweeps per row.")] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 0,
+) -> None:
+    """Fill in the missing cells of a table with the machine of a run on a table."""
+    from .tables import impute_run
+
+    impute_run(folder, file, out=out, method=method, draw=draw, sweeps=sweeps, seed=seed)
 
 
 @app.command()

@@ -11,9 +11,11 @@ from ..machines import Label
 from ..quality.inputs import FEWEST_ROWS
 from ..runs.rows import load_test
 from ..runs.setup import reopen
-from ..training import Run
+from ..runs.tables import encoder_of
+from ..training import Incomplete, Run
 from ..training.batches import as_labels
 from . import output, show
+from .tables import observed_likelihood, write_table
 
 
 def sample_run(
@@ -31,8 +33,9 @@ def sample_run(
     if start not in ("random", "data"):
         raise unknown("start", start, ("random", "data"))
     check_exists(folder)
-    trained_on_letters, trained_on_words = _has_alphabet(folder), _has_words(folder)
-    standard = "samples.fasta" if trained_on_letters else "samples.txt" if trained_on_words else "samples.npy"
+    trained_on_letters, trained_on_words, table = _has_alphabet(folder), _has_words(folder), encoder_of(folder)
+    kinds = {".fasta": trained_on_letters, ".txt": trained_on_words, ".csv": table is not None, ".npy": True}
+    standard = "samples" + next(suffix for suffix, fits in kinds.items() if fits)
     path = (folder if folder.is_dir() else folder.parent) / standard if out is None else out
     output.check(path)
     suffix = path.suffix.lower()
@@ -56,6 +59,8 @@ def sample_run(
         output.write_documents(path, samples, rows)
     elif letters:
         output.write_sequences(path, samples, rows)
+    elif table is not None and suffix == ".csv":
+        write_table(path, table.decode(samples))
     else:
         output.write(path, samples, machine, None if rows is None else rows.image)
     print(f"{n} samples after {sweeps} sweeps: {path}")
@@ -108,7 +113,11 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
     name, test = load_test(setup.config, setup.rows)
     train_rows = some_rows(setup.rows.train, setup.machine, 20_000, seed=0)
     test_rows = None if test is None else some_rows(test, setup.machine, 20_000, seed=0)
-    rows = measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, betas=betas))
+    rows: list[measures.LikelihoodRow] = []
+    if setup.rows.table is not None:
+        rows += observed_likelihood(setup.machine, setup.rows.table, setup.rows.train, test, betas)
+    if not any(isinstance(part, Incomplete) for part in (setup.rows.train, test)):
+        rows += measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, betas=betas))
     seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
     show.table(
         f"{folder}: {setup.rows.title}, {seen}",

@@ -18,6 +18,7 @@ from ..training import Callback, Run
 from ..training.distributed import writing
 from ..training.greedy import machine_folder
 from . import INTERRUPTED, Interrupted, Terminated, show
+from .tables import described
 
 _BINARIZED = {"threshold": "by threshold", "sample": "by sampling", "redraw": "by sampling anew each epoch"}
 
@@ -126,6 +127,8 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
         lines[line] = f"{lines[line]}, {words}" if line in lines else words
     if rows.weights is not None:
         lines["rows"] += f" (effective number {rows.weights.sum().item():,.1f})"
+    if rows.table is not None:
+        lines |= described(rows.table)
     if rows.notes:
         lines["sequences" if rows.read_words is None else "documents"] = "; ".join(rows.notes)
     return {**lines, "run folder": str(run)}

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 #: replacements for terminals that cannot show a character
 _PLAIN = {
@@ -90,8 +90,8 @@ def prepared_streams() -> Iterator[None]:
     streams = [Tolerant(stream if stream is not None else open(os.devnull, "w")) for stream in former]  # noqa: SIM115
     for stream in streams:
         with contextlib.suppress(AttributeError, OSError, ValueError):
-            stream.stream.reconfigure(errors="harmonium")  # type: ignore[attr-defined]
-    sys.stdout, sys.stderr = streams  # type: ignore[assignment]
+            cast("Any", stream.stream).reconfigure(errors="harmonium")
+    sys.stdout, sys.stderr = cast("list[Any]", streams)
     try:
         yield
     finally:

@@ -12,10 +12,12 @@ from harmonium.data.alignments import Alignment, read_alignment, write_fasta
 from harmonium.data.contact_maps import read_contacts
 from harmonium.data.dataset import DataFile, DatasetInfo
 from harmonium.data.documents import Documents, read_documents
+from harmonium.data.found_categories import FoundCategories, find_categories
 from harmonium.data.identity import nearest_sequences
 from harmonium.data.loading import info, load, names, status, vocabulary
 from harmonium.data.ratings import RatingTable, read_ratings
 from harmonium.data.reading import read
+from harmonium.data.table import TableEncoder, read_table
 from harmonium.data.weights import similarity_weights
 
 __all__ = [
@@ -23,7 +25,10 @@ __all__ = [
     "DataFile",
     "DatasetInfo",
     "Documents",
+    "FoundCategories",
     "RatingTable",
+    "TableEncoder",
+    "find_categories",
     "info",
     "load",
     "names",
@@ -33,6 +38,7 @@ __all__ = [
     "read_contacts",
     "read_documents",
     "read_ratings",
+    "read_table",
     "similarity_weights",
     "status",
     "vocabulary",

@@ -146,7 +146,7 @@ def _csv(path: Path) -> Tensor:
         cells = [cell.strip() for cell in next(csv.reader([first]))]
     except csv.Error as error:
         raise InvalidData(f"{path}: expected numbers separated by commas ({error})") from error
-    header = _is_header(cells)
+    header = is_header(cells)
     if header and cells[0] == "":
         raise InvalidData(
             f"{path}: expected a name for every column, found none for the first. Remove it if it is a row index"
@@ -164,7 +164,8 @@ def _csv(path: Path) -> Tensor:
     return _frame(path, frame)
 
 
-def _is_header(cells: Sequence[str]) -> bool:
+def is_header(cells: Sequence[str]) -> bool:
+    """Whether the cells of a first row are names of columns: one is not a number, or they are 0, 1, 2, …"""
     numbered = len(cells) >= 3 and list(cells) == [str(i) for i in range(len(cells))]
     return numbered or not all(_is_number(cell) for cell in cells)
 

@@ -5,6 +5,7 @@ from .clamped import ClampedEstimate, clamped_ais
 from .enumerated import ExactLikelihood, exact
 from .lengths import DocumentLikelihood, documents
 from .mean_field import TapLikelihood, tap
+from .observed_units import ObservedLikelihood, observed
 from .pseudolikelihood import pseudo_log_likelihood
 from .two_sided import TwoSided, estimate
 
@@ -14,6 +15,7 @@ __all__ = [
     "DocumentLikelihood",
     "Estimate",
     "ExactLikelihood",
+    "ObservedLikelihood",
     "TapLikelihood",
     "TwoSided",
     "ais",
@@ -21,6 +23,7 @@ __all__ = [
     "documents",
     "estimate",
     "exact",
+    "observed",
     "pseudo_log_likelihood",
     "reverse_ais",
     "tap",

@@ -45,12 +45,17 @@ class ClampedEstimate:
     @property
     def standard_error(self) -> float:
         """Standard error of ``mean`` from the annealing, for these rows; infinite for a single run."""
+        errors = self.standard_errors
+        return errors.square().sum().sqrt().item() / len(errors)
+
+    @property
+    def standard_errors(self) -> Tensor:
+        """Standard error of every entry of ``rows`` from the annealing, (n,); infinite for a single run."""
         runs, n = self.log_weights.shape
         if runs < 2:
-            return math.inf
+            return torch.full((n,), math.inf, dtype=self.log_weights.dtype)
         weights = (self.log_weights - self.log_weights.amax(0)).exp()
-        relative = weights.std(0) / weights.mean(0) / math.sqrt(runs)
-        return relative.square().sum().sqrt().item() / n
+        return weights.std(0) / weights.mean(0) / math.sqrt(runs)
 
     @property
     def effective_sample_size(self) -> float:

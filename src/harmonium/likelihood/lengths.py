@@ -170,7 +170,7 @@ def _checked(machine: BoltzmannMachine, data: ArrayLike) -> tuple[RBM, Tensor]:
 def _unnormalized(rbm: RBM, rows: Tensor) -> Tensor:
     """ln p*(v) - ln(D!/Πv_k!): the unnormalized log-probability of each document as a sequence, (n,) in float64."""
     double = copy.deepcopy(rbm).double()
-    parts = [-double.free_energy(part) - log_multinomial(part.double()) for part in rows.split(_ROWS)]
+    parts = [-double.free_energy(part, check=False) - log_multinomial(part.double()) for part in rows.split(_ROWS)]
     return torch.cat(parts)
 
 

@@ -259,7 +259,7 @@ class ConditionalRBM(RBM):
         return {
             **super().config(),
             "context": list(self.context),
-            **{name: None if coupling is None else coupling.config() for name, coupling in ends.items()},
+            **{name: coupling.config() for name, coupling in ends.items() if coupling is not None},
         }
 
     @torch.no_grad()
@@ -272,6 +272,10 @@ class ConditionalRBM(RBM):
             weight = self.visible.initialize_given(v, context.flatten(1), pseudocount)
             self.to_visible.weight.copy_(weight.reshape(self.to_visible.weight.shape))
             self.to_visible.project()
+            if self.to_hidden is not None and self.to_hidden.outer_product:  # the effect of the context on v cancels
+                effect = weight.flatten(1) * self.visible.free_variance().flatten()
+                self.to_hidden.weight.sub_(effect @ self.coupling.matrix())
+                self.to_hidden.project()
         field = self.coupling.up(v.mean(0, keepdim=True))
         if self.to_hidden is not None:
             field = field + self.to_hidden.up(context.mean(0, keepdim=True))

@@ -53,6 +53,15 @@ class DataOptions:
         unset="protein, rna or dna, detected from the letters",
         plan=("alphabet", "{}"),
     )
+    columns: str | list[str] | None = option(
+        None,
+        "Kind of a column of a table: NAME=KIND with binary, category, real, count, count:N (0 to N) or ignore.",
+        details="Repeat the option for several columns; in a file, give a list. A `.csv` or `.parquet` file with names "
+        "of columns is a table if it has other values than 0 and 1. Missing cells are summed out (`docs/tables.md`).",
+        metavar="NAME=KIND",
+        unset="chosen from the cells",
+        plan=ELSEWHERE,
+    )
     labels: bool = option(
         False,
         "Add the label of each row as a visible Potts unit, for 'harmonium classify'.",
@@ -213,7 +222,7 @@ class TrainingOptions:
         None,
         "Optimizer: sgd, adam, adamw or rmsprop.",
         metavar="NAME",
-        unset="sgd; adam for documents and ratings if neither a learning rate nor a momentum is given",
+        unset="sgd; adam for documents, for ratings and with labels if neither a learning rate nor a momentum is given",
         plan=("optimizer", "{}"),
         plan_unset="optimizer chosen from the machine",
     )
@@ -221,7 +230,7 @@ class TrainingOptions:
         None,
         "Learning rate.",
         above=0,
-        unset="sgd: chosen from the data, or 0.05 with momentum; others: 0.001; ratings: 0.003",
+        unset="sgd: chosen from the data, or 0.05 with momentum; others: 0.001; ratings: 0.003; labels: 0.005",
         plan=("optimizer", "learning rate {}"),
         plan_unset="learning rate chosen from the data",
         flags=("--lr",),
@@ -235,7 +244,8 @@ class TrainingOptions:
         details="`linear:0.3`: constant for 30 % of the run, then linear to zero. `growing:10`: k = ⌈epoch/10⌉ sweeps "
         "per update, and the learning rate divided by k.",
         metavar="NAME",
-        unset="linear:0.5 if the learning rate is chosen from the data, and for ratings, else constant",
+        unset="linear:0.5 if the learning rate is chosen from the data, and for ratings; linear:0.3 with labels; else "
+        "constant",
         plan=("schedule", "{}"),
     )
     centered: bool = option(

@@ -15,6 +15,7 @@ from ..errors import InvalidData, InvalidOption
 ArrayLike = Any
 GROUPS = 20  # groups of rows, whose spread gives the standard errors
 FEWEST_ROWS = 2 * GROUPS
+_LARGEST = 1e15  # squares and products of these values, summed over many rows, are finite in float32
 
 
 def rows(x: ArrayLike, what: str, *, fewest: int = FEWEST_ROWS) -> Tensor:
@@ -32,6 +33,10 @@ def rows(x: ArrayLike, what: str, *, fewest: int = FEWEST_ROWS) -> Tensor:
         raise InvalidData(f"{what}: expected at least {fewest} rows, found {len(tensor)}")
     tensor = tensor if tensor.dtype == torch.float64 else tensor.float()
     check_finite(tensor, what)
+    if bool((tensor.abs() > _LARGEST).any()):
+        raise InvalidData(
+            f"{what}: expected values up to {_LARGEST:g} in magnitude, found {tensor.abs().max().item():g}; rescale them"
+        )
     return tensor
 
 

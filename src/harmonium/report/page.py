@@ -29,6 +29,7 @@ from ..runs.config import current_name
 from ..training import Run
 from ..training.batches import Source
 from ..training.greedy import machine_folder
+from ..training.incomplete import completed
 from ..training.state import stream
 from ..units.support import OneHot
 from . import evaluation, figures, html
@@ -103,9 +104,10 @@ def write(
 
 
 def some_rows(rows: Source, machine: Machine, most: int = _ROWS, *, seed: int | None = 0) -> Tensor:
-    """Draw up to ``most`` rows without replacement, as visible states."""
-    index = torch.randperm(len(rows), generator=stream(resolve_seed(seed), Purpose.SHOW))[:most]
-    return rows.rows(index, machine)
+    """Draw up to ``most`` rows without replacement, as visible states; missing values are sampled given the others."""
+    generator = stream(resolve_seed(seed), Purpose.SHOW)
+    index = torch.randperm(len(rows), generator=generator)[:most]
+    return completed(rows, index, machine, generator=generator)
 
 
 def _recorded(folder: Path) -> tuple[Tensor, Tensor | None, str, Any, str | None]:

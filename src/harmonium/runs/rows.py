@@ -32,11 +32,12 @@ from ..training.batches import (
     Weighted,
     as_labels,
 )
-from ..training.specs import default_negative
+from ..training.incomplete import Incomplete
+from ..training.specs import HYBRID, default_negative
 from ..training.state import stream
 from ..units.support import OneHot
 from . import config as schema
-from . import specs
+from . import specs, tables
 from .specs import UnitSpec
 
 _CHUNK = 2**24  # values processed at once
@@ -49,6 +50,7 @@ class Rows:
     With labels, the last part of the visible layer is the label, and the image is that of the other parts. Sequences
     also have letters, documents have words; both have names (of the training rows, if known) and notes on what was
     changed while reading. Ratings also have the table of the training ratings, and a table of those that are held out.
+    Tables of columns of several kinds have their encoder.
     """
 
     train: Source
@@ -60,6 +62,7 @@ class Rows:
     letters: str | None = None
     names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    table: data.TableEncoder | None = None
     ratings: RatingTable | None = None
     held_out_ratings: RatingTable | None = None
     read_words: Sequence[str] | None = None
@@ -234,6 +237,9 @@ def _from_file(config: schema.Config) -> Rows:
         return _rated(config, path)
     if chosen.ratings is not None:
         raise InvalidOption(f"ratings: expected none for {path.name}, which has no ratings, found '{chosen.ratings}'")
+    frame = tables.frame_of(path, config)
+    if frame is not None:
+        return _from_table(frame, path, config)
     sequences, documents = _sequences(path, chosen), _documents(path, config)
     if documents is not None:
         array: Tensor | np.ndarray = documents.counts
@@ -267,9 +273,7 @@ def _from_file(config: schema.Config) -> Rows:
     if share is not None:
         train, held_out = _hold_out(whole, share, config.training.seed)
     elif validation != "none":
-        raise InvalidOption(
-            f"validation: expected a fraction of the file's rows such as 0.1, or none, found '{validation}'"
-        )
+        raise _no_split(validation)
     resolved = replace(
         chosen,
         source=str(path),
@@ -292,6 +296,33 @@ def _from_file(config: schema.Config) -> Rows:
     return rows
 
 
+def _from_table(frame: Any, path: Path, config: schema.Config) -> Rows:
+    """Return the rows of a table. Means and standard deviations of its columns are those of the training rows."""
+    chosen = config.data
+    _identity(path, chosen)  # another file than that of the run is reported before its contents
+    validation = "none" if chosen.validation is None else chosen.validation
+    share = _share(validation)
+    if share is None and validation != "none":
+        raise _no_split(validation)
+    whole = torch.arange(len(frame))
+    train, held_out = (whole, None) if share is None else _halves(len(frame), share, config.training.seed)
+    encoder = data.TableEncoder.fit(frame, kinds=tables.kinds_of(chosen.columns), rows=train.numpy())
+    visible = specs.of_layer(encoder.layer())
+    written = "+".join(map(str, visible))
+    if config.machine.visible not in (None, written):
+        raise InvalidOption(f"visible: expected none for the table {path.name}, found '{config.machine.visible}'")
+    encoded = encoder.encode(frame).to(specs.dtype(config.machine.dtype))
+    columns = [f"{name}={kind}" for name, kind in encoder.kinds.items()]
+    resolved = _resolved(path, chosen, validation, len(frame), columns=columns)
+    rows, held = (None if index is None else _cells(encoded[index]) for index in (train, held_out))
+    assert rows is not None
+    return Rows(rows, held, visible, None, path.name, resolved, table=encoder)
+
+
+def _cells(encoded: Tensor) -> Source:
+    return Incomplete(encoded) if bool(torch.isnan(encoded).any()) else TensorSource(encoded, tuple(encoded.shape[1:]))
+
+
 def _labels_of(array: Tensor | np.ndarray, path: Path) -> tuple[Tensor | np.ndarray, Tensor]:
     """Split the rows of a file into features and the label, which is the last column."""
     if array.ndim != 2 or array.shape[1] < 2:
@@ -307,6 +338,12 @@ def _labels_of(array: Tensor | np.ndarray, path: Path) -> tuple[Tensor | np.ndar
     return array[:, :-1], labels
 
 
+def _no_split(validation: str | float | None) -> InvalidOption:
+    return InvalidOption(
+        f"validation: expected a fraction of the file's rows such as 0.1, or none, found '{validation}'"
+    )
+
+
 def _identity(path: Path, chosen: DataOptions) -> tuple[int, str]:
     """Return the size and the checksum of a file; raise if it is not the file of the run."""
     digest = _sha256(path)
@@ -317,15 +354,23 @@ def _identity(path: Path, chosen: DataOptions) -> tuple[int, str]:
     return _size(path), digest
 
 
+def _resolved(path: Path, chosen: DataOptions, validation: str | float, rows: int, **others: Any) -> DataOptions:
+    """Return the options of a file with columns of its own meaning, complete with what is recorded about it."""
+    size, digest = _identity(path, chosen)
+    recorded = {"source": str(path), "validation": validation, "rows": rows, "bytes": size, "sha256": digest}
+    return replace(chosen, binarize="none", **recorded, **others)  # type: ignore[arg-type]
+
+
 def _rated(config: schema.Config, path: Path) -> Rows:
     """Rows of a file of ratings, one for each user; a share of the ratings may be held out."""
     chosen = config.data
-    unused = {"binarize": _how(chosen.binarize), "image": chosen.image, "alphabet": chosen.alphabet}
-    for name, value in (*unused.items(), ("visible", config.machine.visible)):
-        if value is not None and not (name == "visible" and str(value).startswith("ratings")):
+    visible = config.machine.visible if not str(config.machine.visible).startswith("ratings") else None
+    unused = {"binarize": _how(chosen.binarize), "visible": visible, "labels": chosen.labels or None}
+    names = ("image", "alphabet", "vocabulary", "stop_words")
+    for name, value in (*unused.items(), *((name, getattr(chosen, name)) for name in names)):
+        if value is not None:
             raise InvalidOption(f"{name}: expected none for the ratings in {path.name}, found '{value}'")
     table = data.read_ratings(path, None if chosen.ratings is None else parse_scale(chosen.ratings))
-    size, digest = _identity(path, chosen)
     validation = "none" if chosen.validation is None else chosen.validation
     share, held_out = _share(validation), None
     if share is not None:
@@ -339,31 +384,28 @@ def _rated(config: schema.Config, path: Path) -> Rows:
         raise InvalidOption(
             f"validation: expected a fraction of the ratings such as 0.1, or none, found '{validation}'"
         )
-    resolved = replace(
-        chosen,
-        source=str(path),
-        binarize="none",
-        validation=validation,
-        rows=len(table),
-        bytes=size,
-        sha256=digest,
-    )
-    source = DatasetSource(table, table.shape)
-    visible = [UnitSpec("ratings", table.shape)]
-    found = f"{path.name}: {len(table.user):,} ratings of {len(table.items):,} items"
-    return Rows(source, None, visible, None, found, resolved, ratings=table, held_out_ratings=held_out)
+    resolved = _resolved(path, chosen, validation, len(table))
+    source, units = DatasetSource(table, table.shape), [UnitSpec("ratings", table.shape)]
+    title = f"{path.name}: {len(table.user):,} ratings of {len(table.items):,} items"
+    return Rows(source, None, units, None, title, resolved, ratings=table, held_out_ratings=held_out)
 
 
 def training_defaults(config: schema.Config) -> TrainingOptions:
-    """Return the training options, with those for ratings filled in if the data are ratings.
+    """Return the training options, with those for ratings or labels filled in if the data have them.
 
-    The settings were chosen on held-out ratings of MovieLens 100k (``docs/recommendation.md``).
+    The settings were chosen on held-out ratings of MovieLens 100k (``docs/recommendation.md``) and on validation images
+    of MNIST (``docs/classification.md``).
     """
     chosen = config.training
+    if config.data.labels:
+        if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
+            chosen = replace(chosen, optimizer="adam", learning_rate=0.005, schedule=chosen.schedule or "linear:0.3")
+        return replace(chosen, negative=chosen.negative or HYBRID)
     if not (schema.is_path(config.data.source) and holds_ratings(Path(config.data.source).expanduser())):
         return chosen
-    if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
-        chosen = replace(chosen, optimizer="adam", learning_rate=0.003, schedule=chosen.schedule or "linear:0.5")
+    if chosen.optimizer is None and chosen.momentum is None:
+        rate, schedule = chosen.learning_rate or 0.003, chosen.schedule or "linear:0.5"
+        chosen = replace(chosen, optimizer="adam", learning_rate=rate, schedule=schedule)
     penalized = any(value is not None for value in (chosen.l1, chosen.l2, chosen.l1_squared, chosen.l2_to_mean))
     return replace(
         chosen,
@@ -626,9 +668,15 @@ def _share(validation: str | float | None) -> float | None:
 
 
 def _hold_out(rows: Source, share: float, seed: int) -> tuple[Source, Source]:
-    """Split the rows at random, with a separate random stream; both parts keep the order of the file."""
-    order = torch.randperm(len(rows), generator=stream(seed, Purpose.HELD_OUT))
-    cut = round(share * len(rows))
-    if not 0 < cut < len(rows):
-        raise InvalidData(f"validation: expected rows on both sides of the split, found {share:g} of {len(rows)} rows")
-    return Subset(rows, order[cut:].sort().values), Subset(rows, order[:cut].sort().values)
+    """Split the rows at random; both parts keep the order of the file."""
+    train, held_out = _halves(len(rows), share, seed)
+    return Subset(rows, train), Subset(rows, held_out)
+
+
+def _halves(n: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Split row numbers at random, with a separate random stream: those for training and those held out, in order."""
+    order = torch.randperm(n, generator=stream(seed, Purpose.HELD_OUT))
+    cut = round(share * n)
+    if not 0 < cut < n:
+        raise InvalidData(f"validation: expected rows on both sides of the split, found {share:g} of {n} rows")
+    return order[cut:].sort().values, order[:cut].sort().values

@@ -18,7 +18,7 @@ from ..paths import expanded
 from ..training import Run
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
-from ..training.specs import HYBRID, default_negative, default_optimizer, default_rate
+from ..training.specs import default_negative, default_optimizer, default_rate
 from . import config as schema
 from . import machine as machines
 from . import rows, specs
@@ -96,7 +96,7 @@ def _stages(machine: MachineOptions, chosen: TrainingOptions, labels: bool) -> T
     if labels and kind != "rbm":
         raise InvalidOption(f"labels: expected --machine rbm, found {kind}")
     depth = 2 if kind == "dbm" else 1
-    return replace(chosen, training=order, negative=chosen.negative or (HYBRID if labels else default_negative(depth)))
+    return replace(chosen, training=order, negative=chosen.negative or default_negative(depth))
 
 
 # -- a run folder ---------------------------------------------------------------------------------------------

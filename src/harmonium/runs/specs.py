@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -48,13 +47,14 @@ class UnitSpec:
         if name not in known:
             raise unknown("unit", name, known)
         shape = None if argument is None else parse_shape(argument, text)
-        if shape is not None and math.prod(shape) > _LARGEST:
+        if shape is not None and known[name].entries(shape) > _LARGEST:
             raise InvalidOption(f"'{text}': expected at most {_LARGEST:,} units; the layer is too large")
         convolution = {key: options.pop(key) for key in _CONVOLUTION if key in options}
         _check_convolution(text, shape, convolution)
         learn, shared = options.pop("learn", None), options.pop("shared", None)
         parameters = inspect.signature(known[name], eval_str=True).parameters
-        allowed = {key: p for key, p in parameters.items() if key not in ("shape", "options")}
+        first = next(iter(parameters))  # the shape
+        allowed = {key: p for key, p in parameters.items() if key not in (first, "options")}
         for option, value in options.items():
             if option not in allowed:
                 raise unknown(f"option of {name} units", option, allowed)
@@ -89,6 +89,22 @@ class UnitSpec:
         shape = "" if self.shape is None else ":" + "x".join(map(str, self.shape))
         options = {**self.options, **self.convolution}
         return self.name + shape + "".join(f",{key}={_written(value)}" for key, value in options.items())
+
+
+def of_layer(unit: Unit) -> list[UnitSpec]:
+    """Return the specs of a layer.
+
+    >>> from harmonium.units import Bernoulli, Categories
+    >>> [str(spec) for spec in of_layer(Mixed(Bernoulli(3), Categories([3, 5])))]
+    ['bernoulli:3', 'categories:3x5']
+    """
+    found = []
+    for member in unit.members:
+        config = member.config()
+        name, learn = config.pop("unit"), tuple(config.pop("learn"))
+        shape = tuple(config.pop("states", ()) or config.pop("shape"))
+        found.append(UnitSpec(name, shape, config if learn == ("bias",) else {**config, "learn": learn}))
+    return found
 
 
 def as_visible(parts: list[UnitSpec], *, saved: bool) -> list[UnitSpec]:

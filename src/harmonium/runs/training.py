@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from .. import files, training
+from ..data import TableEncoder
 from ..errors import RunError
 from ..machines import DeepBeliefNetwork
-from ..training import Callback, LabelError, Result, Run
+from ..training import Callback, LabelError, Progress, Result, Run
 from ..training.arguments import Arguments, keywords_of
 from ..training.defaults import label_scale
 from ..training.distributed import writing
 from ..training.greedy import machine_folder
 from ..training.loop import Training
 from ..training.specs import default_negative, negative_phase
+from . import tables
 from .setup import Setup
 
 _PER_RUN = ("epoch", "seconds", "samples_per_second", "weight_norm")  # metrics with one value for the whole stack
@@ -41,6 +43,7 @@ def train(
 
 def _train(setup: Setup, run: str | Path, resume: bool, progress: bool, callbacks: list[Callback]) -> Result:
     machine, chosen, folder = setup.config.machine, setup.config.training, Run(run)
+    callbacks = [*(callbacks or []), *([] if setup.rows.table is None else [_SaveTable(setup.rows.table, folder)])]
     rows, held_out = setup.rows.weighted, setup.rows.weighted_held_out
     watching = [LabelError(held_out, chosen.metrics_every)] if setup.config.data.labels and held_out is not None else []
     callbacks = [*watching, *callbacks]
@@ -63,6 +66,16 @@ def _train(setup: Setup, run: str | Path, resume: bool, progress: bool, callback
     if greedy:
         return Result(setup.machine, gather(setup.machine, folder))
     return training.fit(setup.machine, rows, initialize=initialize, run=run, resume=resume, **joint)
+
+
+class _SaveTable(Callback):
+    """Callback that writes the encoder of a table to the run folder, with its first files."""
+
+    def __init__(self, table: TableEncoder, run: Run) -> None:
+        self._table, self._run = table, run
+
+    def on_start(self, progress: Progress) -> None:
+        self._table.save(self._run.folder / tables.NAME)
 
 
 def _train_greedily(setup: Setup, run: str | Path, **given: Any) -> None:

@@ -1,4 +1,4 @@
-"""Applications of a trained machine: denoising, missing values, classification, mutations, topics and retrieval.
+"""Applications of a trained machine: denoising, missing values, classes, mutations, topics, retrieval, sequences.
 
 >>> import torch, harmonium as hm
 >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Bernoulli(2))
@@ -14,6 +14,7 @@ from .comparison import DenoisingCurves, compare_denoisers
 from .completion import completion_perplexity, halves, next_word
 from .denoising import denoise
 from .finetuning import FeedforwardClassifier, finetune
+from .forecasting import forecast, next_frame
 from .imputation import impute
 from .labels import LabelClassifier, fit_classifier, label_rbm
 from .mutational_scan import mutations
@@ -48,6 +49,7 @@ __all__ = [
     "denoise",
     "finetune",
     "fit_classifier",
+    "forecast",
     "halves",
     "impute",
     "label_rbm",
@@ -55,6 +57,7 @@ __all__ = [
     "mse",
     "mutations",
     "nearest_neighbors",
+    "next_frame",
     "next_word",
     "predict",
     "rating_probabilities",

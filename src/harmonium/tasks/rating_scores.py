@@ -35,7 +35,7 @@ class RatingScores:
 def score_ratings(ratings: RatingTable, estimate: Any, *, k: int = 10, relevant: float | None = None) -> RatingScores:
     """Compare predictions with the ratings of a table that the machine has not seen.
 
-    The ranking scores order the items of the table of each user by their predictions and look at the first k. Items with
+    The ranking scores order each user's items in the table by their predictions and look at the first k. Items with
     equal predictions share the average gain of their places (McSherry & Najork 2008), so a constant prediction scores
     as a random order. The gain in NDCG is 2^(place in the scale, from 0) - 1 (Järvelin & Kekäläinen 2002).
 

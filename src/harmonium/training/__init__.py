@@ -6,6 +6,7 @@ from .contexts import Conditional, Windows
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
+from .incomplete import Incomplete
 from .loop import Result, fit
 from .losses import contrastive, discriminative, joint
 from .negative import (
@@ -45,6 +46,7 @@ __all__ = [
     "GibbsLangevin",
     "GrowingSteps",
     "HiddenStates",
+    "Incomplete",
     "L1Squared",
     "L2ToMean",
     "LabelError",

@@ -42,6 +42,8 @@ class Source:
     initial_rows = 50_000
     #: whether the rows have valid values by construction, so that they need no check
     valid = False
+    #: number of Gibbs sweeps of missing values before each update
+    sweeps = 1
     #: the shape of the context of a row; ``None`` for rows without one
     context: tuple[int, ...] | None = None
 
@@ -60,6 +62,23 @@ class Source:
         shapes = [self.shape] if self.context is None else [self.shape, self.context]
         out = tuple(torch.empty(len(index), *shape, dtype=machine.dtype, device=machine.device) for shape in shapes)
         return self.take(index, out[0] if self.context is None else out)
+
+    def missing(self, index: Tensor) -> Tensor | None:
+        """Return a mask (len(index), *shape) of the missing values of the rows; None if there are none."""
+        return None
+
+    def keep(self, index: Tensor, rows: Tensor) -> None:
+        """Store new values of the missing entries of the rows ``index``."""
+
+    def check(self, machine: Machine) -> None:
+        """Raise if the machine cannot be trained on these rows, apart from their values."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state for an exact resume."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state returned by :meth:`state_dict`."""
 
     @torch.no_grad()
     def mean(self, machine: Machine) -> Any:
@@ -149,6 +168,8 @@ class Weighted(Source):
 
     def __init__(self, data: Any, weights: Any) -> None:
         self._inner = as_rows(data, "data")
+        if self._inner.missing(torch.arange(len(self._inner))) is not None:
+            raise InvalidData("data: expected complete rows with weights, found missing values")
         super().__init__(self._inner._rows, self._inner.shape)
         self.context = self._inner.context
         given = as_tensor(weights, "weights").detach().cpu()
@@ -335,6 +356,7 @@ def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool
             f"{what}: expected rows of shape {tuple(visible.shape)} for the {visible.name()} units, "
             f"found {source.shape}"
         )
+    source.check(machine)
     _check_context(source, machine, what)
     if validate and not source.valid:
         done = 0

@@ -170,6 +170,11 @@ class MixingTime(Callback):
                 f"MixingTime expects a single machine, found a stack of {len(progress.machine.machines)}; "
                 "use it with hm.pretrain"
             )
+        if progress.machine.context is not None:
+            raise InvalidOption(
+                "MixingTime expects a machine without a context, because it compares chains of the same distribution, "
+                f"found {type(progress.machine).__name__}"
+            )
 
     def on_epoch(self, progress: Progress) -> None:
         if progress.epoch % self.every and progress.epoch != progress.epochs:

@@ -16,6 +16,7 @@ from .run import Run
 from .state import load_optimizer
 
 if TYPE_CHECKING:
+    from .batches import Source
     from .loop import Training
 
 FORMAT = 2  # version of the training state in a checkpoint
@@ -41,7 +42,11 @@ def save(training: Training, *, snapshot: bool) -> None:
     """Write the metrics, the newest checkpoint and, if ``snapshot``, the machine of this epoch."""
     if not training.keep:
         return
-    own = {"negative": training.negative.state_dict(), "generator": training.generator.get_state()}
+    own = {
+        "negative": training.negative.state_dict(),
+        "generator": training.generator.get_state(),
+        "sources": [source.state_dict() for source in _sources(training)],
+    }
     processes = distributed.gather(own)
     if training.run is None:
         return
@@ -125,10 +130,17 @@ def _load(training: Training, tensors: dict[str, Tensor] | None, state: dict[str
     for transform, kept in zip(training.transforms, state["transforms"], strict=True):
         transform.load_state_dict(kept)
     training.generator.set_state(own["generator"])
+    for source, kept in zip(_sources(training), own.get("sources", ()), strict=False):  # not in older checkpoints
+        source.load_state_dict(kept)
 
 
 def _place(training: Training) -> str:
     return "checkpoint" if training.run is None else str(training.run.last)
+
+
+def _sources(training: Training) -> list[Source]:
+    """Return the rows of the training and of the validation, which have a state if values are missing."""
+    return [source for source in (training.source, training.validation) if source is not None]
 
 
 def fingerprint(training: Training) -> dict[str, Any]:

@@ -55,6 +55,8 @@ class Windows(Source):
     Args:
         sequences: one sequence (frames, *frame), or several of any lengths.
         order: number of frames in the window.
+        standardize: True to give each channel mean 0 and variance 1 over all frames, or other windows, such as those of
+            the training data, whose scale is used. :meth:`standardized` and :meth:`restored` convert frames.
 
     >>> rows = Windows([torch.arange(4.0).unsqueeze(1), 10 + torch.arange(3.0).unsqueeze(1)], 2)
     >>> v, context = rows[:]
@@ -64,7 +66,7 @@ class Windows(Source):
 
     context: tuple[int, ...]
 
-    def __init__(self, sequences: Any, order: int) -> None:
+    def __init__(self, sequences: Any, order: int, *, standardize: bool | Windows = False) -> None:
         self.order = whole("order", order)
         if self.order < 1:
             raise InvalidOption(f"order: expected at least 1 frame in the window, found {order}")
@@ -74,7 +76,17 @@ class Windows(Source):
                 raise InvalidData(
                     f"sequence {k}: expected more than {self.order} frames, the length of the window, found {len(part)}"
                 )
-        self._frames = torch.cat(parts)
+        frames = torch.cat(parts)
+        #: what :meth:`standardized` subtracts from each channel, and divides it by; ``None`` if it does nothing
+        self.location: Tensor | None = None
+        self.scale: Tensor | None = None
+        if isinstance(standardize, Windows):
+            self.location, self.scale = standardize.location, standardize.scale
+        elif standardize:
+            frames = frames if frames.is_floating_point() else frames.to(torch.get_default_dtype())
+            spread, self.location = torch.std_mean(frames, 0, correction=0)
+            self.scale = torch.where(spread > 1e-6 * self.location.abs(), spread, 1.0)  # a constant channel stays one
+        self._frames = self.standardized(frames)
         ends = torch.tensor([len(part) for part in parts]).cumsum(0)
         starts = ends - torch.tensor([len(part) for part in parts])
         #: index of each row in the concatenated frames, and of its sequence
@@ -89,6 +101,15 @@ class Windows(Source):
         """Rows (n, *frame) and their contexts (n, order, *frame), for a slice or a tensor of row indices."""
         frame = self.frame[index]
         return self._frames[frame], self._frames[frame.unsqueeze(-1) + self._back]
+
+    def standardized(self, x: Any) -> Tensor:
+        """Frames (..., *frame) in the units of the data as the machine learns them."""
+        x = torch.as_tensor(x)
+        return x if self.location is None or self.scale is None else (x - self.location) / self.scale
+
+    def restored(self, x: Tensor) -> Tensor:
+        """The inverse of :meth:`standardized`: frames (..., *frame) in the units of the data."""
+        return x if self.location is None or self.scale is None else x * self.scale + self.location
 
     def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
         v, context = self[index.cpu()]

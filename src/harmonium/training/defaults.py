@@ -51,7 +51,7 @@ def default_schedule(from_data: bool) -> str:
     return "linear:0.5" if from_data else CONSTANT
 
 
-def label_scale(machine: BoltzmannMachine) -> float:
+def label_scale(machine: Machine) -> float:
     """Return the scale of the initial weights of a machine that learns to classify, 1/√(number of visible units).
 
     At zero weights ln p(label | features) has a saddle point: the gradients of the weights of the features and of the
@@ -73,8 +73,8 @@ def default_groups(machine: Machine, data: Any, scaling: Scaling | None = None) 
     the weights between the layers x and y. A shared parameter has the variance of the sum of its statistics, and
     a weight that couples several pairs of units the sum over these pairs. Units of any scale therefore learn equally
     fast. In a stack, the rates of each machine are chosen from the input passed up to it. For a machine with a context,
-    ``data`` is a pair of rows and contexts, and what the context explains without hidden units is subtracted first.
-    With ``scaling``, the rates are those in standardized coordinates of the visible layer.
+    ``data`` is a pair of rows and contexts. With ``scaling``, the rates are those in standardized coordinates of the
+    visible layer.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Spin(2))
@@ -89,14 +89,16 @@ def default_groups(machine: Machine, data: Any, scaling: Scaling | None = None) 
             rates |= _rates(one, rows, generator, scaling if one is machine.machines[0] else None)
         else:
             v, context = rows
-            rates |= _rates(one, _without_context(one, v, context), generator, None)
-            for k, coupling in one.context_couplings.items():
-                rates[id(coupling.weight)] = _rate(_curvature(coupling, context, one.layers[k]))
+            rates |= _rates(one, v, generator, context=context)
     return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
 
 
 def _rates(
-    machine: BoltzmannMachine, data: Tensor, generator: Generator | None, scaling: Scaling | None
+    machine: BoltzmannMachine,
+    data: Tensor,
+    generator: Generator | None,
+    scaling: Scaling | None = None,
+    context: Tensor | None = None,
 ) -> dict[int, float]:
     """Return the rate of every parameter of a machine, by its ``id``."""
     rates: dict[int, float] = {}
@@ -107,25 +109,21 @@ def _rates(
     for k, unit in enumerate(layers):
         bound = unit.conserving(data) if k == 0 else unit  # keeps the document lengths
         field = torch.zeros(len(data) if k == 0 else _DRAWS, *unit.shape, dtype=machine.dtype, device=machine.device)
+        if k == 0 and context is not None and 0 in machine.context_couplings:
+            field = machine.context_couplings[0].up(context)
         free = bound.sample(field, generator=generator)
         seen = [data, free] if k == 0 else [free]  # use the larger variance of the data and the initial model
+        again = bound.sample(field, generator=generator) if k == 0 and context is not None else None
         own = zip(machine.layers[k].parameters(), unit.parameters(), strict=True)
-        found = _unit_rates(unit, seen)
+        found = _unit_rates(unit, seen, again)
         rates |= {id(parameter): found[id(used)] for parameter, used in own if id(used) in found}
         if k < len(machine.couplings):
             curvature = max(_curvature(machine.couplings[k], x, layers[k + 1]) for x in seen)
             rates[id(machine.couplings[k].weight)] = _rate(curvature)
+    for k, coupling in machine.context_couplings.items():
+        assert context is not None
+        rates[id(coupling.weight)] = _rate(_curvature(coupling, context, machine.layers[k]))
     return rates
-
-
-def _without_context(machine: BoltzmannMachine, v: Tensor, context: Tensor) -> Tensor:
-    """Return v (n, *visible) less the effect of the context on its mean, without hidden units."""
-    coupling = machine.context_couplings.get(0)
-    if coupling is None or not bool(coupling.weight.any()):
-        return v
-    field = coupling.up(context)
-    bound = machine.visible.conserving(v)
-    return v - bound.mean(field) + bound.mean(torch.zeros_like(field))
 
 
 def _rate(curvature: float) -> float:
@@ -151,16 +149,24 @@ def _curvature(coupling: Coupling, x: Tensor, upper: Unit) -> float:
     return value
 
 
-def _unit_rates(unit: Unit, seen: Sequence[Tensor]) -> dict[int, float]:
-    """Return the rate of every stored parameter of the unit by its ``id``, from the variance of its statistic."""
+def _unit_rates(unit: Unit, seen: Sequence[Tensor], again: Tensor | None = None) -> dict[int, float]:
+    """Return the rate of every stored parameter of the unit by its ``id``, from the variance of its statistic.
+
+    With a context, this is the variance given the context of a row, half the mean square of the difference from
+    ``again``, draws of the initial model with the same contexts.
+    """
     rates: dict[int, float] = {}
-    for k, part in enumerate(unit.parts):
-        statistics = [part.statistics(unit.split(x)[k]) for x in seen]
+    for k, part in enumerate(unit.members):
+        statistics = [part.statistics(unit.by_member(x)[k][1]) for x in seen]
         with torch.enable_grad():
             natural = {name: value for name, value in part.natural().items() if value.requires_grad}
             for name, value in natural.items():
                 totals = [part.shared_sum(s[name]) for s in statistics]
-                variance = torch.stack([total.var(0, correction=0) for total in totals]).amax(0)
+                if again is None:
+                    variance = torch.stack([total.var(0, correction=0) for total in totals]).amax(0)
+                else:
+                    other = part.shared_sum(part.statistics(unit.split(again)[k])[name])
+                    variance = torch.stack([(total - other).square().mean(0) / 2 for total in totals]).amax(0)
                 stored = [parameter for parameter in part.parameters() if parameter.requires_grad]
                 slopes = torch.autograd.grad(value.sum(), stored, allow_unused=True)  # p if stored as ln p, else 1
                 for parameter, slope in zip(stored, slopes, strict=True):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormalizable
 from ..machines import BoltzmannMachine
@@ -19,6 +19,7 @@ from .arguments import Arguments, takes
 from .batches import Source, as_source
 from .callbacks import Progress, check_callbacks
 from .defaults import default_epochs, default_groups
+from .incomplete import completed
 from .metrics import measure
 from .progress import ProgressBar
 from .run import Run, log_spaced
@@ -30,8 +31,11 @@ from .transforms import Centered
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
+_SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
+#: entries of the configuration that may change when a run continues
+_CHANGEABLE = (("training", "epochs"), ("data", "source"))
 # purposes of the random streams, which are independent of each other
 _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
@@ -207,9 +211,8 @@ class Training:
             run.write_config(self._config() if config is None else config)
             run.write_snapshot(self.machine, 0)
         elif config is not None and run.config_path.exists():
-            written, given = run.read_config(), {name: config.get(name) for name in ("data", "training")}
-            keys = [("training", "epochs"), ("data", "source")]
-            if any(written.get(table, {}).get(key) != (given[table] or {}).get(key) for table, key in keys):
+            written = run.read_config()
+            if any(_entry(written, *place) != _entry(config, *place) for place in _CHANGEABLE):
                 run.write_config(config)
 
     # -- the loop -------------------------------------------------------------------------------------------
@@ -304,6 +307,10 @@ class Training:
         if len(index) != len(self.negative.batch):
             self.negative.use(len(index))
         self.source.take(index, self.negative.rows, self.generator)
+        missing = self.source.missing(index)
+        if missing is not None:
+            self.negative.complete(self.machine, missing, self.source.sweeps, self.generator)
+            self.source.keep(index, self.negative.batch)
         with torch.autocast(self.machine.device.type, torch.bfloat16, self.rounded, cache_enabled=False):
             self._gradient()
             self._take(setting.rate * len(index) / self.batch_size)  # every row of an epoch has the same weight
@@ -388,13 +395,24 @@ class Training:
         values["samples_per_second"] = round(self.share * self.world / seconds, 1)
         if self.epoch % self.metrics_every == 0 or self.epoch == self.epochs:
             train = self._metric_rows(self.source)
-            test = None if self.validation is None else self._metric_rows(self.validation)
             generator = stream(self.seed, _METRICS, self.epoch, device=self.machine.device)
+            test = None if self.validation is None else self._validation_rows(self.validation, generator)
             values |= measure(self.machine, train, test, generator)
         return values
 
+    def _validation_rows(self, source: Source, generator: Generator) -> Any:
+        """Return validation rows; the chains of their missing values advance with every measurement."""
+        index = self._some(len(source), _METRIC_ROWS)
+        return completed(source, index, self.machine, sweeps=_SWEEPS, generator=generator)
+
     def _metric_rows(self, source: Source) -> Any:
         return source.rows(self._some(len(source), _METRIC_ROWS), self.machine)
+
+
+def _entry(config: Mapping[str, Any], table: str, key: str) -> Any:
+    """Return an entry of a configuration, which the user may have written; None if it is not there."""
+    found = config.get(table)
+    return found.get(key) if isinstance(found, Mapping) else None
 
 
 def plain_groups(optimizer: Optimizer) -> dict[int, dict[str, Any]]:

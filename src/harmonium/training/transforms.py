@@ -386,7 +386,7 @@ class ZeroSum(Transform):
     """
 
     def applies(self, machine: BoltzmannMachine) -> bool:
-        return any(_one_hot(unit) for unit in machine.layers)
+        return any(_one_hot_parts(unit) for unit in machine.layers)
 
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         if not self.applies(machine):
@@ -402,28 +402,35 @@ class ZeroSum(Transform):
     def parameters(self, machine: BoltzmannMachine, clock: Clock | None = None) -> None:
         units = machine.layers
         for k, coupling in enumerate(machine.couplings):
-            weight = coupling.weight.data.view(*coupling.lower, *coupling.upper)
-            if _one_hot(units[k]):
-                axis = len(coupling.lower) - 1
-                excess = weight.mean(axis, keepdim=True)
-                weight -= excess
-                units[k + 1].shift_bias(excess.sum(tuple(range(len(coupling.lower)))))
-            if _one_hot(units[k + 1]):
-                excess = weight.mean(-1, keepdim=True)
-                weight -= excess
-                above = tuple(range(len(coupling.lower), weight.ndim))
-                units[k].shift_bias(excess.sum(above))
+            weight = coupling.weight.data.view(coupling.lower.numel(), coupling.upper.numel())
+            for part, entries in _one_hot_parts(units[k]):
+                block = weight[entries].unflatten(0, (part.sites, -1))
+                excess = block.mean(1, keepdim=True)
+                block -= excess
+                units[k + 1].shift_bias(excess.sum((0, 1)).view(coupling.upper))
+            for part, entries in _one_hot_parts(units[k + 1]):
+                block = weight[:, entries].unflatten(1, (part.sites, -1))
+                excess = block.mean(2, keepdim=True)
+                block -= excess
+                units[k].shift_bias(excess.sum((1, 2)).view(coupling.lower))
         for k, coupling in machine.context_couplings.items():
-            if _one_hot(units[k]):  # a constant for all states of a site, which changes no probability
-                weight = coupling.weight.data.view(*coupling.lower, *coupling.upper)
-                weight -= weight.mean(-1, keepdim=True)
+            weight = coupling.weight.data.view(coupling.lower.numel(), coupling.upper.numel())
+            for part, entries in _one_hot_parts(units[k]):  # a constant for a site, which changes no probability
+                block = weight[:, entries].unflatten(1, (part.sites, -1))
+                block -= block.mean(2, keepdim=True)
         for unit in units:
-            if _one_hot(unit):
-                unit.shift_bias(-unit.bias.mean(-1, keepdim=True).expand(unit.shape))
+            for part, _ in _one_hot_parts(unit):
+                part.bias.data.sub_(part.bias.data.mean(-1, keepdim=True))
 
 
-def _one_hot(unit: Unit) -> bool:
-    return isinstance(unit.support, OneHot)
+def _one_hot_parts(unit: Unit) -> list[tuple[Unit, slice]]:
+    """Return the parts of a layer with one-hot units, and the entries of each in a state."""
+    found, start = [], 0
+    for part in unit.parts:
+        if isinstance(part.support, OneHot):
+            found.append((part, slice(start, start + part.size)))
+        start += part.size
+    return found
 
 
 class Average(Transform):

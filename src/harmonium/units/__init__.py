@@ -4,6 +4,7 @@ from .at_most_one import AtMostOne
 from .base import Tail, Unit
 from .bernoulli import Bernoulli
 from .binomial import Binomial
+from .categories import Categories
 from .double_relu import DoubleReLU
 from .gaussian import Gaussian
 from .mixed import Mixed
@@ -21,6 +22,7 @@ __all__ = [
     "AtMostOne",
     "Bernoulli",
     "Binomial",
+    "Categories",
     "DoubleReLU",
     "Gaussian",
     "Mixed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -60,6 +61,11 @@ class UnitLayer(nn.Module):
         """The number of entries in one state of the layer."""
         return self.shape.numel()
 
+    @classmethod
+    def entries(cls, shape: Sequence[int]) -> int:
+        """The number of entries in one state of a layer that is built from ``shape``: the product of the sizes."""
+        return math.prod(shape)
+
     @property
     def event_shape(self) -> torch.Size:
         """The shape of one unit, the last part of ``shape``: () for scalar units, (q,) for vector units."""
@@ -114,6 +120,17 @@ class UnitLayer(nn.Module):
         """The layer with its parts replaced by ``parts`` of the same shapes."""
         (unit,) = parts
         return unit
+
+    @property
+    def members(self) -> list[Unit]:
+        """The layers that own the parameters of this layer: only itself, unless it is mixed."""
+        return [cast("Unit", self)]
+
+    def by_member(self, x: Tensor) -> list[tuple[Unit, Tensor]]:
+        """The members, each with its part of the values: (n, *shape) -> pairs of a layer and (n, *member shape)."""
+        members = self.members
+        pieces = x.reshape(len(x), -1).split([member.size for member in members], 1)
+        return [(member, piece.reshape(-1, *member.shape)) for member, piece in zip(members, pieces, strict=True)]
 
     # -- parameters ---------------------------------------------------------------------------------------------
 
@@ -244,13 +261,14 @@ class UnitLayer(nn.Module):
 
     def by_bias(self, change: Tensor) -> list[Tensor]:
         """A change of the field (*shape) as changes of :meth:`biases`: the mean over the units that share a bias."""
-        pieces = self.split(change.expand(self.shape))
-        return [part.shared_mean(piece) for part, piece in zip(self.parts, pieces, strict=True)]
+        pairs = self.by_member(change.expand(self.shape).unsqueeze(0))
+        return [member.shared_mean(piece[0]) for member, piece in pairs]
 
     def from_biases(self, values: Sequence[Tensor]) -> Tensor:
         """The transpose of :meth:`by_bias`: one tensor for each of :meth:`biases` -> (*shape)."""
-        pairs = zip(self.parts, values, strict=True)
-        return self.join([part.full(value) * (value.numel() / part.size) for part, value in pairs])
+        pairs = zip(self.members, values, strict=True)
+        full = [(member.full(value) * (value.numel() / member.size)).flatten() for member, value in pairs]
+        return torch.cat(full).view(self.shape)
 
     # -- names and files ----------------------------------------------------------------------------------------
 

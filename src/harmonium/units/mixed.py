@@ -25,7 +25,7 @@ class Parts(Support):
         return all(unit.support.bounded for unit in self.units)
 
     def check(self, x: Tensor, what: str = "data") -> None:
-        for k, (unit, part) in enumerate(zip(self.units, _split(self.units, x), strict=True)):
+        for k, (unit, part) in enumerate(zip(self.units, split_parts(self.units, x), strict=True)):
             unit.support.check(part, f"{what}, part {k} ({unit.name()})")
 
 
@@ -60,8 +60,12 @@ class Mixed(Unit):
     def parts(self) -> list[Unit]:
         return [part for unit in self._members for part in unit.parts]
 
+    @property
+    def members(self) -> list[Unit]:
+        return [member for unit in self._members for member in unit.members]
+
     def split(self, x: Tensor) -> list[Tensor]:
-        return _split(self.parts, x)
+        return split_parts(self.parts, x)
 
     def join(self, pieces: Sequence[Tensor]) -> Tensor:
         flat = [x.reshape(*x.shape[: x.ndim - len(part.shape)], -1) for part, x in zip(self.parts, pieces, strict=True)]
@@ -102,7 +106,7 @@ class Mixed(Unit):
         return any(unit.conserves for unit in self._members)
 
     def conserving(self, x: Tensor) -> Unit:
-        pieces = zip(self._members, _split(self._members, x), strict=True)
+        pieces = zip(self._members, split_parts(self._members, x), strict=True)
         fixed = [unit.conserving(piece) for unit, piece in pieces]
         return self if all(a is b for a, b in zip(fixed, self._members, strict=True)) else Mixed(*fixed)
 
@@ -138,7 +142,7 @@ class Mixed(Unit):
         return Mixed(*(unit.with_natural(_part(values, k)) for k, unit in enumerate(self._members)))
 
     def statistics(self, x: Tensor) -> dict[str, Tensor]:
-        parts = _split(self._members, x)
+        parts = split_parts(self._members, x)
         return self._named([unit.statistics(part) for unit, part in zip(self._members, parts, strict=True)])
 
     def moments(self, B: Tensor, A: Tensor | None = None, mean: Tensor | None = None) -> dict[str, Tensor]:
@@ -151,12 +155,12 @@ class Mixed(Unit):
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Initialize each part from its own columns."""
-        for unit, part in zip(self._members, _split(self._members, data), strict=True):
+        for unit, part in zip(self._members, split_parts(self._members, data), strict=True):
             unit.initialize_from(part, pseudocount)
 
     def initialize_given(self, data: Tensor, context: Tensor, pseudocount: float | None = None) -> Tensor:
         """Initialize each part from its own columns."""
-        pieces = zip(self._members, _split(self._members, data), strict=True)
+        pieces = zip(self._members, split_parts(self._members, data), strict=True)
         weights = [unit.initialize_given(piece, context, pseudocount).flatten(1) for unit, piece in pieces]
         return torch.cat(weights, 1)
 
@@ -167,7 +171,7 @@ class Mixed(Unit):
         return torch.cat([function(*part).reshape(*batch, -1) for part in parts], -1)
 
     def _split_or_none(self, value: Tensor | None) -> list[Any]:
-        return [None] * len(self.units) if value is None else _split(self._members, value)
+        return [None] * len(self.units) if value is None else split_parts(self._members, value)
 
     def _named(self, parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         return {f"{k}.{name}": value for k, part in enumerate(parts) for name, value in part.items()}
@@ -178,6 +182,7 @@ def _part(values: Mapping[str, Tensor], k: int) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
 
-def _split(units: Any, x: Tensor) -> list[Tensor]:
+def split_parts(units: Any, x: Tensor) -> list[Tensor]:
+    """The states of each of ``units``, which are concatenated in x: (..., Σ sizes) -> a list of (..., *shape)."""
     pieces = x.split([unit.size for unit in units], -1)
     return [piece.reshape(*x.shape[:-1], *unit.shape) for unit, piece in zip(units, pieces, strict=True)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import torch
 from torch import Generator, Tensor
 
 from ...checks import kebab
@@ -70,6 +71,10 @@ class NegativePhase:
         """The gradients of all couplings that are learned."""
         return [*self.coupling_gradients.values(), *self.context_gradients.values()]
 
+    def complete(self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None) -> None:
+        """Replace the entries ``missing`` of ``batch`` by draws given the others, by Gibbs sweeps."""
+        complete(machine, self.batch, missing, sweeps, generator)
+
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         """Compute the gradient for the rows in ``batch``."""
         raise NotImplementedError
@@ -97,7 +102,7 @@ class NegativePhase:
         if chains is None:
             return None
         rbm = as_rbm(machine, type(self).__name__)
-        return rbm.free_energy(data).mean() - rbm.free_energy(chains.clone()).mean()
+        return rbm.free_energy(data, check=False).mean() - rbm.free_energy(chains.clone(), check=False).mean()
 
     def objective(self, machine: BoltzmannMachine, data: Tensor) -> Tensor:
         """Return the exact mean log-probability that training increases, for small machines: by default of the data."""
@@ -142,7 +147,9 @@ def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
 
 def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
     """Write gradients with respect to a unit's natural parameters to ``.grad`` of its stored parameters."""
-    if only_bias(unit):  # the bias is stored as it is; the general case needs automatic differentiation
+    if unit.members == [unit] and only_bias(
+        unit
+    ):  # the bias is stored as it is; the general case needs automatic differentiation
         if unit.bias.requires_grad:
             write_gradient(unit.bias, unit.shared_sum(gradients["bias"]))
         return
@@ -153,6 +160,15 @@ def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
 
 
 def only_bias(unit: Unit) -> bool:
-    """Return whether the unit learns at most a single bias, which allows a faster computation."""
-    names = [name for name, parameter in unit.named_parameters() if parameter.requires_grad]
-    return names in ([], ["bias"])
+    """Return whether the unit learns at most its biases, which allows a faster computation."""
+    biases = {id(bias) for bias in unit.biases()}
+    return all(id(parameter) in biases for parameter in unit.parameters() if parameter.requires_grad)
+
+
+@torch.no_grad()
+def complete(machine: Any, rows: Tensor, missing: Tensor, sweeps: int, generator: Generator | None) -> None:
+    """Replace the entries ``missing`` of ``rows`` (n, *visible) by draws given the others: Gibbs sweeps of an RBM."""
+    rbm, state = as_rbm(machine, "completion of missing values"), [rows, rows]
+    for _ in range(sweeps):
+        state = rbm.sweep(state, generator, held={0: ~missing})  # draws the hidden layer first
+    rows.copy_(state[0])

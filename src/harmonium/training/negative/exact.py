@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from ...machines import RBM, BoltzmannMachine, GivenRBM, enumeration
+from ...machines import RBM, BoltzmannMachine, GivenRBM, enumeration, partial
 from ..gradient import write_gradient
 from .base import NegativePhase, as_rbm, learned_context, learned_couplings, write_unit_gradient
 
@@ -20,8 +20,13 @@ class Exact(NegativePhase):
     {'method': 'exact'}
     """
 
-    by_statistics = True
+    _missing: Tensor | None = None  # mask of the missing values of the batch
     conditional = True
+
+    @property
+    def by_statistics(self) -> bool:  # type: ignore[override]
+        """False for rows with a context or missing values, whose gradients come from automatic differentiation."""
+        return self._missing is None and self.context is None
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         as_rbm(machine, "Exact")
@@ -36,12 +41,19 @@ class Exact(NegativePhase):
             self.context_slot = self.data_slot.new_zeros(batch_size, *machine.context)
         self.use(batch_size)
 
+    def complete(self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None) -> None:
+        self._missing = missing  # summed out in evaluate
+
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         rbm = as_rbm(machine, "Exact")
         if self.context is not None:
             self._evaluate_given(rbm)
             return
         layers, links = enumeration.moments(rbm, self._states)
+        if self._missing is not None:
+            self._evaluate_observed(rbm, layers, links, self._missing)
+            self._missing = None
+            return
         field = rbm.coupling.up(self.batch)
         self._hidden = rbm.hidden.mean(field)
         data = (rbm.visible.statistics(self.batch), rbm.hidden.moments(field, mean=self._hidden))
@@ -50,11 +62,28 @@ class Exact(NegativePhase):
         for k, link in self.coupling_gradients.items():
             link.set_dense(links[k] - rbm.coupling.correlate(self.batch, self._hidden, scale=1 / len(self._hidden)))
 
+    def _evaluate_observed(
+        self, rbm: RBM, layers: list[dict[str, Tensor]], links: list[Tensor], missing: Tensor
+    ) -> None:
+        """Write the gradient of -⟨ln p(v_obs)⟩ for a batch with missing values."""
+        rows = partial.PartialRows(self.batch.masked_fill(missing, 0.0), ~missing)
+        self._hidden = partial.moments(rbm, rows).hidden
+        learned = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
+        with torch.enable_grad():
+            slopes = torch.autograd.grad(partial.log_marginal(rbm, rows).mean(), learned)
+        for unit, model in zip(rbm.layers, layers, strict=True):
+            write_unit_gradient(unit, model)
+        for k, link in self.coupling_gradients.items():
+            link.set_dense(links[k])
+        for parameter, slope in zip(learned, slopes, strict=True):
+            assert parameter.grad is not None
+            parameter.grad -= slope
+
     def _evaluate_given(self, rbm: RBM) -> None:
         with torch.enable_grad():
             given, v = rbm.for_rows(self.rows)
             assert isinstance(given, GivenRBM)
-            loss = (given.free_energy(v) + given.log_partitions()).mean()
+            loss = (given.free_energy(v, check=False) + given.log_partitions()).mean()
             learned = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
             gradients = torch.autograd.grad(loss, learned, allow_unused=True, materialize_grads=True)
         for parameter, gradient in zip(learned, gradients, strict=True):

@@ -49,8 +49,9 @@ class SignedRows(NegativePhase):
     def _write(self, unit: Unit, bias_statistic: Tensor, others: Callable[[], dict[str, Tensor]]) -> None:
         """Write the gradient of a layer from the statistics of all rows; ``others`` is not called if a bias is all."""
         if self._shortcut[id(unit)]:
-            if unit.bias.requires_grad:
-                write_gradient(unit.bias, unit.shared_sum(self._contract(bias_statistic)))
+            for member, total in unit.by_member(self._contract(bias_statistic).unsqueeze(0)):
+                if member.bias.requires_grad:
+                    write_gradient(member.bias, member.shared_sum(total[0]))
         else:
             write_unit_gradient(unit, {name: self._contract(value) for name, value in others().items()})
 

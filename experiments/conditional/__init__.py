@@ -1,0 +1,1 @@
+"""Experiments with machines that are given a context."""

@@ -1,0 +1,101 @@
+"""Files that declare more than they have, or another form than their extension: one sentence, and little memory."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pandas
+import pytest
+
+from harmonium import data
+from harmonium.errors import DataNotFound, HarmoniumError, InvalidData
+from harmonium.limits import check_expansion
+
+HEADER = "{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}"
+
+
+def npy(shape: str, descr: str = "<f8", content: bytes = b"\0" * 64) -> bytes:
+    """An array whose header says what it likes."""
+    text = HEADER.format(descr, shape).ljust(118) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + content
+
+
+def zipped(content: bytes, name: str = "data.npy", method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr(name, content)
+    return file.getvalue()
+
+
+def unknown_method() -> bytes:
+    """An archive with a method of compression that does not exist."""
+    whole = bytearray(zipped(npy("(2, 4)")))
+    for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        place = whole.index(mark) + at
+        whole[place : place + 2] = (77).to_bytes(2, "little")
+    return bytes(whole)
+
+
+FILES = {
+    "huge.npy": npy("(10000000000, 1000)"),
+    "endless.npy": npy("(1" + "0" * 30 + ", 2)"),
+    "negative.npy": npy("(-1, 2)"),
+    "float.npy": npy("(1e30, 2)"),
+    "open.npy": npy("(((((("),
+    "deep.npy": npy("(" * 5000),
+    "objects.npy": npy("(2, 4)", "|O"),
+    "dimensions.npy": npy(str((1,) * 70)),
+    "short.npz": zipped(npy("(1000000, 1000)")),
+    "text.npz": zipped(b"not an array"),
+    "empty.npz": zipped(b""),
+    "method.npz": unknown_method(),
+    "field.csv": b"1," + b"2" * 200_000 + b"\n1,2\n",
+    "quoted.csv": b'"' + b"x" * 200_000,
+    "digits.csv": b"1," + b"9" * 5000 + b"\n",
+    "nothing.csv": b'""\n""\n',
+    "nul.csv": b"1,2\n\0,3\n",
+    "bytes.parquet": b"PAR1" + b"\0" * 50 + b"PAR1",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_sentence_and_little_memory(name, tmp_path):
+    (tmp_path / name).write_bytes(FILES[name])
+    tracemalloc.start()
+    with pytest.raises(HarmoniumError) as caught:
+        data.read(tmp_path / name)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert str(tmp_path / name) in str(caught.value) and len(str(caught.value)) < 1000
+    assert peak < 2**25 + 2 * len(FILES[name])
+
+
+def test_a_bomb(tmp_path, monkeypatch):
+    """A declared size far above that of the file, in an archive that really has it."""
+    monkeypatch.setattr("harmonium.limits.FREE_BYTES", 2**20)
+    (tmp_path / "bomb.npz").write_bytes(zipped(npy("(1000, 8000)", content=bytes(64_000_000))))
+    with pytest.raises(InvalidData, match="after decompression"):
+        data.read(tmp_path / "bomb.npz")
+    rows = pandas.DataFrame({"a": np.zeros(3_000_000, np.int8)})
+    rows.to_parquet(tmp_path / "bomb.parquet")
+    with pytest.raises(InvalidData, match="after decompression"):
+        data.read(tmp_path / "bomb.parquet")
+    check_expansion("honest", 10**6, 10**8)
+
+
+@pytest.mark.parametrize("name", ["a\0b.npy", "loop.npy", "~nosuchuser/x.npy", "x" * 300 + ".npy", "folder.npy"])
+def test_paths(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop.npy").symlink_to("loop.npy")
+    (tmp_path / "folder.npy").mkdir()
+    with pytest.raises((DataNotFound, HarmoniumError), match="path: expected"):
+        data.read(name)
+
+
+def test_a_link_is_followed(tmp_path):
+    np.save(tmp_path / "rows.npy", np.eye(3))
+    (tmp_path / "link.npy").symlink_to("rows.npy")
+    assert np.array_equal(data.read(tmp_path / "link.npy"), np.eye(3))

@@ -1,0 +1,76 @@
+"""Difficult tables: training gives finite numbers under every transform."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium.data import TableEncoder
+
+TRANSFORMS = {
+    "none": [],
+    "centered": [hm.Centered()],
+    "l2": [hm.L2(0.01), hm.Centered()],
+    "l1": [hm.L1(0.01), hm.Centered()],
+    "l1-squared": [hm.L1Squared(0.01), hm.Centered()],
+    "zero-sum": [hm.Centered(), hm.ZeroSum()],
+    "clip": [hm.Centered(), hm.Clip(1.0)],
+    "average": [hm.Centered(), hm.Average(0.5)],
+}
+
+
+def difficult(n=150, seed=0):
+    """A constant column, one of scale 10⁶, one that is missing in 90 % of the rows, rare values, and outliers."""
+    generator = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "constant": 3.25,
+            "large": 5e6 + 1e6 * generator.normal(size=n),
+            "tiny": 1e-9 * generator.normal(size=n),
+            "sparse": generator.normal(size=n),
+            "outlier": np.where(np.arange(n) == 7, 1e4, generator.normal(size=n)),
+            "rare": np.where(np.arange(n) == 3, "c", generator.choice(["a", "b"], n)),
+            "mostly": (np.arange(n) == 5).astype(float),
+            "count": generator.poisson(2.0, n).astype(float),
+        }
+    )
+    table.loc[generator.random(n) < 0.9, "sparse"] = None
+    table.loc[generator.random(n) < 0.2, "rare"] = None
+    table.loc[generator.random(n) < 0.2, "count"] = None
+    return table
+
+
+@pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_difficult_columns_give_finite_numbers(name):
+    table = difficult()
+    encoder = TableEncoder.fit(table)
+    rows = encoder.encode(table)
+    rbm = hm.RBM(encoder.layer(), 5)
+    options = {"epochs": 5, "batch_size": 30, "seed": 0, "progress": False}
+    result = hm.fit(
+        rbm, hm.Incomplete(rows), validation=hm.Incomplete(rows[:30]), transforms=TRANSFORMS[name], **options
+    )
+    assert all(np.isfinite(list(row.values())).all() for row in result.history)
+    assert all(torch.isfinite(parameter).all() for parameter in rbm.parameters())
+    found = hm.likelihood.observed(rbm, rows)
+    assert torch.isfinite(found.log_probabilities).all()
+    imputed = hm.tasks.impute(rbm, rows, method="exact", chains=1, seed=0)
+    samples = rbm.sample(20, sweeps=20, seed=0, check_mixing=False)
+    for states in (imputed.rounded, imputed.draws[:, 0], samples):
+        assert np.isfinite(encoder.decode(states).select_dtypes("number").to_numpy(float)).all()
+    assert encoder.complete(table, imputed.rounded).notna().all(axis=None)
+
+
+def test_zero_weights_give_finite_numbers():
+    table = difficult()
+    encoder = TableEncoder.fit(table)
+    rows = encoder.encode(table)
+    rbm = hm.RBM(encoder.layer(), 5)
+    assert torch.isfinite(hm.likelihood.observed(rbm, rows).log_probabilities).all()
+    assert torch.isfinite(hm.tasks.impute(rbm, rows, method="exact").means).all()
+    hm.fit(rbm, hm.Incomplete(rows), initialize=False, learning_rate=0.01, epochs=2, seed=0, progress=False)
+    assert all(torch.isfinite(parameter).all() for parameter in rbm.parameters())
