@@ -37,7 +37,8 @@ def load(name: str, noise: float = 0.0) -> Rows:
     """
     source = Generator().manual_seed(0)
     parts, image = _LOADERS[name](source)
-    return Rows(*(_dequantized(part, noise, source) for part in parts), image=image)
+    training, validation, test = (_dequantized(part, noise, source) for part in parts)
+    return Rows(training, validation, test, image)
 
 
 def _dequantized(x: Tensor, noise: float, source: Generator) -> Tensor:
