@@ -85,7 +85,7 @@ def _compare(record: Record, name: str, rows: Rows, settings: Settings, table: l
         )
         record.say(f"{name}, seed {seed}: {value:.1f} nats per row, Gaussian {gaussian.full:.1f} ({cpu:.0f} s)")
     good = torch.tensor([value for value in values if math.isfinite(value)], dtype=torch.float64)
-    mean, error = good.mean().item(), (good.std() / len(good) ** 0.5).item() if len(good) > 1 else 0.0
+    mean, spread = good.mean().item(), (good.std() / len(good) ** 0.5).item() if len(good) > 1 else 0.0
     record.claim(
         f"{name}: all seeds are finite, and above a diagonal Gaussian",
         f"{len(good)} of {len(values)} finite; {good.min().item():.1f} to {good.max().item():.1f} nats per row, "
@@ -94,8 +94,8 @@ def _compare(record: Record, name: str, rows: Rows, settings: Settings, table: l
     )
     record.claim(
         f"{name}: above a Gaussian with a full covariance",
-        f"{mean:.1f} ± {error:.1f} nats per row, full covariance {gaussian.full:.1f}",
-        Measured(mean - gaussian.full, error, max(len(good) - 1, 1)).above(0.0),
+        f"{mean:.1f} ± {spread:.1f} nats per row, full covariance {gaussian.full:.1f}",
+        Measured(mean - gaussian.full, spread, max(len(good) - 1, 1)).above(0.0),
     )
     return machine
 
@@ -112,13 +112,14 @@ def _log_likelihood(machine: hm.RBM, rows: Tensor, seed: int) -> tuple[float, fl
 def _sheet(rows: Rows, machine: hm.RBM) -> Figure:
     """A figure with data, samples, means of samples, and weights."""
     machine = machine.float()
+    precision: Tensor = machine.visible.natural()["precision"].detach()
     chains = machine.sample(_SHOWN, sweeps=2000, seed=0, check_mixing=False)
     means = machine.visible_mean(machine.sample_hidden(chains))
     kinds = {
         "test rows": rows.test[:: max(1, len(rows.test) // _SHOWN)][:_SHOWN],
         "samples": chains,
         "means given h": means.detach(),
-        "weights": (machine.weight.detach() / machine.visible.precision.detach()[:, None]).T[:_SHOWN],
+        "weights": (machine.weight.detach() / precision[:, None]).T[:_SHOWN],
     }
     figure = Figure(figsize=(9, 3.4), dpi=100)
     axes = figure.subplots(len(kinds), 1)

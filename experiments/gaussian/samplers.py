@@ -17,7 +17,7 @@ from harmonium.training.arguments import Arguments
 from harmonium.training.loop import Training
 
 from ..judging import Measured
-from ..options import override
+from ..options import override, parse_choice
 from ..record import Record
 from .rows import Rows, load
 
@@ -42,13 +42,20 @@ class Settings:
 SETTINGS = {"quick": Settings(2, 3.0, 16), "full": Settings(5, 8.0, 16)}
 
 
-def run(record: Record, scale: str, *, data: str = "", seeds: int = 0, seconds: float = 0.0) -> None:
-    """Train with every phase and compare the likelihoods; ``data`` is one data set instead of two."""
+def run(record: Record, scale: str, *, data: str = "", phases: str = "", seeds: int = 0, seconds: float = 0.0) -> None:
+    """Train with every phase and compare the likelihoods.
+
+    ``data`` is one data set instead of two, ``phases`` are some phases, separated by commas.
+    """
     settings = override(SETTINGS[scale], seeds=seeds, seconds=seconds)
+    chosen = phases.split(",") if phases else list(PHASES)
+    for phase in chosen:
+        parse_choice("phases", phase, tuple(PHASES))
     table: list[dict[str, object]] = []
     for name in [data] if data else ("olivetti", "patches"):
         rows, found = load(name), {}
-        for phase, text in PHASES.items():
+        for phase in chosen:
+            text = PHASES[phase]
             epochs = _epochs(rows, text, settings)
             values = []
             for seed in range(settings.seeds):
@@ -68,7 +75,9 @@ def run(record: Record, scale: str, *, data: str = "", seeds: int = 0, seconds: 
             found[phase] = torch.tensor(values, dtype=torch.float64)
             mean, spread = found[phase].mean().item(), found[phase].std().item()
             record.say(f"{name}, {phase}: {epochs} epochs, {mean:.1f} ± {spread:.1f} nats per row")
-        for phase in list(PHASES)[1:]:
+        for phase in chosen if "gibbs" in chosen else ():
+            if phase == "gibbs":
+                continue
             gain = found[phase] - found["gibbs"]
             measured = Measured(gain.mean().item(), (gain.std() / len(gain) ** 0.5).item(), max(len(gain) - 1, 1))
             record.claim(

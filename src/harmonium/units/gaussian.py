@@ -115,7 +115,7 @@ class Gaussian(GaussianWeight):
         other.bias.copy_(scale * (self.bias - self.precision * location))
         other.log_precision.add_(2 * scale.log())
         if other.max_precision is not None:
-            other.log_max_precision.add_(2 * scale.log())
+            other.get_buffer("log_max_precision").add_(2 * scale.log())
         return other
 
     def initialize_given(self, data: Tensor, context: Tensor, pseudocount: float | None = None) -> Tensor:
