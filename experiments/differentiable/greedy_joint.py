@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,7 +94,11 @@ def _greedy(record: Record, trained: Stacks) -> DeepBeliefNetwork:
     del options["epochs"]
     rate = trained.settings(DATASET).rate
     options["optimizer"] = lambda parameters: _adam(network, list(parameters), rate)
-    settings = {"rows": len(trained.rows(DATASET)), "epochs": trained.epochs(DATASET), "seed": trained.seed}
+    settings: dict[str, Any] = {
+        "rows": len(trained.rows(DATASET)),
+        "epochs": trained.epochs(DATASET),
+        "seed": trained.seed,
+    }
     folder = trained.folder / name_by_settings(DATASET, "greedy", *STACK.channels, *STACK.dense, **settings)
     record.say(f"training: {DATASET}, layer by layer")
     pretrain(

@@ -162,10 +162,6 @@ class Mixed(Unit):
         for unit, part in zip(self._members, split_parts(self._members, data), strict=True):
             unit.initialize_from(part, pseudocount)
 
-    def in_field(self, B: Tensor) -> Mixed:
-        pieces = zip(self._members, split_parts(self._members, B), strict=True)
-        return Mixed(*(unit.in_field(piece) for unit, piece in pieces))
-
     def initialize_given(self, data: Tensor, context: Tensor, pseudocount: float | None = None) -> Tensor:
         """Initialize each part from its own columns."""
         pieces = zip(self._members, split_parts(self._members, data), strict=True)
