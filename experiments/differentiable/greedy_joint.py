@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -99,7 +98,9 @@ def _greedy(record: Record, trained: Stacks) -> DeepBeliefNetwork:
         "epochs": trained.epochs(DATASET),
         "seed": trained.seed,
     }
-    folder = trained.folder / name_by_settings(DATASET, "greedy", *STACK.channels, *STACK.dense, **settings)
+    folder = trained.folder / name_by_settings(
+        DATASET, "greedy", *STACK.channels, *STACK.dense, rows=rows, epochs=epochs, seed=trained.seed
+    )
     record.say(f"training: {DATASET}, layer by layer")
     pretrain(
         network,
