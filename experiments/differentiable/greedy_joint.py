@@ -93,11 +93,7 @@ def _greedy(record: Record, trained: Stacks) -> DeepBeliefNetwork:
     del options["epochs"]
     rate = trained.settings(DATASET).rate
     options["optimizer"] = lambda parameters: _adam(network, list(parameters), rate)
-    settings: dict[str, Any] = {
-        "rows": len(trained.rows(DATASET)),
-        "epochs": trained.epochs(DATASET),
-        "seed": trained.seed,
-    }
+    rows, epochs = len(trained.rows(DATASET)), trained.epochs(DATASET)
     folder = trained.folder / name_by_settings(
         DATASET, "greedy", *STACK.channels, *STACK.dense, rows=rows, epochs=epochs, seed=trained.seed
     )
