@@ -148,7 +148,11 @@ def test_the_sum_is_the_sum():
         torch.testing.assert_close(value, expected[name].detach(), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("options", [{}, {"optimizer": "adam"}, {"transforms": [hm.L2(1e-3), hm.Clip(0.5)]}], ids=["sgd", "adam", "transforms"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"optimizer": "adam"}, {"transforms": [hm.L2(1e-3), hm.Clip(0.5)]}],
+    ids=["sgd", "adam", "transforms"],
+)
 def test_resume_is_bitwise(options, tmp_path):
     data = Labeled(*hm.data.load("digits", binarize="threshold", labels=True))
 
