@@ -103,7 +103,10 @@ def killed_ranks(n: int, seed: int, folder: Path) -> Counts:
 def _torchrun(*words: str) -> subprocess.Popen[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([*launcher, "-m", "harmonium", *words], stderr=subprocess.PIPE, text=True, env=environment)
+    # without "--", torchrun takes --run for an abbreviation of its own option --run-path
+    return subprocess.Popen(
+        [*launcher, "-m", "--", "harmonium", *words], stderr=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def _workers(launcher: int) -> list[int]:

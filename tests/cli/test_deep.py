@@ -131,10 +131,10 @@ def test_resumes_after_an_interrupt_in_any_epoch(kind, deep, binary, command, tm
     while True:
         run, left = tmp_path / f"run-{epochs}", iter(range(epochs))
 
-        def interrupted(self, bar=None, left=left):
+        def interrupted(self, bar=None, stopping=None, left=left):
             if next(left, None) is None:
                 raise KeyboardInterrupt
-            one_epoch(self, bar)
+            one_epoch(self, bar, stopping)
 
         monkeypatch.setattr(Training, "one_epoch", interrupted)
         outcome = command("train", binary, *LAYERS, *SHORT, *KINDS[kind], "--run", run)
@@ -235,10 +235,10 @@ def test_wrong_lists_in_a_file(command, binary, tmp_path, value):
 def test_a_finished_pretraining_is_kept_if_the_joint_training_fails(command, binary, tmp_path, monkeypatch):
     one_epoch = Training.one_epoch
 
-    def broken(self, bar=None):
+    def broken(self, bar=None, stopping=None):
         if not isinstance(self.machine, hm.RBM):
             raise hm.errors.Diverged("not this time")
-        one_epoch(self, bar)
+        one_epoch(self, bar, stopping)
 
     monkeypatch.setattr(Training, "one_epoch", broken)
     run = tmp_path / "run"

@@ -160,7 +160,7 @@ def test_resume_offers_the_previous_checkpoint(trained, command):
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_stops_within_an_epoch_with_a_checkpoint(number, status, tmp_path, command):
-    rows = (np.random.default_rng(0).random((3000, 40)) < 0.4).astype(np.uint8)
+    rows = (np.random.default_rng(0).random((800, 40)) < 0.4).astype(np.uint8)
     np.save(tmp_path / "rows.npy", rows)
     options = [str(tmp_path / "rows.npy"), "--hidden", "30", "--epochs", "3", "--batch-size", "1", "--threads", "1"]
     options += ["--no-report", "--optimizer", "adam", "--average", "0.5", "--schedule", "linear:0.5"]

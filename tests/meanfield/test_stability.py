@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import MACHINES, UNITS, generator, rbm
+from cases import MACHINES, SOFTMAX, UNITS, generator, rbm
 from test_convergence import CAREFUL, METHODS, ends, every_method, ferromagnet, random_rbm
 from torch import Tensor
 
@@ -91,7 +91,7 @@ def assert_agrees(solve: Any, machine: hm.BoltzmannMachine, found: Solutions, da
 def pairs(method: str) -> list[tuple[str, str]]:
     names = [name for name in UNITS if name != "poisson" or method == "naive"]
     if method in ("adatap", "bp"):
-        names = [name for name in names if name not in ("potts", "at-most-one", "multinomial", "mixed")]
+        names = [name for name in names if name not in SOFTMAX]
     if method == "bp-exact":
         names = ["bernoulli", "spin", "binomial", "potts", "multinary"]
     return [(name, "bernoulli" if name == "spin" else "spin") for name in names]
