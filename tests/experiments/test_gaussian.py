@@ -41,9 +41,12 @@ def test_the_covariance_is_chosen_on_validation_rows() -> None:
 def test_defaults(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(defaults, "load", generated)
     record = experiments.reproduce("gaussian/defaults", "quick", tmp_path / "out", data="frey", seeds=2, hidden=3)
-    assert [claim.holds for claim in record.claims] == [True, True]  # binary causes: more likely than a full covariance
+    assert record.claims[0].holds
+    assert record.claims[1].holds is not False  # two seeds may be too few for a verdict
     table = list(csv.DictReader((tmp_path / "out" / "seeds.csv").read_text(encoding="utf-8").splitlines()))
     assert len(table) == 2 and all(row["finite"] == "True" for row in table)
+    # binary causes: more likely than a Gaussian with a full covariance
+    assert all(float(row["log_likelihood"]) > float(row["gaussian"]) for row in table)
     assert (tmp_path / "out" / "frey.png").exists()
 
 
