@@ -77,7 +77,7 @@ def test_every_extra_is_in_the_project_file():
     }
     for package, (extra, _) in extras.EXTRAS.items():
         assert extras._NAMES.get(package, package) in declared[extra]
-    assert declared["all"] == {"harmonium[cli,plots,data,sklearn]"} and "harmonium[all]" in declared["dev"]
+    assert declared["all"] == {"harmonium[cli,plots,data,sklearn]"} and "harmonium[all,docs]" in declared["dev"]
     assert {part.split(">")[0] for part in project["dependencies"]} == {"torch", "numpy", "scipy", "safetensors"}
 
 

@@ -78,7 +78,7 @@ def test_given_states_and_sweeps() -> None:
     assert torch.equal(hm.losses.contrastive(rbm, data, k=3, seed=3), expected)
     assert torch.equal(hm.losses.contrastive(rbm, data, v), expected)
     again = rbm.reconstruct(rbm.reconstruct(data)).detach()
-    expected = rbm.free_energy(data).mean() - rbm.free_energy(again).mean()
+    expected = rbm.free_energy(data).mean() - rbm.free_energy(again, check=False).mean()
     assert torch.equal(hm.losses.contrastive(rbm, data, k=2, method="reconstruction"), expected)
 
 

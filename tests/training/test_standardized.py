@@ -52,15 +52,17 @@ def log_likelihood(made: hm.RBM, data: Tensor) -> float:
 
 
 def test_visible_layers_learn_their_precision_and_others_do_not() -> None:
-    rbm = hm.RBM(units.Gaussian(4), units.Gaussian(2))
+    rbm = hm.RBM(units.Gaussian(4), units.TruncatedGaussian(2, low=0.0, high=1.0))
     assert rbm.visible.learn == ("bias", "precision") and rbm.hidden.learn == ("bias",)
-    assert rbm.visible.precision.requires_grad and not rbm.hidden.precision.requires_grad
+    assert rbm.visible.precision.requires_grad
     assert rbm.visible.max_precision is not None
     fixed = hm.RBM(units.Gaussian(4, learn=("bias",)), 2)
     assert fixed.visible.learn == ("bias",) and not fixed.visible.log_precision.requires_grad
     mixed = hm.RBM(units.Mixed(units.Bernoulli(2), units.Gaussian(3)), 2)
     assert mixed.visible.parts[1].learn == ("bias", "precision")
     assert hm.units.Gaussian(2).learn == ("bias",)
+    for hidden in (units.Gaussian(2), units.ReLU(2), units.Poisson(2)):  # unbounded: variances stay as they are
+        assert hm.RBM(units.Gaussian(3), hidden).visible.learn == ("bias",)
 
 
 def test_files_keep_what_is_learned(tmp_path: Path) -> None:
@@ -72,9 +74,13 @@ def test_files_keep_what_is_learned(tmp_path: Path) -> None:
 
 def test_configurations_of_earlier_versions_learn_the_bias_only() -> None:
     gaussian = specs.parse_layer("gaussian:4+bernoulli:2")
-    assert [str(part) for part in specs.as_visible(gaussian, saved=True)] == ["gaussian:4,learn=bias", "bernoulli:2"]
+    assert [str(part) for part in specs.learning_biases(gaussian)] == ["gaussian:4,learn=bias", "bernoulli:2"]
     given = specs.parse_layer("gaussian:4,learn=precision")
-    assert specs.as_visible(given, saved=False) == given
+    assert specs.as_built(given, hm.RBM(specs.layer(given), 2).visible) == given
+    assert [str(part) for part in specs.as_built(gaussian, hm.RBM(specs.layer(gaussian), 2).visible)] == [
+        "gaussian:4,learn=bias/precision",
+        "bernoulli:2",
+    ]
 
 
 # -- standardized coordinates ---------------------------------------------------------------------------------

@@ -93,7 +93,8 @@ class BoltzmannMachine(nn.Module):
                     f"layer {k + 1}: expected a coupling of the shapes {tuple(map(tuple, expected))}, "
                     f"found {tuple(map(tuple, found))}"
                 )
-        if self.learns_as_visible:
+        # with unbounded hidden units, learned variances easily leave the range where the partition function is finite
+        if self.learns_as_visible and all(part.support.bounded for part in units[1].parts):
             units[0].become_visible()
         self.layers = nn.ModuleList(units)  # type: ignore[assignment]
         self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]

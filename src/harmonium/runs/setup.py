@@ -53,8 +53,10 @@ def prepare(config: schema.Config) -> Setup:
     for number, layer in enumerate(hidden, 1):
         specs.check(layer, number)
     loaded = rows.load(config)
-    loaded.visible = specs.as_visible(loaded.visible, saved=config.harmonium is not None)
+    if config.harmonium is not None:
+        loaded.visible = specs.learning_biases(loaded.visible)
     machine = machines.build(described, specs.layer(loaded.visible), hidden)
+    loaded.visible = specs.as_built(loaded.visible, machine.visible)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     first = machine.machines[0]
     if config.training.negative is None and not config.data.labels:

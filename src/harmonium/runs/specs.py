@@ -107,20 +107,29 @@ def of_layer(unit: Unit) -> list[UnitSpec]:
     return found
 
 
-def as_visible(parts: list[UnitSpec], *, saved: bool) -> list[UnitSpec]:
-    """Write out what a visible layer learns by default, so that a configuration keeps its meaning.
+def learning_biases(parts: list[UnitSpec]) -> list[UnitSpec]:
+    """Learn only the biases where nothing is said, as earlier versions did, which did not write it to configurations.
 
-    Earlier versions, which did not write it to ``saved`` configurations, learned only the biases.
+    >>> [str(part) for part in learning_biases(parse_layer("gaussian:560"))]
+    ['gaussian:560,learn=bias']
+    """
+    return [_learning(spec, ("bias",)) for spec in parts]
 
-    >>> [str(part) for part in as_visible(parse_layer("gaussian:560"), saved=False)]
+
+def as_built(parts: list[UnitSpec], layer: Unit) -> list[UnitSpec]:
+    """Write out what the visible ``layer`` of a machine learns by default, so that a configuration keeps its meaning.
+
+    >>> from harmonium import RBM
+    >>> parts = parse_layer("gaussian:560")
+    >>> [str(part) for part in as_built(parts, RBM(layer(parts), 10).visible)]
     ['gaussian:560,learn=bias/precision']
     """
-    return [
-        replace(spec, options={**spec.options, "learn": ("bias",) if saved else spec.kind.learn_as_visible})
-        if spec.kind.learn_as_visible and "learn" not in spec.options
-        else spec
-        for spec in parts
-    ]
+    return [_learning(spec, tuple(unit.learn)) for spec, unit in zip(parts, layer.members, strict=True)]
+
+
+def _learning(spec: UnitSpec, learn: tuple[str, ...]) -> UnitSpec:
+    said = "learn" in spec.options or not spec.kind.learn_as_visible
+    return spec if said else replace(spec, options={**spec.options, "learn": learn})
 
 
 def layer(specs: list[UnitSpec]) -> Unit:

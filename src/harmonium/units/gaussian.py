@@ -22,12 +22,12 @@ class Gaussian(GaussianWeight):
     Tramel et al. (2018), eqs. (C10)-(C18) without bounds.
 
     ``max_precision`` bounds a learned precision (:class:`~harmonium.units.positive.LearnedPrecision`). ``learn`` is by
-    default the bias; a visible layer of a machine also learns its precision.
+    default the bias; a visible layer of a machine with bounded hidden units also learns its precision.
 
     >>> Gaussian(1, precision=4.0).variance(torch.zeros(1, 1))
     tensor([[0.2500]])
     >>> from harmonium import RBM
-    >>> RBM(Gaussian(3), Gaussian(2)).visible.learn
+    >>> RBM(Gaussian(3), 2).visible.learn
     ('bias', 'precision')
     """
 
