@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 import torch
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell; tests send this signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
