@@ -19,7 +19,8 @@ FIELDS = [0.0, *(sign * size for size in (0.3, 1.0, 3.0, 10.0, 40.0, 100.0, 1e3,
 
 def test_every_unit_is_tried() -> None:
     ours = {name for name, kind in Unit.registry.items() if kind.__module__.startswith("harmonium.units")}
-    assert ours <= set(EVERY)
+    elsewhere = {"categories", "ratings"}  # groups of Potts units, compared with these in files of their own
+    assert ours - elsewhere <= set(EVERY)
 
 
 def candidates(unit: Unit, mode: Tensor) -> Tensor:
