@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harmonium.data import images, sequences, tables, text
+from harmonium.data import binary_sets, images, sequences, tables, text
 from harmonium.data.dataset import DataFile, DatasetInfo, Fetch, Hashed, Loader
 
 
@@ -542,6 +542,7 @@ _ENTRIES = (
         ),
         tables.mocap,
     ),
+    *(Entry(info, binary_sets.packed(info)) for info in binary_sets.SETS),
 )
 
 REGISTRY: dict[str, Entry] = {entry.info.name: entry for entry in _ENTRIES}
