@@ -10,7 +10,10 @@ from harmonium.data.dataset import DataFile, DatasetInfo, Fetch, Loader, Samples
 
 _LAROCHELLE = "H. Larochelle and I. Murray, The neural autoregressive distribution estimator, AISTATS (2011)"
 _LOWD = "D. Lowd and J. Davis, Learning Markov network structure with decision trees, ICDM (2010)"
-_VAN_HAAREN = "J. Van Haaren and J. Davis, Markov network structure learning: a randomized feature generation approach, AAAI (2012)"
+_VAN_HAAREN = (
+    "J. Van Haaren and J. Davis, Markov network structure learning: a randomized feature generation approach, "
+    "AAAI (2012)"
+)
 _MURRAY = "R. Salakhutdinov and I. Murray, On the quantitative analysis of deep belief networks, ICML (2008)"
 _DEBD = "github.com/arranger1044/DEBD"
 _MLPYTHON = "the data sets of H. Larochelle's MLPython"
