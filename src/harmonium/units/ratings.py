@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from typing import Unpack
 
 import torch
 from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import InvalidData
-from .base import Value
+from .layer import LayerOptions
 from .potts import Potts, sum_of_others
 from .support import RatedOneHot, Support
 
@@ -34,16 +35,8 @@ class Ratings(Potts):
 
     support: Support = RatedOneHot("one-hot vectors, or zero vectors for items without a rating")
 
-    def __init__(
-        self,
-        shape: int | Iterable[int],
-        *,
-        complete: bool = False,
-        bias: Value = 0.0,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
-    ) -> None:
-        super().__init__(shape, bias=bias, learn=learn, shared=shared)
+    def __init__(self, shape: int | Iterable[int], *, complete: bool = False, **common: Unpack[LayerOptions]) -> None:
+        super().__init__(shape, **common)
         self.options = {"complete": True} if complete else {}
         size = self.shape[-1]
         if not complete:
