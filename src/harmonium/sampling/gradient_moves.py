@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Generator, Tensor
@@ -16,7 +16,7 @@ from ..machines.chain import ArrayLike, BoltzmannMachine
 from ..units.support import real
 
 LogDensity = Callable[[Tensor], Tensor]
-Move = Callable[[Tensor, Generator | None], tuple[Tensor, Tensor]]
+Move = Callable[..., tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,9 @@ def langevin(
     torch.Size([10, 4])
     """
     check_real(machine, "langevin")
-
-    def move(v: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
-        return langevin_steps(machine, v, generator, step_size=step_size, adjusted=adjusted)
-
-    return _run(machine, move, n, steps, start, seed, generator)
+    generator = noise.generator(seed, machine.device) if generator is None else generator
+    v = _initial(machine, n, steps, start, generator)
+    return _repeated(steps, v, langevin_steps, machine, generator, steps=1, step_size=step_size, adjusted=adjusted)
 
 
 def gibbs_langevin(
@@ -93,15 +91,11 @@ def gibbs_langevin(
     sweep; with few, v moves less far.
 
     Args:
-        machine: an RBM with real-valued visible units.
-        n: number of samples; by default the number of rows of ``start``, or 100.
+        machine, n, start, seed, generator: as in :func:`langevin`.
         sweeps: number of sweeps.
         steps: number of Langevin steps in a sweep.
         step_size: ε.
         adjusted: whether to apply the Metropolis steps.
-        start: initial visible states (m, *visible), repeated if there are fewer than ``n``.
-        seed: seed of the random generator.
-        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Gaussian(4), hm.units.Bernoulli(2))
@@ -109,11 +103,10 @@ def gibbs_langevin(
     torch.Size([10, 4])
     """
     check_real(machine, "gibbs_langevin")
-
-    def move(v: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
-        return gibbs_langevin_sweep(machine, v, generator, steps=steps, step_size=step_size, adjusted=adjusted)
-
-    return _run(machine, move, n, sweeps, start, seed, generator)
+    generator = noise.generator(seed, machine.device) if generator is None else generator
+    v = _initial(machine, n, sweeps, start, generator)
+    options = {"steps": steps, "step_size": step_size, "adjusted": adjusted}
+    return _repeated(sweeps, v, gibbs_langevin_sweep, machine, generator, **options)
 
 
 def check_real(machine: BoltzmannMachine, what: str) -> None:
@@ -133,28 +126,16 @@ def check_steps(steps: int, step_size: float | None) -> None:
 
 @torch.no_grad()
 def langevin_steps(
-    rbm: RBM,
-    v: Tensor,
-    generator: Generator | None = None,
-    *,
-    steps: int = 1,
-    step_size: float | None = None,
-    adjusted: bool = True,
+    rbm: RBM, v: Tensor, generator: Generator | None, *, steps: int, step_size: float | None, adjusted: bool
 ) -> tuple[Tensor, Tensor]:
     """Return the states after ``steps`` Langevin steps on F(v), (n, *visible), and the acceptance rate."""
     size = rbm.visible.size ** (-1 / 3) if step_size is None else step_size
-    return _steps(lambda x: -rbm.free_energy(x), v, _deviation(rbm), steps, size, adjusted, generator)
+    return _Langevin(lambda x: -rbm.free_energy(x), _deviation(rbm), size, adjusted).steps(v, steps, generator)
 
 
 @torch.no_grad()
 def gibbs_langevin_sweep(
-    rbm: RBM,
-    v: Tensor,
-    generator: Generator | None = None,
-    *,
-    steps: int = 10,
-    step_size: float = 0.2,
-    adjusted: bool = True,
+    rbm: RBM, v: Tensor, generator: Generator | None, *, steps: int, step_size: float, adjusted: bool
 ) -> tuple[Tensor, Tensor]:
     """Return the states after one Gibbs–Langevin sweep, (n, *visible), and the acceptance rate."""
     visible, field = rbm.visible, rbm.coupling.down(rbm.sample_hidden(v, generator=generator))
@@ -162,42 +143,47 @@ def gibbs_langevin_sweep(
     def log_density(x: Tensor) -> Tensor:
         return visible.log_weight(x) + field * x
 
-    return _steps(log_density, v, _deviation(rbm), steps, step_size, adjusted, generator)
+    return _Langevin(log_density, _deviation(rbm), step_size, adjusted).steps(v, steps, generator)
 
 
 def _deviation(rbm: RBM) -> Tensor:
     return rbm.visible.free_variance().detach().sqrt()
 
 
-def _steps(
-    log_density: LogDensity,
-    v: Tensor,
-    scale: Tensor,
-    steps: int,
-    size: float,
-    adjusted: bool,
-    generator: Generator | None,
-) -> tuple[Tensor, Tensor]:
-    """Langevin steps on a log-density with one value for each row, or for each unit: these are moved independently."""
-    value, slope = _with_slope(log_density, v)
-    rate = torch.zeros((), dtype=torch.float64, device=v.device)
-    for _ in range(steps):
-        kick = torch.empty_like(v).normal_(generator=generator)
-        proposed = v + size * scale.square() * slope + (2 * size) ** 0.5 * scale * kick
-        there, slope_there = _with_slope(log_density, proposed)
-        if not adjusted:
-            v, slope, rate = proposed, slope_there, rate + 1
-            continue
-        # ln q(v | v') - ln q(v' | v), with the noise that leads back
-        back = (v - proposed - size * scale.square() * slope_there) / ((2 * size) ** 0.5 * scale)
-        ratio = there - value + _as(value, (kick.square() - back.square()) / 2)
-        uniform = torch.empty_like(ratio).uniform_(generator=generator)
-        accepted = uniform.log() < ratio  # a proposal with an infinite or undefined density is rejected
-        rows = accepted.reshape(*accepted.shape, *(1 for _ in range(v.ndim - accepted.ndim)))
-        v, slope = torch.where(rows, proposed, v), torch.where(rows, slope_there, slope)
-        value = torch.where(accepted, there, value)
-        rate += accepted.double().mean()
-    return v, rate / steps
+@dataclass(frozen=True)
+class _Langevin:
+    """Langevin steps on a log-density with one value for each row, or for each unit: these are moved independently.
+
+    ``scale`` is the standard deviation of each unit without couplings, and ``size`` the step size ε.
+    """
+
+    log_density: LogDensity
+    scale: Tensor
+    size: float
+    adjusted: bool
+
+    def steps(self, v: Tensor, steps: int, generator: Generator | None) -> tuple[Tensor, Tensor]:
+        """Return the states after ``steps`` steps, and the acceptance rate."""
+        size, scale = self.size, self.scale
+        value, slope = _with_slope(self.log_density, v)
+        rate = torch.zeros((), dtype=torch.float64, device=v.device)
+        for _ in range(steps):
+            kick = torch.empty_like(v).normal_(generator=generator)
+            proposed = v + size * scale.square() * slope + (2 * size) ** 0.5 * scale * kick
+            there, slope_there = _with_slope(self.log_density, proposed)
+            if not self.adjusted:
+                v, slope, rate = proposed, slope_there, rate + 1
+                continue
+            # ln q(v | v') - ln q(v' | v), with the noise that leads back
+            back = (v - proposed - size * scale.square() * slope_there) / ((2 * size) ** 0.5 * scale)
+            ratio = there - value + _as(value, (kick.square() - back.square()) / 2)
+            uniform = torch.empty_like(ratio).uniform_(generator=generator)
+            accepted = uniform.log() < ratio  # a proposal with an infinite or undefined density is rejected
+            rows = accepted.reshape(*accepted.shape, *(1 for _ in range(v.ndim - accepted.ndim)))
+            v, slope = torch.where(rows, proposed, v), torch.where(rows, slope_there, slope)
+            value = torch.where(accepted, there, value)
+            rate += accepted.double().mean()
+        return v, rate / steps
 
 
 def _as(value: Tensor, terms: Tensor) -> Tensor:
@@ -214,25 +200,20 @@ def _with_slope(log_density: LogDensity, v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def _run(
-    machine: RBM,
-    move: Move,
-    n: int | None,
-    repeats: int,
-    start: ArrayLike | None,
-    seed: int | None,
-    generator: Generator | None,
-) -> Moved:
+def _initial(machine: RBM, n: int | None, repeats: int, start: ArrayLike | None, generator: Generator | None) -> Tensor:
+    """Check the numbers of samples and of steps, and return the initial visible states (n, *visible)."""
     if repeats < 1 or (n is not None and n < 1):
         raise InvalidOption(f"expected at least one sweep or step and n ≥ 1, found {repeats} and n={n}")
     machine.check_normalizable()
-    generator = noise.generator(seed, machine.device) if generator is None else generator
     if start is None:
-        v = machine.independent(100 if n is None else n, generator)
-    else:
-        v = machine.checked_states(start, "start", n)
+        return machine.independent(100 if n is None else n, generator)
+    return machine.checked_states(start, "start", n)
+
+
+@torch.no_grad()
+def _repeated(repeats: int, v: Tensor, move: Move, machine: RBM, generator: Generator | None, **options: Any) -> Moved:
     total = torch.zeros((), dtype=torch.float64, device=v.device)
     for _ in range(repeats):
-        v, rate = move(v, generator)
+        v, rate = move(machine, v, generator, **options)
         total += rate
     return Moved(v, cast("float", (total / repeats).item()))

@@ -18,6 +18,7 @@ from ..errors import InvalidOption
 from ..machines import RBM, Machine
 from ..machines.scaling import Scaling
 from .negative import NegativePhase
+from .negative.composite import Composite
 from .schedules import Clock
 from .transforms import Rates, Transform, _same
 
@@ -36,12 +37,12 @@ def jointly(
     return Joint(phase), [ForEachMachine(transform) for transform in transforms]
 
 
-class Joint(NegativePhase):
+class Joint(Composite):
     """The negative phase of a stack: a copy of ``phase`` for each machine, on the input passed up from below."""
 
     def __init__(self, phase: NegativePhase) -> None:
         self._given = phase
-        self.phases: list[NegativePhase] = []
+        self.phases = []
 
     @property
     def kind(self) -> str:
@@ -78,15 +79,8 @@ class Joint(NegativePhase):
         self._collect(batch_size)
 
     def _collect(self, batch_size: int) -> None:
-        self.data_slot = self.phases[0].data_slot
         links = [link for phase in self.phases for link in phase.coupling_gradients.values()]
-        self.coupling_gradients = dict(enumerate(links))
-        self.use(batch_size)
-
-    def use(self, rows: int) -> None:
-        for phase in self.phases:
-            phase.use(rows)
-        self.batch = self.phases[0].batch
+        self.share_batch(batch_size, dict(enumerate(links)))
 
     @torch.no_grad()
     def evaluate(self, machine: Any, generator: Generator | None) -> None:

@@ -14,8 +14,8 @@ from ..allocation import check_memory
 from ..checks import as_shape, kebab
 from ..errors import InvalidData, InvalidOption, unknown
 from ..registry import Registry
+from ..signatures import complete_constructor
 from . import enumeration
-from .signature import complete_signature
 from .support import Support
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class UnitLayer(nn.Module):
 
     def __init_subclass__(cls, *, named: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        complete_signature(cls)
+        complete_constructor(cls)
         if named:  # unnamed classes are internal and never appear in files or commands
             UnitLayer.registry.add(cls.name(), cast("type[Unit]", cls))
 
