@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import partial
+from typing import TypedDict, Unpack, cast
 
 import torch
 from torch import Generator, Tensor
@@ -13,10 +14,12 @@ from .. import noise
 from ..errors import InvalidOption
 from ..machines import RBM
 from ..machines.chain import ArrayLike, BoltzmannMachine
+from ..signatures import forwards
 from ..units.support import real
 
+Random = Generator | None
 LogDensity = Callable[[Tensor], Tensor]
-Move = Callable[..., tuple[Tensor, Tensor]]
+Move = Callable[[RBM, Tensor, Generator | None], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,40 @@ class Moved:
     acceptance: float
 
 
+class Chains(TypedDict, total=False):
+    """Keyword arguments of all samplers: initial states and randomness."""
+
+    start: ArrayLike | None
+    seed: int | None
+    generator: Generator | None
+
+
+@torch.no_grad()
+def _begin(
+    machine: RBM, n: int | None, *, start: ArrayLike | None = None, seed: int | None = None, generator: Random = None
+) -> tuple[Tensor, Random]:
+    """Return the initial visible states (n, *visible) and the random generator."""
+    machine.check_normalizable()
+    generator = noise.generator(seed, machine.device) if generator is None else generator
+    if start is None:
+        return machine.independent(100 if n is None else n, generator), generator
+    return machine.checked_states(start, "start", n), generator
+
+
+@torch.no_grad()
+def _sampled(machine: RBM, move: Move, repeats: int, n: int | None, chains: Chains) -> Moved:
+    """Begin ``n`` chains, and apply a move to all of them, ``repeats`` times."""
+    if repeats < 1 or (n is not None and n < 1):
+        raise InvalidOption(f"expected at least one sweep or step and n ≥ 1, found {repeats} and n={n}")
+    v, generator = _begin(machine, n, **chains)
+    total = torch.zeros((), dtype=torch.float64, device=v.device)
+    for _ in range(repeats):
+        v, rate = move(machine, v, generator)
+        total += rate
+    return Moved(v, cast("float", (total / repeats).item()))
+
+
+@forwards(_begin)
 def langevin(
     machine: RBM,
     n: int | None = None,
@@ -39,9 +76,7 @@ def langevin(
     steps: int = 1000,
     step_size: float | None = None,
     adjusted: bool = True,
-    start: ArrayLike | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    **chains: Unpack[Chains],
 ) -> Moved:
     """Draw ``n`` samples by Langevin steps on the free energy F(v), with the hidden layer summed out.
 
@@ -66,11 +101,11 @@ def langevin(
     torch.Size([10, 4])
     """
     check_real(machine, "langevin")
-    generator = noise.generator(seed, machine.device) if generator is None else generator
-    v = _initial(machine, n, steps, start, generator)
-    return _repeated(steps, v, langevin_steps, machine, generator, steps=1, step_size=step_size, adjusted=adjusted)
+    move = partial(langevin_steps, steps=1, step_size=step_size, adjusted=adjusted)
+    return _sampled(machine, move, steps, n, chains)
 
 
+@forwards(_begin)
 def gibbs_langevin(
     machine: RBM,
     n: int | None = None,
@@ -79,9 +114,7 @@ def gibbs_langevin(
     steps: int = 10,
     step_size: float = 0.2,
     adjusted: bool = True,
-    start: ArrayLike | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    **chains: Unpack[Chains],
 ) -> Moved:
     """Draw ``n`` samples by Gibbs–Langevin sweeps: a draw of h given v, then Langevin steps of v given h.
 
@@ -103,10 +136,8 @@ def gibbs_langevin(
     torch.Size([10, 4])
     """
     check_real(machine, "gibbs_langevin")
-    generator = noise.generator(seed, machine.device) if generator is None else generator
-    v = _initial(machine, n, sweeps, start, generator)
-    options = {"steps": steps, "step_size": step_size, "adjusted": adjusted}
-    return _repeated(sweeps, v, gibbs_langevin_sweep, machine, generator, **options)
+    move = partial(gibbs_langevin_sweep, steps=steps, step_size=step_size, adjusted=adjusted)
+    return _sampled(machine, move, sweeps, n, chains)
 
 
 def check_real(machine: BoltzmannMachine, what: str) -> None:
@@ -197,23 +228,3 @@ def _with_slope(log_density: LogDensity, v: Tensor) -> tuple[Tensor, Tensor]:
         value = log_density(x)
         (slope,) = torch.autograd.grad(value.sum(), x)
     return value.detach(), slope
-
-
-@torch.no_grad()
-def _initial(machine: RBM, n: int | None, repeats: int, start: ArrayLike | None, generator: Generator | None) -> Tensor:
-    """Check the numbers of samples and of steps, and return the initial visible states (n, *visible)."""
-    if repeats < 1 or (n is not None and n < 1):
-        raise InvalidOption(f"expected at least one sweep or step and n ≥ 1, found {repeats} and n={n}")
-    machine.check_normalizable()
-    if start is None:
-        return machine.independent(100 if n is None else n, generator)
-    return machine.checked_states(start, "start", n)
-
-
-@torch.no_grad()
-def _repeated(repeats: int, v: Tensor, move: Move, machine: RBM, generator: Generator | None, **options: Any) -> Moved:
-    total = torch.zeros((), dtype=torch.float64, device=v.device)
-    for _ in range(repeats):
-        v, rate = move(machine, v, generator, **options)
-        total += rate
-    return Moved(v, cast("float", (total / repeats).item()))

@@ -41,11 +41,7 @@ class RBMClassifier(ClassifierMixin, TrainedMachine):
         validation_fraction: share of the rows, drawn at random, that choose the epoch; 0 for none.
         patience: with ``validation_fraction``, epochs without a smaller validation error before training stops; None:
             never.
-        fit_options: other arguments of ``harmonium.fit``, such as ``{"transforms": [harmonium.L2(1e-4)]}``.
-        dtype: "float32" or "float64".
-        device: PyTorch device.
-        verbose: whether to show progress.
-        random_state: seed or ``numpy.random.RandomState``.
+        fit_options, dtype, device, verbose, random_state: as in :class:`RBM`.
 
     Attributes:
         classes_: the classes (n_classes,).

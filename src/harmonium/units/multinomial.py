@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from typing import Unpack
 
@@ -46,12 +45,8 @@ class Multinomial(Unit):
     def conserves(self) -> bool:
         return "total" not in self.options
 
-    def conserving(self, x: Tensor) -> Multinomial:
-        if not self.conserves:
-            return self
-        bound = copy.copy(self)
-        bound.total = x.sum(-1, keepdim=True)
-        return bound
+    def conserve(self, x: Tensor) -> None:
+        self.total = x.sum(-1, keepdim=True)
 
     @property
     def softmax(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from typing import Unpack
 
@@ -45,13 +44,9 @@ class Ratings(Potts):
         #: 1 for rated items and 0 for others, (n, items, 1); None if it is not known
         self.rated: Tensor | None = torch.ones(()) if complete else None
 
-    def conserving(self, x: Tensor) -> Ratings:
-        """A copy in which the rated items are those of ``x`` (n, items, K)."""
-        if not self.conserves:
-            return self
-        bound = copy.copy(self)
-        bound.rated = x.sum(-1, keepdim=True)
-        return bound
+    def conserve(self, x: Tensor) -> None:
+        """Set the rated items to those of ``x`` (n, items, K)."""
+        self.rated = x.sum(-1, keepdim=True)
 
     @property
     def conserves(self) -> bool:
