@@ -20,7 +20,7 @@ from ..machines.scaling import Scaling
 from .negative import NegativePhase
 from .negative.composite import Composite
 from .schedules import Clock
-from .transforms import Rates, Transform, _same
+from .transforms import Rates, Transform, same_rate
 
 
 def is_stack(machine: Machine) -> bool:
@@ -160,7 +160,7 @@ class ForEachMachine(Transform):
         for _, copied, rbm, own in self._each(machine, phase):
             copied.leave(rbm, own)
 
-    def pull_back(self, machine: Any, phase: Any, learning_rate_of: Rates = _same) -> None:
+    def pull_back(self, machine: Any, phase: Any, learning_rate_of: Rates = same_rate) -> None:
         for _, copied, rbm, own in self._each(machine, phase):
             copied.pull_back(rbm, own, learning_rate_of)
 
