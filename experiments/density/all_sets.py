@@ -13,7 +13,7 @@ from harmonium import data, files
 from ..options import override
 from ..record import Record
 from .settings import BUDGETS
-from .single import claims, one
+from .tested import claims, one
 
 #: the smallest first
 SETS = (

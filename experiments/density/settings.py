@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ PENALTIES = (0.0, 3e-4, 3e-3)
 SWEEPS = (1, 5, 20)
 
 
-def stages(name: str, categories: bool) -> Iterator[tuple[str, tuple[object, ...]]]:
+def stages(name: str, categories: bool) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """The search, one setting after the other: the name of the setting, and the values that are compared.
 
     >>> [setting for setting, _ in stages("nltcs", categories=False)]

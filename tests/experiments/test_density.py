@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import experiments
-from experiments.density import all_sets, single, trained
+from experiments.density import all_sets, single, tested, trained
 from experiments.density.settings import Budget, Settings, first, stages
 from harmonium import data
 
@@ -26,7 +26,7 @@ def rows_of_a_machine(name: str = "nltcs") -> trained.Rows:
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(single, "load", rows_of_a_machine)
+    monkeypatch.setattr(tested, "load", rows_of_a_machine)
     monkeypatch.setattr("experiments.density.settings.HIDDEN", {"nltcs": (2, 3)})
     monkeypatch.setattr(single, "BUDGETS", {"quick": BUDGET})
     monkeypatch.setattr(all_sets, "BUDGETS", {"quick": BUDGET})
@@ -64,7 +64,7 @@ def test_test_rows_are_not_used_for_the_choice(small, tmp_path):
 def test_verdicts(tmp_path, trustworthy, test, verdict):
     record = experiments.Record("density/mushrooms", "quick", tmp_path)
     row = {**vars(Settings()), "test": test, "standard_error": 0.01, "seeds": 3, "trustworthy": trustworthy}
-    single.claims(record, "mushrooms", row)
+    tested.claims(record, "mushrooms", row)
     assert [claim.holds for claim in record.claims[:-1]] == [verdict] * 4
     assert record.claims[-1].holds == (trustworthy == 3)
 
