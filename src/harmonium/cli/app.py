@@ -349,6 +349,36 @@ def recommend(
     recommend_run(folder, users=user or (), n=n, data=data, method=method, out=out)
 
 
+@app.command("forecast")
+def forecast_command(
+    folder: Folder,
+    frames: Annotated[int, typer.Option(min=1, help="Number of frames to generate.")] = 100,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of continuations of each sequence.")] = 1,
+    after: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Continue the sequence of this file, or those of a folder. [the training sequences]",
+            show_default=False,
+        ),
+    ] = None,
+    sweeps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps for each frame.")] = 30,
+    means: Annotated[
+        bool, typer.Option("--means", help="Frames are means given the hidden units, not draws; smoother.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 0,
+    data: OtherData = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Table (.csv) to write; the figure is beside it. [in DIR]"),
+    ] = None,
+) -> None:
+    """Continue sequences with the machine of a run with --window, frame after frame."""
+    from .frames import forecast_run
+
+    forecast_run(folder, frames=frames, n=n, after=after, sweeps=sweeps, means=means, seed=seed, out=out, source=data)
+
+
 @app.command()
 def topics(
     folder: Folder,

@@ -66,6 +66,7 @@ def _spikes(neurons: int, size: int, sha256: str) -> Entry:
         citation="O. Maoz and E. Schneidman, maxent_toolbox: Maximum Entropy Toolbox for MATLAB (2017)",
         source="github.com/orimaoz/maxent_toolbox",
         obtain=f"copy example{neurons}.mat from github.com/orimaoz/maxent_toolbox.",
+        sequential=True,
         folder="neural_spikes",
         files=(DataFile(f"example{neurons}.mat", sha256, size),),
     )
@@ -539,6 +540,7 @@ _ENTRIES = (
             files=(DataFile("MOCAP.mat", "f81f70246b8c28fda63a5be5a64b93a22661805e58aa2a8e410f78a7f208497d", 1500072),),
             label_meaning="the sequence of the frame, 0..2",
             note="Standardized in the file: each column has mean 0 and standard deviation 1 over all 3826 frames.",
+            sequential=True,
         ),
         tables.mocap,
     ),

@@ -13,6 +13,7 @@ require("matplotlib", "plots need")  # fails here with the name of the extra, be
 from .activity import hidden_activity, weight_histogram
 from .curves import METRICS, learning_curve, learning_curves, likelihood_curve
 from .denoise import denoising_curves, denoising_levels, denoising_strip
+from .forecasts import forecasts
 from .interactions import (
     coupling_map,
     exact_against_small,
@@ -57,6 +58,7 @@ __all__ = [
     "denoising_strip",
     "diverging",
     "exact_against_small",
+    "forecasts",
     "hidden_activity",
     "hidden_logos",
     "interaction_network",
