@@ -71,7 +71,7 @@ def sample_frames(folder: Path, *, n: int, sweeps: int, seed: int, path: Path, s
     given = machine.given(context)
     samples = windows.restored(given.sample(n, sweeps=sweeps, seed=seed, check_mixing=False).cpu())
     if path.suffix.lower() == ".csv" and setup.rows.channels is not None:
-        output.write_table(path, setup.rows.channels, (row.tolist() for row in samples))
+        output.write_columns(path, samples, setup.rows.channels)
     else:
         output.write(path, samples, machine, None)
 

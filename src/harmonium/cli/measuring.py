@@ -37,8 +37,13 @@ def sample_run(
     if start not in ("random", "data"):
         raise unknown("start", start, ("random", "data"))
     check_exists(folder)
-    trained_on_letters, trained_on_words, table = _has_alphabet(folder), _has_words(folder), encoder_of(folder)
-    kinds = {".fasta": trained_on_letters, ".txt": trained_on_words, ".csv": table is not None, ".npy": True}
+    trained_on_letters, table = _has_alphabet(folder), encoder_of(folder)
+    visible = _visible(folder)
+    trained_on_ratings = visible.startswith("ratings")
+    trained_on_words = visible.startswith("multinomial") and "total" not in visible
+    by_row = trained_on_ratings or trained_on_words
+    in_columns = trained_on_ratings or table is not None
+    kinds = {".fasta": trained_on_letters, ".txt": trained_on_words, ".csv": in_columns, ".npy": True}
     standard = "samples" + next(suffix for suffix, fits in kinds.items() if fits)
     path = (folder if folder.is_dir() else folder.parent) / standard if out is None else out
     output.check(path)
@@ -56,9 +61,9 @@ def sample_run(
         sample_frames(folder, n=n, sweeps=sweeps, seed=seed, path=path, source=data)
         print(f"{n} frames, each given a window of training frames, after {sweeps} sweeps: {path}")
         return
-    machine, rows = _open(folder, data, need_rows=start == "data" or suffix == ".png" or text or trained_on_words)
+    machine, rows = _open(folder, data, need_rows=start == "data" or suffix == ".png" or text or by_row)
     begin = None
-    if start == "data" or trained_on_words:  # samples of documents have the lengths of training documents
+    if start == "data" or by_row:  # with the lengths of training documents, or the rated items of training users
         if rows is None:
             raise InvalidOption(f"{folder}: --start data needs a run folder, which records its data; found a file")
         from ..report import some_rows
@@ -71,6 +76,10 @@ def sample_run(
         output.write_documents(path, samples, rows)
     elif letters:
         output.write_sequences(path, samples, rows)
+    elif trained_on_ratings and suffix == ".csv":
+        output.write_ratings(path, samples, rows)
+    elif trained_on_words and suffix == ".csv" and rows.words is not None:
+        output.write_columns(path, samples, rows.words)
     elif table is not None and suffix == ".csv":
         write_table(path, table.decode(samples))
     else:
@@ -99,11 +108,10 @@ def _has_window(folder: Path) -> bool:
     return run.config_path.exists() and "window" in run.read_config().get("data", {})
 
 
-def _has_words(folder: Path) -> bool:
-    """Return whether a run was trained on documents, whose lengths the samples must have."""
+def _visible(folder: Path) -> str:
+    """Return the visible units of a run, as text; empty for a file."""
     run = Run(folder)
-    visible = run.read_config().get("machine", {}).get("visible", "") if run.config_path.exists() else ""
-    return str(visible).startswith("multinomial") and "total" not in str(visible)
+    return str(run.read_config().get("machine", {}).get("visible", "")) if run.config_path.exists() else ""
 
 
 def check_exists(path: Path) -> None:
