@@ -8,8 +8,8 @@ channel, in units of the standard deviations over the training part.
 
 A tenth of the training frames moves in another way than the rest and dominates the squared errors. Rows with large
 residuals of a linear autoregression are therefore drawn less often, with weight (m + r)^-power for a mean squared
-residual r with median m, repeated until the weights are consistent. To show what the hidden units contribute, the
-linear autoregression with the same weights is measured too: the machine starts there.
+residual r with median m, repeated until the weights are consistent. To separate what the hidden units contribute from
+what the weights do, the linear autoregression with the same weights and a machine without weights are measured too.
 
 *Horizon* of a free-running forecast: the number of frames until its error exceeds that of the mean posture, at most 60.
 """
@@ -143,10 +143,12 @@ def tested(record: Record, rows: hm.Windows, test: hm.Windows, settings: Setting
         "linear, weighted rows": _squares(v, weighted(context)),
         **{f"machine, seed {seed + k}": _squares(v, _predicted(one, context)) for k, one in enumerate(machines)},
     }
+    plain = trained(rows, replace(settings, power=0.0), seed)
+    errors["machine, equal weights"] = _squares(v, _predicted(plain, context))
     record.table(
         "next_frame", [{"model": name, "error": (x := _blocks(test, e)).value, "standard_error": x.error}
                        for name, e in errors.items()])  # fmt: skip
-    own = torch.stack([error for name, error in errors.items() if name.startswith("machine")])
+    own = torch.stack([error for name, error in errors.items() if name.startswith("machine, seed")])
     for name, words in (
         ("repeat", "repeating the last frame"),
         ("linear", "a linear autoregression of the same order"),
@@ -160,6 +162,13 @@ def tested(record: Record, rows: hm.Windows, test: hm.Windows, settings: Setting
             f"{ours:.5f} against {theirs:.5f}, a difference of {gain:.5f}",
             gain.above(0.0),
         )
+    gain = _blocks(test, errors["linear"] - errors["machine, equal weights"])
+    ours, theirs = (_blocks(test, errors[name]) for name in ("machine, equal weights", "linear"))
+    record.claim(
+        "error of the next frame below that of the linear autoregression without row weights for either",
+        f"{ours:.5f} against {theirs:.5f}, a difference of {gain:.5f}",
+        gain.above(0.0),
+    )
     horizons(record, test, {"linear": linear, "linear, weighted rows": weighted}, machines, seed)
     animation(record, rows, test, machines[0], seed)
 

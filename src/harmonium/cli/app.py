@@ -136,7 +136,7 @@ def sample(
         typer.Option(
             metavar="FILE",
             help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences; .txt or .csv for documents. "
-            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences, "
+            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on sequences of letters, "
             "samples.txt for a run on documents, samples.csv for a run on a table or on ratings]",
         ),
     ] = None,

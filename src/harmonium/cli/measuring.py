@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from .. import files, noise
+from ..data import info, names
 from ..errors import InvalidOption, RunError, unknown
 from ..machines import ConditionalRBM, Label
 from ..quality.inputs import FEWEST_ROWS
@@ -97,9 +98,11 @@ def _given(machine: Any, label: int | None) -> dict[str, Any]:
 
 
 def _has_alphabet(folder: Path) -> bool:
-    """Return whether a run was trained on a file of sequences."""
+    """Return whether a run was trained on sequences of letters: a file of them, or a data set by name."""
     run = Run(folder)
-    return run.config_path.exists() and "alphabet" in run.read_config().get("data", {})
+    table = run.read_config().get("data", {}) if run.config_path.exists() else {}
+    source = str(table.get("source", ""))
+    return "alphabet" in table or (source in names() and info(source).alphabet is not None)
 
 
 def _has_window(folder: Path) -> bool:
