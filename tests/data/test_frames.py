@@ -30,7 +30,7 @@ def test_parts_in_time_do_not_overlap():
     first, last = frames.cut(0.25, 1)
     for whole, one, other in zip(frames.sequences, first.sequences, last.sequences, strict=True):
         torch.testing.assert_close(torch.cat([one, other]), whole)
-    with pytest.raises(hm.errors.InvalidData, match="a: expected more than 2 frames held out.* found 2; change"):
+    with pytest.raises(hm.errors.InvalidData, match=r"a: expected more than 2 frames held out.* found 2; change"):
         frames.cut(0.25, 2)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -103,7 +104,7 @@ def load_frames(name: str, split: str = "train") -> Frames:
 
 
 def _rows(path: Path) -> Tensor:
-    rows = torch.as_tensor(read(path))
+    rows = torch.tensor(np.asarray(read(path)))  # a copy: a memory map is read-only
     rows = rows.unsqueeze(1) if rows.ndim == 1 else rows
     if not bool(torch.isfinite(rows).all()):
         raise InvalidData(f"{path}: expected finite numbers, found NaN or infinity")
