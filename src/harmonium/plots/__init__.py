@@ -11,9 +11,9 @@ from ..extras import require
 require("matplotlib", "plots need")  # fails here with the name of the extra, before the imports below
 
 from .activity import hidden_activity, weight_histogram
+from .continuations import forecasts
 from .curves import METRICS, learning_curve, learning_curves, likelihood_curve
 from .denoise import denoising_curves, denoising_levels, denoising_strip
-from .forecasts import forecasts
 from .interactions import (
     coupling_map,
     exact_against_small,

@@ -20,7 +20,7 @@ class LinearAutoregression:
     >>> time = torch.arange(200.0)
     >>> import harmonium as hm
     >>> v, context = hm.Windows(torch.stack([torch.sin(time / 5), torch.cos(time / 5)], 1), 2)[:]
-    >>> model = LinearAutoregression.fitted(v, context, penalty=1e-6)
+    >>> model = LinearAutoregression.fitted(v, context, strength=1e-6)
     >>> (model(context) - v).abs().max().item() < 1e-3
     True
     """
@@ -30,20 +30,22 @@ class LinearAutoregression:
     mean: Tensor
 
     @staticmethod
-    def fitted(v: Tensor, context: Tensor, penalty: float = 1.0, weights: Tensor | None = None) -> LinearAutoregression:
-        """Minimize the weighted squared errors plus ``penalty`` times the squared slopes.
+    def fitted(
+        v: Tensor, context: Tensor, strength: float = 1.0, weights: Tensor | None = None
+    ) -> LinearAutoregression:
+        """Minimize the weighted squared errors plus ``strength`` times the squared slopes.
 
         Args:
             v: frames (n, *frame).
             context: the windows before them, (n, order, *frame).
-            penalty: weight of the squared slopes.
+            strength: weight of the squared slopes.
             weights: weight of each row, (n,); by default 1.
         """
         x, y = context.flatten(1).double(), v.flatten(1).double()
         w = torch.ones(len(y), 1, dtype=torch.float64) if weights is None else weights.unsqueeze(1)
         inputs, mean = (w * x).sum(0) / w.sum(), (w * y).sum(0) / w.sum()
         x, y = x - inputs, y - mean
-        slopes = torch.linalg.solve((w * x).T @ x + penalty * torch.eye(x.shape[1], dtype=x.dtype), (w * x).T @ y)
+        slopes = torch.linalg.solve((w * x).T @ x + strength * torch.eye(x.shape[1], dtype=x.dtype), (w * x).T @ y)
         return LinearAutoregression(slopes, inputs, mean)
 
     def __call__(self, context: Tensor) -> Tensor:
