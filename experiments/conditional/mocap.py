@@ -8,8 +8,8 @@ channel, in units of the standard deviations over the training part.
 
 A tenth of the training frames moves in another way than the rest and dominates the squared errors. Rows with large
 residuals of a linear autoregression are therefore drawn less often, with weight (m + r)^-power for a mean squared
-residual r with median m, repeated until the weights are consistent. To show what the hidden units contribute, the
-linear autoregression with the same weights is measured too: the machine starts there.
+residual r with median m, repeated until the weights are consistent. To separate what the hidden units contribute from
+what the weights do, the linear autoregression with the same weights and a machine without weights are measured too.
 
 *Horizon* of a free-running forecast: the number of frames until its error exceeds that of the mean posture, at most 60.
 """
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 import harmonium as hm
-from harmonium.tasks import forecast, next_frame
+from harmonium.tasks import LinearAutoregression, forecast, next_frame
 
 from .. import judging
 from ..judging import Measured
@@ -52,37 +52,6 @@ SETTINGS = {"quick": Settings(epochs=30, seeds=1), "full": Settings()}
 GRID = [(hidden, power) for power in (0.0, 1.0, 1.5) for hidden in (100, 200)]
 
 
-@dataclass(frozen=True)
-class Linear:
-    """A linear autoregression: contexts (n, order, channels) -> (n, channels)."""
-
-    slopes: Tensor
-    inputs: Tensor
-    mean: Tensor
-
-    @staticmethod
-    def fitted(rows: hm.Windows, penalty: float, weights: Tensor | None = None) -> Linear:
-        """The minimum of the weighted squared errors plus ``penalty`` times the squared slopes."""
-        v, context = rows[:]
-        x, y = context.flatten(1).double(), v.double()
-        w = torch.ones(len(y), 1, dtype=torch.float64) if weights is None else weights.unsqueeze(1)
-        inputs, mean = (w * x).sum(0) / w.sum(), (w * y).sum(0) / w.sum()
-        x, y = x - inputs, y - mean
-        slopes = torch.linalg.solve((w * x).T @ x + penalty * torch.eye(x.shape[1], dtype=x.dtype), (w * x).T @ y)
-        return Linear(slopes, inputs, mean)
-
-    def __call__(self, context: Tensor) -> Tensor:
-        return ((context.flatten(1).double() - self.inputs) @ self.slopes + self.mean).float()
-
-    def continued(self, window: Tensor, frames: int) -> Tensor:
-        """Forecasts of windows: (m, order, channels) -> (m, frames, channels)."""
-        made = []
-        for _ in range(frames):
-            made.append(self(window))
-            window = torch.cat([window[:, 1:], made[-1].unsqueeze(1)], 1)
-        return torch.stack(made, 1)
-
-
 def run(
     record: Record,
     scale: str,
@@ -99,9 +68,9 @@ def run(
     inner = [part[: len(part) * 4 // 5] for part in train]
     rows = hm.Windows(inner, ORDER, standardize=True)
     held_out = hm.Windows([part[len(part) * 4 // 5 :] for part in train], ORDER, standardize=rows)
-    penalty = min(PENALTIES, key=lambda one: _error(held_out, Linear.fitted(rows, one)))
+    penalty = min(PENALTIES, key=lambda one: _error(held_out, LinearAutoregression.fitted(*rows[:], one)))
     record.say(f"linear autoregression: penalty {penalty:g}, validation error of the next frame "
-               f"{_error(held_out, Linear.fitted(rows, penalty)):.5f}")  # fmt: skip
+               f"{_error(held_out, LinearAutoregression.fitted(*rows[:], penalty)):.5f}")  # fmt: skip
     if choose:
         settings = chosen(record, rows, held_out, settings, seed)
     if test:
@@ -122,7 +91,7 @@ def chosen(record: Record, rows: hm.Windows, held_out: hm.Windows, settings: Set
     for hidden, power in GRID:
         machine = trained(rows, replace(settings, hidden=hidden, power=power), seed)
         error = ((_predicted(machine, held_out[:][1]) - held_out[:][0]) ** 2).mean().item()
-        linear = _error(held_out, Linear.fitted(rows, 1.0, weights(rows, power)))
+        linear = _error(held_out, LinearAutoregression.fitted(*rows[:], 1.0, weights(rows, power)))
         found.append({"hidden": hidden, "power": power, "error": error, "linear_error": linear})
         record.say(f"{hidden} hidden units, power {power:g}: validation error {error:.5f}, linear {linear:.5f}")
     record.table("validation", found)
@@ -135,7 +104,7 @@ def weights(rows: hm.Windows, power: float) -> Tensor:
     v, context = rows[:]
     found = torch.ones(len(v), dtype=torch.float64)
     for _ in range(10 if power else 0):
-        r = (Linear.fitted(rows, 1.0, found)(context) - v).double().square().mean(1)
+        r = (LinearAutoregression.fitted(*rows[:], 1.0, found)(context) - v).double().square().mean(1)
         found = (r.median() + r) ** -power
         found = found / found.mean()
     return found
@@ -164,8 +133,8 @@ def trained(rows: hm.Windows, settings: Settings, seed: int) -> hm.ConditionalRB
 def tested(record: Record, rows: hm.Windows, test: hm.Windows, settings: Settings, penalty: float, seed: int) -> None:
     """Train on all training frames, and compare on the test frames."""
     v, context = test[:]
-    linear = Linear.fitted(rows, penalty)
-    weighted = Linear.fitted(rows, 1.0, weights(rows, settings.power))
+    linear = LinearAutoregression.fitted(*rows[:], penalty)
+    weighted = LinearAutoregression.fitted(*rows[:], 1.0, weights(rows, settings.power))
     machines = [trained(rows, settings, seed + k) for k in range(settings.seeds)]
     hm.save(machines[0], record.folder / "machine.safetensors")
     errors = {
@@ -174,10 +143,12 @@ def tested(record: Record, rows: hm.Windows, test: hm.Windows, settings: Setting
         "linear, weighted rows": _squares(v, weighted(context)),
         **{f"machine, seed {seed + k}": _squares(v, _predicted(one, context)) for k, one in enumerate(machines)},
     }
+    plain = trained(rows, replace(settings, power=0.0), seed)
+    errors["machine, equal weights"] = _squares(v, _predicted(plain, context))
     record.table(
         "next_frame", [{"model": name, "error": (x := _blocks(test, e)).value, "standard_error": x.error}
                        for name, e in errors.items()])  # fmt: skip
-    own = torch.stack([error for name, error in errors.items() if name.startswith("machine")])
+    own = torch.stack([error for name, error in errors.items() if name.startswith("machine, seed")])
     for name, words in (
         ("repeat", "repeating the last frame"),
         ("linear", "a linear autoregression of the same order"),
@@ -191,12 +162,23 @@ def tested(record: Record, rows: hm.Windows, test: hm.Windows, settings: Setting
             f"{ours:.5f} against {theirs:.5f}, a difference of {gain:.5f}",
             gain.above(0.0),
         )
+    gain = _blocks(test, errors["linear"] - errors["machine, equal weights"])
+    ours, theirs = (_blocks(test, errors[name]) for name in ("machine, equal weights", "linear"))
+    record.claim(
+        "error of the next frame below that of the linear autoregression without row weights for either",
+        f"{ours:.5f} against {theirs:.5f}, a difference of {gain:.5f}",
+        gain.above(0.0),
+    )
     horizons(record, test, {"linear": linear, "linear, weighted rows": weighted}, machines, seed)
     animation(record, rows, test, machines[0], seed)
 
 
 def horizons(
-    record: Record, test: hm.Windows, linear: dict[str, Linear], machines: list[hm.ConditionalRBM], seed: int
+    record: Record,
+    test: hm.Windows,
+    linear: dict[str, LinearAutoregression],
+    machines: list[hm.ConditionalRBM],
+    seed: int,
 ) -> None:
     """Forecasts from windows all over the test part, judged by their mean over the continuations."""
     starts = [k for k in range(0, len(test) - LENGTH, SPACING) if test.sequence[k] == test.sequence[k + LENGTH - 1]]
@@ -247,7 +229,7 @@ def _squares(v: Tensor, predicted: Tensor) -> Tensor:
     return (v - predicted).double().square().mean(1)
 
 
-def _error(rows: hm.Windows, model: Linear) -> float:
+def _error(rows: hm.Windows, model: LinearAutoregression) -> float:
     v, context = rows[:]
     return _squares(v, model(context)).mean().item()
 

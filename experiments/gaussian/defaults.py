@@ -35,14 +35,27 @@ class Settings:
 
     seeds: int
     hidden: int
+    epochs: int | None = None
 
 
 SETTINGS = {"quick": Settings(2, 16), "full": Settings(20, 16)}
 
 
-def run(record: Record, scale: str, *, data: str = "", seeds: int = 0, hidden: int = 0, noise: float = 0.0) -> None:
-    """Train and compare; ``data`` is one data set instead of all, ``noise`` the deviation of noise on all rows."""
-    settings = override(SETTINGS[scale], seeds=seeds, hidden=hidden)
+def run(
+    record: Record,
+    scale: str,
+    *,
+    data: str = "",
+    seeds: int = 0,
+    hidden: int = 0,
+    noise: float = 0.0,
+    epochs: int = 0,
+) -> None:
+    """Train and compare; ``data`` is one data set instead of all, ``noise`` the deviation of noise on all rows.
+
+    ``epochs`` is by default that of ``fit``.
+    """
+    settings = override(SETTINGS[scale], seeds=seeds, hidden=hidden, epochs=epochs)
     table: list[dict[str, object]] = []
     for name in [data] if data else NAMES:
         rows = load(name, noise)
@@ -60,7 +73,7 @@ def _compare(record: Record, name: str, rows: Rows, settings: Settings, table: l
         machine = hm.RBM(hm.units.Gaussian(rows.training.shape[1]), settings.hidden)
         began = time.process_time()
         try:
-            hm.fit(machine, rows.training, seed=seed, progress=False, metrics_every=10_000)
+            hm.fit(machine, rows.training, epochs=settings.epochs, seed=seed, progress=False, metrics_every=10_000)
             cpu = time.process_time() - began
             value, low, high = _log_likelihood(machine, rows.test, seed)
         except Diverged as error:
@@ -79,6 +92,7 @@ def _compare(record: Record, name: str, rows: Rows, settings: Settings, table: l
                 "gaussian": gaussian.full,
                 "diagonal": gaussian.diagonal,
                 "shrinkage": gaussian.shrinkage,
+                "binary_units": round(gaussian.bits, 1),
                 "finite": finite,
                 "cpu_seconds": round(cpu, 1),
             }
@@ -94,7 +108,8 @@ def _compare(record: Record, name: str, rows: Rows, settings: Settings, table: l
     )
     record.claim(
         f"{name}: above a Gaussian with a full covariance",
-        f"{mean:.1f} ± {spread:.1f} nats per row, full covariance {gaussian.full:.1f}",
+        f"{mean:.1f} ± {spread:.1f} nats per row, full covariance {gaussian.full:.1f}, which needs about "
+        f"{gaussian.bits:.0f} binary units; the machine has {settings.hidden}",
         Measured(mean - gaussian.full, spread, max(len(good) - 1, 1)).above(0.0),
     )
     return machine

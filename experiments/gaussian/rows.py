@@ -99,6 +99,7 @@ class Covariance:
     full: float  # with a shrunk covariance
     diagonal: float
     shrinkage: float  # weight of the diagonal, chosen on validation rows
+    bits: float  # binary hidden units that such a covariance needs, about
 
 
 def covariance(rows: Rows) -> Covariance:
@@ -120,4 +121,22 @@ def covariance(rows: Rows) -> Covariance:
         return -(z.square().sum(0).mean().item() / 2 + constant)
 
     chosen = max(SHRINKAGE, key=lambda weight: log_likelihood(validation, weight))
-    return Covariance(log_likelihood(test, chosen), log_likelihood(test, 1.0), chosen)
+    bits = binary_units((1 - chosen) * S + chosen * diagonal)
+    return Covariance(log_likelihood(test, chosen), log_likelihood(test, 1.0), chosen, bits)
+
+
+def binary_units(covariance: Tensor) -> float:
+    """The number of binary hidden units that a machine needs to have a covariance, approximately.
+
+    Given the hidden units, the visible units have independent noise. In units of their standard deviations, its
+    variance can be at most the smallest eigenvalue σ² of the correlation matrix. An axis of variance λ is then a sum of
+    binary steps of σ, 2σ, 4σ, …: log2(√λ/σ) units. The result is the sum over all axes.
+
+    >>> round(binary_units(torch.diag(torch.tensor([1.0, 5.0]))), 3)  # independent
+    0.0
+    >>> round(binary_units(torch.tensor([[1.0, 0.6], [0.6, 1.0]])), 3)  # eigenvalues 0.4 and 1.6
+    1.0
+    """
+    deviation = covariance.diagonal().sqrt()
+    eigenvalues = torch.linalg.eigvalsh(covariance / torch.outer(deviation, deviation))
+    return (eigenvalues / eigenvalues[0]).log2().sum().item() / 2

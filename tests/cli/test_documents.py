@@ -46,6 +46,11 @@ def test_topics_and_samples_are_words(text, tmp_path, command):
     mine = hm.data.read_documents(text)
     samples = hm.data.read_documents(run / "samples.txt", vocabulary=mine.words)
     assert len(samples) == 3 and not samples.notes and samples.counts.sum(1).min() >= 3
+    counts = run / "samples.csv"
+    assert command("sample", run, "-n", 3, "--sweeps", 20, "--out", counts).status == 0
+    header, *lines = list(csv.reader(counts.open()))
+    assert set(header) == set(mine.words)
+    assert [sum(map(float, line)) for line in lines] == samples.counts.sum(1).tolist()
 
 
 def test_the_plan_says_what_was_left_out(text, tmp_path, command):

@@ -57,6 +57,15 @@ def test_training_and_recommending(trained, command, tmp_path):
     assert f"{float(metrics[-1]['rmse']):.4f}" in errors.out  # the same ratings were held out
 
 
+def test_samples_are_ratings_of_items(trained, rated, command):
+    drawn = command("sample", trained, "-n", 5, "--sweeps", 20)
+    assert drawn.status == 0, drawn.err
+    rows = list(csv.DictReader((trained / "samples.csv").open()))
+    known = hm.data.read_ratings(rated)
+    assert {int(row["sample"]) for row in rows} == {1, 2, 3, 4, 5}
+    assert all(row["item"] in known.items and float(row["rating"]) in known.values for row in rows)
+
+
 @pytest.mark.slow
 def test_report(rated, command, tmp_path):
     outcome = command("train", rated, *OPTIONS[:-1], "--epochs", 2, "--run", tmp_path / "run", "-q")

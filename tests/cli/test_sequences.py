@@ -11,6 +11,8 @@ import pytest
 import torch
 
 import harmonium as hm
+from harmonium.cli.measuring import _has_alphabet
+from harmonium.training import Run
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY-"
 OPTIONS = [
@@ -236,3 +238,10 @@ def test_other_data_have_their_own_alphabet():
     assert new.data.alphabet is None and new.data.similarity == 0.8
     assert config.merge(old, {"data": {"source": "b.fasta", "alphabet": "rna"}}).data.alphabet == "rna"
     assert config.merge(old, {"training": {"epochs": 3}}).data.alphabet == LETTERS
+
+
+def test_named_alignments_are_written_as_letters(tmp_path):
+    run = Run(tmp_path)
+    for source, letters in (("protein-ww", True), ("digits", False)):
+        run.write_config({"data": {"source": source}})
+        assert _has_alphabet(tmp_path) is letters

@@ -135,9 +135,9 @@ def sample(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences; .txt for documents. "
-            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on a file of sequences, "
-            "samples.txt for a run on documents, samples.csv for a run on a table]",
+            help="A .npy, .npz, .csv or .png file; .fasta or .csv for sequences; .txt or .csv for documents. "
+            "[samples.npy in DIR, or in the folder of FILE; samples.fasta for a run on sequences of letters, "
+            "samples.txt for a run on documents, samples.csv for a run on a table or on ratings]",
         ),
     ] = None,
     data: OtherData = None,
@@ -347,6 +347,36 @@ def recommend(
     from .ratings import recommend_run
 
     recommend_run(folder, users=user or (), n=n, data=data, method=method, out=out)
+
+
+@app.command("forecast")
+def forecast_command(
+    folder: Folder,
+    frames: Annotated[int, typer.Option(min=1, help="Number of frames to generate.")] = 100,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of continuations of each sequence.")] = 1,
+    after: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Continue the sequence of this file, or those of a folder. [the training sequences]",
+            show_default=False,
+        ),
+    ] = None,
+    sweeps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps for each frame.")] = 30,
+    means: Annotated[
+        bool, typer.Option("--means", help="Frames are means given the hidden units, not draws; smoother.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 0,
+    data: OtherData = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Table (.csv) to write; the figure is beside it. [in DIR]"),
+    ] = None,
+) -> None:
+    """Continue sequences with the machine of a run with --window, frame after frame."""
+    from .frames import forecast_run
+
+    forecast_run(folder, frames=frames, n=n, after=after, sweeps=sweeps, means=means, seed=seed, out=out, source=data)
 
 
 @app.command()

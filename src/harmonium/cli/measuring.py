@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .. import files, noise
+from ..data import info, names
 from ..errors import InvalidOption, RunError, unknown
-from ..machines import Label
+from ..machines import ConditionalRBM, Label
 from ..quality.inputs import FEWEST_ROWS
 from ..runs.rows import load_test
-from ..runs.setup import reopen
+from ..runs.setup import Setup, reopen
 from ..runs.tables import encoder_of
 from ..training import Incomplete, Run
 from ..training.batches import as_labels
 from . import output, show
 from .tables import observed_likelihood, write_table
+
+if TYPE_CHECKING:
+    from ..report import LikelihoodRow
 
 
 def sample_run(
@@ -33,8 +38,13 @@ def sample_run(
     if start not in ("random", "data"):
         raise unknown("start", start, ("random", "data"))
     check_exists(folder)
-    trained_on_letters, trained_on_words, table = _has_alphabet(folder), _has_words(folder), encoder_of(folder)
-    kinds = {".fasta": trained_on_letters, ".txt": trained_on_words, ".csv": table is not None, ".npy": True}
+    trained_on_letters, table = _has_alphabet(folder), encoder_of(folder)
+    visible = _visible(folder)
+    trained_on_ratings = visible.startswith("ratings")
+    trained_on_words = visible.startswith("multinomial") and "total" not in visible
+    by_row = trained_on_ratings or trained_on_words
+    in_columns = trained_on_ratings or table is not None
+    kinds = {".fasta": trained_on_letters, ".txt": trained_on_words, ".csv": in_columns, ".npy": True}
     standard = "samples" + next(suffix for suffix, fits in kinds.items() if fits)
     path = (folder if folder.is_dir() else folder.parent) / standard if out is None else out
     output.check(path)
@@ -44,9 +54,17 @@ def sample_run(
     if text and not folder.is_dir():
         what = "letters" if letters else "words"
         raise InvalidOption(f"{folder}: {suffix} needs a run folder, which records the {what}; found a file")
-    machine, rows = _open(folder, data, need_rows=start == "data" or suffix == ".png" or text or trained_on_words)
+    if _has_window(folder):
+        from .frames import sample_frames
+
+        if start != "random" or label is not None:
+            raise InvalidOption(f"start, label: expected neither for a run on sequences, {folder}")
+        sample_frames(folder, n=n, sweeps=sweeps, seed=seed, path=path, source=data)
+        print(f"{n} frames, each given a window of training frames, after {sweeps} sweeps: {path}")
+        return
+    machine, rows = _open(folder, data, need_rows=start == "data" or suffix == ".png" or text or by_row)
     begin = None
-    if start == "data" or trained_on_words:  # samples of documents have the lengths of training documents
+    if start == "data" or by_row:  # with the lengths of training documents, or the rated items of training users
         if rows is None:
             raise InvalidOption(f"{folder}: --start data needs a run folder, which records its data; found a file")
         from ..report import some_rows
@@ -59,6 +77,10 @@ def sample_run(
         output.write_documents(path, samples, rows)
     elif letters:
         output.write_sequences(path, samples, rows)
+    elif trained_on_ratings and suffix == ".csv":
+        output.write_ratings(path, samples, rows)
+    elif trained_on_words and suffix == ".csv" and rows.words is not None:
+        output.write_columns(path, samples, rows.words)
     elif table is not None and suffix == ".csv":
         write_table(path, table.decode(samples))
     else:
@@ -76,16 +98,23 @@ def _given(machine: Any, label: int | None) -> dict[str, Any]:
 
 
 def _has_alphabet(folder: Path) -> bool:
-    """Return whether a run was trained on a file of sequences."""
+    """Return whether a run was trained on sequences of letters: a file of them, or a data set by name."""
     run = Run(folder)
-    return run.config_path.exists() and "alphabet" in run.read_config().get("data", {})
+    table = run.read_config().get("data", {}) if run.config_path.exists() else {}
+    source = str(table.get("source", ""))
+    return "alphabet" in table or (source in names() and info(source).alphabet is not None)
 
 
-def _has_words(folder: Path) -> bool:
-    """Return whether a run was trained on documents, whose lengths the samples must have."""
+def _has_window(folder: Path) -> bool:
+    """Return whether a run was trained on sequences of frames."""
     run = Run(folder)
-    visible = run.read_config().get("machine", {}).get("visible", "") if run.config_path.exists() else ""
-    return str(visible).startswith("multinomial") and "total" not in str(visible)
+    return run.config_path.exists() and "window" in run.read_config().get("data", {})
+
+
+def _visible(folder: Path) -> str:
+    """Return the visible units of a run, as text; empty for a file."""
+    run = Run(folder)
+    return str(run.read_config().get("machine", {}).get("visible", "")) if run.config_path.exists() else ""
 
 
 def check_exists(path: Path) -> None:
@@ -110,6 +139,11 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
     from ..report import some_rows
 
     setup = reopen(folder, data)
+    if setup.machine.machines[0].context is not None:
+        if samples:
+            raise InvalidOption(f"samples: expected 0 for a run on sequences, found {samples}")
+        _evaluate_frames(setup, folder)
+        return
     name, test = load_test(setup.config, setup.rows)
     train_rows = some_rows(setup.rows.train, setup.machine, 20_000, seed=0)
     test_rows = None if test is None else some_rows(test, setup.machine, 20_000, seed=0)
@@ -119,14 +153,31 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
     if not any(isinstance(part, Incomplete) for part in (setup.rows.train, test)):
         rows += measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, betas=betas))
     seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
+    _print(f"{folder}: {setup.rows.title}, {seen}", name, rows)
+    if samples:
+        _compare(folder, setup.machine, train_rows, test_rows, samples, sweeps)
+
+
+def _print(title: str, name: str, rows: Sequence[LikelihoodRow]) -> None:
     show.table(
-        f"{folder}: {setup.rows.title}, {seen}",
+        title,
         ["measure", "unit", "train", name, "better", "note"],
         [[r.name, r.unit, show.number(r.train, 5), show.number(r.test, 5), r.better, r.note] for r in rows],
         numbers=(2, 3),
     )
-    if samples:
-        _compare(folder, setup.machine, train_rows, test_rows, samples, sweeps)
+
+
+def _evaluate_frames(setup: Setup, folder: Path) -> None:
+    """Print the errors of the next frame; those of standardized channels are in units of their variance."""
+    from ..report import evaluate_frames
+    from .frames import sequences_of
+
+    name, frames = sequences_of(setup)
+    seen = f"{len(frames.train[0]):,} training frames"
+    seen += "" if frames.test is None else f", {len(frames.test[0]):,} {name} frames"
+    _print(
+        f"{folder}: {setup.rows.title}, {seen}", name, evaluate_frames(cast("ConditionalRBM", setup.machine), frames)
+    )
 
 
 def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, sweeps: int) -> None:

@@ -63,6 +63,18 @@ def write_sequences(path: Path, samples: Tensor, rows: Rows) -> None:
     files.write_text(path, text.getvalue())
 
 
+def write_ratings(path: Path, samples: Tensor, rows: Rows) -> None:
+    """Write sampled ratings as a table: number of the sample, item and rating."""
+    assert rows.ratings is not None
+    lines = ([row + 1, item, rating] for row, item, rating in rows.ratings.decode(samples.cpu()))
+    _write_cells(path, ["sample", "item", "rating"], lines)
+
+
+def write_columns(path: Path, samples: Tensor, names: Sequence[str]) -> None:
+    """Write samples (n, units) as a table with the names of the units, such as words or channels, as header."""
+    _write_cells(path, names, samples.cpu().flatten(1).tolist())
+
+
 def write_documents(path: Path, samples: Tensor, rows: Rows) -> None:
     """Write sampled documents as text, one in each line, with the words in order of their counts."""
     if rows.words is None:
@@ -72,12 +84,16 @@ def write_documents(path: Path, samples: Tensor, rows: Rows) -> None:
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a table as CSV, and print its path."""
+    _write_cells(path, columns, rows)
+    print(path)
+
+
+def _write_cells(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
     files.write_text(path, text.getvalue())
-    print(path)
 
 
 def _npy(array: np.ndarray, machine: RBM, image: Picture) -> bytes:

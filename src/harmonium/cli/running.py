@@ -181,6 +181,11 @@ def _finish(setup: recipe.Setup, run: Path, *, quiet: bool, report: bool) -> Non
 def _write_report(setup: recipe.Setup, run: Path) -> Path:
     from .. import report
 
+    if setup.machine.machines[0].context is not None:
+        from .frames import sequences_of
+
+        name, frames = sequences_of(setup)
+        return report.write(run, test_name=name, sequences=frames)
     name, test = load_test(setup.config, setup.rows)
     return report.write(
         run,

@@ -13,6 +13,7 @@ from harmonium.data.contact_maps import read_contacts
 from harmonium.data.dataset import DataFile, DatasetInfo
 from harmonium.data.documents import Documents, read_documents
 from harmonium.data.found_categories import FoundCategories, find_categories
+from harmonium.data.frames import Frames, load_frames, read_frames
 from harmonium.data.identity import nearest_sequences
 from harmonium.data.loading import info, load, names, status, vocabulary
 from harmonium.data.ratings import RatingTable, read_ratings
@@ -26,17 +27,20 @@ __all__ = [
     "DatasetInfo",
     "Documents",
     "FoundCategories",
+    "Frames",
     "RatingTable",
     "TableEncoder",
     "find_categories",
     "info",
     "load",
+    "load_frames",
     "names",
     "nearest_sequences",
     "read",
     "read_alignment",
     "read_contacts",
     "read_documents",
+    "read_frames",
     "read_ratings",
     "read_table",
     "similarity_weights",

@@ -54,6 +54,7 @@ class DatasetInfo:
     label_meaning: str | None = None
     alphabet: str | None = None
     note: str = ""
+    sequential: bool = False  # rows are frames in time; labels are then the indices of the sequences
 
     @property
     def has_labels(self) -> bool:

@@ -124,6 +124,17 @@ class RatingTable:
             row[self.item[span], self.level[span]] = 1
         return out
 
+    def decode(self, rows: Tensor) -> list[tuple[int, str, float]]:
+        """The ratings of rows (n, items, values), such as samples: number of the row, item and rating.
+
+        >>> table = RatingTable.of([("ann", "film", 4), ("bob", "film", 2), ("bob", "play", 3)])
+        >>> table.decode(table.one_hot([1]))
+        [(0, 'film', 2.0), (0, 'play', 3.0)]
+        """
+        if tuple(rows.shape[1:]) != self.shape:
+            raise InvalidData(f"rows: expected shape (n, {self.shape[0]}, {self.shape[1]}), found {tuple(rows.shape)}")
+        return [(row, self.items[item], self.values[level]) for row, item, level in rows.nonzero().tolist()]
+
     @cached_property
     def _ends(self) -> list[int]:
         counts = torch.bincount(self.user, minlength=len(self.users))

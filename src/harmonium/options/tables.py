@@ -103,6 +103,17 @@ class DataOptions:
         unset="none",
         plan=("vocabulary", "without stop words: {}"),
     )
+    window: int | None = option(
+        None,
+        "Rows are frames of sequences, each given this number of frames before it (a conditional RBM).",
+        details="The file has a frame in each row; a folder of such files has several sequences. `--validation 0.2` "
+        "holds out the last fifth of every sequence. The default visible units are Gaussian units, for which every "
+        "channel is standardized (`docs/conditional.md`).",
+        at_least=1,
+        metavar="N",
+        unset="rows are independent",
+        plan=("rows", "each given the {} frames before it"),
+    )
     rows: int | None = option(None, "Number of rows.", details=_DATA_FILE, recorded=True)
     bytes: int | None = option(None, "Size of the file.", details=_DATA_FILE, recorded=True)
     sha256: str | None = option(None, "Checksum of the file.", details=_DATA_FILE, recorded=True)

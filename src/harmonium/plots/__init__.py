@@ -11,6 +11,7 @@ from ..extras import require
 require("matplotlib", "plots need")  # fails here with the name of the extra, before the imports below
 
 from .activity import hidden_activity, weight_histogram
+from .continuations import forecasts
 from .curves import METRICS, learning_curve, learning_curves, likelihood_curve
 from .denoise import denoising_curves, denoising_levels, denoising_strip
 from .interactions import (
@@ -57,6 +58,7 @@ __all__ = [
     "denoising_strip",
     "diverging",
     "exact_against_small",
+    "forecasts",
     "hidden_activity",
     "hidden_logos",
     "interaction_network",

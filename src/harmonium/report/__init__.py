@@ -2,5 +2,6 @@
 
 from .evaluation import LikelihoodRow, Subject, evaluate
 from .page import some_rows, write
+from .sequences import Sequences, evaluate_frames
 
-__all__ = ["LikelihoodRow", "Subject", "evaluate", "some_rows", "write"]
+__all__ = ["LikelihoodRow", "Sequences", "Subject", "evaluate", "evaluate_frames", "some_rows", "write"]

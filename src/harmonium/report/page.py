@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .. import files, plots
 from ..errors import HarmoniumError, NotMixed
-from ..machines import Machine
+from ..machines import ConditionalRBM, Machine
 from ..meanfield import reconstruct
 from ..noise import Purpose, resolve_seed
 from ..options import options
@@ -34,6 +34,7 @@ from ..training.state import stream
 from ..units.support import OneHot
 from . import evaluation, figures, html
 from .html import escape
+from .sequences import Sequences, evaluate_frames, forecast_section
 
 _ROWS = 10_000  # rows of the evaluation
 _TILES, _WIDE = 60, 10
@@ -42,6 +43,7 @@ _SWEEPS, _FEW_SWEEPS, _LARGE = 1000, 100, 2**20  # fewer sweeps for machines wit
 _MOST_STATES = 2**20  # keeps the report quick; 'harmonium evaluate' enumerates more
 _KINDS = {
     "RBM": "restricted Boltzmann machine",
+    "ConditionalRBM": "conditional restricted Boltzmann machine",
     "DeepBoltzmannMachine": "deep Boltzmann machine",
     "DeepBeliefNetwork": "deep belief network",
 }
@@ -60,6 +62,7 @@ class _Subject:
     test_name: str
     image: tuple[int, int, int] | None
     letters: str | None
+    sequences: Sequences | None = None
 
     @property
     def hidden_layers(self) -> range:
@@ -79,6 +82,7 @@ def write(
     test_name: str = "test",
     image: tuple[int, int, int] | None = None,
     letters: str | None = None,
+    sequences: Sequences | None = None,
 ) -> Path:
     """Write ``report.html`` into a run folder and return its path.
 
@@ -91,13 +95,14 @@ def write(
         test_name: name of the held-out rows on the page.
         image: shape (channels, height, width) of a row, to show rows as images.
         letters: one letter for each state of Potts units.
+        sequences: frames of sequences with their windows, instead of ``data`` and ``test``.
     """
     folder = Run(run)
     machine = files.load(folder.folder)
     config = folder.read_config()
-    if data is None and isinstance(config.get("data"), dict) and "source" in config["data"]:
+    if data is None and sequences is None and isinstance(config.get("data"), dict) and "source" in config["data"]:
         data, test, test_name, image, letters = _recorded(folder.folder)
-    subject = _Subject(folder, machine, config, folder.read_metrics(), data, test, test_name, image, letters)
+    subject = _Subject(folder, machine, config, folder.read_metrics(), data, test, test_name, image, letters, sequences)
     target = folder.folder / "report.html"
     files.write_text(target, _page(subject))
     return target
@@ -200,6 +205,9 @@ def _time(seconds: float) -> str:
 
 
 def _samples(subject: _Subject) -> list[str]:
+    if subject.sequences is not None:
+        name = "training" if subject.sequences.test is None else subject.test_name
+        return forecast_section(_conditional(subject), subject.sequences, name)
     parts = []
     if subject.data is not None:
         shows = "Random rows of the training data."
@@ -218,6 +226,11 @@ def _samples(subject: _Subject) -> list[str]:
     bad = "all alike, noise, or less varied than the data: try more epochs, sweeps or chains."
     parts.append(_states(subject, drawn_states, "samples", "Samples", shows, good, bad))
     return ['<div class="grid">', *parts, "</div>"]
+
+
+def _conditional(subject: _Subject) -> ConditionalRBM:
+    assert isinstance(subject.machine, ConditionalRBM)
+    return subject.machine
 
 
 def _draw(subject: _Subject) -> Tensor:
@@ -394,12 +407,18 @@ def _activity(subject: _Subject) -> list[str]:
 
 
 def _evaluation(subject: _Subject) -> list[str]:
-    if subject.data is None:
+    if subject.sequences is not None:
+        rows = evaluate_frames(_conditional(subject), subject.sequences)
+        parts = [pair and pair[0] for pair in (subject.sequences.train, subject.sequences.test)]
+    elif subject.data is not None:
+        rows = evaluation.evaluate(evaluation.Subject(subject.machine, subject.data, subject.test, _MOST_STATES))
+        parts = [subject.data, subject.test]
+    else:
         return []
-    rows = evaluation.evaluate(evaluation.Subject(subject.machine, subject.data, subject.test, _MOST_STATES))
-    seen = f"{len(subject.data):,} training rows"
-    if subject.test is not None:
-        seen += f" and {len(subject.test):,} {subject.test_name} rows"
+    names = ("training", subject.test_name)
+    seen = " and ".join(
+        f"{len(part):,} {name} rows" for part, name in zip(parts, names, strict=True) if part is not None
+    )
     cells = [[f"{row.name}", _number(row.train), _number(row.test), row.unit, row.better, row.note] for row in rows]
     return [
         html.table(["measure", "train", subject.test_name, "unit", "better", "note"], cells, f"Measured on {seen}.")

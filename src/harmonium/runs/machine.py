@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import InvalidOption
-from ..machines import RBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
+from ..machines import RBM, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from ..options import MachineOptions
 from ..units import Unit
 from . import specs
@@ -35,14 +35,21 @@ def parse(chosen: MachineOptions) -> tuple[MachineOptions, list[Layer]]:
     return replace(chosen, machine=kind, inputs=inputs, hidden=written if len(written) > 1 else written[0]), hidden
 
 
-def build(chosen: MachineOptions, visible: Unit, hidden: list[Layer]) -> Machine:
-    """Build the machine from its visible layer and the result of :func:`parse`.
+def build(
+    chosen: MachineOptions, visible: Unit, hidden: list[Layer], context: tuple[int, ...] | None = None
+) -> Machine:
+    """Build the machine from its visible layer, the result of :func:`parse`, and the shape of the context of a row.
 
     >>> from harmonium.units import Bernoulli
     >>> chosen, hidden = parse(MachineOptions(hidden=["4", "2"]))
     >>> type(build(chosen, Bernoulli(6), hidden)).__name__
     'DeepBoltzmannMachine'
     """
+    if context is not None:
+        if chosen.machine != "rbm":
+            raise InvalidOption(f"machine: expected rbm for frames with a window, found {chosen.machine}")
+        upper, coupling = specs.stage(hidden[0], visible, 1)
+        return ConditionalRBM(visible, upper, context, coupling)
     stack: list[RBM] = []
     lower = visible
     for number, parts in enumerate(hidden, 1):

@@ -55,12 +55,15 @@ def prepare(config: schema.Config) -> Setup:
     loaded = rows.load(config)
     if config.harmonium is not None:
         loaded.visible = specs.learning_biases(loaded.visible)
-    machine = machines.build(described, specs.layer(loaded.visible), hidden)
+    machine = machines.build(described, specs.layer(loaded.visible), hidden, loaded.train.context)
     loaded.visible = specs.as_built(loaded.visible, machine.visible)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     first = machine.machines[0]
     if config.training.negative is None and not config.data.labels:
-        chosen = replace(chosen, negative=default_negative(len(first.couplings), first.visible.conserves))
+        chosen = replace(
+            chosen,
+            negative=default_negative(len(first.couplings), first.context is not None or first.visible.conserves),
+        )
     optimizer = chosen.optimizer or default_optimizer(first.visible.conserves, chosen.learning_rate, chosen.momentum)
     rate = chosen.learning_rate or default_rate(optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs

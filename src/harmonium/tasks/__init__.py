@@ -7,6 +7,7 @@
 torch.Size([5, 4])
 """
 
+from .autoregression import LinearAutoregression
 from .baselines import Pointwise, nearest_neighbors
 from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
 from .classifiers import Classifier
@@ -37,6 +38,7 @@ __all__ = [
     "Evidence",
     "FeedforwardClassifier",
     "LabelClassifier",
+    "LinearAutoregression",
     "Pointwise",
     "Posterior",
     "RatingScores",

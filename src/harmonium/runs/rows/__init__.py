@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ... import paths
+from ... import data, paths
 from ...errors import InvalidOption
 from ...options import TrainingOptions
 from ...training.batches import Source
 from ...training.specs import HYBRID
 from ...units.support import OneHot
 from .. import config as schema
-from . import documents, numbers, ratings, sequences, tables
+from . import documents, named, numbers, ratings, sequences, tables, windows
 from .base import Rows, Subset
-from .named import load_by_name, load_test_split
 
 __all__ = ["KINDS", "Rows", "Subset", "load", "load_test", "training_defaults"]
 
 #: the kinds of files; the first that recognizes a file loads it
-KINDS = (ratings, tables, sequences, documents, numbers)
+KINDS = (windows, ratings, tables, sequences, documents, numbers)
 
 
 def load(config: schema.Config) -> Rows:
@@ -31,7 +30,7 @@ def load(config: schema.Config) -> Rows:
         raise InvalidOption(
             "data: expected the name of a data set (see 'harmonium data list') or a file, found no data"
         )
-    rows = _from_file(config) if schema.is_path(config.data.source) else load_by_name(config)
+    rows = _from_file(config) if schema.is_path(config.data.source) else _by_name(config)
     _check_similarity(rows)
     return rows
 
@@ -46,9 +45,20 @@ def _from_file(config: schema.Config) -> Rows:
     return next(rows for kind in KINDS if (rows := kind.load(path, config)) is not None)
 
 
+def _by_name(config: schema.Config) -> Rows:
+    return named.load_by_name(config) if config.data.window is None else windows.load_by_name(config)
+
+
+def _test_split(config: schema.Config, rows: Rows) -> Source | None:
+    """Load the test split of a data set by name; ``None`` if it has none, or if the run was trained on it."""
+    if "test" not in data.info(config.data.source).splits or config.data.split in ("test", "all"):
+        return None
+    return (named if config.data.window is None else windows).load_test_split(config, rows)
+
+
 def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
     """Load rows not used in training, and their name: the test split of the data set, or the held-out rows."""
-    test = None if schema.is_path(config.data.source) else load_test_split(config, rows)
+    test = None if schema.is_path(config.data.source) else _test_split(config, rows)
     return ("held out", rows.held_out) if test is None else ("test", test)
 
 

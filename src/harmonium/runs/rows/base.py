@@ -24,7 +24,8 @@ class Rows:
     With labels, the last part of the visible layer is the label, and the image is that of the other parts. Sequences
     also have letters, documents have words; both have names (of the training rows, if known) and notes on what was
     changed while reading. Ratings also have the table of the training ratings, and a table of those that are held out.
-    Tables of columns of several kinds have their encoder.
+    Tables of columns of several kinds have their encoder. Frames of sequences have the names of their channels, if
+    known.
     """
 
     train: Source
@@ -40,6 +41,7 @@ class Rows:
     ratings: RatingTable | None = None
     held_out_ratings: RatingTable | None = None
     read_words: Sequence[str] | None = None
+    channels: Sequence[str] | None = None
 
     @cached_property
     def words(self) -> Sequence[str] | None:

@@ -53,10 +53,8 @@ def load_by_name(config: schema.Config) -> Rows:
     return Rows(train, held_out, shaped(visible, whole), image, info.title, resolved, info.alphabet)  # type: ignore[arg-type]
 
 
-def load_test_split(config: schema.Config, rows: Rows) -> Source | None:
-    """Load the test split of a data set by name; ``None`` if it has none, or if the run was trained on it."""
-    if "test" not in data.info(config.data.source).splits or config.data.split in ("test", "all"):
-        return None
+def load_test_split(config: schema.Config, rows: Rows) -> Source:
+    """Load the test split of a data set by name."""
     features, classes = without_label(rows.visible, config)
     return _split(config, "test", config.data.binarize, features, classes)
 
