@@ -28,8 +28,9 @@ from .batches import loader_batch_size
 from .callbacks import Callback
 from .defaults import default_schedule
 from .negative import NegativePhase
+from .penalties import L1, L2, L1Squared, L2ToMean
 from .schedules import Schedule
-from .transforms import L1, L2, Average, Centered, Clip, L1Squared, L2ToMean, Transform, ZeroSum
+from .transforms import Average, Centered, Clip, Transform, ZeroSum
 
 Optimizer = torch.optim.Optimizer
 P = ParamSpec("P")
