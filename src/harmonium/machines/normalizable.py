@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -69,3 +71,68 @@ def _unbounded(tail: Tail) -> Tensor:
 
 def _one_sided(lower: Tail, upper: Tail) -> Tensor:
     return lower.one_sided[:, None] & upper.one_sided[None, :]
+
+
+#: largest allowed relative coupling of Gaussian units in training; the partition function is finite below 1
+_LIMIT = 0.99
+_PROBES, _PRODUCTS = 8, 3
+
+
+@torch.no_grad()
+def hold(machine: Any, mean: Tensor | None = None) -> None:
+    """Scale the weights back if they approach the spectral bound of Gaussian units: a step of training may pass it.
+
+    The curvature of the loss diverges at the bound, so no learning rate is small enough for every step. The biases
+    change such that the fields stay the same at the ``mean`` of the data (*visible); by default, at the mean of the
+    visible units without couplings.
+
+    >>> from harmonium import RBM, units
+    >>> rbm = RBM(units.Gaussian(1), units.Gaussian(1))
+    >>> _ = torch.nn.init.constant_(rbm.weight, 1.2)
+    >>> hold(rbm)
+    >>> round(rbm.weight.item(), 3)
+    0.99
+    """
+    tails = [unit.tail() for unit in machine.layers]
+    sizes = [_relative(*tails[k : k + 2], coupling) for k, coupling in enumerate(machine.couplings)]
+    largest = max(lower + upper for lower, upper in pairwise([0.0, *sizes, 0.0]))
+    if largest <= _LIMIT:
+        return
+    if mean is None:
+        mean = machine.visible.mean(torch.zeros_like(machine.visible.bias).unsqueeze(0))[0]
+    factor, state = _LIMIT / largest, mean.to(machine.couplings[0].weight).unsqueeze(0)
+    for k, (coupling, size) in enumerate(zip(machine.couplings, sizes, strict=True)):
+        field = coupling.up(state)
+        above = machine.layers[k + 1].mean(field)
+        if size:
+            machine.layers[k].shift_bias(coupling.down(above)[0] * (1 - factor))
+            machine.layers[k + 1].shift_bias(field[0] * (1 - factor))
+            coupling.weight.mul_(factor)
+        state = above
+
+
+def may_diverge(machine: Any) -> bool:
+    """Return whether large weights of the machine give an infinite partition function: neighboring Gaussian units."""
+    return any(bool(a.gaussian.any() and b.gaussian.any()) for a, b in pairwise(u.tail() for u in machine.layers))
+
+
+def _relative(lower: Tail, upper: Tail, coupling: Coupling) -> float:
+    """Return the spectral norm of γ^(-1/2) W γ'^(-1/2) over Gaussian units with precisions γ and γ'.
+
+    It is 0 if the Frobenius norm, which is not smaller, is below the limit. For many units it is estimated from a few
+    products with fixed random vectors.
+    """
+    if not bool(lower.gaussian.any() and upper.gaussian.any()):
+        return 0.0
+    weight = coupling.matrix().detach()
+    scales = [torch.where(tail.gaussian, tail.precision.rsqrt(), 0.0).to(weight) for tail in (lower, upper)]
+    matrix = weight * scales[0][:, None] * scales[1]
+    matrix = torch.where(_one_sided(lower, upper).to(weight.device), matrix.clamp(min=0), matrix)
+    if matrix.norm().item() <= _LIMIT:
+        return 0.0
+    if min(matrix.shape) > _PROBES:
+        probes = torch.randn(matrix.shape[1], _PROBES, generator=torch.Generator().manual_seed(0)).to(weight)
+        for _ in range(_PRODUCTS):
+            probes = torch.linalg.qr(matrix.T @ (matrix @ probes))[0]
+        matrix = matrix @ probes
+    return torch.linalg.matrix_norm(matrix, 2).item()
