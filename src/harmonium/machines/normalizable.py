@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -119,8 +120,8 @@ def may_diverge(machine: Any) -> bool:
 def _relative(lower: Tail, upper: Tail, coupling: Coupling) -> float:
     """Return the spectral norm of γ^(-1/2) W γ'^(-1/2) over Gaussian units with precisions γ and γ'.
 
-    It is 0 if the Frobenius norm, which is not smaller, is below the limit. For many units it is estimated from a few
-    products with fixed random vectors.
+    It is 0 if the Frobenius norm, which is not smaller, is below the limit or not finite. For many units it is
+    estimated from a few products with fixed random vectors.
     """
     if not bool(lower.gaussian.any() and upper.gaussian.any()):
         return 0.0
@@ -128,7 +129,7 @@ def _relative(lower: Tail, upper: Tail, coupling: Coupling) -> float:
     scales = [torch.where(tail.gaussian, tail.precision.rsqrt(), 0.0).to(weight) for tail in (lower, upper)]
     matrix = weight * scales[0][:, None] * scales[1]
     matrix = torch.where(_one_sided(lower, upper).to(weight.device), matrix.clamp(min=0), matrix)
-    if matrix.norm().item() <= _LIMIT:
+    if not _LIMIT < matrix.norm().item() < math.inf:  # weights that are not finite are not scaled
         return 0.0
     if min(matrix.shape) > _PROBES:
         probes = torch.randn(matrix.shape[1], _PROBES, generator=torch.Generator().manual_seed(0)).to(weight)
