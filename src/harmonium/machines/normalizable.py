@@ -95,12 +95,13 @@ def hold(machine: Any, mean: Tensor | None = None) -> None:
     0.99
     """
     tails = [unit.tail() for unit in machine.layers]
-    sizes = [_relative(*tails[k : k + 2], coupling) for k, coupling in enumerate(machine.couplings)]
+    neighbors = zip(tails, tails[1:], machine.couplings, strict=False)
+    sizes = [_relative(lower, upper, coupling) for lower, upper, coupling in neighbors]
     largest = max(lower + upper for lower, upper in pairwise([0.0, *sizes, 0.0]))
     if largest <= _LIMIT:
         return
     if mean is None:
-        mean = machine.visible.mean(torch.zeros_like(machine.visible.bias).unsqueeze(0))[0]
+        mean = machine.visible.mean(machine.couplings[0].weight.new_zeros(1, *machine.visible.shape))[0]
     factor, state = _LIMIT / largest, mean.to(machine.couplings[0].weight).unsqueeze(0)
     for k, (coupling, size) in enumerate(zip(machine.couplings, sizes, strict=True)):
         field = coupling.up(state)
