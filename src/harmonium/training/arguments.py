@@ -26,11 +26,12 @@ from ..options.synonyms import SYNONYMS
 from . import specs
 from .batches import loader_batch_size
 from .callbacks import Callback
+from .centering import Centered
 from .defaults import default_schedule
 from .negative import NegativePhase
 from .penalties import L1, L2, L1Squared, L2ToMean
 from .schedules import Schedule
-from .transforms import Average, Centered, Clip, Transform, ZeroSum
+from .transforms import Average, Clip, Transform, ZeroSum
 
 Optimizer = torch.optim.Optimizer
 P = ParamSpec("P")
