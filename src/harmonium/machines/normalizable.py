@@ -74,67 +74,98 @@ def _one_sided(lower: Tail, upper: Tail) -> Tensor:
     return lower.one_sided[:, None] & upper.one_sided[None, :]
 
 
-#: largest allowed relative coupling of Gaussian units in training; the partition function is finite below 1
-_LIMIT = 0.99
-_PROBES, _PRODUCTS = 8, 3
-
-
-@torch.no_grad()
-def hold(machine: Any, mean: Tensor | None = None) -> None:
-    """Scale the weights back if they approach the spectral bound of Gaussian units: a step of training may pass it.
-
-    The curvature of the loss diverges at the bound, so no learning rate is small enough for every step. The biases
-    change such that the fields stay the same at the ``mean`` of the data (*visible); by default, at the mean of the
-    visible units without couplings.
-
-    >>> from harmonium import RBM, units
-    >>> rbm = RBM(units.Gaussian(1), units.Gaussian(1))
-    >>> _ = torch.nn.init.constant_(rbm.weight, 1.2)
-    >>> hold(rbm)
-    >>> round(rbm.weight.item(), 3)
-    0.99
-    """
-    tails = [unit.tail() for unit in machine.layers]
-    neighbors = zip(tails, tails[1:], machine.couplings, strict=False)
-    sizes = [_relative(lower, upper, coupling) for lower, upper, coupling in neighbors]
-    largest = max(lower + upper for lower, upper in pairwise([0.0, *sizes, 0.0]))
-    if largest <= _LIMIT:
-        return
-    if mean is None:
-        mean = machine.visible.mean(machine.couplings[0].weight.new_zeros(1, *machine.visible.shape))[0]
-    factor, state = _LIMIT / largest, mean.to(machine.couplings[0].weight).unsqueeze(0)
-    for k, (coupling, size) in enumerate(zip(machine.couplings, sizes, strict=True)):
-        field = coupling.up(state)
-        above = machine.layers[k + 1].mean(field)
-        if size:
-            machine.layers[k].shift_bias(coupling.down(above)[0] * (1 - factor))
-            machine.layers[k + 1].shift_bias(field[0] * (1 - factor))
-            coupling.weight.mul_(factor)
-        state = above
-
-
 def may_diverge(machine: Any) -> bool:
     """Return whether large weights of the machine give an infinite partition function: neighboring Gaussian units."""
     return any(bool(a.gaussian.any() and b.gaussian.any()) for a, b in pairwise(u.tail() for u in machine.layers))
 
 
-def _relative(lower: Tail, upper: Tail, coupling: Coupling) -> float:
-    """Return the spectral norm of γ^(-1/2) W γ'^(-1/2) over Gaussian units with precisions γ and γ'.
+class SpectralBound:
+    """Keep the weights of a machine within the spectral bound of Gaussian units, which a step of training may pass.
 
-    It is 0 if the Frobenius norm, which is not smaller, is below the limit or not finite. For many units it is
-    estimated from a few products with fixed random vectors.
+    The curvature of the loss diverges at the bound, so no learning rate is small enough for every step. Weights beyond
+    0.99 of the bound are scaled back to it, and the biases change such that the fields stay the same at the ``mean`` of
+    the data (*visible); by default, at the mean of the visible units without couplings.
+
+    >>> from harmonium import RBM, units
+    >>> rbm = RBM(units.Gaussian(1), units.Gaussian(1))
+    >>> _ = torch.nn.init.constant_(rbm.weight, 1.2)
+    >>> SpectralBound(rbm).hold()
+    >>> round(rbm.weight.item(), 3)
+    0.99
     """
-    if not bool(lower.gaussian.any() and upper.gaussian.any()):
-        return 0.0
+
+    def __init__(self, machine: Any, mean: Tensor | None = None) -> None:
+        self._machine, self._mean = machine, mean
+        self._known: list[tuple[Tensor, float]] = []  # relative weights and their norms at the last computation
+
+    @torch.no_grad()
+    def hold(self) -> None:
+        """Scale the weights back if they are beyond 0.99 of the bound."""
+        tails = [unit.tail() for unit in self._machine.layers]
+        neighbors = zip(tails, tails[1:], self._machine.couplings, strict=False)
+        relative = [_relative(lower, upper, coupling) for lower, upper, coupling in neighbors]
+        if not _LIMIT < _reach(self._bounds(relative)) < math.inf:  # weights that are not finite are not scaled
+            return
+        sizes = [_norm(matrix) for matrix in relative]
+        self._known = list(zip(relative, sizes, strict=True))
+        if _reach(sizes) > _LIMIT:
+            self._scale(_LIMIT / _reach(sizes), [size > 0 for size in sizes])
+            self._known = []
+
+    def _bounds(self, relative: Sequence[Tensor]) -> list[float]:
+        """Return upper bounds of the spectral norms, from Frobenius norms of the weights or of their last changes."""
+        bounds = [matrix.norm().item() for matrix in relative]
+        if self._known:
+            pairs = zip(relative, self._known, strict=True)
+            changed = [size + (matrix - known).norm().item() for matrix, (known, size) in pairs]
+            bounds = [min(bound) for bound in zip(bounds, changed, strict=True)]
+        return bounds
+
+    def _scale(self, factor: float, scaled: Sequence[bool]) -> None:
+        machine, mean = self._machine, self._mean
+        if mean is None:
+            mean = machine.visible.mean(machine.couplings[0].weight.new_zeros(1, *machine.visible.shape))[0]
+        state = mean.to(machine.couplings[0].weight).unsqueeze(0)
+        for k, coupling in enumerate(machine.couplings):
+            field = coupling.up(state)
+            state = machine.layers[k + 1].mean(field)
+            if scaled[k]:
+                machine.layers[k].shift_bias(coupling.down(state)[0] * (1 - factor))
+                machine.layers[k + 1].shift_bias(field[0] * (1 - factor))
+                coupling.weight.mul_(factor)
+
+
+#: largest allowed relative weights of Gaussian units in training; the partition function is finite below 1
+_LIMIT = 0.99
+_EXACT, _LANCZOS = 40, 40
+
+
+def _reach(sizes: Sequence[float]) -> float:
+    """Return an upper bound of the largest eigenvalue of a chain of layers, from the norms of its couplings."""
+    return max(lower + upper for lower, upper in pairwise([0.0, *sizes, 0.0]))
+
+
+def _relative(lower: Tail, upper: Tail, coupling: Coupling) -> Tensor:
+    """Return γ^(-1/2) W γ'^(-1/2) for Gaussian units with precisions γ and γ', and 0 for others."""
     weight = coupling.matrix().detach()
     scales = [torch.where(tail.gaussian, tail.precision.rsqrt(), 0.0).to(weight) for tail in (lower, upper)]
     matrix = weight * scales[0][:, None] * scales[1]
-    matrix = torch.where(_one_sided(lower, upper).to(weight.device), matrix.clamp(min=0), matrix)
-    if not _LIMIT < matrix.norm().item() < math.inf:  # weights that are not finite are not scaled
-        return 0.0
-    if min(matrix.shape) > _PROBES:
-        probes = torch.randn(matrix.shape[1], _PROBES, generator=torch.Generator().manual_seed(0)).to(weight)
-        for _ in range(_PRODUCTS):
-            probes = torch.linalg.qr(matrix.T @ (matrix @ probes))[0]
-        matrix = matrix @ probes
-    return torch.linalg.matrix_norm(matrix, 2).item()
+    half_lines = _one_sided(lower, upper)
+    return torch.where(half_lines.to(weight.device), matrix.clamp(min=0), matrix) if bool(half_lines.any()) else matrix
+
+
+def _norm(matrix: Tensor) -> float:
+    """Return the spectral norm; for many units by the Lanczos method, which never overestimates it."""
+    if min(matrix.shape) <= _EXACT:
+        return torch.linalg.matrix_norm(matrix, 2).item()
+    vector = torch.randn(matrix.shape[1], generator=torch.Generator().manual_seed(0)).to(matrix)
+    vector, before = vector / vector.norm(), torch.zeros_like(vector)
+    diagonal, beside = list[Tensor](), [matrix.new_zeros(())]
+    for _ in range(_LANCZOS):
+        image = matrix.T @ (matrix @ vector)
+        diagonal.append(image @ vector)
+        image = image - diagonal[-1] * vector - beside[-1] * before
+        beside.append(image.norm())
+        before, vector = vector, image / beside[-1].clamp(min=torch.finfo(matrix.dtype).tiny)
+    off = torch.stack(beside[1:-1]).diag(1)
+    return torch.linalg.eigvalsh(torch.stack(diagonal).diag() + off + off.T)[-1].clamp(min=0).sqrt().item()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import harmonium as hm
 from harmonium import units
-from harmonium.machines import normalizable
+from harmonium.machines.normalizable import SpectralBound, may_diverge
 
 F64 = torch.float64
 GAUSSIAN = {
@@ -36,7 +36,7 @@ def _hidden_field(rbm: hm.RBM, mean: Tensor, above: Tensor) -> Tensor:
     return rbm.hidden.bias + rbm.coupling.up(mean[None])[0]
 
 
-@pytest.mark.parametrize("sizes", [(4, 3), (40, 30)], ids=["few", "many"])
+@pytest.mark.parametrize("sizes", [(4, 3), (70, 50)], ids=["few", "many"])
 @pytest.mark.parametrize("hidden", GAUSSIAN)
 @pytest.mark.parametrize("visible", GAUSSIAN)
 def test_weights_beyond_the_bound_are_scaled_back(visible: str, hidden: str, sizes: tuple[int, int]) -> None:
@@ -45,7 +45,7 @@ def test_weights_beyond_the_bound_are_scaled_back(visible: str, hidden: str, siz
         rbm.check_normalizable()
     before, mean = copy.deepcopy(rbm), torch.full(rbm.visible.shape, 0.3, dtype=F64)
     with torch.no_grad():
-        normalizable.hold(rbm, mean)
+        SpectralBound(rbm, mean).hold()
         rbm.check_normalizable()
         factor = (rbm.weight / before.weight).mean()
         torch.testing.assert_close(rbm.weight, before.weight * factor)
@@ -58,23 +58,38 @@ def test_weights_beyond_the_bound_are_scaled_back(visible: str, hidden: str, siz
 
 
 def test_weights_within_the_bound_do_not_change() -> None:
-    for rbm in (machine("gaussian", "gaussian", (4, 3), 0.1), machine("gaussian", "relu", (40, 30), 0.04)):
+    for rbm in (machine("gaussian", "gaussian", (4, 3), 0.1), machine("gaussian", "relu", (70, 50), 0.02)):
         before = copy.deepcopy(rbm.state_dict())
-        normalizable.hold(rbm)
+        SpectralBound(rbm).hold()
         assert all(torch.equal(value, before[name]) for name, value in rbm.state_dict().items())
+
+
+def test_changes_are_seen_after_weights_within_the_bound() -> None:
+    """The norm is computed only if the weights have changed by more than their distance from the bound."""
+    rbm = machine("gaussian", "gaussian", (70, 50), 0.03)
+    bound, before = SpectralBound(rbm), rbm.weight.detach().clone()
+    assert before.norm() > 1
+    bound.hold()
+    assert torch.equal(rbm.weight, before)
+    for _ in range(20):
+        with torch.no_grad():
+            rbm.weight.mul_(1.2)
+        bound.hold()
+        rbm.check_normalizable()
+    assert rbm.weight.norm() > before.norm()
 
 
 def test_negative_weights_of_half_lines_have_no_bound() -> None:
     rbm = machine("relu", "relu", (4, 3), 1.0)
     torch.nn.init.constant_(rbm.weight, -5.0)
-    normalizable.hold(rbm)
+    SpectralBound(rbm).hold()
     assert bool((rbm.weight == -5.0).all())
 
 
 def test_only_neighboring_gaussian_units_may_diverge() -> None:
-    assert normalizable.may_diverge(hm.RBM(units.Gaussian(2), units.ReLU(2)))
-    assert not normalizable.may_diverge(hm.RBM(units.Gaussian(2), 2))
-    assert not normalizable.may_diverge(hm.RBM(2, units.Gaussian(2)))
+    assert may_diverge(hm.RBM(units.Gaussian(2), units.ReLU(2)))
+    assert not may_diverge(hm.RBM(units.Gaussian(2), 2))
+    assert not may_diverge(hm.RBM(2, units.Gaussian(2)))
 
 
 def test_chains_of_gaussian_layers() -> None:
@@ -84,7 +99,7 @@ def test_chains_of_gaussian_layers() -> None:
         torch.nn.init.constant_(coupling.weight, 0.6)
     with pytest.raises(hm.errors.NotNormalizable):
         deep.check_normalizable()
-    normalizable.hold(deep)
+    SpectralBound(deep).hold()
     deep.check_normalizable()
 
 
