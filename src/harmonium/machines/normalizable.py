@@ -113,13 +113,11 @@ class SpectralBound:
             self._known = []
 
     def _bounds(self, relative: Sequence[Tensor]) -> list[float]:
-        """Return upper bounds of the spectral norms, from Frobenius norms of the weights or of their last changes."""
-        bounds = [matrix.norm().item() for matrix in relative]
-        if self._known:
-            pairs = zip(relative, self._known, strict=True)
-            changed = [size + (matrix - known).norm().item() for matrix, (known, size) in pairs]
-            bounds = [min(bound) for bound in zip(bounds, changed, strict=True)]
-        return bounds
+        """Return upper bounds of the spectral norms: Frobenius norms, of the changes if the norms before are known."""
+        if not self._known:
+            return [matrix.norm().item() for matrix in relative]
+        pairs = zip(relative, self._known, strict=True)
+        return [size + torch.dist(matrix, known).item() for matrix, (known, size) in pairs]
 
     def _scale(self, factor: float, scaled: Sequence[bool]) -> None:
         machine, mean = self._machine, self._mean
@@ -149,9 +147,10 @@ def _relative(lower: Tail, upper: Tail, coupling: Coupling) -> Tensor:
     """Return γ^(-1/2) W γ'^(-1/2) for Gaussian units with precisions γ and γ', and 0 for others."""
     weight = coupling.matrix().detach()
     scales = [torch.where(tail.gaussian, tail.precision.rsqrt(), 0.0).to(weight) for tail in (lower, upper)]
-    matrix = weight * scales[0][:, None] * scales[1]
-    half_lines = _one_sided(lower, upper)
-    return torch.where(half_lines.to(weight.device), matrix.clamp(min=0), matrix) if bool(half_lines.any()) else matrix
+    matrix = (weight * scales[0][:, None]).mul_(scales[1])
+    if bool(lower.one_sided.any() and upper.one_sided.any()):
+        matrix = torch.where(_one_sided(lower, upper).to(weight.device), matrix.clamp(min=0), matrix)
+    return matrix
 
 
 def _norm(matrix: Tensor) -> float:
