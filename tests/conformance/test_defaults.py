@@ -99,11 +99,6 @@ def gains(machine: hm.RBM, hidden: str, rows: Tensor) -> Tensor:
     return -machine.free_energy(rows) - log_z - theirs
 
 
-def learnable(possible: Tensor) -> bool:
-    """Whether the gain of the machine that made the data, from the gains of all rows, exceeds three standard errors."""
-    return possible.mean().item() > 3 * possible.std().item() / len(possible) ** 0.5
-
-
 def gain(pair: tuple[str, str], **options: Any) -> float:
     """The gain over independent units, in nats, of a machine trained with defaults except for ``options``."""
     made = teacher(*pair)
