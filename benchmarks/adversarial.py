@@ -234,8 +234,9 @@ def _keep_likelihood(values: list[float], data: Tensor, machine: hm.RBM) -> floa
 def defaults(options: Options) -> list[Number]:
     """Check the defaults of ``fit``: the digits, and (full run) every pair of units that can learn.
 
-    A pair learns if it is better than independent units. One that is not has nothing to learn if the machine that made
-    the data is not better by more than three standard errors on these 1000 rows. All likelihoods of pairs are exact.
+    A pair learns if it is better than independent units. One that is not has nothing to learn if, on these 1000 rows,
+    the machine that made the data differs from independent units by less than three standard errors. (It is worse by
+    more if the chains that made the data did not mix.) All likelihoods of pairs are exact.
     """
     digits = torch.as_tensor(hm.data.load("digits", binarize="threshold")).float()
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(16))
@@ -271,7 +272,7 @@ def _verdict(gain: float | None, possible: float, standard_error: float, **_: An
     """Return one of the three verdicts; a pair that diverges does not learn."""
     if gain is not None and gain > 0:
         return _VERDICTS[0]
-    return _VERDICTS[1 if gain is None or possible > 3 * standard_error else 2]
+    return _VERDICTS[1 if gain is None or abs(possible) > 3 * standard_error else 2]
 
 
 def _trained_pair(pair: tuple[str, str]) -> dict[str, Any]:
