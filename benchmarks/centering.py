@@ -35,6 +35,7 @@ def main() -> None:
                 rbm,
                 x,
                 negative=hm.PCD(1),
+                learning_rate=0.05,
                 epochs=args.epochs,
                 transforms=[*([hm.Centered()] if centered else []), hm.Average(0.3)],
                 schedule=hm.LinearDecay(0.3),

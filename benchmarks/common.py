@@ -54,7 +54,9 @@ def write(name: str, results: dict[str, Any]) -> None:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-    (RESULTS / f"{name}.json").write_text(json.dumps({**header, **results}, indent=1) + "\n")
+    temporary = RESULTS / f".{name}.json.tmp"
+    temporary.write_text(json.dumps({**header, **results}, indent=1) + "\n")
+    temporary.replace(RESULTS / f"{name}.json")  # a run that is stopped leaves the file of the last call
 
 
 def show(title: str, table: dict[str, dict[str, float]], unit: str = "× floor") -> None:

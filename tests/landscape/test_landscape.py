@@ -130,12 +130,21 @@ def test_the_tree_splits_once_for_every_new_state(starts):
     assert [part.shape for part in places] == [(count, 2) for count in found.counts]
 
 
-def test_solutions_seen_only_on_the_way_back_are_added(starts):
-    """All starts are in one basin, so each landscape has one solution; the backward iteration finds it again."""
-    strong = hopfield(2, 0.05)
-    found = landscape.growth([strong, strong], starts[:10])
-    assert found.counts == [1, 1]
-    assert found.parents[0].tolist() == [0]
+def test_solutions_seen_only_on_the_way_back_are_added():
+    """The only start is in the positive basin of the first machine, and a field drives it to the negative state later.
+
+    The iteration back from there ends in the negative state of the first machine, which no start had found.
+    """
+    first, driven = ferromagnet(), ferromagnet()
+    torch.nn.init.constant_(driven.visible.bias, -3.0)
+    start = torch.ones(1, 20)
+    assert len(landscape.find_solutions(first, start)) == 1
+    found = landscape.growth([first, driven], start)
+    assert found.counts == [2, 1]
+    assert found.parents[0].tolist() == [1]
+    states = found.landscapes[0].solutions.magnetizations[0]
+    assert states[0].min() > 0.5 and states[1].max() < -0.5
+    assert found.landscapes[0].sizes.tolist() == [1, 0]
 
 
 def test_errors(starts):

@@ -60,11 +60,13 @@ def test_pairs_without_a_partition_function_are_not_trained() -> None:
             hm.fit(hm.RBM(units.Poisson(4), hidden), counts, epochs=1, batch_size=20)
 
 
-def test_training_that_leaves_the_normalizable_machines_stops() -> None:
+def test_training_does_not_leave_the_normalizable_machines() -> None:
+    """The best weights are at 0.9965 of the spectral bound, where single steps pass it."""
     x = 3 * torch.randn(200, 4, generator=torch.Generator().manual_seed(0)) @ torch.ones(4, 4)
     machine = hm.RBM(units.Gaussian(4), units.Gaussian(3))
-    with pytest.raises(Diverged, match="epoch"):
-        hm.fit(machine, x, epochs=50, batch_size=20, optimizer=lambda p: torch.optim.SGD(p, lr=0.05))
+    hm.fit(machine, x, epochs=20, batch_size=20, progress=False, optimizer=lambda p: torch.optim.SGD(p, lr=0.05))
+    machine.check_normalizable()
+    assert torch.linalg.matrix_norm(machine.weight, 2).item() > 0.9
 
 
 def test_absurd_parameters_are_divergence() -> None:

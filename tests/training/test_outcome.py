@@ -46,6 +46,15 @@ def test_the_likelihoods_that_are_compared() -> None:
     assert theirs == pytest.approx(entropy, abs=0.01)  # a pseudocount keeps it a little below
 
 
+def test_weak_couplings_that_are_better_than_independent_units_are_not_reported() -> None:
+    """The error of 20 annealing runs is as large as the gain, which is above the threshold of 0.001 nats per unit."""
+    machine = binary(6, 3, seed=12, weight=0.9)
+    data = draw(machine, 1000)
+    short, theirs = outcome.gain_over_independent(machine, data)
+    assert short < theirs + 0.006 < log_likelihood(machine, data)
+    assert outcome.problems(machine, data, []) == []
+
+
 def history(norms: list[float]) -> list[dict[str, float]]:
     return [{"epoch": k + 1, "weight_norm": norm} for k, norm in enumerate(norms)]
 

@@ -25,9 +25,10 @@ from .negative import (
     TrajectoryTempering,
     WeightedSum,
 )
+from .penalties import L1, L2, L1Squared, L2ToMean
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
-from .transforms import L1, L2, Average, Clip, L1Squared, L2ToMean, Transform, ZeroSum
+from .transforms import Average, Clip, Transform, ZeroSum
 
 __all__ = [
     "CD",

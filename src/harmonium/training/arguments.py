@@ -29,8 +29,9 @@ from .callbacks import Callback
 from .centering import Centered
 from .defaults import default_schedule
 from .negative import NegativePhase
+from .penalties import L1, L2, L1Squared, L2ToMean
 from .schedules import Schedule
-from .transforms import L1, L2, Average, Clip, L1Squared, L2ToMean, Transform, ZeroSum
+from .transforms import Average, Clip, Transform, ZeroSum
 
 Optimizer = torch.optim.Optimizer
 P = ParamSpec("P")

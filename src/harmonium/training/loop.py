@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 
 from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormalizable
 from ..machines import BoltzmannMachine
+from ..machines.normalizable import SpectralBound, may_diverge
 from ..machines.scaling import Scaling
 from . import checkpoints, distributed, outcome
 from .arguments import Arguments, takes
@@ -124,6 +125,9 @@ class Training:
             transform.check(machine, self.optimizer)
         self.generator = stream(self.seed, _CHAINS, self.rank, device=machine.device)
         self._begin_phases(mean, scaling)
+        means = [mean if machine.context is None else mean[0], *(None for _ in machine.machines[1:])]
+        pairs = zip(machine.machines, means, strict=True)
+        self._bounds = [SpectralBound(one, mean) for one, mean in pairs if may_diverge(one)]
         self.history: list[dict[str, float]] = []
         self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
         self.step = 0  # number of finished steps of the epoch in progress
@@ -316,6 +320,8 @@ class Training:
             self._take(setting.rate * len(index) / self.batch_size)  # every row of an epoch has the same weight
         for coupling in self._couplings:
             coupling.project()
+        for bound in self._bounds:
+            bound.hold()
         for transform in self.transforms:
             transform.parameters(self.machine, clock)
 

@@ -102,97 +102,6 @@ class Transform:
         return {"transform": type(self).__name__, **options}
 
 
-class Penalty(Transform):
-    """Base class of penalties on the weights, also those of a context.
-
-    Their gradients are added before other transforms are applied.
-    """
-
-    of_loss = True
-
-    def __init__(self, strength: float) -> None:
-        if not strength >= 0:
-            raise InvalidOption(f"strength: expected a non-negative number, found {strength}")
-        self.strength = strength
-
-    def loss(self, machine: BoltzmannMachine) -> float:
-        """Return the penalty that is added to the loss."""
-        return sum(self._value(coupling).item() for coupling in _all_couplings(machine))
-
-    def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for link in phase.all_gradients:
-            self._add_gradient(link.coupling, link.coupling.weight.detach(), link.dense())
-
-    def _value(self, coupling: Coupling) -> Tensor:
-        raise NotImplementedError
-
-    def _add_gradient(self, coupling: Coupling, weight: Tensor, gradient: Tensor) -> None:
-        raise NotImplementedError
-
-
-class L1(Penalty):
-    """L1 penalty, strength · Σ|W|."""
-
-    def _value(self, coupling: Coupling) -> Tensor:
-        return self.strength * coupling.weight.detach().abs().sum()
-
-    def _add_gradient(self, coupling: Coupling, weight: Tensor, gradient: Tensor) -> None:
-        gradient.add_(weight.sign(), alpha=self.strength)
-
-
-class L2(Penalty):
-    """L2 penalty, strength/2 · ΣW²."""
-
-    def _value(self, coupling: Coupling) -> Tensor:
-        return self.strength / 2 * coupling.weight.detach().square().sum()
-
-    def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for link in phase.all_gradients:
-            link.add_weights(self.strength)
-
-
-class L2ToMean(Penalty):
-    """L2 penalty on what distinguishes the sites of a layer: strength/2 · Σ_i (W_i - W̄)², with W̄ the mean over sites i.
-
-    For dense couplings; the sites are the first dimension of the lower layer, such as the items of
-    :class:`harmonium.units.Ratings`. What all sites have in common, such as the generosity of a user, is learned
-    without a penalty, and a site with few data gets the mean weights of the others. An L2 penalty gives it none.
-    """
-
-    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
-        for coupling in _all_couplings(machine):
-            if type(coupling) is not Dense:
-                raise InvalidOption(f"L2ToMean expects dense couplings, found {type(coupling).__name__}")
-
-    def _value(self, coupling: Coupling) -> Tensor:
-        return self.strength / 2 * _without_mean(coupling, coupling.weight.detach()).square().sum()
-
-    def _add_gradient(self, coupling: Coupling, weight: Tensor, gradient: Tensor) -> None:
-        gradient.add_(_without_mean(coupling, weight), alpha=self.strength)
-
-
-def _without_mean(coupling: Coupling, weight: Tensor) -> Tensor:
-    by_site = weight.view(coupling.lower[0], -1)
-    return (by_site - by_site.mean(0)).view_as(weight)
-
-
-class L1Squared(Penalty):
-    """L1² penalty, strength/(2N) · Σ_j (Σ_i |W_ij|)² with N lower units (Tubiana et al. 2019).
-
-    It makes the weights sparse without removing all weights of a hidden unit.
-    """
-
-    def _value(self, coupling: Coupling) -> Tensor:
-        rows = coupling.lower.numel()
-        return self.strength / (2 * rows) * self._by_upper(coupling).square().sum()
-
-    def _add_gradient(self, coupling: Coupling, weight: Tensor, gradient: Tensor) -> None:
-        gradient.add_(weight.sign() * self._by_upper(coupling), alpha=self.strength / coupling.lower.numel())
-
-    def _by_upper(self, coupling: Coupling) -> Tensor:
-        return coupling.weight.detach().abs().sum(coupling.incoming_dims, keepdim=True)
-
-
 class Clip(Transform):
     """Scale the gradient to the norm ``max_norm`` if its norm is larger."""
 
@@ -219,7 +128,7 @@ class ZeroSum(Transform):
     def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
         if not self.applies(machine):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
-        for coupling in _all_couplings(machine):
+        for coupling in all_couplings(machine):
             if type(coupling) is not Dense:  # with a mask or a kernel the constant cannot be subtracted
                 raise InvalidOption(f"ZeroSum expects dense couplings, found {type(coupling).__name__}")
         for k, unit in enumerate(machine.layers):
@@ -305,6 +214,6 @@ class Average(Transform):
         self._count, self._seen = state["count"], state["seen"]
 
 
-def _all_couplings(machine: BoltzmannMachine) -> list[Coupling]:
+def all_couplings(machine: BoltzmannMachine) -> list[Coupling]:
     """Return the couplings of the layers and of the context."""
     return [*machine.couplings, *machine.context_couplings.values()]

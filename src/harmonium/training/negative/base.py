@@ -147,16 +147,20 @@ def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
 
 def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
     """Write gradients with respect to a unit's natural parameters to ``.grad`` of its stored parameters."""
-    if unit.members == [unit] and only_bias(
-        unit
-    ):  # the bias is stored as it is; the general case needs automatic differentiation
-        if unit.bias.requires_grad:
-            write_gradient(unit.bias, unit.shared_sum(gradients["bias"]))
+    if unit.members == [unit] and only_bias(unit):  # the general case needs automatic differentiation
+        write_bias_gradient(unit, gradients["bias"])
         return
     for parameter in unit.parameters():
         if parameter.grad is not None:
             parameter.grad.zero_()
     unit.accumulate_gradient(gradients)
+
+
+def write_bias_gradient(unit: Unit, total: Tensor) -> None:
+    """Write the gradient (*shape) with respect to the biases of a layer, stored as they are, also if it is mixed."""
+    for member, own in unit.by_member(total.unsqueeze(0)):
+        if member.bias.requires_grad:
+            write_gradient(member.bias, member.shared_sum(own[0]))
 
 
 def only_bias(unit: Unit) -> bool:

@@ -13,7 +13,7 @@ from ...units import Unit
 from ...units.base import per_row
 from ..gradient import write_gradient
 from ..losses import discriminative
-from .base import NegativePhase, as_rbm, learned_couplings, only_bias, write_unit_gradient
+from .base import NegativePhase, as_rbm, learned_couplings, only_bias, write_bias_gradient, write_unit_gradient
 from .signed import SPARE_ROWS, new_buffer
 
 
@@ -112,8 +112,7 @@ class Discriminative(NegativePhase):
 
     def _write_hidden(self, hidden: Unit, upper: Tensor, shifts: Tensor, share: Tensor) -> None:
         if only_bias(hidden):
-            if hidden.bias.requires_grad:
-                write_gradient(hidden.bias, hidden.shared_sum(upper.sum(0)))
+            write_bias_gradient(hidden, upper.sum(0))
             return
         total: dict[str, Tensor] = {}
         for y, mean in enumerate(self._means):

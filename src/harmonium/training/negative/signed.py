@@ -9,8 +9,7 @@ from torch import Tensor
 
 from ...machines import BoltzmannMachine
 from ...units import Unit
-from ..gradient import write_gradient
-from .base import NegativePhase, only_bias, write_unit_gradient
+from .base import NegativePhase, only_bias, write_bias_gradient, write_unit_gradient
 
 SPARE_ROWS = 2  # extra rows of the factors for low-rank changes of the gradient
 
@@ -49,9 +48,7 @@ class SignedRows(NegativePhase):
     def _write(self, unit: Unit, bias_statistic: Tensor, others: Callable[[], dict[str, Tensor]]) -> None:
         """Write the gradient of a layer from the statistics of all rows; ``others`` is not called if a bias is all."""
         if self._shortcut[id(unit)]:
-            for member, total in unit.by_member(self._contract(bias_statistic).unsqueeze(0)):
-                if member.bias.requires_grad:
-                    write_gradient(member.bias, member.shared_sum(total[0]))
+            write_bias_gradient(unit, self._contract(bias_statistic))
         else:
             write_unit_gradient(unit, {name: self._contract(value) for name, value in others().items()})
 
