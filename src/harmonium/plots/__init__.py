@@ -11,6 +11,7 @@ from ..extras import require
 require("matplotlib", "plots need")  # fails here with the name of the extra, before the imports below
 
 from .activity import hidden_activity, weight_histogram
+from .animation import Animation, animate, animate_chain, animate_spectrum, animate_weights
 from .curves import METRICS, learning_curve, learning_curves, likelihood_curve
 from .denoise import denoising_curves, denoising_levels, denoising_strip
 from .interactions import (
@@ -32,6 +33,7 @@ from .sample_quality import (
     quality,
     spectra,
 )
+from .saving import save_figure
 from .sequences import contact_map, hidden_logos, logo, mutation_map
 from .spectrum import (
     alignment_map,
@@ -47,7 +49,12 @@ from .tiling import diverging, mosaic, tiles
 
 __all__ = [
     "METRICS",
+    "Animation",
     "alignment_map",
+    "animate",
+    "animate_chain",
+    "animate_spectrum",
+    "animate_weights",
     "axis_histogram",
     "contact_map",
     "correlation_scatter",
@@ -81,6 +88,7 @@ __all__ = [
     "receptive_fields",
     "reconstructions",
     "samples",
+    "save_figure",
     "singular_values",
     "solution_counts",
     "solution_depths",

@@ -14,7 +14,6 @@ from ..tasks import DenoisingCurves
 from . import style, tiling
 
 Picture = tuple[int, int, int]
-_COLORS = (style.ACCENT, style.SECOND, "#4a9a5e", "#8a63b0", "#b8973b")
 _AXIS = {"p": "probability of a flip, $p$", "σ": "standard deviation of the noise, $σ$", "erased": "fraction erased"}
 
 
@@ -36,7 +35,7 @@ def denoising_curves(
     with style.look():
         ax = style.axes(ax, (5.4, 3.6))
         for k, (found, name) in enumerate(machines):
-            _band(ax, found, name, _COLORS[k % len(_COLORS)], "-")
+            _band(ax, found, name, style.COLORS[k % len(style.COLORS)], "-")
         for (found, name), dashes in zip(baselines, ("--", "-", ":"), strict=False):
             _band(ax, found, name, style.INK, dashes, width=1.1)
         ax.set(xlabel=_AXIS.get(first.symbol, first.symbol), ylabel=next(iter(first.scores.values()))[0].name)
