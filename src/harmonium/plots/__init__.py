@@ -46,6 +46,7 @@ from .spectrum import (
 )
 from .thermodynamics import phase_diagram
 from .tiling import diverging, mosaic, tiles
+from .unit_functions import unit_curves
 
 __all__ = [
     "METRICS",
@@ -98,5 +99,6 @@ __all__ = [
     "spectrum_histogram",
     "spectrum_page",
     "tiles",
+    "unit_curves",
     "weight_histogram",
 ]
