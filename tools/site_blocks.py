@@ -31,7 +31,7 @@ import harmonium as hm
 _BLOCK = re.compile(r"^```(python|sh)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _MOST_LINES = 40
 _DPI = 110
-SOURCE = str(Path(hm.__file__).parents[1])
+REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 class BlockFailed(Exception):
@@ -182,7 +182,7 @@ def _commands(code: str) -> list[str]:
 def _command(line: str) -> str:
     """Run a command with the Python of this process, and return what it prints."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    python = os.pathsep.join(filter(None, [SOURCE, os.environ.get("PYTHONPATH", "")]))
+    python = os.pathsep.join(filter(None, [str(REPOSITORY / "src"), os.environ.get("PYTHONPATH", "")]))
     environment = {**os.environ, "PATH": path, "PYTHONPATH": python, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     outcome = subprocess.run(line, shell=True, capture_output=True, text=True, env=environment, check=False)
     if outcome.returncode:
@@ -227,9 +227,9 @@ def checked(name: str, text: str) -> None:
     page = parsed(name, text)
     variables: dict[str, Any] = {}
     before = Path.cwd()
-    with tempfile.TemporaryDirectory() as folder, short_training(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder, short_training():
         os.chdir(folder)
+        sys.path.insert(0, str(REPOSITORY))  # some examples need a clone
         try:
             for number, block in enumerate(page.blocks):
                 if block.language != "python" or block.title:
@@ -240,4 +240,5 @@ def checked(name: str, text: str) -> None:
                     if not isinstance(error.__cause__, hm.errors.DataNotFound):
                         raise
         finally:
+            sys.path.remove(str(REPOSITORY))
             os.chdir(before)

@@ -27,7 +27,7 @@ def thumbnails(pages: list[Executed]) -> str:
         for page in pages
         for name, picture in _pictures(page)
     ]
-    return "\n<div class=\"thumbnails\" markdown>\n\n" + "\n".join(links) + "\n\n</div>\n"
+    return '\n<div class="thumbnails" markdown>\n\n' + "\n".join(links) + "\n\n</div>\n"
 
 
 def _pictures(page: Executed) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,9 @@ _SHAPES = ("1", "(1, 4)")
 def unit_types() -> list[type[Unit]]:
     """Return the public unit types, by name."""
     found = [getattr(hm.units, name) for name in hm.units.__all__]
-    return sorted((kind for kind in found if issubclass(kind, Unit) and kind is not Unit), key=lambda kind: kind.__name__)
+    return sorted(
+        (kind for kind in found if issubclass(kind, Unit) and kind is not Unit), key=lambda kind: kind.__name__
+    )
 
 
 def path_of(kind: type[Unit]) -> str:

@@ -37,7 +37,9 @@ def correlation_scatter(correlations: Correlations, *, ax: Axes | None = None) -
     note += f"difference {correlations.ratio:.2f} × noise floor"
     with style.look():
         ax = style.axes(ax, (3.4, 3.4))
-        ax.fill_between(ends, ends - width, ends + width, color=style.FAINT, alpha=0.35, linewidth=0, label="noise floor")
+        ax.fill_between(
+            ends, ends - width, ends + width, color=style.FAINT, alpha=0.35, linewidth=0, label="noise floor"
+        )
         ax.plot(ends, ends, color=style.FAINT, linewidth=0.9, label="identity")
         size, alpha = (12, 0.7) if len(x) < 500 else (3, 0.25)
         ax.scatter(x, y, s=size, alpha=alpha, color=_SAMPLES, linewidths=0, rasterized=len(x) > 2000, zorder=3)
