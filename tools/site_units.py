@@ -85,8 +85,8 @@ def page(kind: type[Unit]) -> str:
             "## Parameters",
             _parameters(unit),
             "## Functions",
-            "In a field B the unit has the log-partition function ln Z(B) = ln ∫ dx e^{-U(x) + Bx}; the mean is its first "
-            "derivative by B, the variance its second, and the mode is the most probable value.",
+            "In a field B the unit has the log-partition function ln Z(B) = ln ∫ dx e^{-U(x) + Bx}; the mean is its "
+            "first derivative by B, the variance its second, and the mode is the most probable value.",
             f"```python\nimport harmonium as hm\n\nunit = {qualified}\nhm.plots.unit_curves(unit)\n```",
             f"[All methods](../reference/units.md#harmonium.units.{kind.__name__}) are in the reference, and the "
             "papers in the [references](../references.md).",
@@ -104,9 +104,10 @@ def index() -> str:
         [
             "# Units",
             "",
-            "Any unit can be visible or hidden. Choose the visible units by the values of the data, and Bernoulli or ReLU "
-            "units for the hidden layer if nothing speaks against it. A pair whose partition function diverges, such as "
-            "Poisson with Gaussian units, raises an error. [Your own unit](../tutorials/pytorch.md) needs two methods.",
+            "Any unit can be visible or hidden. Choose the visible units by the values of the data, and Bernoulli or "
+            "ReLU units for the hidden layer if nothing speaks against it. A pair whose partition function diverges, "
+            "such as Poisson with Gaussian units, raises an error. "
+            "[Your own unit](../tutorials/pytorch.md) needs two methods.",
             "",
             "| unit | values of one unit | use it for |",
             "|---|---|---|",

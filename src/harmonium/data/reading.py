@@ -39,7 +39,7 @@ def read(path: str | Path) -> Tensor | np.memmap:
     - ``.csv``: comma-separated numbers as float32, with or without a header. The first row is a header if it contains
       a cell that is not a number, or if it is 0, 1, 2, ... (at least three columns, the default names of pandas);
     - ``.parquet``: numeric columns, as float32;
-    - ``.mat`` (MATLAB), ``.h5``, ``.hdf5``: the only matrix, or the one named ``data``, ``x`` or ``X``, in its own type.
+    - ``.mat`` (MATLAB), ``.h5``, ``.hdf5``: the only matrix, or the one named ``data``, ``x`` or ``X``.
 
     Numbers must be finite, except in a memory map.
 

@@ -52,9 +52,10 @@ def save_figure(
     kind = target.suffix.lower().lstrip(".").replace("tiff", "tif")
     if kind not in FORMATS:
         raise InvalidOption(f"path: expected a suffix .{', .'.join(FORMATS)}, found '{target.name}'")
-    with _scaled(figure, _inches(figure, width)), atomic(target) as temporary:
-        with matplotlib.rc_context(cast("Any", style.FILE_SETTINGS)):
-            figure.savefig(temporary, format=kind, dpi=dpi)
+    inches = _inches(figure, width)
+    settings = matplotlib.rc_context(cast("Any", style.FILE_SETTINGS))
+    with settings, _scaled(figure, inches), atomic(target) as temporary:
+        figure.savefig(temporary, format=kind, dpi=dpi)
     return target
 
 
