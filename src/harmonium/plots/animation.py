@@ -229,7 +229,8 @@ def animate_spectrum(machines: Machines, *, bins: int = 60, seconds: float = 0.4
 
     def drawn() -> Iterable[Figure]:
         for epoch, found in zip(epochs, spectra, strict=True):
-            ax = style.axes(None, (4.6, 2.8))
+            with style.look():
+                ax = style.axes(None, (4.6, 2.8))
             spectrum_histogram(found, bins=bins, ax=ax)
             ax.set(xlim=(0, widest), ylim=(0.6, most))
             ax.set_title(f"Epoch {epoch:g}: {found.outliers} of {len(found)} modes above the noise", loc="left")
