@@ -58,9 +58,7 @@ def samples(
             style.heat_map(ax, rows, value_range(unit, array), "value", style.SEQUENTIAL)
             ax.set(xlabel="visible unit", ylabel="row")
             _name_units(ax.xaxis, names, unit.size)
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 def receptive_fields(
@@ -105,9 +103,7 @@ def receptive_fields(
             if numbers and len(units) <= _MOST_NAMES:
                 ax.set_xticks(range(len(units)), labels=units.astype(str), fontsize=7)
             _name_units(ax.yaxis, names, machine.visible.size)
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 @torch.no_grad()
@@ -144,9 +140,7 @@ def reconstructions(
             ax.set(xlabel="site", ylabel="row")
         else:
             _round_trip(ax, before, after)
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 def paired(above: np.ndarray, below: np.ndarray, columns: int) -> np.ndarray:
