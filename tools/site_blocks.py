@@ -200,23 +200,32 @@ def _shortened(text: str) -> str:
 @contextlib.contextmanager
 def short_training(rows: int = 600) -> Iterator[None]:
     """Train for one epoch, on the first rows of data sets, in pages whose examples take minutes."""
-    load, fit = hm.data.load, hm.fit
-
-    def some(*names: Any, **options: Any) -> Any:
-        return load(*names, **options)[:rows]
-
-    def once(*given: Any, **options: Any) -> Any:
-        return fit(*given, **{**options, "epochs": 1, "progress": False})
-
-    replaced: dict[tuple[Any, str], Callable[..., Any]] = {(hm.data, "load"): some, (hm, "fit"): once}
-    kept = {key: getattr(*key) for key in replaced}
+    load = hm.data.load
+    trained: list[tuple[Any, str]] = [
+        (hm, "fit"),
+        (hm, "pretrain"),
+        (hm.tasks, "fit_classifier"),
+        (hm.tasks, "finetune"),
+    ]
+    kept = {(module, name): getattr(module, name) for module, name in trained} | {(hm.data, "load"): load}
     try:
-        for (module, name), function in replaced.items():
-            setattr(module, name, function)
+        setattr(hm.data, "load", lambda *names, **options: _first(load(*names, **options), rows))  # noqa: B010
+        for module, name in trained:
+            setattr(module, name, _once(getattr(module, name)))
         yield
     finally:
         for (module, name), function in kept.items():
             setattr(module, name, function)
+
+
+def _first(found: Any, rows: int) -> Any:
+    """The first rows of a data set, with their labels if there are any."""
+    return tuple(part[:rows] for part in found) if isinstance(found, tuple) else found[:rows]
+
+
+def _once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that trains, for one epoch."""
+    return lambda *given, **options: function(*given, **{**options, "epochs": 1})
 
 
 def checked(name: str, text: str) -> None:
