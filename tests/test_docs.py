@@ -16,8 +16,9 @@ import harmonium as hm
 DOCS = Path(__file__).parents[1] / "docs"
 LONG_PAGES = ["interactions"]
 FILES_NEEDED = ["cli", "data"]  # their examples name files of the reader
+SHOWN = ["quickstart"]  # run when the site is built, as are the pages in folders
 PYTHON = {page.stem for page in DOCS.glob("*.md") if "```python" in page.read_text(encoding="utf-8")}
-PAGES = sorted(PYTHON - {*LONG_PAGES, *FILES_NEEDED})
+PAGES = sorted(PYTHON - {*LONG_PAGES, *FILES_NEEDED, *SHOWN})
 ROWS = 600
 
 

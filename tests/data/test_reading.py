@@ -213,3 +213,34 @@ def test_unknown_extension(write):
         data.read(write("a.pt", b"1"))
     with pytest.raises(InvalidOption, match="unknown file extension 'plain'"):
         data.read(write("plain", b"1"))
+
+
+def test_matlab_and_hdf5_files(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    scipy_io = pytest.importorskip("scipy.io")
+    scipy_io.savemat(tmp_path / "a.mat", {"spikes": VALUES, "note": "a text is not a matrix"})
+    assert np.array_equal(data.read(tmp_path / "a.mat"), VALUES)
+    scipy_io.savemat(tmp_path / "b.mat", {"data": VALUES, "other": VALUES[:2]})
+    assert np.array_equal(data.read(tmp_path / "b.mat"), VALUES)
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        file["session/spikes"] = VALUES
+    assert np.array_equal(data.read(tmp_path / "c.h5"), VALUES)
+    with h5py.File(tmp_path / "d.mat", "w", userblock_size=512) as file:  # MATLAB 7.3 reverses the dimensions
+        file["spikes"] = VALUES.T
+    with (tmp_path / "d.mat").open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(512))
+    assert np.array_equal(data.read(tmp_path / "d.mat"), VALUES)
+
+
+def test_matlab_files_without_one_matrix(tmp_path, write):
+    scipy_io = pytest.importorskip("scipy.io")
+    scipy_io.savemat(tmp_path / "a.mat", {"first": VALUES, "second": VALUES})
+    with pytest.raises(InvalidData, match="expected one array, or one named data, x, X; found first, second"):
+        data.read(tmp_path / "a.mat")
+    scipy_io.savemat(tmp_path / "b.mat", {"cells": np.array(["a", VALUES], dtype=object)})
+    with pytest.raises(InvalidData, match="expected one array"):
+        data.read(tmp_path / "b.mat")
+    with pytest.raises(InvalidData, match=r"is damaged or not a \.mat file"):
+        data.read(write("c.mat", "nothing of MATLAB"))
+    with pytest.raises(InvalidData, match="is damaged or not an HDF5 file"):
+        data.read(write("d.h5", "nothing of HDF5"))

@@ -59,8 +59,8 @@ def test_scatter_has_every_tuple_the_identity_and_the_floor(comparison):
     assert np.allclose(x, y) and x.min() <= points.min() and x.max() >= points.max()
     band = ax.collections[0].get_paths()[0].vertices
     assert np.allclose(np.abs(band[:, 1] - band[:, 0]), 2 * found.floor.estimate)
-    assert f"r = {found.pearson.estimate:.3f}" in ax.texts[0].get_text()
-    assert f"{found.ratio:.2f} × floor" in ax.texts[0].get_text()
+    assert f"correlation {found.pearson.estimate:.3f}" in ax.texts[0].get_text()
+    assert f"{found.ratio:.2f} × noise floor" in ax.texts[0].get_text()
 
 
 def test_clouds_share_their_scales_and_their_number_of_points(comparison):

@@ -23,6 +23,8 @@ from harmonium.extras import require
 from harmonium.limits import MOST_MEMBERS, check_expansion
 from harmonium.paths import expanded, file_size
 
+from .matlab_matrices import Pick, read_hdf5, read_mat
+
 if TYPE_CHECKING:
     import pandas
 
@@ -36,7 +38,8 @@ def read(path: str | Path) -> Tensor | np.memmap:
     - ``.npz``: the only array, or the one named ``data``, ``x`` or ``X``, in its own type;
     - ``.csv``: comma-separated numbers as float32, with or without a header. The first row is a header if it contains
       a cell that is not a number, or if it is 0, 1, 2, ... (at least three columns, the default names of pandas);
-    - ``.parquet``: numeric columns, as float32.
+    - ``.parquet``: numeric columns, as float32;
+    - ``.mat`` (MATLAB), ``.h5``, ``.hdf5``: the only matrix, or the one named ``data``, ``x`` or ``X``.
 
     Numbers must be finite, except in a memory map.
 
@@ -124,7 +127,7 @@ def _npz(path: Path) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
 
 
-def _npz_key(path: Path, keys: Sequence[str]) -> str:
+def _npz_key(path: Path, keys: list[str]) -> str:
     chosen = list(keys) if len(keys) == 1 else [key for key in NPZ_KEYS if key in keys]
     if len(chosen) != 1:
         raise InvalidData(
@@ -215,6 +218,13 @@ def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
     return torch.from_numpy(array.astype(np.float32))
 
 
+def _matrix(path: Path, reader: Callable[[Path, Pick], np.ndarray]) -> Tensor:
+    array = reader(path, _npz_key)
+    _check_array(path, "the matrix", array.shape, array.dtype)
+    _check_finite(path, array, None)
+    return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("=")))
+
+
 def _check_array(path: Path, what: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
     if dtype.hasobject:
         raise InvalidData(f"{path}: expected numbers in {what}, found pickled objects, which are not read")
@@ -238,4 +248,7 @@ _READERS: dict[str, Callable[[Path], Tensor | np.memmap]] = {
     ".npz": _npz,
     ".csv": _csv,
     ".parquet": _parquet,
+    ".mat": lambda path: _matrix(path, read_mat),
+    ".h5": lambda path: _matrix(path, read_hdf5),
+    ".hdf5": lambda path: _matrix(path, read_hdf5),
 }

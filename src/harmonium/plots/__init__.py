@@ -11,6 +11,7 @@ from ..extras import require
 require("matplotlib", "plots need")  # fails here with the name of the extra, before the imports below
 
 from .activity import hidden_activity, weight_histogram
+from .animation import Animation, animate, animate_chain, animate_spectrum, animate_weights
 from .continuations import forecasts
 from .curves import METRICS, learning_curve, learning_curves, likelihood_curve
 from .denoise import denoising_curves, denoising_levels, denoising_strip
@@ -33,6 +34,7 @@ from .sample_quality import (
     quality,
     spectra,
 )
+from .saving import save_figure
 from .sequences import contact_map, hidden_logos, logo, mutation_map
 from .spectrum import (
     alignment_map,
@@ -45,10 +47,16 @@ from .spectrum import (
 )
 from .thermodynamics import phase_diagram
 from .tiling import diverging, mosaic, tiles
+from .unit_functions import unit_curves
 
 __all__ = [
     "METRICS",
+    "Animation",
     "alignment_map",
+    "animate",
+    "animate_chain",
+    "animate_spectrum",
+    "animate_weights",
     "axis_histogram",
     "contact_map",
     "correlation_scatter",
@@ -83,6 +91,7 @@ __all__ = [
     "receptive_fields",
     "reconstructions",
     "samples",
+    "save_figure",
     "singular_values",
     "solution_counts",
     "solution_depths",
@@ -92,5 +101,6 @@ __all__ = [
     "spectrum_histogram",
     "spectrum_page",
     "tiles",
+    "unit_curves",
     "weight_histogram",
 ]

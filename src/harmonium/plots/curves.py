@@ -32,7 +32,7 @@ def learning_curves(history: Sequence[dict[str, float]], *, figure: Figure | Non
     columns = min(2, len(names))
     lines = math.ceil(len(names) / columns)
     with style.look():
-        figure = figure or Figure(figsize=(3.3 * columns, 2.3 * lines), layout="constrained")
+        figure = figure or style.new_figure((3.3 * columns, 2.3 * lines))
         grid = np.atleast_1d(figure.subplots(lines, columns, sharex=True)).ravel()
         for ax, name in zip(grid, names, strict=False):
             learning_curve(history, name, ax=ax)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..tasks import DenoisingCurves
 from . import style, tiling
 
 Picture = tuple[int, int, int]
-_COLORS = (style.ACCENT, style.SECOND, "#4a9a5e", "#8a63b0", "#b8973b")
+_WORDS = {"OPE": "optimal pointwise estimator", "MCC": "Matthews correlation coefficient", "MSE": "mean squared error"}
 _AXIS = {"p": "probability of a flip, $p$", "σ": "standard deviation of the noise, $σ$", "erased": "fraction erased"}
 
 
@@ -36,10 +37,10 @@ def denoising_curves(
     with style.look():
         ax = style.axes(ax, (5.4, 3.6))
         for k, (found, name) in enumerate(machines):
-            _band(ax, found, name, _COLORS[k % len(_COLORS)], "-")
+            _band(ax, found, name, style.COLORS[k % len(style.COLORS)], "-")
         for (found, name), dashes in zip(baselines, ("--", "-", ":"), strict=False):
             _band(ax, found, name, style.INK, dashes, width=1.1)
-        ax.set(xlabel=_AXIS.get(first.symbol, first.symbol), ylabel=next(iter(first.scores.values()))[0].name)
+        ax.set(xlabel=_AXIS.get(first.symbol, first.symbol), ylabel=_spelled(next(iter(first.scores.values()))[0].name))
         ax.set_title(title or "Denoising")
         ax.xaxis.set_major_locator(MaxNLocator(6))
         ax.yaxis.set_major_locator(MaxNLocator(6))
@@ -74,6 +75,18 @@ def denoising_levels(
     return _lines(curves, lines, image, title, ax, labels)
 
 
+def _spelled(name: str) -> str:
+    """A name without abbreviations.
+
+    >>> _spelled("OPE"), _spelled("1-NN"), _spelled("3-NN"), _spelled("machine")
+    ('optimal pointwise estimator', 'nearest neighbor', '3 nearest neighbors', 'machine')
+    """
+    number, dash, kind = name.partition("-")
+    if dash and kind == "NN" and number.isdecimal():
+        return "nearest neighbor" if number == "1" else f"{number} nearest neighbors"
+    return _WORDS.get(name, name)
+
+
 def _band(ax: Axes, curves: DenoisingCurves, name: str, color: str, dashes: str, width: float = 1.8) -> None:
     scores = curves.scores[name]
     low, high = [score.low for score in scores], [score.high for score in scores]
@@ -86,7 +99,7 @@ def _band(ax: Axes, curves: DenoisingCurves, name: str, color: str, dashes: str,
         linewidth=width,
         marker="o" if len(scores) < 4 else None,
         markersize=4,
-        label=name,
+        label=_spelled(name),
     )
 
 
@@ -111,7 +124,8 @@ def _lines(
         ax.imshow(picture, interpolation="nearest")
         for spine in ax.spines.values():
             spine.set_visible(False)
-        ax.set_yticks([height * (k + 0.5) / len(lines) for k in range(len(lines))], labels=list(lines))
+        ax.set_yticks([height * (k + 0.5) / len(lines) for k in range(len(lines))],
+                      labels=[textwrap.fill(_spelled(name), 12) for name in lines])  # fmt: skip
         ax.set_xticks([width * (k + 0.5) / columns for k in range(len(below))], labels=below)
         ax.tick_params(length=0)
         if below:

@@ -19,7 +19,6 @@ from ..machines import RBM
 from . import style
 
 _MOST_POINTS = 20_000
-_COLORS = (style.ACCENT, style.SECOND, "#4f8f4a", "#8a5aa8", style.INK)
 _MARKERS = "osD^v"
 
 
@@ -33,7 +32,7 @@ def interaction_strength(
     with style.look():
         ax = style.axes(ax, (4.6, 3.2))
         for k, (name, found) in enumerate(named.items()):
-            color, marker = _COLORS[k % len(_COLORS)], _MARKERS[k % len(_MARKERS)]
+            color, marker = style.COLORS[k % len(style.COLORS)], _MARKERS[k % len(_MARKERS)]
             orders = np.array([order for order, value in zip(found.orders, found.values, strict=True) if value > 0])
             values = [value for value in found.values if value > 0]
             label = name

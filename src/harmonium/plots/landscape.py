@@ -49,7 +49,7 @@ def solution_depths(landscape: Landscape, *, ax: Axes | None = None) -> Figure:
 def landscape_page(growth: Growth) -> Figure:
     """Plot the number of solutions during the run, and the free energies of those of the last checkpoint."""
     with style.look():
-        figure = Figure(figsize=(9.2, 2.9), layout="constrained")
+        figure = style.new_figure((9.2, 2.9))
         left, right = figure.subplots(1, 2)
         solution_counts(growth, ax=left)
         if len(growth.landscapes[-1]):
@@ -66,7 +66,7 @@ def solution_map(growth: Growth, *, most: int = 6, neighbors: int = 5, figure: F
     with style.look():
         columns = min(3, len(shown))
         lines = -(-len(shown) // columns)
-        figure = figure or Figure(figsize=(2.5 * columns, 2.5 * lines), layout="constrained")
+        figure = figure or style.new_figure((2.5 * columns, 2.5 * lines))
         grid = np.atleast_1d(figure.subplots(lines, columns, sharex=True, sharey=True)).ravel()
         for ax, k in zip(grid, shown, strict=False):
             found = growth.landscapes[k]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -21,6 +23,7 @@ from .kernel_images import kernels
 
 Picture = tuple[int, int, int] | None
 _MOST_ROWS = 60
+_MOST_NAMES = 40  # names of units in a font of ordinary size
 _CHUNK = 512  # hidden units projected at once
 
 
@@ -31,6 +34,7 @@ def samples(
     image: Picture = None,
     columns: int | None = None,
     letters: str | None = None,
+    names: Sequence[str] | None = None,
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
@@ -38,7 +42,7 @@ def samples(
 
     Draws tiles if ``image``, the shape (channels, height, width) of a row, is given; the image is the first part of a
     row, which a label may follow. For Potts units, draws the frequency of each state at each site; otherwise a heat map
-    with one line per row.
+    with one line per row, with the ``names`` of the visible units.
     """
     unit, array = machine.visible, style.as_array(states)
     if image is not None:
@@ -53,6 +57,7 @@ def samples(
             rows = array.reshape(len(array), -1)[:_MOST_ROWS]
             style.heat_map(ax, rows, value_range(unit, array), "value", style.SEQUENTIAL)
             ax.set(xlabel="visible unit", ylabel="row")
+            _name_units(ax.xaxis, names, unit.size)
         return style.titled(ax, title)
 
 
@@ -64,6 +69,8 @@ def receptive_fields(
     n: int = 100,
     columns: int | None = None,
     letters: str | None = None,
+    names: Sequence[str] | None = None,
+    numbers: bool = True,
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
@@ -72,14 +79,17 @@ def receptive_fields(
     For a hidden ``layer`` above the first, the weights are multiplied with those of the layers below, W₁W₂…, a linear
     projection to the visible layer. Draws the kernels of a convolutional first layer (:func:`kernels`); images if
     ``image`` is given; for Potts units the weight of each state at each site of the strongest hidden unit; otherwise
-    the whole matrix as a heat map.
+    the whole matrix as a heat map. ``numbers`` are the numbers of the hidden units, from 0; ``names`` those of the
+    visible units of a heat map.
     """
     if layer == 1 and machine.couplings[0].kernels() is not None:
         return kernels(machine.couplings[0], n=n, columns=columns, title=title, ax=ax)
-    weights, limit = ordered_weights(machine, n, layer)
+    matrix = _projected(machine, layer)
+    units = _strongest(matrix, n)
+    weights, limit = matrix[units], _color_limit(matrix[units])
     if image is not None:
         picture = tiling.diverging(tiling.pictures(weights, image), columns=columns, limit=limit)
-        return tiling.show(picture, title, ax)
+        return tiling.show(picture, title, ax, units.tolist() if numbers else (), columns)
     with style.look():
         ax = style.axes(ax, (5.0, 3.3))
         if isinstance(machine.visible.support, OneHot):
@@ -90,6 +100,9 @@ def receptive_fields(
         else:
             style.heat_map(ax, weights.T, (-limit, limit), "weight", style.DIVERGING)
             ax.set(xlabel="hidden unit, strongest first", ylabel="visible unit")
+            if numbers and len(units) <= _MOST_NAMES:
+                ax.set_xticks(range(len(units)), labels=units.astype(str), fontsize=7)
+            _name_units(ax.yaxis, names, machine.visible.size)
         return style.titled(ax, title)
 
 
@@ -138,13 +151,38 @@ def paired(above: np.ndarray, below: np.ndarray, columns: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-@torch.no_grad()
 def ordered_weights(machine: Machine, n: int, layer: int = 1) -> tuple[np.ndarray, float]:
     """Return the weights of the ``n`` hidden units of a layer with the largest norms, (n, visible), and a color limit.
 
     Weights of a layer above the first are projected to the visible layer: W₁W₂… The limit is the 99.8 % quantile of the
     magnitudes, so that a single large weight does not wash out the others.
     """
+    matrix = _projected(machine, layer)
+    order = _strongest(matrix, n)
+    return matrix[order], _color_limit(matrix[order])
+
+
+def _strongest(matrix: np.ndarray, n: int) -> np.ndarray:
+    """The ``n`` rows with the largest norms, in that order."""
+    return np.argsort(-np.linalg.norm(matrix, axis=1), kind="stable")[:n]
+
+
+def _color_limit(weights: np.ndarray) -> float:
+    return float(np.quantile(np.abs(weights), 0.998)) or 1.0
+
+
+def _name_units(axis: Axis, names: Sequence[str] | None, size: int) -> None:
+    """Label the units of an axis of a heat map with their names."""
+    if names is None:
+        return
+    if len(names) != size:
+        raise InvalidData(f"names: expected {size}, one for each visible unit, found {len(names)}")
+    axis.set_ticks(range(size), labels=[str(name) for name in names], fontsize=7 if size <= _MOST_NAMES else 5)
+
+
+@torch.no_grad()
+def _projected(machine: Machine, layer: int) -> np.ndarray:
+    """The weights of a hidden layer, projected to the visible layer: (hidden, visible)."""
     couplings = machine.couplings[:layer]
     parts = []
     for index in _shown_units(couplings[-1]).split(_CHUNK):
@@ -155,9 +193,7 @@ def ordered_weights(machine: Machine, n: int, layer: int = 1) -> tuple[np.ndarra
                 x = x.unsqueeze(-1).expand(-1, *coupling.upper)
             x = coupling.down(x.reshape(-1, *coupling.upper))
         parts.append(style.as_array(x.flatten(1)))
-    matrix = np.concatenate(parts)
-    order = np.argsort(-np.linalg.norm(matrix, axis=1), kind="stable")[:n]
-    return matrix[order], float(np.quantile(np.abs(matrix[order]), 0.998)) or 1.0
+    return np.concatenate(parts)
 
 
 def _shown_units(coupling: Coupling) -> Tensor:

@@ -33,15 +33,18 @@ def correlation_scatter(correlations: Correlations, *, ax: Axes | None = None) -
     ends = np.array([low - margin, high + margin])
     width = 2 * correlations.floor.estimate
     pearson, ideal = correlations.pearson.estimate, correlations.ideal_pearson
-    note = f"r = {pearson:.3f} (ideal {ideal:.3f})\n" if np.isfinite(pearson) else ""
-    note += f"difference {correlations.ratio:.2f} × floor"
+    note = f"correlation {pearson:.3f} (ideal {ideal:.3f})\n" if np.isfinite(pearson) else ""
+    note += f"difference {correlations.ratio:.2f} × noise floor"
     with style.look():
         ax = style.axes(ax, (3.4, 3.4))
-        ax.fill_between(ends, ends - width, ends + width, color=style.FAINT, alpha=0.35, linewidth=0, label="floor")
+        ax.fill_between(
+            ends, ends - width, ends + width, color=style.FAINT, alpha=0.35, linewidth=0, label="noise floor"
+        )
         ax.plot(ends, ends, color=style.FAINT, linewidth=0.9, label="identity")
         size, alpha = (12, 0.7) if len(x) < 500 else (3, 0.25)
         ax.scatter(x, y, s=size, alpha=alpha, color=_SAMPLES, linewidths=0, rasterized=len(x) > 2000, zorder=3)
         ax.text(0.04, 0.97, note, transform=ax.transAxes, va="top", fontsize=8.5, linespacing=1.4)
+        ax.legend(loc="lower right", fontsize=8, handlelength=1.2)
         ax.set(xlim=ends, ylim=ends, aspect="equal")
         ax.set_title(correlations.name.capitalize())
         label = _LABELS[correlations.order]
@@ -54,7 +57,7 @@ def correlation_scatter(correlations: Correlations, *, ax: Axes | None = None) -
 def principal_clouds(principal: Principal, *, axes: tuple[int, int] = (0, 1), figure: Figure | None = None) -> Figure:
     """Plot data and samples projected on two principal axes of the data, side by side on the same scales."""
     with style.look():
-        figure = figure or Figure(figsize=(6.4, 3.2), layout="constrained")
+        figure = figure or style.new_figure((6.4, 3.2))
         left, right = figure.subplots(1, 2, sharex=True, sharey=True)
         _clouds(principal, axes, (left, right))
         left.set_title("Data")
@@ -157,7 +160,7 @@ def quality(comparison: SampleComparison, *, figure: Figure | None = None) -> Fi
     found = comparison.principal
     with style.look():
         if figure is None:
-            figure = Figure(figsize=(10.2, 9.4))
+            figure = style.new_figure((10.2, 9.4))
             figure.set_layout_engine("constrained", hspace=0.06, wspace=0.04)
         grid = figure.subplots(3, 3, height_ratios=[1.12, 1, 0.8])
         for ax, order in zip(grid[0], (1, 2, 3), strict=True):

@@ -21,15 +21,15 @@ from ..machines import RBM
 from ..units.support import OneHot
 from . import style
 
-#: colors of amino acids by chemistry: hydrophobic, polar, amide, basic, acidic
+#: colors of amino acids by chemistry, different for color-blind readers too: hydrophobic, polar, amide, basic, acidic
 _AMINO_ACIDS = {
     **dict.fromkeys("AVLIPWFM", "#2f3a4a"),
-    **dict.fromkeys("GSTYC", "#3a9150"),
-    **dict.fromkeys("QN", "#8a5aa8"),
-    **dict.fromkeys("KRH", "#2f6fc0"),
-    **dict.fromkeys("DE", "#d43c3c"),
+    **dict.fromkeys("GSTYC", "#009e73"),
+    **dict.fromkeys("QN", "#cc79a7"),
+    **dict.fromkeys("KRH", "#2f7ab8"),
+    **dict.fromkeys("DE", "#d55e00"),
 }
-_BASES = {"A": "#3a9150", "C": "#2f6fc0", "G": "#e0962a", "T": "#d43c3c", "U": "#d43c3c"}
+_BASES = {"A": "#009e73", "C": "#2f7ab8", "G": "#f0b429", "T": "#d55e00", "U": "#d55e00"}
 _WIDTH, _GLYPH = 0.2, 0.94  # inches per site, and the share of it that a letter fills
 _LEAST, _MOST = 4.0, 22.0  # limits of the width of a figure, in inches
 _SMALLEST = 0.004  # letters below this share of the axis are not drawn
@@ -106,7 +106,7 @@ def hidden_logos(rbm: RBM, letters: str, *, n: int = 6, title: str | None = None
     limit = max(np.clip(sign * weights[order], 0, None).sum(-1).max() for sign in (1, -1))
     with style.look():
         width = float(np.clip(0.9 + _WIDTH * rbm.visible.sites, _LEAST, _MOST))
-        figure = Figure(figsize=(width, 1.75 * len(order) + 0.3 * bool(title)), layout="constrained")
+        figure = style.new_figure((width, 1.75 * len(order) + 0.3 * bool(title)))
         for ax, unit in zip(figure.subplots(len(order), squeeze=False)[:, 0], order, strict=True):
             logo(weights[unit], letters, limit=1.05 * float(limit) or 1.0, title=f"hidden unit {unit}", ax=ax)
             if unit != order[-1]:
@@ -142,6 +142,15 @@ def contact_map(
         if hits is not None:
             colors = [style.ACCENT if hit == 1 else style.SECOND if hit == 0 else style.FAINT for hit in hits[:count]]
         ax.scatter(second[:count] + 1, first[:count] + 1, s=14, c=colors, zorder=2, linewidths=0)
+        if hits is not None:
+            for color, label, marker in (
+                (style.ACCENT, "contact", "o"),
+                (style.SECOND, "no contact", "o"),
+                ("#c4c4c4", "known contacts", "s"),
+            ):
+                ax.scatter([], [], s=18, color=color, marker=marker, label=label, linewidths=0)
+            ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8.5, borderaxespad=0.2,
+                      handletextpad=0.2, columnspacing=1.2)  # fmt: skip
         ax.plot(ends, ends, color=style.FAINT, linewidth=0.8)
         ax.set(xlabel=f"site (below: the first {count} pairs)", ylabel="site (above: scores)", xlim=ends, ylim=ends)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -149,7 +158,9 @@ def contact_map(
         bar = style.figure_of(ax).colorbar(drawn, ax=ax, shrink=0.85, pad=0.02, aspect=25)
         bar.set_label("corrected norm of the couplings")
         bar.outline.set_visible(False)
-        return style.titled(ax, title)
+        if title:
+            ax.set_title(title, pad=8 if hits is None else 24)
+    return style.figure_of(ax)
 
 
 def mutation_map(

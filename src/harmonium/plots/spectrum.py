@@ -133,7 +133,7 @@ def alignment_map(spectrum: Spectrum, data: DataModes, *, n: int = 20, ax: Axes 
 def spectrum_page(history: SpectralHistory, data: DataModes | None = None) -> Figure:
     """Plot the singular values of a run: by order, by epoch, against noise, and against the axes of the ``data``."""
     with style.look():
-        figure = Figure(figsize=(9.8, 6.2), layout="constrained")
+        figure = style.new_figure((9.8, 6.2))
         grid = figure.subplots(2, 2)
         singular_values(history, data=data, ax=grid[0, 0])
         mode_evolution(history, ax=grid[0, 1])
@@ -148,7 +148,7 @@ def spectrum_page(history: SpectralHistory, data: DataModes | None = None) -> Fi
 def mode_page(spectrum: Spectrum, data: DataModes, image: Picture, *, n: int = 20) -> Figure:
     """Show the strongest modes of the weights above the first principal axes of the data."""
     with style.look():
-        figure = Figure(figsize=(8.0, 3.9), layout="constrained")
+        figure = style.new_figure((8.0, 3.9))
         above, below = figure.subplots(2, 1)
         mode_pictures(spectrum, image, n=n, title="Strongest modes of the weights", ax=above)
         mode_pictures(data, image, n=n, title="Principal axes of the data", ax=below)

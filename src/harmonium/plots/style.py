@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -15,7 +16,11 @@ INK = "#3b4048"  # text and axes; the report replaces it by the text color of th
 FAINT = "#a3a8b0"
 ACCENT = "#2f7ab8"
 SECOND = "#d9722e"
+#: colors of lines and dots, different for readers with red-green blindness too (a test simulates it)
+COLORS = (ACCENT, SECOND, "#009e73", "#cc79a7", "#2f3a4a")
 SEQUENTIAL, DIVERGING = "Greys", "RdBu_r"
+#: publishers want TrueType fonts in PDF files, and text that can be edited
+FILE_SETTINGS: dict[str, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}
 
 _SETTINGS: dict[str, Any] = {
     "font.size": 10,
@@ -40,6 +45,20 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
+class PlotFigure(Figure):
+    """A figure that is saved with TrueType fonts and shown in notebooks, without ``pyplot``."""
+
+    def savefig(self, fname: Any, **kwargs: Any) -> None:
+        """Save the figure as :meth:`matplotlib.figure.Figure.savefig`, with TrueType fonts."""
+        with matplotlib.rc_context(cast("Any", FILE_SETTINGS)):
+            super().savefig(fname, **kwargs)
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()
+
+
 @contextmanager
 def look() -> Iterator[None]:
     """Apply the style to everything drawn in this context."""
@@ -47,11 +66,16 @@ def look() -> Iterator[None]:
         yield
 
 
+def new_figure(size: tuple[float, float]) -> Figure:
+    """Return an empty figure of ``size`` (inches) whose parts do not overlap."""
+    return PlotFigure(figsize=size, layout="constrained")
+
+
 def axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """Return the given axes, or those of a new figure of ``size`` (inches)."""
     if ax is not None:
         return ax
-    return Figure(figsize=size, layout="constrained").subplots()
+    return new_figure(size).subplots()
 
 
 def bare(ax: Axes, title: str | None) -> Figure:

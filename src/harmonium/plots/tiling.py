@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
@@ -79,12 +80,24 @@ def pictures(rows: Any, image: tuple[int, int, int]) -> np.ndarray:
     return flat[:, : math.prod(image)].reshape(-1, *image)
 
 
-def show(picture: np.ndarray, title: str | None, ax: Axes | None) -> Figure:
-    """Show an image on axes without ticks."""
+def show(
+    picture: np.ndarray,
+    title: str | None,
+    ax: Axes | None,
+    labels: Sequence[object] = (),
+    columns: int | None = None,
+) -> Figure:
+    """Show an image on axes without ticks, with a label in the upper left corner of each tile of a grid."""
     with style.look():
         height = max(0.6, 6.3 * picture.shape[0] / picture.shape[1])
         ax = style.axes(ax, (6.3, height + (0.3 if title else 0.0)))
         ax.imshow(picture, interpolation="nearest")
+        across = _across(len(labels), columns) if labels else 1
+        down = math.ceil(len(labels) / across)
+        for k, label in enumerate(labels):
+            row, column = divmod(k, across)
+            corner = (column / across * picture.shape[1] + 1, row / down * picture.shape[0] + 1)
+            ax.annotate(str(label), corner, va="top", ha="left", fontsize=6)
         return style.bare(ax, title)
 
 
@@ -101,7 +114,7 @@ def _pictures(images: Any) -> np.ndarray:
 
 def _grid(rgb: np.ndarray, columns: int | None, tile: int, gap: int) -> np.ndarray:
     n, _, height, width = rgb.shape
-    columns = min(n, columns or math.ceil(math.sqrt(n * 1.6)))
+    columns = _across(n, columns)
     rows = math.ceil(n / columns)
     zoom = max(1, round(tile / max(height, width)))
     step_y, step_x = height * zoom + gap, width * zoom + gap
@@ -113,3 +126,8 @@ def _grid(rgb: np.ndarray, columns: int | None, tile: int, gap: int) -> np.ndarr
         out[y : y + height * zoom, x : x + width * zoom, :3] = picture
         out[y : y + height * zoom, x : x + width * zoom, 3] = 255
     return out
+
+
+def _across(n: int, columns: int | None) -> int:
+    """The number of tiles side by side."""
+    return min(n, columns or math.ceil(math.sqrt(n * 1.6)))

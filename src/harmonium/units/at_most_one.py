@@ -21,6 +21,8 @@ from .support import AtMostOneHot, Support
 class AtMostOne(Unit):
     """Vectors of q binary components of which at most one is 1, with -U(x) = b·x; the shape is (sites…, q).
 
+    Used for probabilistic max-pooling, and for a category that may be missing.
+
     ln Z(B) = ln(1 + Σ_k e^{b_k + B_k}). In probabilistic max-pooling (Lee et al. 2009), the components are the
     detection units of a block, and the pooling unit, :meth:`pool`, is on if one of them is
     (:class:`harmonium.couplings.Conv2d` with ``pool``). The unit is also a category that may be missing.

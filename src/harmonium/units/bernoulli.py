@@ -14,6 +14,9 @@ from .support import boolean
 class Bernoulli(Unit):
     """Binary units x ∈ {0, 1} with -U(x) = b x and a step activation. Tramel et al. (2018), eqs. (C34)-(C38).
 
+    Used for binary data, such as spikes, presence or absence, and binary images, and as the standard hidden unit.
+    ln Z = ln(1 + e^{b+B}), the mean is the logistic function of b + B.
+
     >>> unit = Bernoulli(2, bias=torch.tensor([0.0, 2.0]))
     >>> unit.mean(torch.tensor([[0.0, -2.0]]))
     tensor([[0.5000, 0.5000]], grad_fn=<SigmoidBackward0>)

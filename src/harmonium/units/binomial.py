@@ -23,6 +23,9 @@ _MOST_TRIALS = 2**24  # integers up to here are exact in float32
 class Binomial(Unit):
     """Binomial units x ∈ {0, …, N} with -U(x) = b x + ln C(N, x).
 
+    Used for counts with a known maximum, such as successes in N trials, and for N tied copies of a Bernoulli unit.
+    ln Z = N ln(1 + e^{b+B}), the mean is N σ(b + B).
+
     >>> Binomial(1, trials=4).mean(torch.zeros(1, 1))
     tensor([[2.]], grad_fn=<MulBackward0>)
     """

@@ -24,6 +24,8 @@ _SAFE = 60.0  # range of fields for which e^field does not underflow in float32
 class Categories(Unit):
     """Softmax units with q_1, q_2, … states, concatenated into one flat layer of shape (Σ q_k,), with -U(x) = b·x.
 
+    Used for tables whose columns are categories with different numbers of states.
+
     The distribution is that of ``Mixed(Potts((1, q_1)), Potts((1, q_2)), …)``. All sites are computed at once, by
     sums over segments of the layer, and there is a single bias: the layer is several times faster with many sites.
 

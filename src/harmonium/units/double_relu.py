@@ -22,6 +22,8 @@ _half_line = HalfLine()
 class DoubleReLU(LearnedPrecision, Unit):
     """Double ReLU units x ∈ ℝ with -U(x) = b x + t |x| - γ₊ x₊²/2 - γ₋ x₋²/2: a ReLU and a mirrored ReLU.
 
+    Used for hidden units with learned nonlinearities, as for proteins (Tubiana et al. 2019).
+
     With t > 0 the unit is bimodal; with t < 0 it has a soft threshold on both sides.
 
     ``max_precision`` bounds learned precisions; by default ``initialize_from`` sets it from the data

@@ -20,6 +20,9 @@ from .support import real
 class Gaussian(GaussianWeight):
     """Gaussian units x ∈ ℝ with -U(x) = b x - γ x²/2 and a linear activation.
 
+    Used for real-valued data, standardized or not (docs/gaussian.md); a hidden Gaussian layer gives a machine with pair
+    interactions only. ln Z = (b + B)²/2γ + ln(2π/γ)/2, the mean is (b + B)/γ and the variance 1/γ.
+
     Tramel et al. (2018), eqs. (C10)-(C18) without bounds.
 
     ``max_precision`` bounds a learned precision (:class:`~harmonium.units.positive.LearnedPrecision`). ``learn`` is by

@@ -32,6 +32,8 @@ class Parts(Support):
 class Mixed(Unit):
     """Several layers concatenated into one flat layer of shape (sum of the sizes,).
 
+    Used for rows with parts of several kinds, such as pixels and a label, or the columns of a table.
+
     >>> from harmonium.units import Bernoulli, Potts
     >>> pixels_and_label = Mixed(Bernoulli(64), Potts((1, 10)))
     >>> pixels_and_label.shape

@@ -61,6 +61,8 @@ _MOST_LEVELS = 2**16  # the table of the base weights grows with the levels
 class Multinary(Unit):
     """Multinary units of Hwang, Hwang & Jo (2020): N levels with mean close to f(x) = N g(kx), with scale k.
 
+    Used for color values from 0 to 255, and for hidden units with any increasing activation.
+
     ``docs/multinary.md`` compares the forms and measures the approximations.
 
     Args:

@@ -20,6 +20,8 @@ from .support import Counts, Support
 class Multinomial(Unit):
     """Vectors x of K counts with Σx = D and -U(x) = b·x + ln(D! / Πx_k!): sums of D tied softmax units.
 
+    Used for word counts of documents, and other compositions of a total.
+
     With ``total=None`` each row has its own D: there is one machine for each document length, and :meth:`conserving`
     takes the lengths from the documents. The hidden bias proportional to D of the replicated softmax (Salakhutdinov &
     Hinton 2009) is part of the weights: c_j Σ_k x_k adds c_j to each W_kj.

@@ -18,6 +18,9 @@ from .support import OneHot, Support
 class Potts(Unit):
     """Softmax units: x is a one-hot vector of q states, -U(x) = b·x; the shape is (sites…, q).
 
+    Used for sequences of letters (proteins, RNA, DNA), labels, and other categories with equally many states per site.
+    ln Z = ln Σ_k e^{b_k + B_k}, the mean is the softmax of b + B.
+
     >>> Potts((1, 4)).mean(torch.zeros(2, 1, 4))[0]
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]], grad_fn=<SelectBackward0>)
     """

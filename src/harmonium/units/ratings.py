@@ -18,6 +18,8 @@ from .support import RatedOneHot, Support
 class Ratings(Potts):
     """Ratings on a scale of K values: x is one-hot for a rated item and zero for others; the shape is (items, K).
 
+    Used for ratings of items by users, most of them missing.
+
     Every user has a machine of their own (Salakhutdinov, Mnih & Hinton 2007): it contains only the items that the user
     has rated, with the weights and biases of all other users. So which items are rated is not random but given by the
     row, and :meth:`conserving` takes it from there. An item that is not rated adds nothing to ln Z, means or gradients:

@@ -17,6 +17,8 @@ _half_line = HalfLine()
 class ReLU(GaussianWeight):
     """Rectified linear units x ∈ [0, ∞) with -U(x) = b x - γ x²/2; the activation is max(0, (b + B)/γ).
 
+    Used for nonnegative data without an upper bound, and for sparse, graded hidden units (Nair & Hinton 2010).
+
     ``max_precision`` bounds a learned precision (:class:`~harmonium.units.positive.LearnedPrecision`).
 
     >>> unit = ReLU(1, bias=-1e3)

@@ -14,6 +14,8 @@ from .support import signs
 class Spin(Unit):
     """Ising spins x ∈ {-1, +1} with -U(x) = b x, mean tanh(b + B) and ln Z = ln 2cosh(b + B).
 
+    Used for data that are symmetric between two values, and for the models of statistical physics.
+
     Used by Decelle, Fissore & Furtlehner (2017).
 
     >>> Spin(1).log_partition(torch.zeros(1, 1)).exp()

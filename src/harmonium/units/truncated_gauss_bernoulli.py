@@ -31,6 +31,8 @@ class SpikeAndSlab(Interval):
 class TruncatedGaussBernoulli(OnSegment):
     """Spike-and-slab units: x = 0 with weight 1-ρ, or x ∈ [low, high] with weight ρ e^{bx - Vx²/2}.
 
+    Used for numbers between bounds that are often exactly zero, such as sparse signals.
+
     This is eq. (C21) of Tramel et al. (2018), not the inconsistent eq. (C20).
 
     Densities are with respect to δ₀ + the Lebesgue measure: x = 0 is the spike, all other values the slab. The slab is

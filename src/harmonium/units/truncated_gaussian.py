@@ -54,6 +54,8 @@ class OnSegment(Unit, named=False):
 class TruncatedGaussian(Quadratic, OnSegment):
     """Truncated Gaussian units x ∈ [low, high] with -U(x) = b x - V x²/2 for any real V.
 
+    Used for numbers between known bounds, such as gray values.
+
     Tramel et al. (2018), eqs. (C3)-(C18), computed by quadrature, because the closed forms lose all precision if V + A
     is small or the field is large.
 

@@ -1,0 +1,56 @@
+"""Read a matrix from a MATLAB or HDF5 file. Sizes are checked before memory is used; objects are never read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harmonium.errors import InvalidData
+from harmonium.extras import require
+from harmonium.limits import check_expansion
+
+#: picks one of several names, or raises
+Pick = Callable[[Path, list[str]], str]
+
+
+def read_mat(path: Path, pick: Pick) -> np.ndarray:
+    """Read a matrix of a ``.mat`` file; version 7.3 is HDF5 with the order of the dimensions reversed."""
+    with path.open("rb") as file:
+        modern = file.read(10) == b"MATLAB 7.3"
+    if modern:
+        return read_hdf5(path, pick).T
+    from scipy.io import loadmat, whosmat
+
+    with _damage(path, "a .mat file"):
+        shapes = {name: shape for name, shape, kind in whosmat(path) if kind not in ("cell", "struct", "char")}
+        name = pick(path, list(shapes))
+        check_expansion(path, path.stat().st_size, 8 * math.prod(shapes[name]))
+        found = loadmat(path, variable_names=[name])[name]
+    return np.asarray(found.toarray() if hasattr(found, "toarray") else found)  # a sparse matrix
+
+
+def read_hdf5(path: Path, pick: Pick) -> np.ndarray:
+    """Read a data set of an HDF5 file; those in groups have names such as ``session/spikes``."""
+    h5py = require("h5py", "HDF5 files need")
+    with _damage(path, "an HDF5 file"), h5py.File(path, "r") as file:
+        found: dict[str, Any] = {}
+        file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+        entry = found[pick(path, [name for name in found if not name.startswith("#")])]
+        check_expansion(path, path.stat().st_size, entry.nbytes)
+        return np.asarray(entry[()])
+
+
+@contextmanager
+def _damage(path: Path, what: str) -> Iterator[None]:
+    """Report the errors of a reader, which are of many types, as a damaged file."""
+    try:
+        yield
+    except InvalidData:
+        raise
+    except Exception as error:
+        raise InvalidData(f"{path} is damaged or not {what}: {' '.join(str(error).split())[:200]}") from error
