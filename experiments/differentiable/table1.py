@@ -9,6 +9,7 @@ as N = 255 (:mod:`.networks`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,10 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harmonium import files, noise
+from harmonium import noise
 from harmonium.machines import DeepBeliefNetwork
 
 from ..judging import Measured, Verdict, claim, mean
+from ..machines import kept_errors
 from ..options import with_options_of
 from ..record import Record
 from .svm import Standardized, train
@@ -68,14 +70,16 @@ def errors(record: Record, trained: Machines, dataset: str) -> dict[str, np.ndar
 
 def errors_of(record: Record, trained: Machines, dataset: str, way: str) -> np.ndarray:
     """Which test images are misclassified in one way, one of ``WAYS``. Kept beside the machines."""
-    kept = trained.folder / _file(trained, dataset, way)
-    if not kept.exists():
+
+    def classify() -> np.ndarray:
+        began = time.process_time()
         levels, make = WAYS[way]
         cost, score, wrong = _classify(trained, dataset, make(trained, dataset), levels)
         found = f"{100 * wrong.mean():.2f} %, {100 * score:.2f} % on validation rows after training on few"
-        record.say(f"{dataset}, {way}: {found} (cost {cost:g})")
-        files.write_text(kept, "".join(str(int(x)) for x in wrong) + "\n")
-    return np.array([int(x) for x in kept.read_text().strip()], dtype=float)
+        record.say(f"{dataset}, {way}: {found} (cost {cost:g}, {time.process_time() - began:.0f} CPU seconds)")
+        return wrong
+
+    return kept_errors(trained.folder / _file(trained, dataset, way), classify)
 
 
 def _file(trained: Machines, dataset: str, way: str) -> Path:
