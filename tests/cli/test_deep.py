@@ -211,6 +211,10 @@ def test_mean_field_commands_expect_a_boltzmann_machine(deep, command):
         ((*LAYERS, "--training", "greedy"), "training: greedy expects --machine dbn, found dbm"),
         ((*LAYERS, "--machine", "dbn", "--pretrain", 2), "pretrain: expected 0 with --training greedy, found 2"),
         (("--hidden", 9, "--hidden", "bernoulli:8,kernel=3"), "layer 2 (bernoulli:8,kernel=3): conv2d: expected"),
+        (
+            ("--hidden", 4, "--hidden", "multinary:3,levels=5,scale=0.3,form=integral"),
+            "layer 2: multinary: exact draws in form='integral' expect a sigmoid and an integer levels/scale",
+        ),
         ((*LAYERS, "--inputs", "means"), "inputs: expected --machine dbn, found dbm"),
         ((*LAYERS, "--negative", "pcd:1"), "PCD expects an RBM (two layers), found DeepBoltzmannMachine"),
         ((*LAYERS, "--negative", "deep-pcd:1,iteration=3"), "did you mean 'iterations'"),
