@@ -124,7 +124,7 @@ def test_the_networks_of_presets(preset: str, image: tuple[int, ...], shapes: li
 def test_presets_without_a_machine_or_with_other_images() -> None:
     with pytest.raises(InvalidOption, match=r"preset with a machine \(multinary-faces, .*found 'best'"):
         from_preset("best", (1, 28, 28))
-    with pytest.raises(InvalidOption, match="unknown preset 'multinary-face'.*multinary-faces"):
+    with pytest.raises(InvalidOption, match=r"unknown preset 'multinary-face'.*multinary-faces"):
         from_preset("multinary-face", (3, 64, 64))
     with pytest.raises(InvalidOption, match=r"^layer 4 \(multinary:256.*does not fit into \(256, 1, 1\)"):
         from_preset("multinary-faces", (3, 8, 8))

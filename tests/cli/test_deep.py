@@ -110,6 +110,10 @@ def test_layers_of_feature_maps(machine, command, tmp_path):
     assert outcome.status == 0, outcome.err
     assert [tuple(unit.shape) for unit in hm.load(tmp_path / "run").layers] == [(1, 8, 8), (3, 6, 6), (2, 3, 3), (5,)]
     assert command("resume", tmp_path / "run").status == 0
+    assert command("sample", tmp_path / "run", "-n", 3, "--sweeps", 2).status == 0
+    assert np.load(tmp_path / "run" / "samples.npy").shape == (3, 1, 8, 8)
+    table = command("evaluate", tmp_path / "run", "--betas", 0)
+    assert table.status == 0 and "reconstruction error" in table.out
 
 
 def test_pooled_layers_in_a_stack(command, tmp_path):
