@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -126,18 +127,14 @@ def run(record: Record, trained: Networks, dropout: str = CHOSEN, choose: str = 
     if choose:
         dropout = chosen(record, settings, network, images, labels, choose.split(","), seed)
     wrong = [
-        trained.errors(
-            f"seed {seed + k}", dropout, lambda k=k: tuned(network, images, labels, settings, dropout, seed + k)
-        )
-        for k in range(settings.seeds)
+        trained.errors(f"seed {k}", dropout, partial(tuned, network, images, labels, settings, dropout, k))
+        for k in range(seed, seed + settings.seeds)
     ]
     other = None
     if compare:
-        other = trained.errors(
-            "random initial weights",
-            dropout,
-            lambda: tuned(untrained(settings, seed), images, labels, settings, dropout, seed),
-        )
+        start = untrained(settings, seed)
+        make = partial(tuned, start, images, labels, settings, dropout, seed)
+        other = trained.errors("random initial weights", dropout, make)
     claims(record, wrong, other, scale=trained.scale)
 
 
