@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
 
+import numpy as np
 import torch
 
+from harmonium import files
 from harmonium.machines import Machine
 from harmonium.signatures import complete_constructor
 from harmonium.training import Result, Run, fit
@@ -105,6 +107,20 @@ def name_by_settings(*kind: object, rows: int, epochs: int, seed: int, start: st
     """
     parts = [*kind, "rows", rows, "epochs", epochs, *([start] if start else []), "seed", seed]
     return "-".join(map(str, parts))
+
+
+def kept_errors(path: Path, classify: Callable[[], np.ndarray]) -> np.ndarray:
+    """Which test images are classified wrongly (n,), 0 or 1: read from ``path``, or found by ``classify`` and written.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "errors.txt"
+    >>> kept_errors(path, lambda: np.array([0.0, 1.0])).tolist(), path.read_text()
+    ([0.0, 1.0], '01\\n')
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_text(path, "".join(str(int(x)) for x in classify()) + "\n")
+    return np.array([int(x) for x in path.read_text().strip()], dtype=float)
 
 
 def plain_gradients(rate: float, batch: int, rows: int) -> dict[str, Any]:

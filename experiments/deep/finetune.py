@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import harmonium as hm
+from harmonium import noise
 from harmonium.errors import unknown
 from harmonium.tasks import Classifier, finetune
 from harmonium.training import HiddenStates
 
 from .. import judging
-from ..judging import Measured
-from ..options import override
+from ..machines import Machines, kept_errors, name_by_settings
+from ..options import override, with_options_of
 from ..record import Record
 
 
@@ -34,14 +38,15 @@ class Settings:
     layers: tuple[int, ...]
     rows: int  # training images
     held_out: int  # of these, used to choose settings
+    tried: int  # of the others, used to train with each choice
     pretraining: tuple[int, ...]  # epochs of each machine
     epochs: int  # of fine-tuning
     seeds: int  # of fine-tuning
 
 
 SETTINGS = {
-    "quick": Settings((784, 500, 500), 60_000, 10_000, (4, 3), 10, 1),
-    "full": Settings((784, 500, 500, 2000), 60_000, 10_000, (12, 12, 8), 30, 2),
+    "quick": Settings((784, 500, 500), 60_000, 10_000, 20_000, (4, 3), 10, 1),
+    "full": Settings((784, 500, 500, 2000), 60_000, 10_000, 50_000, (10, 8, 6), 30, 2),
 }
 #: dropout of the visible layer and of the hidden layers
 DROPOUT = {"none": (0.0, 0.0), "weak": (0.1, 0.2), "strong": (0.2, 0.4)}
@@ -55,36 +60,82 @@ _BIAS = -2.0  # of hidden units at the start
 _FIRST = 10_000  # rows that set the visible biases
 
 
-def run(
-    record: Record,
-    scale: str,
-    dropout: str = CHOSEN,
-    choose: bool = False,
-    compare: bool = True,
-    epochs: int = 0,
-    seeds: int = 0,
-    seed: int = 0,
-) -> None:
-    """Pretrain, choose settings if ``choose``, fine-tune and test; ``compare`` adds random initial weights."""
-    if dropout not in DROPOUT:
-        raise unknown("dropout", dropout, DROPOUT)
-    settings = override(SETTINGS[scale], epochs=epochs, seeds=seeds)
-    images, labels = hm.data.load("mnist", labels=True)
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[: settings.rows]
-    images, labels = images[order], labels[order]
-    network = pretrained(record, settings, images, seed)
+class Networks(Machines):
+    """The images, the pretrained network and the errors of classifiers, kept in the folder ``machines``.
+
+    Args:
+        epochs: of fine-tuning, instead of those of the scale; ``seeds`` and ``tried`` likewise.
+        machines: folder of the trained machines; by default ``machines`` in the folder of the record.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        scale: str,
+        epochs: int = 0,
+        seeds: int = 0,
+        tried: int = 0,
+        machines: str = "",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(record, scale, "mnist", machines, seed)
+        self.settings = override(SETTINGS[scale], epochs=epochs, seeds=seeds, tried=tried)
+
+    def load(self) -> tuple[Tensor, Tensor]:
+        """Training images and labels, in random order."""
+        images, labels = hm.data.load(self.data, labels=True)
+        order = torch.randperm(len(images), generator=noise.generator(self.seed))[: self.settings.rows]
+        return images[order], labels[order]
+
+    def network(self, images: Tensor) -> hm.DeepBeliefNetwork:
+        """The pretrained network."""
+        kind = ["network", *self.settings.layers]
+        epochs = sum(self.settings.pretraining)
+        path = self.folder / f"{name_by_settings(*kind, rows=len(images), epochs=epochs, seed=self.seed)}.safetensors"
+        if not path.exists():
+            network = pretrained(self.record, self.settings, images, self.seed)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            hm.save(network, path)
+        return hm.load(path)  # type: ignore[return-value]
+
+    def errors(self, name: str, dropout: str, make: Callable[[], Classifier]) -> np.ndarray:
+        """Which test images a classifier misclassifies: (n,) of 0 and 1."""
+        kind, settings = name.replace(" ", "-"), self.settings
+        file = name_by_settings(kind, dropout, rows=settings.rows, epochs=settings.epochs, seed=self.seed)
+
+        def classify() -> np.ndarray:
+            began = time.process_time()
+            classifier = make()
+            test, truth = hm.data.load(self.data, split="test", labels=True)
+            wrong = (classifier.predict(test) != truth).double().numpy()
+            seconds = time.process_time() - began
+            self.record.say(f"{name}: test error {100 * wrong.mean():.2f} %, {seconds:.0f} CPU seconds")
+            return wrong
+
+        return kept_errors(self.folder / f"{file}-errors.txt", classify)
+
+
+@with_options_of(Networks)
+def run(record: Record, trained: Networks, dropout: str = CHOSEN, choose: str = "", compare: bool = True) -> None:
+    """Pretrain, choose among the ``choose`` of ``DROPOUT`` if any, fine-tune and test; compare with random weights."""
+    settings, seed = trained.settings, trained.seed
+    for name in (dropout, *choose.split(",")) if choose else (dropout,):
+        if name not in DROPOUT:
+            raise unknown("dropout", name, DROPOUT)
+    images, labels = trained.load()
+    network = trained.network(images)
     if choose:
-        dropout = chosen(record, settings, network, images, labels, seed)
-    test, truth = hm.data.load("mnist", split="test", labels=True)
+        dropout = chosen(record, settings, network, images, labels, choose.split(","), seed)
     wrong = [
-        _tested(record, tuned(network, images, labels, settings, dropout, seed + k), test, truth, f"seed {seed + k}")
-        for k in range(settings.seeds)
+        trained.errors(f"seed {k}", dropout, partial(tuned, network, images, labels, settings, dropout, k))
+        for k in range(seed, seed + settings.seeds)
     ]
     other = None
     if compare:
-        classifier = tuned(untrained(settings, seed), images, labels, settings, dropout, seed)
-        other = _tested(record, classifier, test, truth, "random initial weights")
-    claims(record, wrong, other, scale)
+        start = untrained(settings, seed)
+        make = partial(tuned, start, images, labels, settings, dropout, seed)
+        other = trained.errors("random initial weights", dropout, make)
+    claims(record, wrong, other, scale=trained.scale)
 
 
 def pretrained(record: Record, settings: Settings, images: Tensor, seed: int) -> hm.DeepBeliefNetwork:
@@ -93,8 +144,7 @@ def pretrained(record: Record, settings: Settings, images: Tensor, seed: int) ->
     Hidden biases start at -2, without centering: features that are active less often are easier to classify.
     """
     network = hm.DeepBeliefNetwork.of(settings.layers, inputs="means")
-    began, rows = time.perf_counter(), hm.Redrawn(images)
-    found = []
+    began, rows = time.process_time(), hm.Redrawn(images)
     for k, machine in enumerate(network.machines):
         source = rows if k == 0 else HiddenStates(network, rows, k)
         machine.initialize(source.rows(torch.arange(min(len(images), _FIRST)), machine), seed=seed + k)
@@ -112,10 +162,8 @@ def pretrained(record: Record, settings: Settings, images: Tensor, seed: int) ->
             seed=seed + k,
             progress=False,
         )
-        found.append(result.history[-1]["reconstruction"])
-        record.say(f"machine {k + 1}: reconstruction error {found[-1]:.4f}")
-    record.numbers["pretraining"] = {"minutes": (time.perf_counter() - began) / 60, "reconstruction": found}
-    hm.save(network, record.folder / "network.safetensors")
+        record.say(f"machine {k + 1}: reconstruction error {result.history[-1]['reconstruction']:.4f}")
+    record.say(f"pretraining: {time.process_time() - began:.0f} CPU seconds")
     return network
 
 
@@ -128,12 +176,18 @@ def untrained(settings: Settings, seed: int) -> hm.DeepBeliefNetwork:
 
 
 def chosen(
-    record: Record, settings: Settings, network: hm.DeepBeliefNetwork, images: Tensor, labels: Tensor, seed: int
+    record: Record,
+    settings: Settings,
+    network: hm.DeepBeliefNetwork,
+    images: Tensor,
+    labels: Tensor,
+    names: list[str],
+    seed: int,
 ) -> str:
     """Return the dropout with the smallest error on the held-out training images, at the end of the training."""
-    part, rest = slice(settings.held_out, None), slice(0, settings.held_out)
+    rest, part = slice(0, settings.held_out), slice(settings.held_out, settings.held_out + settings.tried)
     errors = {}
-    for name in DROPOUT:
+    for name in names:
         classifier = tuned(network, images[part], labels[part], settings, name, seed)
         errors[name] = classifier.error(images[rest], labels[rest])
         record.say(f"dropout {name}: validation error {100 * errors[name]:.2f} %")
@@ -159,16 +213,9 @@ def tuned(
     )
 
 
-def _tested(record: Record, classifier: Classifier, test: Tensor, truth: Tensor, name: str) -> Tensor:
-    """Return which test images are classified wrongly."""
-    wrong = classifier.predict(test) != truth
-    record.say(f"{name}: test error {100 * wrong.double().mean():.2f} %")
-    return wrong
-
-
-def claims(record: Record, wrong: list[Tensor], other: Tensor | None, scale: str) -> None:
+def claims(record: Record, wrong: list[np.ndarray], other: np.ndarray | None, scale: str) -> None:
     """Write the verdicts: against published errors over seeds, and against random weights image by image."""
-    errors = [part.double().mean().item() for part in wrong]
+    errors = [float(part.mean()) for part in wrong]
     record.table("errors", [{"seed": k, "error": error} for k, error in enumerate(errors)])
     record.numbers["test_errors"] = errors
     found = judging.mean(errors)
@@ -182,19 +229,13 @@ def claims(record: Record, wrong: list[Tensor], other: Tensor | None, scale: str
         )
         record.claim(f"at most {100 * GOAL:.2f} %", words, found.below(GOAL))
     if other is not None:
-        gain = paired(other, wrong[0])
-        record.numbers["random_weights"] = other.double().mean().item()
+        gain = judging.mean(other - wrong[0])
+        record.numbers["random_weights"] = float(other.mean())
         record.claim(
             "pretraining lowers the error of the same network with random initial weights",
             f"by {100 * gain.value:.2f} ± {100 * gain.error:.2f} percentage points",
             gain.above(0.0),
         )
-
-
-def paired(other: Tensor, ours: Tensor) -> Measured:
-    """The difference of two error rates on the same images, with its standard error."""
-    difference = other.double() - ours.double()
-    return Measured(difference.mean().item(), (difference.std() / math.sqrt(len(difference))).item())
 
 
 def _percent(errors: list[float]) -> str:

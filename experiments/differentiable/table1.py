@@ -9,6 +9,7 @@ as N = 255 (:mod:`.networks`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,10 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harmonium import files, noise
+from harmonium import noise
 from harmonium.machines import DeepBeliefNetwork
 
 from ..judging import Measured, Verdict, claim, mean
+from ..machines import kept_errors
 from ..options import with_options_of
 from ..record import Record
 from .svm import Standardized, train
@@ -33,7 +35,8 @@ PUBLISHED = {
     "caltech-silhouettes": (71.02, 34.74),
 }
 LEVELS = 255
-COSTS = (1e4, 1e5, 1e6)
+COST = 1e5  # with which the choice of the cost starts
+_LARGEST_COST = 1e9
 VALIDATION = 5000  # rows, or a fifth of the training set if it is smaller
 TRIED = 10_000  # rows on which the costs are compared
 _MARGIN = 1.2  # times the published error: still as published
@@ -68,14 +71,16 @@ def errors(record: Record, trained: Machines, dataset: str) -> dict[str, np.ndar
 
 def errors_of(record: Record, trained: Machines, dataset: str, way: str) -> np.ndarray:
     """Which test images are misclassified in one way, one of ``WAYS``. Kept beside the machines."""
-    kept = trained.folder / _file(trained, dataset, way)
-    if not kept.exists():
+
+    def classify() -> np.ndarray:
+        began = time.process_time()
         levels, make = WAYS[way]
         cost, score, wrong = _classify(trained, dataset, make(trained, dataset), levels)
         found = f"{100 * wrong.mean():.2f} %, {100 * score:.2f} % on validation rows after training on few"
-        record.say(f"{dataset}, {way}: {found} (cost {cost:g})")
-        files.write_text(kept, "".join(str(int(x)) for x in wrong) + "\n")
-    return np.array([int(x) for x in kept.read_text().strip()], dtype=float)
+        record.say(f"{dataset}, {way}: {found} (cost {cost:g}, {time.process_time() - began:.0f} CPU seconds)")
+        return wrong
+
+    return kept_errors(trained.folder / _file(trained, dataset, way), classify)
 
 
 def _file(trained: Machines, dataset: str, way: str) -> Path:
@@ -96,18 +101,38 @@ def _classify(
     test, answers = trained.load(dataset, "test")
     classes = int(labels.max()) + 1
     x = represent(images)
+    cost, error = _choose_cost(x, labels, classes)
+    wrong = train(x, labels, cost, classes=classes).predict(represent(test)) != answers
+    return cost, error, wrong.numpy().astype(float)
+
+
+def _choose_cost(x: Tensor, labels: Tensor, classes: int) -> tuple[float, float]:
+    """The cost that is best on validation rows after training on some of the others, and their error."""
     order = torch.randperm(len(x), generator=noise.generator(1))
     some = min(VALIDATION, len(x) // 5)
     held, used = order[:some], order[some : some + TRIED]
     some_rows = Standardized(x[used])
-    scores = {}
-    for cost in COSTS:
+
+    def score(cost: float) -> float:
         guess = train(some_rows, labels[used], cost, classes=classes).predict(x[held])
-        scores[cost] = (guess != labels[held]).float().mean().item()
-    del some_rows
-    cost = min(scores, key=lambda key: scores[key])
-    wrong = train(x, labels, cost, classes=classes).predict(represent(test)) != answers
-    return cost, scores[cost], wrong.numpy().astype(float)
+        return (guess != labels[held]).float().mean().item()
+
+    return best_cost(score)
+
+
+def best_cost(score: Callable[[float], float]) -> tuple[float, float]:
+    """The cost with the lowest score, and its score: by factors of ten from ``COST`` until the score stops falling.
+
+    >>> best_cost(lambda cost: abs(cost - 90.0)), best_cost(lambda cost: 1 / cost)
+    ((100.0, 10.0), (1000000000.0, 1e-09))
+    """
+    best, least = COST, score(COST)
+    for factor in (0.1, 10.0):
+        while 1 < best < _LARGEST_COST and (found := score(round(best * factor))) < least:
+            best, least = float(round(best * factor)), found
+        if best != COST:
+            break
+    return best, least
 
 
 def _rows(dataset: str, wrong: dict[str, np.ndarray]) -> list[dict[str, object]]:

@@ -12,8 +12,8 @@ import torch
 import harmonium as hm
 from harmonium import files
 from harmonium.errors import InvalidOption
-from harmonium.options import DataOptions, MachineOptions, find_preset
-from harmonium.runs import machine, reopen, rows, specs
+from harmonium.options import DataOptions, MachineOptions
+from harmonium.runs import from_preset, reopen, rows, specs
 from harmonium.runs.config import Config
 from harmonium.training import Run
 from harmonium.units import Bernoulli, Multinary
@@ -103,15 +103,6 @@ def test_stage() -> None:
     assert shared.bias.shape == (2, 1)
 
 
-def network_of(preset: str, image: tuple[int, ...]) -> hm.DeepBeliefNetwork:
-    """The network that a preset describes for images of this shape."""
-    chosen, hidden = machine.parse(MachineOptions(**find_preset(preset).machine))
-    (pixels,) = specs.parse_layer(str(chosen.visible))
-    network = machine.build(chosen, pixels.kind(image, **pixels.options), hidden)
-    assert isinstance(network, hm.DeepBeliefNetwork)
-    return network
-
-
 @pytest.mark.parametrize(
     ("preset", "image", "shapes"),
     [
@@ -126,9 +117,29 @@ def network_of(preset: str, image: tuple[int, ...]) -> hm.DeepBeliefNetwork:
     ],
 )
 def test_the_networks_of_presets(preset: str, image: tuple[int, ...], shapes: list[tuple[int, ...]]) -> None:
-    network = network_of(preset, image)
+    network = from_preset(preset, image)
+    assert isinstance(network, hm.DeepBeliefNetwork)
     assert [tuple(layer.shape) for layer in network.layers] == [image, *shapes]
     assert {layer.levels for layer in network.layers} == {255} and network.inputs == "means"
+
+
+def test_presets_without_a_machine_or_with_other_images() -> None:
+    with pytest.raises(InvalidOption, match=r"preset with a machine \(multinary-faces, .*found 'best'"):
+        from_preset("best", (1, 28, 28))
+    with pytest.raises(InvalidOption, match=r"unknown preset 'multinary-face'.*multinary-faces"):
+        from_preset("multinary-face", (3, 64, 64))
+    with pytest.raises(InvalidOption, match=r"^layer 4 \(multinary:256.*does not fit into \(256, 1, 1\)"):
+        from_preset("multinary-faces", (3, 8, 8))
+    with pytest.raises(InvalidOption, match=r"^layer 1 \(multinary:64.*expected a lower layer \(channels"):
+        from_preset("multinary-mnist", (784,))
+
+
+@pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
+def test_a_preset_trains_in_python() -> None:
+    network = from_preset("multinary-silhouettes", (1, 8, 8))
+    data = (hm.data.load("digits", flatten=False)[:100].reshape(100, 1, 8, 8) * 255).round()
+    result = hm.fit(network, data, preset="multinary-silhouettes", epochs=2, seed=0, progress=False)
+    assert result.history[-1]["reconstruction_1"] < result.history[0]["reconstruction_1"]
 
 
 def test_gray_values_are_scaled_to_the_levels() -> None:

@@ -110,6 +110,10 @@ def test_layers_of_feature_maps(machine, command, tmp_path):
     assert outcome.status == 0, outcome.err
     assert [tuple(unit.shape) for unit in hm.load(tmp_path / "run").layers] == [(1, 8, 8), (3, 6, 6), (2, 3, 3), (5,)]
     assert command("resume", tmp_path / "run").status == 0
+    assert command("sample", tmp_path / "run", "-n", 3, "--sweeps", 2).status == 0
+    assert np.load(tmp_path / "run" / "samples.npy").shape == (3, 1, 8, 8)
+    table = command("evaluate", tmp_path / "run", "--betas", 0)
+    assert table.status == 0 and "reconstruction error" in table.out
 
 
 def test_pooled_layers_in_a_stack(command, tmp_path):
@@ -211,6 +215,10 @@ def test_mean_field_commands_expect_a_boltzmann_machine(deep, command):
         ((*LAYERS, "--training", "greedy"), "training: greedy expects --machine dbn, found dbm"),
         ((*LAYERS, "--machine", "dbn", "--pretrain", 2), "pretrain: expected 0 with --training greedy, found 2"),
         (("--hidden", 9, "--hidden", "bernoulli:8,kernel=3"), "layer 2 (bernoulli:8,kernel=3): conv2d: expected"),
+        (
+            ("--hidden", 4, "--hidden", "multinary:3,levels=5,scale=0.3,form=integral"),
+            "layer 2: multinary: exact draws in form='integral' expect a sigmoid and an integer levels/scale",
+        ),
         ((*LAYERS, "--inputs", "means"), "inputs: expected --machine dbn, found dbm"),
         ((*LAYERS, "--negative", "pcd:1"), "PCD expects an RBM (two layers), found DeepBoltzmannMachine"),
         ((*LAYERS, "--negative", "deep-pcd:1,iteration=3"), "did you mean 'iterations'"),

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import experiments
 import harmonium as hm
 from experiments.deep import finetune
+from experiments.judging import mean
 from experiments.record import Record
 
 
-def wrong(rate: float, n: int = 10_000) -> torch.Tensor:
-    return torch.arange(n) < rate * n
+def wrong(rate: float, n: int = 10_000) -> np.ndarray:
+    return (np.arange(n) < rate * n).astype(float)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def test_verdicts_over_seeds(errors, verdicts, tmp_path):
 
 def test_the_comparison_is_paired(tmp_path):
     ours, other = wrong(0.010), wrong(0.013)
-    gain = finetune.paired(other, ours)
+    gain = mean(other - ours)
     assert gain.value == pytest.approx(0.003) and gain.error == pytest.approx(0.00055, abs=2e-5)  # 30 images differ
     record = Record("deep/finetune", "quick", tmp_path)
     finetune.claims(record, [ours], other, "quick")
@@ -56,15 +58,23 @@ def test_a_small_run(monkeypatch, tmp_path, capsys):
         return images, truth
 
     monkeypatch.setattr(hm.data, "load", load)
-    small = finetune.Settings((784, 10, 8), 120, 20, (2, 2), 20, 1)
+    small = finetune.Settings((784, 10, 8), 120, 20, 100, (2, 2), 20, 1)
     monkeypatch.setitem(finetune.SETTINGS, "quick", small)
     monkeypatch.setattr(finetune, "_BATCH", 10)
     monkeypatch.setattr(finetune, "_RATE", 0.01)
-    experiments.reproduce("deep/finetune", "quick", tmp_path / "out", choose=True)
-    verdict = json.loads((tmp_path / "out" / "verdict.json").read_text(encoding="utf-8"))
+    out, machines = tmp_path / "out", tmp_path / "machines"
+    experiments.reproduce("deep/finetune", "quick", out, choose="none,strong", machines=str(machines))
+    verdict = json.loads((out / "verdict.json").read_text(encoding="utf-8"))
     assert verdict["numbers"]["test_errors"][0] < 0.1 and len(verdict["claims"]) == 1
-    assert (tmp_path / "out" / "validation.csv").read_text().count("\n") == 4
-    assert hm.load(tmp_path / "out" / "network.safetensors").inputs == "means"
+    assert (out / "validation.csv").read_text().count("\n") == 3
+    assert hm.load(next(machines.glob("network-*.safetensors"))).inputs == "means"
     assert "validation error" in capsys.readouterr().out
-    with pytest.raises(hm.errors.InvalidOption, match="unknown dropout 'week'"):
-        experiments.reproduce("deep/finetune", "quick", tmp_path / "other", dropout="week")
+    # what is kept is not computed again
+    monkeypatch.setattr(finetune, "finetune", None)
+    dropout = next(name for name in finetune.DROPOUT if list(machines.glob(f"seed-0-{name}-*")))
+    experiments.reproduce("deep/finetune", "quick", tmp_path / "again", dropout=dropout, machines=str(machines))
+    again = json.loads((tmp_path / "again" / "verdict.json").read_text(encoding="utf-8"))
+    assert again["numbers"] == verdict["numbers"] and again["claims"] == verdict["claims"]
+    for option in ("dropout", "choose"):
+        with pytest.raises(hm.errors.InvalidOption, match="unknown dropout 'week'"):
+            experiments.reproduce("deep/finetune", "quick", tmp_path / option, **{option: "week"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -122,6 +124,19 @@ def test_costs_share_the_moments():
     shared = Standardized(x)
     for cost in (1.0, 100.0):
         torch.testing.assert_close(train(shared, y, cost, classes=2).weight, train(x, y, cost, classes=2).weight)
+
+
+@pytest.mark.parametrize("best", [1e2, 1e4, 1e5, 1e7])
+def test_the_cost_is_not_limited_to_a_grid(best):
+    """Errors that fall towards the best cost from both sides: small data sets need smaller costs than large ones."""
+    asked = []
+
+    def score(cost):
+        asked.append(cost)
+        return abs(math.log10(cost / best))
+
+    assert table1.best_cost(score) == (best, 0.0)
+    assert len(asked) == len(set(asked)) <= 5
 
 
 def test_images_of_figure_2():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..errors import InvalidOption
 from ..machines import RBM, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
-from ..options import MachineOptions
+from ..options import PRESETS, MachineOptions, find_preset
 from ..units import Unit
 from . import specs
 from .specs import UnitSpec
@@ -61,3 +61,22 @@ def build(
     if chosen.machine == "rbm":
         return stack[0]
     return DeepBoltzmannMachine([visible, *(rbm.hidden for rbm in stack)], [rbm.coupling for rbm in stack])
+
+
+def from_preset(name: str, shape: tuple[int, ...]) -> Machine:
+    """Build the machine of a preset for rows of a shape, without training it: ``harmonium train --preset`` in Python.
+
+    Args:
+        name: a preset that describes a machine, such as "multinary-faces".
+        shape: the shape of a row, such as (channels, height, width).
+
+    >>> [tuple(layer.shape) for layer in from_preset("multinary-mnist", (1, 28, 28)).layers]
+    [(1, 28, 28), (64, 14, 14), (128, 7, 7), (512, 3, 3)]
+    """
+    settings = find_preset(name).machine
+    if not settings:
+        known = ", ".join(preset.name for preset in PRESETS.values() if preset.machine)
+        raise InvalidOption(f"name: expected a preset with a machine ({known}), found '{name}'")
+    chosen, hidden = parse(MachineOptions(**settings))
+    visible = [replace(spec, shape=tuple(shape)) for spec in specs.parse_layer(str(chosen.visible))]
+    return build(chosen, specs.layer(visible), hidden)
