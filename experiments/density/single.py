@@ -2,7 +2,7 @@
 
 Settings are chosen on the validation rows by a search that changes one setting after the other (``settings.py``). The
 test rows are used once, after training with the chosen settings and several seeds. Rows with "categories" use groups of
-exclusive columns, found in the training rows: such a machine knows more about the data than a model of binary columns.
+exclusive columns, found in the training rows. Such a machine uses more knowledge than a model of binary columns.
 """
 
 from __future__ import annotations
