@@ -19,6 +19,7 @@ class Family(Protocol):
 def expectation(family: Family, k: int, h: Tensor, p: Tensor) -> Tensor:
     """``family.moment(k, h, p)``, differentiable in h and p to any order.
 
+    >>> from harmonium.units.special import HalfLine
     >>> h = torch.tensor([0.5], requires_grad=True)
     >>> slope, = torch.autograd.grad(expectation(HalfLine(), 0, h, torch.ones(1)), h)
     >>> bool(torch.isclose(slope, expectation(HalfLine(), 1, h, torch.ones(1))))
