@@ -25,6 +25,7 @@ _MODULES = {"images": images, "tables": tables, "text": text}
 _ALPHABETS = {"protein": sequences.AMINO_ACIDS, "rna": sequences.NUCLEOTIDES}
 #: the loaders of the data sets of a family
 _FAMILIES: dict[str, Callable[[DatasetInfo], Loader]] = {
+    "binary": lambda info: tables.packed(info.files[0].name, info.shape),
     "alignment": lambda info: sequences.alignment(info.files[0].name, info.alphabet or ""),
     "spikes": lambda info: tables.spikes(info.shape[0]),
 }
