@@ -126,8 +126,8 @@ def _prose(kind: type[Unit]) -> str:
 
 def _summary(kind: type[Unit]) -> str:
     """What the unit is used for: the sentence of the docstring that begins with "Used for"."""
-    match = re.search(r"Used for (.*?)\.(?:\s|$)", " ".join((inspect.getdoc(kind) or "").split()))
-    return match[1] if match else ""
+    match = re.search(r"Used for (.*?)(?<!et al)\.(?:\s|$)", " ".join((inspect.getdoc(kind) or "").split()))
+    return re.sub(r" \([^)]*(?:\d{4}|\.md)\)", "", match[1]) if match else ""
 
 
 def _states(unit: Unit) -> str:

@@ -209,7 +209,7 @@ def test_empty_files(write, suffix):
 def test_unknown_extension(write):
     with pytest.raises(InvalidOption, match=r"unknown file extension '.cvs': did you mean '.csv'"):
         data.read(write("a.cvs", "1,2\n"))
-    with pytest.raises(HarmoniumError, match=r"known: .csv, .npy, .npz, .parquet"):
+    with pytest.raises(HarmoniumError, match=r"known: .csv, .h5, .hdf5, .mat, .npy, .npz, .parquet"):
         data.read(write("a.pt", b"1"))
     with pytest.raises(InvalidOption, match="unknown file extension 'plain'"):
         data.read(write("plain", b"1"))

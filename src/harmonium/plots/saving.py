@@ -71,8 +71,8 @@ def _inches(figure: Figure, width: str | float | None) -> float:
 @contextmanager
 def _scaled(figure: Figure, inches: float) -> Iterator[None]:
     """Scale a figure, its text and its lines to a width; undone at the end."""
-    before = figure.get_size_inches().copy()
-    factor = inches / before[0]
+    across, down = (float(size) for size in figure.get_size_inches())
+    factor = inches / across
     if abs(factor - 1) < 1e-6:
         yield
         return
@@ -85,7 +85,7 @@ def _scaled(figure: Figure, inches: float) -> Iterator[None]:
     lines = [(part, part.get_linewidth(), part.get_markersize()) for part in _found(figure, Line2D)]
     ticks = [(axis, _label_size(axis)) for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
     try:
-        figure.set_size_inches(before * factor)
+        figure.set_size_inches(inches, down * factor)
         for axis, size in ticks:  # also for ticks that are made when the figure is drawn
             axis.set_tick_params(which="both", labelsize=font(size))
         for text, size in texts:
@@ -95,7 +95,7 @@ def _scaled(figure: Figure, inches: float) -> Iterator[None]:
             line.set_markersize(marker * factor)
         yield
     finally:
-        figure.set_size_inches(before)
+        figure.set_size_inches(across, down)
         for axis, size in ticks:
             axis.set_tick_params(which="both", labelsize=size)
         for text, size in texts:
