@@ -18,6 +18,7 @@ from . import distributed
 from .gradient import unrounded
 from .negative import NegativePhase
 from .schedules import Clock
+from .state import restored, restored_number
 
 Rates = Callable[[Tensor], float]
 
@@ -264,13 +265,13 @@ class Centered(Transform):
         return {"offsets": list(self._offsets), "used": list(self._used), **scaling}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        devices = [offset.device for offset in self._offsets]
         self._offsets, self._used = (
-            [kept.to(device, copy=True) for kept, device in zip(values, devices, strict=True)]
+            [restored(kept, own.shape).to(own.device) for own, kept in zip(self._offsets, values, strict=True)]
             for values in (state["offsets"], state.get("used", state["offsets"]))
         )
         # earlier versions did not standardize; their runs continue without
-        kept = [state[name].to(devices[0], copy=True) for name in ("location", "scale") if name in state]
+        device = self._offsets[0].device
+        kept = [state[name].to(device, copy=True) for name in ("location", "scale") if name in state]
         self._scaling = Scaling(*kept) if kept else None
 
 
@@ -450,6 +451,7 @@ class Average(Transform):
 
     def begin(self, machine: BoltzmannMachine, data_mean: Any) -> None:
         self._mean, self._count, self._seen, self._device = [], 0, 0, machine.device
+        self._shapes = [parameter.shape for parameter in machine.parameters()]
 
     @torch.no_grad()
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
@@ -473,8 +475,9 @@ class Average(Transform):
         return {"mean": list(self._mean), "count": self._count, "seen": self._seen}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._mean = [mean.to(self._device) for mean in state["mean"]]
-        self._count, self._seen = state["count"], state["seen"]
+        shapes = self._shapes if state["mean"] else []
+        self._mean = [restored(x, shape).to(self._device) for x, shape in zip(state["mean"], shapes, strict=True)]
+        self._count, self._seen = restored_number(state["count"]), restored_number(state["seen"])
 
 
 def _all_couplings(machine: BoltzmannMachine) -> list[Coupling]:
