@@ -195,6 +195,45 @@ def test_states_that_no_version_has_written(run, change, message):
     assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    "negative", ["pcd:1", "parallel-tempering:1,rungs=3", "trajectory-tempering:1", "mean-field:2"]
+)
+def test_states_of_another_shape(negative, tmp_path):
+    """Chains, walkers, offsets and averages are checked before the run is changed."""
+    options = {**OPTIONS, "negative": negative, "transforms": [hm.Centered(), hm.Average(1.0, every=1)]}
+    hm.fit(hm.RBM(6, 2), ROWS, epochs=2, run=tmp_path, **options)
+    run = hm.Run(tmp_path)
+    tensors, metadata = files.read_tensors(run.last)
+    state = parse_json(metadata["training"])
+    rbm = hm.RBM(6, 2)
+    files.load_parameters(rbm, run.last, tensors)
+    extra = {name: x for name, x in tensors.items() if not name.startswith("machine/")}
+    shaped = [name for name in extra if ".processes.0.negative." in name or ".transforms." in name]
+    assert len(shaped) >= 7
+    changes = [({**extra, name: torch.zeros(3, 4)}, state) for name in shaped]
+    numbers = [_replaced(state, key, "x") for key in ("moves", "count", "seen")]
+    changes += [(extra, changed) for changed in numbers if changed is not None]
+    for kept, changed in changes:
+        files.write_tensors(run.last, kept, {"training": json.dumps(changed)}, rbm)
+        before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+        with pytest.raises(CheckpointError, match="the training state is damaged"):
+            hm.fit(hm.RBM(6, 2), ROWS, epochs=3, run=run.folder, resume=True, **options)
+        assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
+
+
+def _replaced(tree: object, key: str, value: object) -> object:
+    """The tree with another value of a key, or None if it has no such key."""
+    if isinstance(tree, dict):
+        if key in tree:
+            return {**tree, key: value}
+        found = {name: _replaced(part, key, value) for name, part in tree.items()}
+        return next(({**tree, name: part} for name, part in found.items() if part is not None), None)
+    if isinstance(tree, list):
+        parts = [_replaced(part, key, value) for part in tree]
+        return next(([*tree[:k], part, *tree[k + 1 :]] for k, part in enumerate(parts) if part is not None), None)
+    return None
+
+
 def test_a_failed_resume_does_not_change_the_machine(run):
     rbm = hm.RBM(6, 2)
     with pytest.raises(RunError, match="seed"):

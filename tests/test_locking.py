@@ -81,6 +81,17 @@ def test_a_new_folder_that_stays_empty_is_removed(tmp_path):
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["file"]
 
 
+def test_a_folder_that_cannot_be_created(tmp_path, monkeypatch):
+    """Some systems then report, at every attempt, that it does not exist."""
+
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Path, "mkdir", missing)
+    with pytest.raises(HarmoniumError, match=r"cannot be written \(No such file"), locked(tmp_path / "new"):
+        pass
+
+
 def test_links_lead_to_one_lock(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "link").symlink_to("run")

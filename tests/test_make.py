@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ exit 0
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
-@pytest.mark.parametrize("state", ["nothing", "no pip", "no python", "whole"])
+@pytest.mark.parametrize("state", ["nothing", "no pip", "no python", "no configuration", "whole"])
 def test_setup(state, tmp_path):
     folder = tmp_path / "a folder"
     folder.mkdir()
@@ -36,6 +37,8 @@ def test_setup(state, tmp_path):
     if state == "no pip":
         inside.write_text("#!/bin/sh\nexit 1\n")
         inside.chmod(0o755)
+    if state == "no configuration":
+        inside.symlink_to(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
     if state == "whole":
         shutil.copy(python, inside)
     subprocess.run(["make", "PYTHON=./python\\ 3", ".venv/.installed"], cwd=folder, check=True, capture_output=True)

@@ -26,6 +26,7 @@ except ModuleNotFoundError:  # Windows
     fcntl = None
 
 NAME = ".lock"
+_TRIES = 1000  # some systems also report a folder that cannot be created as one that does not exist
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -85,13 +86,13 @@ def _acquire(folder: Path, path: Path) -> int | None:
     if fcntl is None:
         _unsupported(folder, "this system")
         return None
-    while True:
+    for left in reversed(range(_TRIES)):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
-        except FileNotFoundError:
-            continue  # the holder has just deleted the folder
         except OSError as error:
+            if left and isinstance(error, FileNotFoundError):
+                continue  # the holder has just deleted the folder
             raise HarmoniumError(f"{folder}: cannot be written ({error.strerror})") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,6 +110,7 @@ def _acquire(folder: Path, path: Path) -> int | None:
                 return None
             raise HarmoniumError(f"{folder}: cannot be locked ({error.strerror})") from error
         os.close(handle)  # its holder deleted the file between opening and locking: try the new one
+    raise _in_use(folder, path)
 
 
 def _same(path: Path, handle: int) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forking import Server
+
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
@@ -57,11 +59,15 @@ class Deadline:
 @contextlib.contextmanager
 def timed(counts: Counts) -> Iterator[None]:
     """Add the CPU time of the block, and of the processes that ended in it."""
-    began = time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    began = _spent()
     try:
         yield
     finally:
-        counts.seconds += time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - began
+        counts.seconds += _spent() - began
+
+
+def _spent() -> float:
+    return time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) + Server.spent
 
 
 @contextlib.contextmanager

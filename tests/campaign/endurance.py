@@ -1,21 +1,26 @@
-"""A long training with flat memory and flat cost per epoch, and several processes of which one is killed."""
+"""A long training with flat memory and flat cost per epoch, and two processes of which one is killed."""
 
 from __future__ import annotations
 
 import os
+import random
 import re
 import resource
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from counting import Counts, timed
-from processes import rows_file
+from forking import server
+from processes import QUIET, rows_file, stamp
 
 import harmonium as hm
 from harmonium.training import Run
@@ -70,46 +75,102 @@ def soak(minutes: float, seed: int, folder: Path) -> Counts:
     return counts
 
 
-def killed_ranks(n: int, seed: int, folder: Path) -> Counts:
-    """Train with two processes under ``torchrun``, kill the second, and resume: the same bytes as without a kill."""
+def killed_ranks(n: int, seed: int, folder: Path, start: Start | None = None) -> Counts:
+    """Train with two processes, kill the second, and resume: the same bytes as without a kill.
+
+    The processes are started by ``torchrun``, or by ``start``.
+    """
     counts = Counts("torchrun with a killed rank")
+    start = start or torchrun
     rows = rows_file(folder)
-    options = ["--hidden", "5", "--batch-size", "10", "--threads", "1", "--no-report", "-q"]
+    options = ["--hidden", "5", "--batch-size", "10", "--threads", "1", "--epochs", "12", *QUIET]
+    moments = random.Random(seed)
     with timed(counts):
         whole = Run(folder / "whole")
-        _torchrun("train", str(rows), *options, "--epochs", "40", "--run", str(whole.folder)).wait()
+        start("train", rows, *options, "--run", whole.folder).wait()
         for k in range(n):
             run = Run(folder / f"ranks-{k}")
-            process = _torchrun("train", str(rows), *options, "--epochs", "40", "--run", str(run.folder))
-            while not run.last.exists() and process.poll() is None:
-                time.sleep(0.01)
-            victims = _workers(process.pid)
-            if len(victims) == 2 and process.poll() is None:
-                os.kill(victims[1], signal.SIGKILL)
-            _, err = process.communicate(timeout=180)
+            both = start("train", rows, *options, "--run", run.folder)
+            wanted, seen, last = moments.randint(1, 3), 0, 0
+            while seen < wanted and both.running():
+                time.sleep(0.002)
+                if stamp(run) != last:
+                    last, seen = stamp(run), seen + 1
+            both.kill_second()
+            status, err = both.wait()
             counts.tried += 1
-            counts.outcomes[f"status {process.returncode}"] += 1
-            if process.returncode == 0:
+            counts.outcomes[f"status {status}"] += 1
+            if status == 0:
                 continue  # finished before the kill
             own = re.sub(r"(?s)E\d{4} .*|W\d{4} .*", "", err)  # what torchrun itself prints
             if "Traceback" in own.split("torch.distributed.elastic")[0]:
                 counts.problem("traceback", own[:400])
-            _torchrun("resume", str(run.folder), "--no-report", "-q").wait()
+            start("resume", run.folder, *QUIET).wait()
             if run.last.read_bytes() != whole.last.read_bytes():
                 counts.problem("not byte-identical", run.folder)
     return counts
 
 
-def _torchrun(*words: str) -> subprocess.Popen[str]:
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    # without "--", torchrun takes --run for an abbreviation of its own option --run-path
-    return subprocess.Popen(
-        [*launcher, "-m", "--", "harmonium", *words], stderr=subprocess.PIPE, text=True, env=environment
-    )
+class Ranks(Protocol):
+    """Two processes of one training."""
+
+    def running(self) -> bool:
+        """Whether they run."""
+
+    def kill_second(self) -> None:
+        """Kill the second one."""
+
+    def wait(self) -> tuple[int, str]:
+        """Wait for their end, and return the status and the messages of the first."""
 
 
-def _workers(launcher: int) -> list[int]:
-    """The processes that a process has started, oldest first."""
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(launcher)], capture_output=True, text=True, check=False)
-    return sorted(map(int, found.stdout.split()))
+Start = Callable[..., Ranks]
+
+
+class torchrun:
+    """Two processes that ``torchrun`` starts."""
+
+    def __init__(self, *words: object) -> None:
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        # without "--", torchrun takes --run for an abbreviation of its own option --run-path
+        command = [*launcher, "-m", "--", "harmonium", *map(str, words)]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def kill_second(self) -> None:
+        listed = ["ps", "-o", "pid=", "--ppid", str(self.process.pid)]
+        found = subprocess.run(listed, capture_output=True, text=True, check=False)
+        victims = sorted(map(int, found.stdout.split()))
+        if len(victims) == 2 and self.running():
+            os.kill(victims[1], signal.SIGKILL)
+
+    def wait(self) -> tuple[int, str]:
+        _, err = self.process.communicate(timeout=900)
+        return self.process.returncode, err
+
+
+class forked:
+    """Two processes with the environment that ``torchrun`` gives them, without the cost of its imports."""
+
+    def __init__(self, *words: object) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        self.processes = [
+            server().start(*words, environment={**common, "RANK": str(k), "LOCAL_RANK": str(k)}) for k in range(2)
+        ]
+
+    def running(self) -> bool:
+        return self.processes[0].running()
+
+    def kill_second(self) -> None:
+        self.processes[1].signal(signal.SIGKILL)
+
+    def wait(self) -> tuple[int, str]:
+        for process in self.processes:
+            process.wait()
+        return self.processes[0].wait().status, self.processes[0].err

@@ -2,68 +2,64 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import multiprocessing
-import os
 import random
 import shutil
 import signal
-import sys
 import time
-from collections.abc import Callable, Sequence
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from counting import Counts, Deadline, timed
+from forking import Forked, server
 
 from harmonium import files
-from harmonium.cli import main
 from harmonium.errors import HarmoniumError
 from harmonium.training import Run
 
-#: every command runs in its own process, forked from a server that has imported the library once
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["harmonium.cli", "harmonium.cli.app", "harmonium.cli.running"])
 QUIET = ("-q", "--no-report")
+STOPPED = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}
 
 
-def start(*arguments: object) -> BaseProcess:
+def start(*arguments: object) -> Forked:
     """Run a command that prints nothing in a new process."""
-    process = FORKS.Process(target=main, args=([*map(str, arguments), *QUIET],))
-    process.start()
-    return process
+    return server().start(*arguments, *QUIET)
 
 
 def stamp(run: Run) -> int:
     """The time of the newest checkpoint, also of the machines of a deep one."""
     found = 0
-    for path in run.folder.rglob("last.safetensors"):
-        found = max(found, path.stat().st_mtime_ns)
+    for path in (run.last, *run.folder.glob("*/checkpoints/last.safetensors")):
+        try:
+            found = max(found, path.stat().st_mtime_ns)
+        except FileNotFoundError:
+            continue
     return found
 
 
 def kill_after(
-    process: BaseProcess, begun: Callable[[], bool], stamp: Callable[[], int], checkpoints: int, share: float
+    process: Forked,
+    begun: Callable[[], bool],
+    stamp: Callable[[], int],
+    checkpoints: int,
+    share: float,
+    number: int = signal.SIGKILL,
 ) -> bool:
     """Kill the process after a number of checkpoints, plus a fraction of the time between two.
 
     Returns whether it was still running.
     """
-    while not begun() and process.is_alive():
-        time.sleep(0.001)
+    while not begun() and process.running():
+        time.sleep(0.002)
     seen, since, spent = stamp(), time.monotonic(), 0.0
-    while checkpoints > 0 and process.is_alive():
-        time.sleep(0.001)
+    while checkpoints > 0 and process.running():
+        time.sleep(0.002)
         if stamp() != seen:
             seen, checkpoints = stamp(), checkpoints - 1
             since, spent = time.monotonic(), time.monotonic() - since
     time.sleep(share * spent)
-    process.kill()
-    process.join()
-    return process.exitcode == -signal.SIGKILL
+    process.signal(number)
+    return process.wait().status in (STOPPED[signal.Signals(number)], -number)
 
 
 def watched(run: Run) -> list[dict[str, float]]:
@@ -71,7 +67,7 @@ def watched(run: Run) -> list[dict[str, float]]:
     return [{k: v for k, v in row.items() if k not in ("seconds", "samples_per_second")} for row in run.read_metrics()]
 
 
-def rows_file(folder: Path, rows: int = 300, columns: int = 12) -> Path:
+def rows_file(folder: Path, rows: int = 120, columns: int = 12) -> Path:
     """A file of random binary rows."""
     path = folder / "rows.npy"
     np.save(path, (np.random.default_rng(0).random((rows, columns)) < 0.4).astype(np.uint8))
@@ -93,27 +89,28 @@ def _killed_run(counts: Counts, moments: random.Random, number: int, folder: Pat
     folder.mkdir()
     kind = moments.choice([("--hidden", "6"), ("--hidden", "6", "--hidden", "4"),
                            ("--machine", "dbn", "--hidden", "6", "--hidden", "4")])  # fmt: skip
-    epochs = 10 + 6 * number // (1 if len(kind) == 2 else 2)
+    epochs = 10 + 5 * number // (1 if len(kind) == 2 else 2)
     options = [rows_file(folder), *kind, "--epochs", epochs, "--batch-size", 20, "--validation", 0.2,
                "--optimizer", "adam", "--average", 0.5, "--threads", 1]  # fmt: skip
     whole, run = Run(folder / "whole"), Run(folder / "run")
-    reference = start("train", *options, "--run", whole.folder)
-    reference.join()
+    start("train", *options, "--run", whole.folder).wait()
     done = 0
     while done < number and not (done and Deadline.passed()):
         resumes = run.config_path.exists()
         words = ("resume", run.folder) if resumes else ("train", *options, "--run", run.folder)
-        process, before = start(*words), stamp(run)
-        soft = resumes and moments.random() < 0.2
+        before = stamp(run)
+        process = start(*words)
         when = moments.randint(0, 3), moments.random()
-        if soft:
-            if _interrupted(process, moments):
-                counts.outcomes["stopped by a signal"] += 1
-                done += 1
-        elif kill_after(process, _begun(run, before if resumes else None), lambda: stamp(run), *when):
-            counts.outcomes["killed"] += 1
+        signals = [signal.SIGKILL] * 4 + [moments.choice([signal.SIGTERM, signal.SIGINT])] * resumes
+        sent = moments.choice(signals)
+        stopped = kill_after(process, _begun(run, before if resumes else None), lambda: stamp(run), *when, sent)
+        if stopped:
+            counts.outcomes[signal.Signals(sent).name] += 1
             done += 1
-        if process.exitcode == 0:  # finished before the kill
+        if process.wait().status == 0:  # finished before the kill
+            break
+        if not stopped or "Traceback" in process.err:
+            counts.problem("unexpected end", f"{words}: {process.wait()}, {process.err}")
             break
         try:
             if run.last.exists():
@@ -122,11 +119,11 @@ def _killed_run(counts: Counts, moments: random.Random, number: int, folder: Pat
         except HarmoniumError as error:
             counts.problem("unreadable after a kill", error)
     last = start("resume", run.folder) if run.config_path.exists() else start("train", *options, "--run", run.folder)
-    last.join()
+    status = last.wait().status
     counts.tried += max(done, 1)
-    same = last.exitcode == 0 and whole.last.read_bytes() == run.last.read_bytes() and watched(whole) == watched(run)
+    same = status == 0 and whole.last.read_bytes() == run.last.read_bytes() and watched(whole) == watched(run)
     if not same or list(run.folder.rglob("*.tmp")) or list(run.folder.rglob(".lock")):
-        counts.problem("not byte-identical", f"{folder}, {kind}, exit code {last.exitcode}")
+        counts.problem("not byte-identical", f"{folder}, {kind}, exit status {status}: {last.err}")
     else:
         counts.outcomes["runs byte-identical at the end"] += 1
         shutil.rmtree(folder)
@@ -137,30 +134,7 @@ def _begun(run: Run, before: int | None) -> Callable[[], bool]:
     return lambda: before is None or stamp(run) != before
 
 
-def _interrupted(process: BaseProcess, moments: random.Random) -> bool:
-    """Send SIGTERM or SIGINT at a random moment; return whether the process stopped because of it."""
-    time.sleep(0.05 + moments.random() * 0.3)
-    number = moments.choice([signal.SIGTERM, signal.SIGINT])
-    if process.pid is not None and process.is_alive():
-        os.kill(process.pid, number)
-    process.join()
-    return process.exitcode in (130, 143, -signal.SIGTERM, -signal.SIGINT)
-
-
 # -- two at a time ----------------------------------------------------------------------------------------------------
-
-
-def _reported(words: Sequence[str], results: Any, key: int) -> None:
-    """Run a command with its output captured, and report its status and output."""
-    shown = io.StringIO()
-    status: Any = 0
-    try:
-        with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
-            main(list(words))
-    except SystemExit as end:
-        status = end.code or 0
-    results.put((key, status, shown.getvalue()))
-    sys.exit(0)
 
 
 def pairs(n: int, seed: int, folder: Path) -> Counts:
@@ -169,16 +143,18 @@ def pairs(n: int, seed: int, folder: Path) -> Counts:
     choice = random.Random(seed)
     rows = rows_file(folder)
     half = folder / "half"
-    common = ["--epochs", "30", "--batch-size", "20", "--hidden", "4", "--threads", "1", "--no-report"]
+    common = ["--batch-size", "20", "--hidden", "4", "--threads", "1"]
     with timed(counts):
-        start("train", rows, "--epochs", 3, "--batch-size", 20, "--hidden", 4, "--threads", 1, "--run", half).join()
+        start("train", rows, "--epochs", 3, *common, "--run", half).wait()
         for k in range(n):
             if Deadline.passed():
                 break
             run = folder / f"pair-{k}"
             kind = choice.choice(["train and train", "train and resume", "resume and resume"])
-            train = [["train", str(rows), *common, "--seed", str(s), "--run", str(run)] for s in (1, 2)]
-            resume = ["resume", str(run), "--epochs", "30", "--no-report"]
+            train = [
+                ["train", str(rows), *common, "--epochs", "15", "--seed", str(s), "--run", str(run)] for s in (1, 2)
+            ]
+            resume = ["resume", str(run), "--epochs", "15", "--no-report"]
             if kind == "resume and resume":
                 shutil.copytree(half, run)
             words = {"train and train": train, "train and resume": [train[0], resume]}.get(kind, [resume, resume])
@@ -191,26 +167,22 @@ _REFUSALS = ("in use by process", "already contains a run", "no such folder", "n
 
 
 def _pair(counts: Counts, kind: str, words: list[list[str]], run: Path, delay: float) -> None:
-    results = FORKS.Queue()
-    processes = [FORKS.Process(target=_reported, args=(w, results, k)) for k, w in enumerate(words)]
-    for process in processes:
-        process.start()
+    processes = []
+    for line in words:
+        processes.append(server().start(*line))
         time.sleep(delay)
-    found = {key: (status, text) for key, status, text in (results.get(timeout=300) for _ in processes)}
-    for process in processes:
-        process.join()
+    found = [(process.wait().status, process.out + process.err) for process in processes]
     counts.tried += 1
-    trained = [k for k, (status, text) in found.items() if status == 0 and "nothing to resume" not in text]
-    refused = [text for status, text in found.values() if status == 2]
+    trained = [text for status, text in found if status == 0 and "nothing to resume" not in text]
     counts.outcomes[f"{kind}: {len(trained)} trained"] += 1
     if len(trained) > 1:
         counts.problem("both succeeded", f"{kind}: {found}")
-    if any("Traceback" in text for _, text in found.values()):
+    if any(status not in (0, 2) or "Traceback" in text for status, text in found):
         counts.problem("traceback", found)
-    wrong = [text for text in refused if not any(words in text for words in _REFUSALS)]
+    wrong = [text for status, text in found if status == 2 and not any(words in text for words in _REFUSALS)]
     if wrong:
         counts.problem("unclear refusal", wrong[0])
     if trained:
         state = Run(run).read_state()[1]
-        if Run(run).read_config()["training"]["seed"] != state["of"]["seed"] or state["epoch"] != 30:
+        if Run(run).read_config()["training"]["seed"] != state["of"]["seed"] or state["epoch"] != 15:
             counts.problem("mixed state", f"{kind}: {found}")

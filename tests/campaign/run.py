@@ -21,8 +21,8 @@ PARTS = {
     "kills": ("processes", "kills", 200),
     "pairs": ("processes", "pairs", 100),
     "mutations": ("mutations", "mutations", 10_000),
-    "commands": ("fuzzing", "commands", 10_000),
-    "calls": ("fuzzing", "calls", 10_000),
+    "commands": ("commands", "commands", 10_000),
+    "calls": ("calls", "calls", 10_000),
     "ranks": ("endurance", "killed_ranks", 5),
     "soak": ("endurance", "soak", 30),
 }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from calls import calls
+from commands import commands
 from counting import Counts
-from endurance import killed_ranks, soak
-from fuzzing import calls, commands
+from endurance import forked, killed_ranks, soak
 from mutations import mutations
 from processes import kills, pairs
 
@@ -45,4 +46,5 @@ def test_soak(tmp_path):
 
 @pytest.mark.slow
 def test_killed_ranks(tmp_path):
-    clean(killed_ranks(1, 1, tmp_path), 1)
+    """The processes have the environment of ``torchrun``; the long form starts the real one."""
+    clean(killed_ranks(1, 1, tmp_path, forked), 1)

@@ -14,8 +14,8 @@ from processes import kill_after, stamp, start, watched
 from harmonium import files
 from harmonium.training import Run
 
-KILLS = int(os.environ.get("HARMONIUM_KILLS", "6"))
-EPOCHS = 20 + 20 * KILLS
+KILLS = int(os.environ.get("HARMONIUM_KILLS", "3"))
+EPOCHS = 12 + 8 * KILLS
 MACHINES = {
     "rbm": ("--hidden", "bernoulli:6", "--epochs", EPOCHS),
     "dbm": ("--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 3),
@@ -26,7 +26,7 @@ MACHINES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 def test_killed_runs_end_where_the_whole_one_ends(machine: str, tmp_path: Path, command) -> None:
-    rows = (np.random.default_rng(0).random((300, 12)) < 0.4).astype(np.uint8)
+    rows = (np.random.default_rng(0).random((120, 12)) < 0.4).astype(np.uint8)
     np.save(tmp_path / "rows.npy", rows)
     options = [tmp_path / "rows.npy", *MACHINES[machine], "--batch-size", 20,
                "--validation", 0.2, "--optimizer", "adam", "--average", 0.5, "--threads", 1]  # fmt: skip
@@ -48,7 +48,7 @@ def test_killed_runs_end_where_the_whole_one_ends(machine: str, tmp_path: Path, 
             assert command("resume", run.folder).status == 2
             process = start("train", *options, "--run", run.folder)
         before = stamp(run)
-        when = moments.randint(1, 8), moments.random()
+        when = moments.randint(1, 4), moments.random()
         killed += kill_after(process, lambda before=before: stamp(run) != before, lambda: stamp(run), *when)
     assert killed >= KILLS - 1, "too few kills hit a running process"
     resumed = command("resume", run.folder, "-q", "--no-report")

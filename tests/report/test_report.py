@@ -131,6 +131,16 @@ def test_a_run_without_its_data(tmp_path):
 
 
 @pytest.mark.slow
+def test_rows_of_another_kind_than_those_of_the_run(pictures):
+    before = pictures.read_bytes()
+    for rows in (torch.rand(5, 9), torch.ones(0, 12), torch.ones(12), "x", [[1j] * 12]):
+        with pytest.raises(hm.errors.HarmoniumError):
+            report.write(pictures.parent, data=rows)
+        with pytest.raises(hm.errors.HarmoniumError):
+            report.write(pictures.parent, data=torch.ones(5, 12), test=rows)
+    assert pictures.read_bytes() == before
+
+
 def test_strings_of_the_user_are_escaped(tmp_path):
     nasty = '<script>alert("x")</script>'
     rows = torch.ones(20, 4)

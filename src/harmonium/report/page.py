@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from .. import files, plots
-from ..errors import HarmoniumError, NotMixed
+from ..arrays import as_tensor
+from ..errors import HarmoniumError, InvalidData, NotMixed
 from ..machines import ConditionalRBM, Machine
 from ..meanfield import reconstruct
 from ..noise import Purpose, resolve_seed
@@ -102,10 +103,21 @@ def write(
     config = folder.read_config()
     if data is None and sequences is None and isinstance(config.get("data"), dict) and "source" in config["data"]:
         data, test, test_name, image, letters = _recorded(folder.folder)
+    data, test = _numbers(machine, data, "data"), _numbers(machine, test, "test")
     subject = _Subject(folder, machine, config, folder.read_metrics(), data, test, test_name, image, letters, sequences)
     target = folder.folder / "report.html"
     files.write_text(target, _page(subject))
     return target
+
+
+def _numbers(machine: Machine, rows: Any, what: str) -> Tensor | None:
+    """Return rows of any kind as a tensor; the plots and measures check their shape."""
+    if rows is None:
+        return None
+    numbers = as_tensor(rows, what).to(machine.device, machine.dtype)
+    if numbers.dim() < 2 or not len(numbers):
+        raise InvalidData(f"{what}: expected at least one row, found shape {tuple(numbers.shape)}")
+    return numbers
 
 
 def some_rows(rows: Source, machine: Machine, most: int = _ROWS, *, seed: int | None = 0) -> Tensor:

@@ -15,6 +15,7 @@ from ..units import Unit
 from . import distributed
 from .gradient import unrounded
 from .negative import NegativePhase
+from .state import restored
 from .transforms import Rates, Transform, same_rate
 
 #: names of the averages of past gradients in the state of optimizers
@@ -182,13 +183,13 @@ class Centered(Transform):
         return {"offsets": list(self._offsets), "used": list(self._used), **scaling}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        devices = [offset.device for offset in self._offsets]
         self._offsets, self._used = (
-            [kept.to(device, copy=True) for kept, device in zip(values, devices, strict=True)]
+            [restored(kept, own.shape).to(own.device) for own, kept in zip(self._offsets, values, strict=True)]
             for values in (state["offsets"], state.get("used", state["offsets"]))
         )
         # earlier versions did not standardize; their runs continue without
-        kept = [state[name].to(devices[0], copy=True) for name in ("location", "scale") if name in state]
+        device = self._offsets[0].device
+        kept = [state[name].to(device, copy=True) for name in ("location", "scale") if name in state]
         self._scaling = Scaling(*kept) if kept else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -36,6 +37,32 @@ def unflatten(plain: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(plain, list):
         return [unflatten(value, tensors) for value in plain]
     return plain
+
+
+def restored(found: Any, shape: Sequence[int]) -> Tensor:
+    """Return a copy of a tensor from a checkpoint; raise ``ValueError`` unless it is one with this shape.
+
+    >>> restored(torch.ones(2), (3,))
+    Traceback (most recent call last):
+    ...
+    ValueError: expected a tensor of shape (3,), found one of shape (2,)
+    """
+    if not isinstance(found, Tensor):
+        raise ValueError(f"expected a tensor of shape {tuple(shape)}, found {type(found).__name__}")
+    if tuple(found.shape) != tuple(shape):
+        raise ValueError(f"expected a tensor of shape {tuple(shape)}, found one of shape {tuple(found.shape)}")
+    return found.clone()
+
+
+def restored_number(found: Any) -> int:
+    """Return a number from a checkpoint; raise ``ValueError`` unless it is an integer from 0.
+
+    >>> restored_number(3)
+    3
+    """
+    if type(found) is not int or found < 0:
+        raise ValueError(f"expected an integer from 0, found {found!r}")
+    return found
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:

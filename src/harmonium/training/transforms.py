@@ -16,6 +16,7 @@ from ..units import Unit
 from ..units.support import OneHot
 from .negative import NegativePhase
 from .schedules import Clock
+from .state import restored, restored_number
 
 Rates = Callable[[Tensor], float]
 
@@ -187,6 +188,7 @@ class Average(Transform):
 
     def begin(self, machine: BoltzmannMachine, data_mean: Any) -> None:
         self._mean, self._count, self._seen, self._device = [], 0, 0, machine.device
+        self._shapes = [parameter.shape for parameter in machine.parameters()]
 
     @torch.no_grad()
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
@@ -210,8 +212,9 @@ class Average(Transform):
         return {"mean": list(self._mean), "count": self._count, "seen": self._seen}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._mean = [mean.to(self._device) for mean in state["mean"]]
-        self._count, self._seen = state["count"], state["seen"]
+        shapes = self._shapes if state["mean"] else []
+        self._mean = [restored(x, shape).to(self._device) for x, shape in zip(state["mean"], shapes, strict=True)]
+        self._count, self._seen = restored_number(state["count"]), restored_number(state["seen"])
 
 
 def all_couplings(machine: BoltzmannMachine) -> list[Coupling]:

@@ -14,6 +14,7 @@ from ...errors import Diverged, InvalidOption, unknown
 from ...machines import BoltzmannMachine
 from ...machines.kernel import State, half_sweep
 from ...units import Unit
+from ..state import restored
 from .base import learned_couplings
 from .signed import SPARE_ROWS, SignedRows, new_buffer
 
@@ -96,7 +97,7 @@ class DeepPCD(SignedRows):
 
     def _set_chains(self, machine: BoltzmannMachine, state: State) -> None:
         for buffer, x in zip(self._chains, state, strict=True):
-            buffer.copy_(x)
+            buffer.copy_(restored(x, buffer.shape))
         self._x[0][self._n_batch : self._n].copy_(state[0])
         self._above = self._fields_from_above(machine, self._chains)
 
@@ -212,7 +213,7 @@ class DeepPCD(SignedRows):
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
         self._set_chains(machine, state["state"])  # older files have only the states
         for k, mean in enumerate(state.get("above", ()), start=1):
-            self._above[k].copy_(mean)
+            self._above[k].copy_(restored(mean, self._above[k].shape))
 
 
 def _odd(coupling: int) -> int:

@@ -18,6 +18,7 @@ from ...meanfield.chain import Chain, free_energy
 from ...meanfield.iteration import Rule, iterate
 from ...meanfield.layers import MeanFieldLayer
 from ...meanfield.starts import check, scattered, upward
+from ..state import restored
 from .base import NegativePhase, learned_couplings, write_unit_gradient
 
 _CHAINS = {"naive": False, "tap": True}  # whether the method is of second order
@@ -284,7 +285,11 @@ class MeanField(NegativePhase):
         return kept
 
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
-        self._model = self._chain(machine, [x.clone() for x in state["a"]], [x.clone() for x in state["c"]])
+        a, c = (
+            [restored(kept, x.shape) for x, kept in zip(own, state[name], strict=True)]
+            for name, own in (("a", self._model.a), ("c", self._model.c))
+        )
+        self._model = self._chain(machine, a, c)
         kept = state.get("solutions")
         self._solutions = None
         if kept is not None:

@@ -11,6 +11,7 @@ from ...couplings import Coupling
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ...units import Unit
+from ..state import restored
 from .base import as_rbm, learned_couplings
 from .context import ContextRows
 from .signed import SPARE_ROWS, SignedRows, new_buffer
@@ -110,8 +111,8 @@ class Sampled(SignedRows):
         return {"v": self._chain_v.clone(), "h": self._h.clone()}
 
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
-        self._chain_v.copy_(state["v"])
-        self._h.copy_(state["h"])
+        self._chain_v.copy_(restored(state["v"], self._chain_v.shape))
+        self._h.copy_(restored(state["h"], self._h.shape))
         self._bound = machine.visible.conserving(self._chain_v)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Generator, Tensor
@@ -13,6 +13,7 @@ from ...machines import RBM, BoltzmannMachine
 from ...sampling import Ladder, LadderState, MachineLadder, Path, PathLadder
 from ...sampling import ladder as rungs
 from ...sampling.path import independent
+from ..state import restored, restored_number
 from .sampled import Sampled
 
 
@@ -57,9 +58,13 @@ class Exchanged(Sampled):
         }
 
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
-        self._state = LadderState([x.clone() for x in state["layers"]], state["walker"].clone(), state["moves"])
-        self._acceptance = state["acceptance"].clone()
-        self._chain_v.copy_(state["v"])
+        size = self.ladder(cast("RBM", machine)).size
+        pairs = zip(self._state.layers, state["layers"], strict=True)
+        layers = [restored(kept, (size, *layer.shape[1:])) for layer, kept in pairs]
+        walker = restored(state["walker"], (size, *self._state.walker.shape[1:]))
+        self._state = LadderState(layers, walker, restored_number(state["moves"]))
+        self._acceptance = restored(state["acceptance"], (size - 1,))
+        self._chain_v.copy_(restored(state["v"], self._chain_v.shape))
         self._bound = machine.visible.conserving(self._chain_v)
 
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
@@ -165,9 +170,9 @@ class TrajectoryTempering(Exchanged):
         return {**super().state_dict(), "copies": [machine.state_dict() for machine in self._copies]}
 
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
-        super().load_state_dict(state, machine)
         self._copies = []
         for parameters in state["copies"]:
             earlier = copy.deepcopy(machine)
             earlier.load_state_dict(parameters)
             self._copies.append(earlier)
+        super().load_state_dict(state, machine)
