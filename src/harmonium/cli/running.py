@@ -94,7 +94,7 @@ def _continued(folder: Path, epochs: int | None, data: str | None, quiet: bool) 
         return None
     if done:
         run.read_metrics()  # raises for a damaged table before anything is changed
-    setup = recipe.prepare(recipe.moved(config, data))
+    setup = recipe.to_continue(folder, config, data)
     if not quiet:
         begin = f"continues after epoch {done}" if done else "no checkpoint yet, starts from the beginning"
         if not done and machine_folder(folder, 0).exists():
@@ -104,7 +104,13 @@ def _continued(folder: Path, epochs: int | None, data: str | None, quiet: bool) 
 
 
 def report_run(folder: Path, *, data: str | None = None) -> None:
-    """Write ``report.html`` into the run folder."""
+    """Write ``report.html`` into the run folder; for a run of ``hm.fit`` without ``data``, only what needs no rows."""
+    if data is None and recipe.started_by_fit(folder):
+        from .. import report
+
+        print(report.write(folder))
+        print("The page shows no data and no likelihoods; --data NAME or FILE adds them.")
+        return
     print(_write_report(recipe.reopen(folder, data), folder))
 
 

@@ -12,7 +12,7 @@ import torch
 from .. import files, interactions, landscape, plots, spectra
 from ..machines import RBM
 from ..report import some_rows
-from ..runs.setup import reopen
+from ..runs.setup import reopen, started_by_fit
 from ..training import Run
 from . import show
 
@@ -74,7 +74,8 @@ def interactions_run(
     folder: Path, *, data: str | None = None, order: int = 2, n: int = 20, gauge: str | None = None
 ) -> None:
     """Print the strongest interactions between visible units; for order 2, also write ``interactions.png``."""
-    machine = cast("RBM", reopen(folder, data).machine)  # other machines are rejected below
+    by_fit = data is None and started_by_fit(folder)  # the couplings need no rows
+    machine = cast("RBM", files.load(folder) if by_fit else reopen(folder, data).machine)  # others are rejected below
     options = {} if gauge is None else {"gauge": gauge}
     units, values = interactions.strongest(machine, order, n, **options)
     show.table(

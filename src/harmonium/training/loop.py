@@ -22,6 +22,7 @@ from .defaults import default_epochs, default_groups
 from .incomplete import completed
 from .metrics import measure
 from .progress import ProgressBar
+from .recorded import recorded
 from .run import Run, log_spaced
 from .schedules import Clock
 from .stacks import jointly
@@ -118,6 +119,7 @@ class Training:
             *(coupling for one in machine.machines for coupling in one.context_couplings.values()),
         ]
         ordered = sorted(chosen, key=lambda transform: not transform.of_loss)
+        self._given = phase, ordered
         self.negative, self.transforms = jointly(machine, phase, ordered)
         self._own_k = self.negative.k
         for transform in self.transforms:
@@ -132,7 +134,7 @@ class Training:
         self._plain = plain_groups(self.optimizer)  # after loading, which replaces the groups
         self._all_plain = len(self._plain) == sum(len(group["params"]) for group in self.optimizer.param_groups)
         if self.run is not None:  # last, so that a call that fails changes nothing
-            self._record(self.run, given.config, resume)
+            self._record(self.run, given, mean, resume)
 
     # -- preparation ----------------------------------------------------------------------------------------
 
@@ -196,22 +198,26 @@ class Training:
         order = torch.randperm(n, generator=stream(self.seed, _ORDER, 0, rank))
         return order[:most]
 
-    def _config(self) -> dict[str, Any]:
+    def _config(self, given: Arguments, mean: Any) -> dict[str, Any]:
+        """Return the configuration of a run that names its arguments, but not its data."""
+        resolved = {"epochs": self.epochs, "batch_size": self.batch_size}
         return {
             "harmonium": {"format": 1},
+            "data": {"rows": len(self.source), "mean": data_mean(mean)},
             "machine": self.machine.config(),
-            "training": {"epochs": self.epochs, "batch_size": self.batch_size, "seed": self.seed},
-            "negative": self.negative.config(),
-            "transforms": [transform.config() for transform in self.transforms],
+            **recorded(given, self._given[0], self._given[1], self.source, **resolved),
         }
 
-    def _record(self, run: Run, config: dict[str, Any] | None, resume: bool) -> None:
+    def _record(self, run: Run, given: Arguments, mean: Any, resume: bool) -> None:
         """Write the configuration and the first machine; on resume only a new number of epochs or place of the data."""
         if not resume:
-            run.write_config(self._config() if config is None else config)
+            run.write_config(self._config(given, mean) if given.config is None else given.config)
             run.write_snapshot(self.machine, 0)
-        elif config is not None and run.config_path.exists():
+        elif run.config_path.exists():
             written = run.read_config()
+            config = written if given.config is None else given.config
+            if given.config is None and isinstance(written.get("training"), Mapping):
+                config = {**written, "training": {**written["training"], "epochs": self.epochs}}
             if any(_entry(written, *place) != _entry(config, *place) for place in _CHANGEABLE):
                 run.write_config(config)
 
@@ -413,6 +419,11 @@ def _entry(config: Mapping[str, Any], table: str, key: str) -> Any:
     """Return an entry of a configuration, which the user may have written; None if it is not there."""
     found = config.get(table)
     return found.get(key) if isinstance(found, Mapping) else None
+
+
+def data_mean(mean: Any) -> float:
+    """Return the mean over all values of the data from the mean row, to recognize the data of a run."""
+    return float((mean[0] if isinstance(mean, tuple) else mean).double().mean())
 
 
 def plain_groups(optimizer: Optimizer) -> dict[int, dict[str, Any]]:
