@@ -113,7 +113,5 @@ def test_runs_of_earlier_versions_name_what_is_missing() -> None:
 @pytest.mark.parametrize("given, name", [(hm.LinearDecay(0.25), "linear:0.25"), (hm.GrowingSteps(5), "growing:5")])
 def test_schedules_have_names(given, name) -> None:
     training = Training(Arguments.of(hm.RBM(2, 1), torch.eye(2), schedule=given))
-    tables = recorded.recorded(
-        Arguments.of(hm.RBM(2, 1), torch.eye(2), schedule=given), hm.PCD(1), [], training.source
-    )
+    tables = recorded.recorded(Arguments.of(hm.RBM(2, 1), torch.eye(2), schedule=given), hm.PCD(1), [], training.source)
     assert tables["training"]["schedule"] == name and specs.schedule(name) == given

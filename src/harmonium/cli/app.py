@@ -38,6 +38,7 @@ PresetName = Annotated[
     typer.Option(metavar="NAME", help=f"Named settings: {preset_names()}; other options override them."),
 ]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -159,11 +160,12 @@ def evaluate(
         int, typer.Option(min=0, help="Number of samples to draw and compare with the data; 0 skips it.")
     ] = 0,
     sweeps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps per sample, starting from training rows.")] = 1000,
+    json: Json = False,
 ) -> None:
-    """Evaluate a trained machine on training rows and on held-out rows."""
+    """Evaluate a trained machine on training rows and on held-out rows; the report then shows these numbers."""
     from .measuring import evaluate_run
 
-    evaluate_run(folder, data=data, betas=betas, samples=samples, sweeps=sweeps)
+    evaluate_run(folder, data=data, betas=betas, samples=samples, sweeps=sweeps, json=json)
 
 
 @app.command()

@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .. import files, noise
+from .. import files, noise, quality
 from ..errors import InvalidOption, RunError, unknown
 from ..machines import Label
+from ..quality import SampleComparison
 from ..quality.inputs import FEWEST_ROWS
 from ..runs.rows import load_test
-from ..runs.setup import reopen
+from ..runs.setup import epochs_done, reopen
 from ..runs.tables import encoder_of
 from ..training import Incomplete, Run
 from ..training.batches import as_labels
 from . import output, show
+from .steps import step
 from .tables import observed_likelihood, write_table
 
 
@@ -102,22 +104,43 @@ def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
     return files.load(folder), None
 
 
-def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sweeps: int) -> None:
-    """Evaluate the machine of a run on training and held-out rows, and compare ``samples`` samples with the data."""
+def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sweeps: int, json: bool = False) -> None:
+    """Evaluate the machine of a run on training and held-out rows, and compare ``samples`` samples with the data.
+
+    The numbers are saved as ``evaluation.json`` in the run folder; ``json`` prints them in that form.
+    """
     if 0 < samples < FEWEST_ROWS:
         raise InvalidOption(f"samples: expected 0 or at least {FEWEST_ROWS}, found {samples}")
     from ..report import evaluation as measures
     from ..report import some_rows
+    from ..report.saved import Evaluation, compared
 
     setup = reopen(folder, data)
     name, test = load_test(setup.config, setup.rows)
     train_rows = some_rows(setup.rows.train, setup.machine, 20_000, seed=0)
     test_rows = None if test is None else some_rows(test, setup.machine, 20_000, seed=0)
     rows: list[measures.LikelihoodRow] = []
-    if setup.rows.table is not None:
-        rows += observed_likelihood(setup.machine, setup.rows.table, setup.rows.train, test, betas)
-    if not any(isinstance(part, Incomplete) for part in (setup.rows.train, test)):
-        rows += measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, betas=betas))
+    with step("likelihoods"):
+        if setup.rows.table is not None:
+            rows += observed_likelihood(setup.machine, setup.rows.table, setup.rows.train, test, betas)
+        if not any(isinstance(part, Incomplete) for part in (setup.rows.train, test)):
+            rows += measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, betas=betas))
+    found = None
+    if samples:
+        with step(f"{samples:,} samples"):
+            found = _compare(setup.machine, train_rows, test_rows, samples, sweeps)
+    done = Evaluation(
+        epochs_done(folder),
+        len(train_rows),
+        0 if test_rows is None else len(test_rows),
+        name,
+        rows,
+        None if found is None else compared(found, sweeps),
+    )
+    path = done.save(folder)
+    if json:
+        show.json_object(done.to_dict())
+        return
     seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
     show.table(
         f"{folder}: {setup.rows.title}, {seen}",
@@ -125,18 +148,23 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
         [[r.name, r.unit, show.number(r.train, 5), show.number(r.test, 5), r.better, r.note] for r in rows],
         numbers=(2, 3),
     )
-    if samples:
-        _compare(folder, setup.machine, train_rows, test_rows, samples, sweeps)
+    if found is not None:
+        _show_comparison(folder, found, sweeps)
+    print(path)
 
 
-def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, sweeps: int) -> None:
-    """Compare samples with held-out rows, or with training rows if there are none; print a table and write a figure."""
-    from .. import plots, quality
-
+def _compare(machine: Any, train: Any, test: Any, n: int, sweeps: int) -> SampleComparison:
+    """Compare samples with held-out rows, or with training rows if there are none."""
     drawn = machine.sample(n, sweeps=sweeps, start=train, seed=0)
-    found = quality.compare(drawn, train if test is None else test, train=None if test is None else train, seed=0)
+    return quality.compare(drawn, train if test is None else test, train=None if test is None else train, seed=0)
+
+
+def _show_comparison(folder: Path, found: SampleComparison, sweeps: int) -> None:
+    """Print a table of a comparison and write a figure."""
+    from .. import plots
+
     show.table(
-        f"{n:,} samples after {sweeps} sweeps from training rows",
+        f"{found.sample_rows:,} samples after {sweeps} sweeps from training rows",
         ["samples compared with data", "value", "error", "ideal"],
         [
             [r.name, show.number(r.estimate, 4), show.number(r.standard_error, 2), show.number(r.ideal, 4)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -32,43 +31,19 @@ from ..training.greedy import machine_folder
 from ..training.incomplete import completed
 from ..training.state import stream
 from ..units.support import OneHot
-from . import evaluation, figures, html
+from . import figures, html
+from .analysis import Analysis, analyze, number, verdict_list
 from .html import escape
+from .subject import RunSubject
 
 _ROWS = 10_000  # rows of the evaluation
 _TILES, _WIDE = 60, 10
 _FIELDS = 120
-_SWEEPS, _FEW_SWEEPS, _LARGE = 1000, 100, 2**20  # fewer sweeps for machines with more weights than _LARGE
-_MOST_STATES = 2**20  # keeps the report quick; 'harmonium evaluate' enumerates more
 _KINDS = {
     "RBM": "restricted Boltzmann machine",
     "DeepBoltzmannMachine": "deep Boltzmann machine",
     "DeepBeliefNetwork": "deep belief network",
 }
-
-
-@dataclass
-class _Subject:
-    """The run, machine and data of a page."""
-
-    run: Run
-    machine: Machine
-    config: dict[str, Any]
-    history: list[dict[str, float]]
-    data: Tensor | None
-    test: Tensor | None
-    test_name: str
-    image: tuple[int, int, int] | None
-    letters: str | None
-
-    @property
-    def hidden_layers(self) -> range:
-        """The numbers of the hidden layers, from 1."""
-        return range(1, len(self.machine.layers))
-
-    def of_layer(self, title: str, layer: int) -> str:
-        """Return a title, with the number of the hidden layer if there are several."""
-        return title if len(self.hidden_layers) == 1 else f"{title}, layer {layer}"
 
 
 def write(
@@ -97,7 +72,7 @@ def write(
     config = folder.read_config()
     if data is None and isinstance(config.get("data"), dict) and "source" in config["data"]:
         data, test, test_name, image, letters = _recorded(folder.folder)
-    subject = _Subject(folder, machine, config, folder.read_metrics(), data, test, test_name, image, letters)
+    subject = RunSubject(folder, machine, config, folder.read_metrics(), data, test, test_name, image, letters)
     target = folder.folder / "report.html"
     files.write_text(target, _page(subject))
     return target
@@ -118,19 +93,20 @@ def _recorded(folder: Path) -> tuple[Tensor, Tensor | None, str, Any, str | None
     return some_rows(setup.rows.train, setup.machine, seed=0), held, name, setup.rows.image, setup.rows.letters
 
 
-def _page(subject: _Subject) -> str:
+def _page(subject: RunSubject) -> str:
     css = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    title = _title(subject)
+    title, found = _title(subject), analyze(subject)
     body = "\n".join(
         [
-            f"<header><h1>{escape(title)}</h1><p>{_lead(subject)}</p>{html.cards(_cards(subject))}</header>",
+            f"<header><h1>{escape(title)}</h1><p>{_lead(subject)}</p>{html.cards(_cards(subject, found))}</header>",
             "<main>",
+            html.section("Evaluation", "evaluation", _evaluation(subject, found)),
             html.section("Samples and data", "samples", _samples(subject)),
             html.section("Weights and reconstructions", "learned", _learned(subject)),
             html.section("Pretraining", "pretraining", _pretraining(subject)),
             html.section("Training", "training", _curves(subject)),
             html.section("Hidden units and weights", "activity", _activity(subject)),
-            html.section("Evaluation", "evaluation", _evaluation(subject)),
+            html.section("Analysis", "analysis", found.figures),
             html.section("Configuration", "run", _configuration(subject)),
             "</main>",
             f"<footer>Written by harmonium {escape(_version())}. This page is self-contained.</footer>",
@@ -147,25 +123,19 @@ def _page(subject: _Subject) -> str:
 # -- head -------------------------------------------------------------------------------------------------------
 
 
-def _title(subject: _Subject) -> str:
-    source = _table(subject, "data").get("source")
+def _title(subject: RunSubject) -> str:
+    source = subject.table("data").get("source")
     on = f" on {Path(str(source)).name}" if source else ""
     return f"{_layers(subject.machine)}{on}"
-
-
-def _table(subject: _Subject, name: str) -> dict[str, Any]:
-    """Return a table of the configuration, which anyone may have edited; empty if it is something else."""
-    table = subject.config.get(name, {})
-    return table if isinstance(table, dict) else {}
 
 
 def _layers(machine: Machine) -> str:
     return " – ".join(f"{'×'.join(map(str, unit.shape))} {unit.name()}" for unit in machine.layers)
 
 
-def _lead(subject: _Subject) -> str:
+def _lead(subject: RunSubject) -> str:
     done = int(subject.history[-1]["epoch"]) if subject.history else 0
-    wanted = _table(subject, "training").get("epochs", done)
+    wanted = subject.table("training").get("epochs", done)
     state = f"{done} epochs" if done == wanted else f"{done} of {wanted} epochs, not finished"
     kind = _KINDS.get(type(subject.machine).__name__, "Boltzmann machine")
     hidden = len(subject.hidden_layers)
@@ -174,7 +144,8 @@ def _lead(subject: _Subject) -> str:
     return f"{escape(words)} <b>{escape(subject.run.folder.name)}</b>."
 
 
-def _cards(subject: _Subject) -> list[tuple[str, str, str]]:
+def _cards(subject: RunSubject, found: Analysis) -> list[tuple[str, str, str]]:
+    """The key numbers; those of the evaluation, or the last metrics of a run without its data."""
     last: dict[str, float] = {}
     for row in subject.history:
         last |= row
@@ -183,11 +154,12 @@ def _cards(subject: _Subject) -> list[tuple[str, str, str]]:
     if "seconds" in last:
         speed = f"{last['samples_per_second']:,.0f} rows per second" if "samples_per_second" in last else ""
         cards.append((_time(last["seconds"]), "training time", speed))
-    for name in drawn([last]):
-        words, unit = described(name)
-        if of_machine(name)[0] in plots.METRICS and name != "weight_norm":
-            cards.append((f"{last[name]:.3g}".replace("-", "−"), words.lower(), unit))
-    return cards
+    if not found.measures:
+        for name in drawn([last]):
+            words, unit = described(name)
+            if of_machine(name)[0] in plots.METRICS and name != "weight_norm":
+                cards.append((f"{last[name]:.3g}".replace("-", "−"), words.lower(), unit))
+    return [*cards, *found.cards]
 
 
 def _time(seconds: float) -> str:
@@ -199,7 +171,7 @@ def _time(seconds: float) -> str:
 # -- figures ----------------------------------------------------------------------------------------------------
 
 
-def _samples(subject: _Subject) -> list[str]:
+def _samples(subject: RunSubject) -> list[str]:
     parts = []
     if subject.data is not None:
         shows = "Random rows of the training data."
@@ -212,7 +184,7 @@ def _samples(subject: _Subject) -> list[str]:
             drawn_states = _draw(subject)
     except HarmoniumError as error:
         return [*parts, f"<p>No samples: {escape(error)}.</p>"]
-    shows = f"The states of {_TILES} independent chains after {_sweeps(subject.machine)} Gibbs sweeps."
+    shows = f"The states of {_TILES} independent chains after {subject.sweeps} Gibbs sweeps."
     shows += "".join(f" Warning: {warning.message}." for warning in found)
     good = "as varied and as sharp as the data."
     bad = "all alike, noise, or less varied than the data: try more epochs, sweeps or chains."
@@ -220,8 +192,8 @@ def _samples(subject: _Subject) -> list[str]:
     return ['<div class="grid">', *parts, "</div>"]
 
 
-def _draw(subject: _Subject) -> Tensor:
-    machine, steps = subject.machine, _sweeps(subject.machine)
+def _draw(subject: RunSubject) -> Tensor:
+    machine, steps = subject.machine, subject.sweeps
     try:
         return machine.sample(_TILES, sweeps=steps, seed=0)
     except HarmoniumError:  # counts without a fixed total take the length of a document from the data
@@ -230,12 +202,7 @@ def _draw(subject: _Subject) -> Tensor:
         return machine.sample(_TILES, sweeps=steps, start=subject.data[:_TILES], seed=0)
 
 
-def _sweeps(machine: Machine) -> int:
-    connections = sum(coupling.lower.numel() * coupling.upper.numel() for coupling in machine.couplings)
-    return _FEW_SWEEPS if connections > _LARGE else _SWEEPS
-
-
-def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str, good: str, bad: str) -> str:
+def _states(subject: RunSubject, states: Tensor, name: str, title: str, shows: str, good: str, bad: str) -> str:
     alt = f"{title}: {len(states)} rows of visible states"
     if subject.image is not None:
         shown, pixels = tiling.pictures(states, subject.image), subject.machine.visible.parts[0]
@@ -248,12 +215,12 @@ def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str
     return html.figure(figures.svg(figure, name, alt), title, shows, good, bad)
 
 
-def _learned(subject: _Subject) -> list[str]:
+def _learned(subject: RunSubject) -> list[str]:
     parts = [*(_receptive_fields(subject, layer) for layer in subject.hidden_layers), _reconstructions(subject)]
     return parts if subject.image is not None else ['<div class="grid">', *parts, "</div>"]
 
 
-def _receptive_fields(subject: _Subject, layer: int) -> str:
+def _receptive_fields(subject: RunSubject, layer: int) -> str:
     machine, image = subject.machine, subject.image
     weights, limit = ordered_weights(machine, _FIELDS, layer)
     count, title = len(weights), subject.of_layer("Receptive fields", layer)
@@ -286,7 +253,7 @@ def _key(limit: float) -> str:
     return f'<p class="key">−{limit:.2g} <i role="presentation"></i> +{limit:.2g}</p>'
 
 
-def _reconstructions(subject: _Subject) -> str:
+def _reconstructions(subject: RunSubject) -> str:
     rows, machine = subject.test if subject.test is not None else subject.data, subject.machine
     if rows is None:
         return ""
@@ -332,14 +299,14 @@ _CURVE_WORDS = {
 }
 
 
-def _curves(subject: _Subject) -> list[str]:
+def _curves(subject: RunSubject) -> list[str]:
     parts = [_curve(subject.history, name, f"curve-{k}") for k, name in enumerate(drawn(subject.history))]
     return ['<div class="grid small">', *parts, "</div>"] if parts else []
 
 
-def _pretraining(subject: _Subject) -> list[str]:
+def _pretraining(subject: RunSubject) -> list[str]:
     """One curve for each pretrained RBM: the pseudo-likelihood, or else the reconstruction error."""
-    if not _table(subject, "training").get("pretrain"):
+    if not subject.table("training").get("pretrain"):
         return []
     parts = []
     for layer in subject.hidden_layers:
@@ -363,7 +330,7 @@ def _curve(history: Sequence[dict[str, float]], name: str, prefix: str, where: s
     return html.figure(figures.svg(figure, prefix, alt), title + where, shows, good, bad)
 
 
-def _activity(subject: _Subject) -> list[str]:
+def _activity(subject: RunSubject) -> list[str]:
     parts: list[str] = []
     if subject.data is None:
         return parts
@@ -393,24 +360,18 @@ def _activity(subject: _Subject) -> list[str]:
 # -- tables -----------------------------------------------------------------------------------------------------
 
 
-def _evaluation(subject: _Subject) -> list[str]:
-    if subject.data is None:
-        return []
-    rows = evaluation.evaluate(evaluation.Subject(subject.machine, subject.data, subject.test, _MOST_STATES))
-    seen = f"{len(subject.data):,} training rows"
-    if subject.test is not None:
-        seen += f" and {len(subject.test):,} {subject.test_name} rows"
-    cells = [[f"{row.name}", _number(row.train), _number(row.test), row.unit, row.better, row.note] for row in rows]
-    return [
-        html.table(["measure", "train", subject.test_name, "unit", "better", "note"], cells, f"Measured on {seen}.")
-    ]
+def _evaluation(subject: RunSubject, found: Analysis) -> list[str]:
+    parts = [verdict_list(found.verdicts)]
+    if found.measures:
+        cells = [
+            [row.name, number(row.train), number(row.test), row.unit, row.better, row.note] for row in found.measures
+        ]
+        columns = ["measure", "train", subject.test_name, "unit", "better", "note"]
+        parts.append(html.table(columns, cells, f"Measured on {found.seen}."))
+    return parts
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}".replace("-", "−")
-
-
-def _configuration(subject: _Subject) -> list[str]:
+def _configuration(subject: RunSubject) -> list[str]:
     folder = subject.run.folder.name
     text = subject.run.config_path.read_text(encoding="utf-8")
     words = f"harmonium train --config {shlex.quote(folder)}/config.toml --run {shlex.quote(folder)}-again"
@@ -427,8 +388,8 @@ def _configuration(subject: _Subject) -> list[str]:
     ]
 
 
-def _summary(subject: _Subject) -> dict[str, Any]:
-    data, training = (_table(subject, name) for name in ("data", "training"))
+def _summary(subject: RunSubject) -> dict[str, Any]:
+    data, training = (subject.table(name) for name in ("data", "training"))
     rate = training.get("learning_rate")
     rows = {
         "machine": _layers(subject.machine),

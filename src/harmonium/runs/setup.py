@@ -21,8 +21,8 @@ from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
 from ..training.specs import default_negative, default_optimizer, default_rate
 from . import config as schema
-from . import machine as machines
 from . import fitted, rows, specs
+from . import machine as machines
 
 _MOST_THREADS = 1024  # far above, the OpenMP library ends the process
 
@@ -183,9 +183,14 @@ def _with_rows(run: Run, config: schema.Config, source: str | None) -> Setup:
     """Return the machine of a run of ``hm.fit`` with the rows of ``source``."""
     _check_checkpoint(run)
     if source is None:
-        raise RunError(f"{run.folder}: expected --data NAME or FILE; a run of hm.fit does not record where its data are")
+        raise RunError(
+            f"{run.folder}: expected --data NAME or FILE; a run of hm.fit does not record where its data are"
+        )
     config = replace(config, data=replace(config.data, source=source))
     loaded = rows.load(config)
+    expected = config.data.rows
+    if expected is not None and len(loaded.train) != expected:
+        raise RunError(f"data: expected the {expected} rows of the run, found {len(loaded.train)} in '{source}'")
     return Setup(replace(config, data=loaded.config), files.load(run.folder), loaded)
 
 

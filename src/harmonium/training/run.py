@@ -184,7 +184,7 @@ class Run:
 
     def clean(self) -> None:
         """Remove temporary files of an interrupted run, also of its figures and its report."""
-        own = ("config.toml", "metrics.csv", "report.html", "*.png", "*.csv", "samples.*")
+        own = ("config.toml", "metrics.csv", "report.html", "evaluation.json", "*.png", "*.csv", "samples.*")
         for pattern in (*(f".{name}.*.tmp" for name in own), "checkpoints/.*.safetensors.*.tmp"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
