@@ -401,9 +401,10 @@ class Training:
         values["samples_per_second"] = round(self.share * self.world / seconds, 1)
         if self.epoch % self.metrics_every == 0 or self.epoch == self.epochs:
             train = self._metric_rows(self.source)
-            generator = stream(self.seed, _METRICS, self.epoch, device=self.machine.device)
-            test = None if self.validation is None else self._validation_rows(self.validation, generator)
-            values |= measure(self.machine, train, test, generator)
+            moving = stream(self.seed, _METRICS, self.epoch, device=self.machine.device)
+            test = None if self.validation is None else self._validation_rows(self.validation, moving)
+            fixed = stream(self.seed, _METRICS, device=self.machine.device)  # so that a fixed machine has fixed metrics
+            values |= measure(self.machine, train, test, fixed)
         return values
 
     def _validation_rows(self, source: Source, generator: Generator) -> Any:
