@@ -15,12 +15,12 @@ app = App(
     name="harmonium",
     help="Train, evaluate and analyze restricted Boltzmann machines.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = App(help="List and describe the named data sets.", no_args_is_help=True, rich_markup_mode=None)
+data_app = App(group="data", help="List and describe the named data sets.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")]
@@ -131,6 +131,9 @@ def sample(
         int | None,
         typer.Option(min=0, help="Draw samples of this class; the run needs labels.", show_default=False),
     ] = None,
+    tempering: Annotated[
+        bool, typer.Option("--tempering", help="Use parallel tempering, for machines whose Gibbs chains do not mix.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 0,
     out: Annotated[
         Path | None,
@@ -143,10 +146,10 @@ def sample(
     ] = None,
     data: OtherData = None,
 ) -> None:
-    """Draw samples from a trained machine."""
+    """Draw samples from a trained machine; a warning says if the chains have not mixed."""
     from .measuring import sample_run
 
-    sample_run(folder, n=n, sweeps=sweeps, start=start, label=label, seed=seed, out=out, data=data)
+    sample_run(folder, n=n, sweeps=sweeps, start=start, label=label, seed=seed, out=out, data=data, tempering=tempering)
 
 
 @app.command()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
-from .. import files, noise, quality
-from ..errors import InvalidOption, RunError, unknown
+from .. import files, noise, quality, sampling
+from ..errors import InvalidOption, NotMixed, RunError, unknown
 from ..machines import Label
+from ..machines.chain import check_undirected
 from ..quality import SampleComparison
 from ..quality.inputs import FEWEST_ROWS
 from ..runs.rows import load_test
@@ -30,6 +32,7 @@ def sample_run(
     out: Path | None,
     label: int | None = None,
     data: str | None = None,
+    tempering: bool = False,
 ) -> None:
     """Draw samples from the machine of a run folder or a file, of one class if ``label`` is given, and write them."""
     if start not in ("random", "data"):
@@ -56,7 +59,11 @@ def sample_run(
         begin = some_rows(rows.train, machine, n, seed=seed)
         if start == "random":
             begin = machine.conserving(begin).independent(len(begin), noise.generator(seed))
-    samples = machine.sample(n, sweeps=sweeps, start=begin, seed=seed, **_given(machine, label))
+    with step(f"{n} chains of {sweeps} sweeps"):
+        if tempering:
+            samples, note = _tempered(machine, n, sweeps, begin, seed, label)
+        else:
+            samples, note = machine.sample(n, sweeps=sweeps, start=begin, seed=seed, **_given(machine, label)), ""
     if suffix == output.TEXT:
         output.write_documents(path, samples, rows)
     elif letters:
@@ -65,7 +72,24 @@ def sample_run(
         write_table(path, table.decode(samples))
     else:
         output.write(path, samples, machine, None if rows is None else rows.image)
-    print(f"{n} samples after {sweeps} sweeps: {path}")
+    print(f"{n} samples after {sweeps} sweeps{note}: {path}")
+
+
+def _tempered(machine: Any, n: int, sweeps: int, start: Any, seed: int, label: int | None) -> tuple[Any, str]:
+    """Draw samples by parallel tempering, and describe how well the chains exchanged their states; warn if not."""
+    if label is not None:
+        raise InvalidOption(f"tempering: expected no --label, found {label}; tempered samples have all labels")
+    check_undirected(machine, "tempering")
+    found = sampling.parallel_tempering(machine, n, sweeps=sweeps, start=start, seed=seed)
+    if found.round_trips < n:
+        warnings.warn(
+            f"the tempered chains have not mixed: {found.round_trips} round trips between the lowest and the highest "
+            f"temperature, expected at least {n}, one for each chain; make more sweeps",
+            NotMixed,
+            stacklevel=2,
+        )
+    rungs = 0 if found.betas is None else len(found.betas)
+    return found.samples, f" of parallel tempering ({rungs} temperatures, {found.round_trips} round trips)"
 
 
 def _given(machine: Any, label: int | None) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def _fit(
         from .ratings import held_out_error
 
         callbacks.insert(0, held_out_error(setup))
-    train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
+    train(setup, run, resume=resume, progress=not quiet and sys.stderr.isatty(), callbacks=callbacks)
 
 
 def _finish(setup: recipe.Setup, run: Path, *, quiet: bool, report: bool) -> None:

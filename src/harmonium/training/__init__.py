@@ -7,6 +7,7 @@ from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
 from .incomplete import Incomplete
+from .loggers import MetricLogger, TensorBoard, WeightsAndBiases
 from .loop import Result, fit
 from .losses import contrastive, discriminative, joint
 from .negative import (
@@ -55,6 +56,7 @@ __all__ = [
     "LinearDecay",
     "MeanField",
     "Metric",
+    "MetricLogger",
     "MixingTime",
     "NegativePhase",
     "ParallelTempering",
@@ -65,10 +67,12 @@ __all__ = [
     "Run",
     "Schedule",
     "Setting",
+    "TensorBoard",
     "TrajectoryTempering",
     "Transform",
     "Weighted",
     "WeightedSum",
+    "WeightsAndBiases",
     "Windows",
     "ZeroSum",
     "contrastive",

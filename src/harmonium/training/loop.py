@@ -14,6 +14,7 @@ from torch import Generator, Tensor
 from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormalizable
 from ..machines import BoltzmannMachine
 from ..machines.scaling import Scaling
+from ..shown import Shown, short
 from . import checkpoints, distributed, outcome
 from .arguments import Arguments, takes
 from .batches import Source, as_source
@@ -41,12 +42,18 @@ _CHANGEABLE = (("training", "epochs"), ("data", "source"))
 _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
 
-@dataclass
-class Result:
+@dataclass(repr=False)
+class Result(Shown):
     """Result of :func:`fit`: the trained machine and the metrics of each epoch."""
 
     machine: Any
     history: list[dict[str, float]]
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The machine and the metrics of the last epoch."""
+        last = self.history[-1] if self.history else {}
+        metrics = {name.replace("_", " "): short(value) for name, value in last.items()}
+        return "Result", {"machine": repr(self.machine), **metrics}
 
 
 @takes(Arguments)

@@ -28,8 +28,8 @@ def measure(machine: Machine, train: Any, test: Any, generator: Generator) -> di
     ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits. For a deep Boltzmann machine, ⟨h | v⟩
     and F come from mean field, and there is no pseudo-likelihood. For a stack, each machine is measured on the input
     passed up from below, and the names end in _1, _2, … The same state of ``generator`` gives the same sites of the
-    pseudo-likelihood and the same inputs of a stack, so that metrics change only with the machine. For a machine with a context, rows are pairs with their
-    context, and F is the free energy given the context.
+    pseudo-likelihood and the same inputs of a stack, so that metrics change only with the machine. For a machine with a
+    context, rows are pairs with their context, and F is the free energy given the context.
     """
     values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.couplings) ** 0.5}
     unseen: Iterable[Any] = repeat((None, None)) if test is None else machine.stacked(test, generator=generator)
