@@ -172,6 +172,55 @@ def evaluate(
 
 
 @app.command()
+def compare(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR DIR…", help="Two or more run folders.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Page to write (HTML).")] = Path("compare.html"),
+    json: Json = False,
+) -> None:
+    """Compare runs: their numbers in a table; learning curves and samples on one page."""
+    from .comparing import compare_runs
+
+    compare_runs(folders, out=out, json=json)
+
+
+@app.command("select")
+def select_command(
+    source: Annotated[str, typer.Argument(metavar="DATA", help="Name of a data set, or a file.")],
+    hidden: Annotated[
+        str, typer.Option(metavar="N,N,…", help="Hidden layers to compare: 8,16,32 or bernoulli:8,relu:8.")
+    ],
+    l2: Annotated[str | None, typer.Option(metavar="X,X,…", help="Strengths of the L2 penalty to compare.")] = None,
+    l1: Annotated[str | None, typer.Option(metavar="X,X,…", help="Strengths of the L1 penalty to compare.")] = None,
+    l1_squared: Annotated[
+        str | None, typer.Option(metavar="X,X,…", help="Strengths of the L1² penalty to compare.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Number of parts of the rows.")] = 5,
+    one_standard_error: Annotated[
+        bool,
+        typer.Option("--one-standard-error", help="Choose the simplest within one standard error of the best."),
+    ] = False,
+    visible: Annotated[str | None, typer.Option(metavar="UNIT", help="Visible units. [as in train]")] = None,
+    binarize: Annotated[str | None, typer.Option(metavar="METHOD", help="Binarization. [as in train]")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of each training. [as in train]")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Rows of a batch. [as in train]")] = None,
+    negative: Annotated[str | None, typer.Option(metavar="PHASE", help="Negative phase. [as in train]")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes. [number of processors]")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the folds and of the training.")] = 0,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Plot to write.")] = Path("select.png"),
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose hidden units and a penalty by cross-validation on the training rows, in parallel processes."""
+    from .selecting import parse_penalty, select_run
+
+    penalty, strengths = parse_penalty(l1, l2, l1_squared)
+    options = {"folds": folds, "one_standard_error": one_standard_error, "jobs": jobs, "seed": seed, "epochs": epochs}
+    options |= {"batch_size": batch_size, "negative": negative, "progress": not quiet}
+    select_run(source, hidden=hidden, strengths=strengths, penalty=penalty, visible=visible, binarize=binarize,
+               out=out, json=json, options=options)  # fmt: skip
+
+
+@app.command()
 def impute(
     folder: Folder,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A table with missing cells: .csv, .tsv or .parquet.")],

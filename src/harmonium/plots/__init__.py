@@ -11,7 +11,7 @@ from ..extras import require
 require("matplotlib", "plots need")  # fails here with the name of the extra, before the imports below
 
 from .activity import hidden_activity, weight_histogram
-from .curves import METRICS, learning_curve, learning_curves, likelihood_curve
+from .curves import METRICS, compared_curves, learning_curve, learning_curves, likelihood_curve
 from .denoise import denoising_curves, denoising_levels, denoising_strip
 from .interactions import (
     coupling_map,
@@ -23,6 +23,7 @@ from .interactions import (
 from .kernel_images import kernels
 from .landscape import landscape_page, solution_counts, solution_depths, solution_map, solution_tree
 from .machine import receptive_fields, reconstructions, samples
+from .model_selection import selection
 from .sample_quality import (
     axis_histogram,
     correlation_scatter,
@@ -49,6 +50,7 @@ __all__ = [
     "METRICS",
     "alignment_map",
     "axis_histogram",
+    "compared_curves",
     "contact_map",
     "correlation_scatter",
     "coupling_map",
@@ -81,6 +83,7 @@ __all__ = [
     "receptive_fields",
     "reconstructions",
     "samples",
+    "selection",
     "singular_values",
     "solution_counts",
     "solution_depths",

@@ -2,5 +2,6 @@
 
 from .evaluation import LikelihoodRow, Subject, evaluate
 from .page import some_rows, write
+from .side_by_side import write as write_comparison
 
-__all__ = ["LikelihoodRow", "Subject", "evaluate", "some_rows", "write"]
+__all__ = ["LikelihoodRow", "Subject", "evaluate", "some_rows", "write", "write_comparison"]

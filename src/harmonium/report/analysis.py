@@ -25,7 +25,8 @@ from .html import escape
 from .subject import RunSubject
 
 _MOST_STATES = 2**20  # keeps the report quick; 'harmonium evaluate' enumerates more
-_BETAS, _FEW_BETAS = 500, 100  # of the annealing, if the machine cannot be enumerated
+_SMALL = 2**16  # weights, up to which the annealing has both directions
+_BETAS, _FEW_BETAS = 500, 200  # of the annealing, if the machine cannot be enumerated
 _SAMPLES, _SAMPLE_SWEEPS = 500, 200
 _CHAINS = 100
 _STARTS, _ITERATIONS = 100, 300  # of mean field
@@ -92,9 +93,9 @@ def _measures(subject: RunSubject) -> list[LikelihoodRow]:
     rows = evaluation.evaluate(evaluation.Subject(subject.machine, subject.data, subject.test, _MOST_STATES))
     if rows[0].train is not None:
         return rows
-    betas = _FEW_BETAS if subject.large else _BETAS
-    annealed = evaluation.annealed(evaluation.Subject(subject.machine, subject.data, subject.test, betas=betas))
-    return [*annealed, *rows[1:]]
+    small = subject.weights <= _SMALL
+    chosen = evaluation.Subject(subject.machine, subject.data, subject.test, betas=_BETAS if small else _FEW_BETAS)
+    return [*(evaluation.annealed(chosen) if small else evaluation.forward(chosen)), *rows[1:]]
 
 
 def _likelihood_words(row: LikelihoodRow, subject: RunSubject) -> str:

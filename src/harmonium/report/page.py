@@ -94,7 +94,6 @@ def _recorded(folder: Path) -> tuple[Tensor, Tensor | None, str, Any, str | None
 
 
 def _page(subject: RunSubject) -> str:
-    css = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     title, found = _title(subject), analyze(subject)
     body = "\n".join(
         [
@@ -109,14 +108,20 @@ def _page(subject: RunSubject) -> str:
             html.section("Analysis", "analysis", found.figures),
             html.section("Configuration", "run", _configuration(subject)),
             "</main>",
-            f"<footer>Written by harmonium {escape(_version())}. This page is self-contained.</footer>",
         ]
     )
+    return document(title, body)
+
+
+def document(title: str, body: str) -> str:
+    """Return a self-contained page. ``body`` is markup."""
+    css = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    foot = f"<footer>Written by harmonium {escape(_version())}. This page is self-contained.</footer>"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{html.POLICY}">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{css}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{css}</style>\n</head>\n<body>\n{body}\n{foot}\n</body>\n</html>\n"
     )
 
 
@@ -186,7 +191,7 @@ def _samples(subject: RunSubject) -> list[str]:
         return [*parts, f"<p>No samples: {escape(error)}.</p>"]
     shows = f"The states of {_TILES} independent chains after {subject.sweeps} Gibbs sweeps."
     shows += "".join(f" Warning: {warning.message}." for warning in found)
-    good = "as varied and as sharp as the data."
+    good = "as varied and as sharp as the data." if subject.image is not None else "they look like the data."
     bad = "all alike, noise, or less varied than the data: try more epochs, sweeps or chains."
     parts.append(_states(subject, drawn_states, "samples", "Samples", shows, good, bad))
     return ['<div class="grid">', *parts, "</div>"]
@@ -220,6 +225,21 @@ def _learned(subject: RunSubject) -> list[str]:
     return parts if subject.image is not None else ['<div class="grid">', *parts, "</div>"]
 
 
+#: what good weights look like, by the kind of the data
+_GOOD_FIELDS = {
+    "images": "local strokes, edges or parts that differ between units.",
+    "sequences": "strong weights at a few sites, for letters that occur together, and different sites between units.",
+    "columns": "strong weights for a few columns that belong together, and different columns between units.",
+}
+
+
+def _kind(subject: RunSubject) -> str:
+    """Return the kind of the data, for captions."""
+    if subject.image is not None:
+        return "images"
+    return "sequences" if subject.letters is not None else "columns"
+
+
 def _receptive_fields(subject: RunSubject, layer: int) -> str:
     machine, image = subject.machine, subject.image
     weights, limit = ordered_weights(machine, _FIELDS, layer)
@@ -228,7 +248,7 @@ def _receptive_fields(subject: RunSubject, layer: int) -> str:
     shows = f"The weights of each hidden unit, in the order of their norms. {colors}"
     if layer > 1:
         shows = f"The weights of each unit of hidden layer {layer}, multiplied with those of the layers below. {colors}"
-    good = "local strokes, edges or parts that differ between units."
+    good = _GOOD_FIELDS[_kind(subject)]
     bad = "noise (too little training), many copies of one field, or almost all zero (too strong a penalty)."
     alt = f"{title}, of the {count} hidden units with the largest weights"
     tiles = kernel_tiles(machine.couplings[0], _FIELDS) if layer == 1 else None
@@ -277,12 +297,12 @@ def _reconstructions(subject: RunSubject) -> str:
 
 _CURVE_WORDS = {
     "pseudo_likelihood": (
-        "The log-probability of each visible unit given all others.",
+        "The log-probability of a visible unit given all others, on up to 1,000 training rows.",
         "rises, then levels off (the maximum is 0 for discrete units).",
         "falls or jumps: the learning rate is too large.",
     ),
     "reconstruction": (
-        "The squared error of ⟨v | ⟨h | v⟩⟩.",
+        "The squared error of ⟨v | ⟨h | v⟩⟩, on up to 1,000 training rows.",
         "falls, then levels off.",
         "rises steadily. It can fall while samples get worse, so do not trust it alone.",
     ),
@@ -290,6 +310,16 @@ _CURVE_WORDS = {
         "The mean free energy of held-out rows minus that of training rows.",
         "stays near zero.",
         "keeps growing: the machine overfits.",
+    ),
+    "mixing_time": (
+        "The number of Gibbs sweeps between independent states.",
+        "stays short.",
+        "grows beyond the number of sweeps of a run: samples depend on where their chains start.",
+    ),
+    "label_error": (
+        "The fraction of validation rows whose most probable label is wrong.",
+        "falls, then levels off.",
+        "rises while the reconstruction error falls: the machine overfits.",
     ),
     "weight_norm": (
         "The Frobenius norm of the weights.",
@@ -396,7 +426,7 @@ def _summary(subject: RunSubject) -> dict[str, Any]:
         "data": data.get("source"),
         "rows": f"{data['rows']:,}" if isinstance(data.get("rows"), int) else data.get("rows"),
         "binarized": data.get("binarize"),
-        "negative phase": training.get("negative"),
+        "negative phase": training.get("negative") or subject.table("negative").get("method"),
         "training": training.get("training"),
         "pretraining": f"{training['pretrain']} epochs of each layer" if training.get("pretrain") else None,
         "optimizer": None if rate is None else f"{training.get('optimizer')}, learning rate {rate}",

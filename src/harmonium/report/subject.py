@@ -48,11 +48,11 @@ class RunSubject:
         return table if isinstance(table, dict) else {}
 
     @cached_property
-    def large(self) -> bool:
-        """Whether the machine has so many weights that the page makes do with fewer sweeps."""
-        return sum(c.lower.numel() * c.upper.numel() for c in self.machine.couplings) > LARGE
+    def weights(self) -> int:
+        """The number of pairs of coupled units, which determines the cost of a sweep."""
+        return sum(c.lower.numel() * c.upper.numel() for c in self.machine.couplings)
 
     @property
     def sweeps(self) -> int:
         """The number of Gibbs sweeps of samples on the page."""
-        return FEW_SWEEPS if self.large else SWEEPS
+        return FEW_SWEEPS if self.weights > LARGE else SWEEPS
