@@ -33,7 +33,7 @@ def sample_run(
     label: int | None = None,
     data: str | None = None,
     tempering: bool = False,
-) -> None:
+) -> dict[str, Any]:
     """Draw samples from the machine of a run folder or a file, of one class if ``label`` is given, and write them."""
     if start not in ("random", "data"):
         raise unknown("start", start, ("random", "data"))
@@ -73,6 +73,7 @@ def sample_run(
     else:
         output.write(path, samples, machine, None if rows is None else rows.image)
     print(f"{n} samples after {sweeps} sweeps{note}: {path}")
+    return {"n": n, "sweeps": sweeps, "tempering": tempering, "file": str(path)}
 
 
 def _tempered(machine: Any, n: int, sweeps: int, start: Any, seed: int, label: int | None) -> tuple[Any, str]:
@@ -128,10 +129,10 @@ def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
     return files.load(folder), None
 
 
-def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sweeps: int, json: bool = False) -> None:
+def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sweeps: int) -> dict[str, Any]:
     """Evaluate the machine of a run on training and held-out rows, and compare ``samples`` samples with the data.
 
-    The numbers are saved as ``evaluation.json`` in the run folder; ``json`` prints them in that form.
+    The numbers are saved as ``evaluation.json`` in the run folder, and returned in that form.
     """
     if 0 < samples < FEWEST_ROWS:
         raise InvalidOption(f"samples: expected 0 or at least {FEWEST_ROWS}, found {samples}")
@@ -162,9 +163,6 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
         None if found is None else compared(found, sweeps),
     )
     path = done.save(folder)
-    if json:
-        show.json_object(done.to_dict())
-        return
     seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
     show.table(
         f"{folder}: {setup.rows.title}, {seen}",
@@ -175,6 +173,7 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
     if found is not None:
         _show_comparison(folder, found, sweeps)
     print(path)
+    return done.to_dict()
 
 
 def _compare(machine: Any, train: Any, test: Any, n: int, sweeps: int) -> SampleComparison:

@@ -24,13 +24,11 @@ def select_run(
     strengths: str,
     penalty: str,
     out: Path,
-    visible: str | None = None,
-    binarize: str | None = None,
-    json: bool = False,
     options: dict[str, Any],
-) -> None:
+) -> dict[str, Any]:
     """Print the score of every candidate, and write a plot."""
     output.check_folder(out)
+    visible, binarize = options.pop("visible", None), options.pop("binarize", None)
     config = schema.merge(
         schema.Config(),
         {"data": {"source": source, "binarize": binarize, "validation": "none"}, "machine": {"visible": visible}},
@@ -49,11 +47,9 @@ def select_run(
     from .. import plots
 
     files.write_figure(out, plots.selection(found))
-    if json:
-        show.json_object({"penalty": penalty, "rule": found.rule, "candidates": found.table(), "plot": str(out)})
-        return
+    folds = len(found.best.validation)
     show.table(
-        f"{source}: validation log-likelihood of {len(data):,} rows in {len(found.best.validation)} folds, nats per row",
+        f"{source}: validation log-likelihood of {len(data):,} rows in {folds} folds, nats per row",
         ["hidden", penalty, "validation", "standard error", "train", ""],
         [
             [row["hidden"], f"{row[penalty]:g}", show.number(row["validation"], 5), f"{row['standard_error']:.2g}",
@@ -63,6 +59,7 @@ def select_run(
         numbers=(1, 2, 3, 4),
     )  # fmt: skip
     print(out)
+    return {"penalty": penalty, "rule": found.rule, "candidates": found.table(), "plot": str(out)}
 
 
 def parse_penalty(l1: str | None, l2: str | None, l1_squared: str | None) -> tuple[str, str]:

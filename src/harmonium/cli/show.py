@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +49,16 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], num
 def json_object(value: Any) -> None:
     """Print plain values as one line of JSON; numbers that are not finite are null."""
     print(json.dumps(_plain(value), ensure_ascii=False))
+
+
+def answer(as_json: bool, run: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+    """Run a command that prints its result and returns its numbers; with ``as_json``, print only the numbers."""
+    if not as_json:
+        run(*arguments, **options)
+        return
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = run(*arguments, **options)
+    json_object(found)
 
 
 def _plain(value: Any) -> Any:

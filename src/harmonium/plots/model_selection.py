@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 from ..runs.cross_validation import Selection
 from . import style
 
+_APART = 1.03  # factor between the lines along the horizontal axis, so that equal scores do not hide each other
+
 
 def selection(found: Selection, *, ax: Axes | None = None) -> Figure:
     """Plot the validation log-likelihood of each candidate with its standard error; the chosen one has a ring.
@@ -22,23 +24,15 @@ def selection(found: Selection, *, ax: Axes | None = None) -> Figure:
     """
     with style.look():
         ax = style.axes(ax, (5.2, 3.4))
-        for strength in dict.fromkeys(part.strength for part in found.candidates):
+        strengths = list(dict.fromkeys(part.strength for part in found.candidates))
+        for k, strength in enumerate(strengths):
             parts = sorted((p for p in found.candidates if p.strength == strength), key=lambda p: p.units)
-            points = np.array([(p.units, p.score, p.standard_error) for p in parts]).T
+            points = np.array([(_APART**k * p.units, p.score, p.standard_error) for p in parts]).T
             label = f"{found.penalty.replace('_', ' ').upper()} {strength:g}"
-            ax.errorbar(
-                points[0], points[1], points[2], marker="o", markersize=4, capsize=3, linewidth=1.4, label=label
-            )
-        best = found.best
-        ax.plot(
-            best.units,
-            best.score,
-            "o",
-            markersize=13,
-            fillstyle="none",
-            color=style.INK,
-            label=f"chosen ({found.rule})",
-        )
+            ax.errorbar(*points, marker="o", markersize=4, capsize=3, linewidth=1.4, label=label)
+        x = found.best.units * _APART ** strengths.index(found.best.strength)
+        label = f"chosen ({found.rule})"
+        ax.plot(x, found.best.score, "o", markersize=13, fillstyle="none", color=style.INK, label=label)
         ax.set_xscale("log", base=2)
         ticks = sorted({p.units for p in found.candidates})
         ax.set_xticks(ticks, [str(n) for n in ticks])

@@ -27,7 +27,7 @@ from .subject import RunSubject
 _MOST_STATES = 2**20  # keeps the report quick; 'harmonium evaluate' enumerates more
 _SMALL = 2**16  # weights, up to which the annealing has both directions
 _BETAS, _FEW_BETAS = 500, 200  # of the annealing, if the machine cannot be enumerated
-_SAMPLES, _SAMPLE_SWEEPS = 500, 200
+_SAMPLES, _SAMPLE_SWEEPS, _COMPARED_ROWS = 500, 200, 2000
 _CHAINS = 100
 _STARTS, _ITERATIONS = 100, 300  # of mean field
 _CHECKPOINTS = 8  # of the trajectory
@@ -115,11 +115,12 @@ def _quality(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None
     if len(subject.data) < FEWEST_ROWS:
         found.verdicts["Sample quality"] = f"Not measured: expected at least {FEWEST_ROWS} {few[0]} rows."
         return
-    test = None if few else subject.test
+    rows = subject.data[:_COMPARED_ROWS]
+    test = None if few or subject.test is None else subject.test[:_COMPARED_ROWS]
     sweeps = min(subject.sweeps, _SAMPLE_SWEEPS)
     drawn = subject.machine.sample(_SAMPLES, sweeps=sweeps, start=subject.data, seed=0, check_mixing=False)
     compared = quality.compare(
-        drawn, subject.data if test is None else test, train=None if test is None else subject.data,
+        drawn, rows if test is None else test, train=None if test is None else rows,
         most_rows=1000, seed=0,
     )  # fmt: skip
     found.verdicts["Sample quality"] = compared.verdict
