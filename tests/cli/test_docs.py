@@ -25,6 +25,7 @@ def test_examples(command, tmp_path, monkeypatch):
     np.savetxt("mine.csv", rows, fmt="%d", delimiter=",", header="a,b,c,d,e", comments="")
     exec(text.split("```python")[1].split("```")[0], {})
     assert np.load("labeled.npy").shape[1] == 64 + 10
+    hm.fit(hm.RBM(5, 2), rows.astype(float), epochs=2, run="runs/python", progress=False)
     for line in lines:
         words = shlex.split(line)[1:]
         outcome = command(*words, *(["--epochs", 2] if words[0] == "demo" else []))

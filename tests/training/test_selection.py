@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
@@ -20,7 +22,6 @@ def patterns(n: int = 40) -> torch.Tensor:
 
 def test_scores_are_those_of_rows_that_were_left_out(monkeypatch) -> None:
     rows = patterns()
-    rows += torch.arange(len(rows))[:, None] * 0  # every row is known by its place
     seen: list[torch.Tensor] = []
     real = folds.fit
 
@@ -31,11 +32,21 @@ def test_scores_are_those_of_rows_that_were_left_out(monkeypatch) -> None:
     monkeypatch.setattr(folds, "fit", fit)
     study = cross_validation._study(rows, [2], [0.0], "l2", None, 4, 0, {k: OPTIONS[k] for k in ("epochs", "negative")})
     assert sorted(torch.bincount(study.fold).tolist()) == [10, 10, 10, 10]
-    machine_free = folds.score(study, 1)
-    assert torch.equal(seen[0], rows[study.fold != 1])
-    assert machine_free[0] != machine_free[1]
+    train, validation = folds.score(study, 1)
+    assert torch.equal(seen[0], rows[study.fold != 1])  # the rows of fold 1 are left out
+    assert train != validation
 
 
+def test_a_worker_does_its_share(tmp_path, capsys) -> None:
+    options = {name: OPTIONS[name] for name in ("epochs", "negative", "batch_size")}
+    study = cross_validation._study(patterns(), [1, 2], [0.0], "l2", None, 2, 0, options)
+    folds._write(study, tmp_path)
+    folds.work(str(tmp_path), "1", "2")  # every second task, from the second on
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [[task, *folds.score(study, task)] for task in (1, 3)]
+
+
+@pytest.mark.slow
 def test_processes_give_the_same_scores() -> None:
     one, two = (
         hm.select(patterns(), hidden=[1, 2], penalties=[0.0, 0.1], folds=2, jobs=jobs, **OPTIONS) for jobs in (1, 2)
@@ -47,8 +58,8 @@ def test_processes_give_the_same_scores() -> None:
 
 def test_more_hidden_units_are_chosen_only_if_they_help() -> None:
     """Two patterns need one hidden unit; independent columns need none of a second."""
-    options = {"negative": "exact", "epochs": 60, "learning_rate": 0.3, "batch_size": 40, "progress": False}
-    found = hm.select(patterns(80), hidden=[1, 4], folds=2, jobs=1, one_standard_error=True, **options)
+    options = {"negative": "exact", "epochs": 60, "learning_rate": 1.0, "batch_size": 40, "initialize": {"scale": 0.5}}
+    found = hm.select(patterns(80), hidden=[1, 4], folds=2, jobs=1, one_standard_error=True, progress=False, **options)
     assert found.best.units == 1
     independent = -5 * 0.69
     assert found.best.score > independent + 0.5

@@ -10,16 +10,19 @@ from typing import Any
 
 from .. import options
 from ..errors import InvalidOption
+from ..machines import BoltzmannMachine
 from ..runs import config as schema
 from ..runs import setup as recipe
 from ..runs.rows import load_test
 from ..runs.training import train
-from ..training import Callback, Run
+from ..training import Callback, MixingTime, Run
 from ..training.distributed import writing
 from ..training.greedy import machine_folder
 from . import INTERRUPTED, Interrupted, Terminated, show
 from .tables import described
 
+#: the mixing time is measured a few times in a run, with few chains, each at about 1 % of the cost of 2000 updates
+_MEASUREMENTS, _MIXING_SWEEPS, _MIXING_CHAINS = 4, 200, 32
 _BINARIZED = {"threshold": "by threshold", "sample": "by sampling", "redraw": "by sampling anew each epoch"}
 
 
@@ -164,11 +167,21 @@ def _fit(
         callbacks.append(show.Stages(pretraining=bool(setup.config.training.pretrain)))
     if not quiet and not sys.stderr.isatty():
         callbacks.append(show.PlainLines())
+    if _mixes(setup):
+        often = max(1, (setup.config.training.epochs or 1) // _MEASUREMENTS)
+        callbacks.insert(0, MixingTime(every=often, sweeps=_MIXING_SWEEPS, chains=_MIXING_CHAINS))
     if setup.rows.held_out_ratings is not None:
         from .ratings import held_out_error
 
         callbacks.insert(0, held_out_error(setup))
     train(setup, run, resume=resume, progress=not quiet and sys.stderr.isatty(), callbacks=callbacks)
+
+
+def _mixes(setup: recipe.Setup) -> bool:
+    """Return whether the chains of the machine have one common distribution, so that a mixing time can be measured."""
+    machine = setup.machine
+    single = isinstance(machine, BoltzmannMachine) and machine.context is None
+    return single and not machine.visible.conserves and not setup.config.training.pretrain
 
 
 def _finish(setup: recipe.Setup, run: Path, *, quiet: bool, report: bool) -> None:
