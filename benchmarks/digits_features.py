@@ -1,9 +1,9 @@
 """Hidden units as features: logistic regression on shifted digits, on raw pixels and on the features of two RBMs.
 
 This is the example "Restricted Boltzmann Machine features for digit classification" of scikit-learn's gallery, with its
-data, split and machine, and the same with ``harmonium.sklearn.RBM`` in place of ``sklearn.neural_network.BernoulliRBM``.
-The logistic regression is trained to convergence; with the example's tolerance of 1, recent versions of scikit-learn stop
-it before the first step. Times are CPU times of the fit of the whole pipeline with one thread.
+data, split and machine, and the same with ``harmonium.sklearn.RBM`` in place of scikit-learn's ``BernoulliRBM``. The
+logistic regression is trained to convergence; with the example's tolerance of 1, recent versions of scikit-learn stop it
+before the first step. Times are CPU times of the fit of the whole pipeline with one thread.
 
     python benchmarks/digits_features.py           # writes results/digits_features.json
     python benchmarks/digits_features.py --rows 200

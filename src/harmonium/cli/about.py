@@ -52,7 +52,7 @@ def describe(path: Path) -> dict[str, Any]:
         facts[f"last {key.replace('_', ' ')}"] = show.number(value, 5)
     facts["files"] = ", ".join(_listed(path))
     show.facts(str(path), facts)
-    machine_facts = {name: facts[name] for name in ("machine", "parameters") if name in facts}
+    machine_facts = {name: value for name, value in facts.items() if name in ("machine", "parameters")}
     last = history[-1] if history else {}
     return {
         "path": str(path),

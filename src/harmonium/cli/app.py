@@ -231,7 +231,13 @@ def select_command(
     from .show import answer
 
     penalty, strengths = parse_penalty(l1, l2, l1_squared)
-    options = {"folds": folds, "one_standard_error": one_standard_error, "jobs": jobs, "seed": seed, "epochs": epochs}
+    options: dict[str, Any] = {
+        "folds": folds,
+        "one_standard_error": one_standard_error,
+        "jobs": jobs,
+        "seed": seed,
+        "epochs": epochs,
+    }
     options |= {"batch_size": batch_size, "negative": negative, "progress": not quiet}
     options |= {"visible": visible, "binarize": binarize}
     answer(json, select_run, source, hidden=hidden, strengths=strengths, penalty=penalty, out=out, options=options)

@@ -105,13 +105,11 @@ def learning_curve(history: Sequence[dict[str, float]], name: str, *, ax: Axes |
     return style.figure_of(ax)
 
 
-def compared_curves(
-    histories: Mapping[str, Sequence[dict[str, float]]], name: str, *, ax: Axes | None = None
-) -> Figure:
+def compared_curves(history: Mapping[str, Sequence[dict[str, float]]], name: str, *, ax: Axes | None = None) -> Figure:
     """Plot one metric of several runs against the epoch, one line for each run.
 
     Args:
-        histories: the history of each run, by its name.
+        history: the history of each run, by its name.
         name: the metric, such as "reconstruction".
         ax: axes to draw on.
 
@@ -119,7 +117,7 @@ def compared_curves(
     >>> len(compared_curves({"cd": first, "pcd": second}, "reconstruction").axes[0].lines)
     2
     """
-    lines = {run: [(row["epoch"], row[name]) for row in history if name in row] for run, history in histories.items()}
+    lines = {run: [(row["epoch"], row[name]) for row in rows if name in row] for run, rows in history.items()}
     if not any(lines.values()):
         raise InvalidData(f"compared curves: expected a metric '{name}' in a history, found none")
     title, unit = described(name)

@@ -175,7 +175,7 @@ def _spectrum(subject: RunSubject, found: Analysis, kept: saved.Evaluation | Non
         return
     last = len(trajectory) - 1
     chosen = sorted({round(k * last / (_CHECKPOINTS - 1)) for k in range(_CHECKPOINTS)})
-    machines = {float(trajectory[k][0]): files.load(trajectory[k][1]) for k in chosen}
+    machines: dict[float, Any] = {float(trajectory[k][0]): files.load(trajectory[k][1]) for k in chosen}
     history = spectra.spectral_history(machines)
     axes = None if subject.data is None else spectra.data_modes(subject.data[:_AXES_ROWS])
     final = history.spectra[-1]

@@ -164,9 +164,10 @@ MEASURES: list[Measure] = [exact, annealed, pseudo_likelihood, reconstruction, f
 def _mean_pseudo(machine: RBM, rows: Tensor | None) -> float | None:
     if rows is None:
         return None
-    sites, some = _sites(machine), rows[:MOST_ROWS]
-    chosen = {} if sites == machine.visible.sites else {"exact": False, "sites": sites, "generator": noise.generator(0)}
-    return likelihood.pseudo_log_likelihood(machine, some, **chosen).double().mean().item()
+    sites, generator = _sites(machine), noise.generator(0, machine.device)
+    exact = sites == machine.visible.sites
+    found = likelihood.pseudo_log_likelihood(machine, rows[:MOST_ROWS], exact=exact, sites=sites, generator=generator)
+    return found.double().mean().item()
 
 
 def _sites(machine: RBM) -> int:

@@ -50,9 +50,9 @@ class ComparedRun:
             found["training time, s"] = last["seconds"]
         kept = saved.read(self.run.folder, int(last.get("epoch", 0)))
         if kept is not None:
-            for row in kept.measures:
-                if row.name.startswith("log-likelihood"):
-                    both = ((f"{row.name}, train", row.train), (f"{row.name}, {kept.test_name}", row.test))
+            for part in kept.measures:
+                if part.name.startswith("log-likelihood"):
+                    both = ((f"{part.name}, train", part.train), (f"{part.name}, {kept.test_name}", part.test))
                     found |= {name: value for name, value in both if value is not None}
         return found
 
@@ -81,14 +81,14 @@ def table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[float | str
     return [run.name for run in runs], [[name, *(numbers.get(name) for numbers in found)] for name in lines]
 
 
-def write(folders: Sequence[str | Path], target: str | Path) -> Path:
+def write(run_folders: Sequence[str | Path], target: str | Path) -> Path:
     """Write a page that compares runs, and return its path. The page is one self-contained file.
 
     Args:
-        folders: two or more run folders.
+        run_folders: two or more run run_folders.
         target: the HTML file to write.
     """
-    runs = load_runs(folders)
+    runs = load_runs(run_folders)
     title = "Comparison of " + ", ".join(run.name for run in runs)
     body = "\n".join(
         [

@@ -142,7 +142,7 @@ def _read(folder: Path) -> Study:
     tensors = load_file(folder / "rows.safetensors")
     plain = parse_json((folder / "study.json").read_text(encoding="utf-8"))
     plain["tasks"] = [tuple(task) for task in plain["tasks"]]
-    return Study(**tensors, **plain)
+    return Study(rows=tensors["rows"], fold=tensors["fold"], **plain)
 
 
 def work(folder: str, first: str, jobs: str) -> None:

@@ -24,10 +24,10 @@ class MetricLogger(Callback):
 
     def on_epoch(self, progress: Progress) -> None:
         if progress.epoch % self.every == 0 or progress.epoch in (progress.epochs, 1):
-            values = {name: float(value) for name, value in progress.metrics.items() if name != "epoch"}
-            self.log({name: value for name, value in values.items() if math.isfinite(value)}, progress.epoch)
+            found = {name: float(value) for name, value in progress.metrics.items() if name != "epoch"}
+            self.log({name: value for name, value in found.items() if math.isfinite(value)}, progress.epoch)
 
-    def log(self, metrics: dict[str, float], epoch: int) -> None:
+    def log(self, values: dict[str, float], epoch: int) -> None:
         """Send the metrics of an epoch."""
         raise NotImplementedError
 
@@ -51,8 +51,8 @@ class TensorBoard(MetricLogger):
     def on_start(self, progress: Progress) -> None:
         self._writer = self._module.SummaryWriter(str(self.folder))
 
-    def log(self, metrics: dict[str, float], epoch: int) -> None:
-        for name, value in metrics.items():
+    def log(self, values: dict[str, float], epoch: int) -> None:
+        for name, value in values.items():
             self._writer.add_scalar(name, value, epoch)
 
     def on_end(self, progress: Progress) -> None:
@@ -83,8 +83,8 @@ class WeightsAndBiases(MetricLogger):
             config |= {"epochs": progress.epochs}
             self._own = self._wandb.init(**{"project": self.project, "config": config, **self.options})
 
-    def log(self, metrics: dict[str, float], epoch: int) -> None:
-        self._wandb.log({"epoch": epoch, **metrics}, step=epoch)
+    def log(self, values: dict[str, float], epoch: int) -> None:
+        self._wandb.log({"epoch": epoch, **values}, step=epoch)
 
     def on_end(self, progress: Progress) -> None:
         if self._own is not None:

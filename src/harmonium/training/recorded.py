@@ -20,8 +20,6 @@ from .transforms import Transform
 _PLAIN = ("epochs", "batch_size", "seed", "metrics_every", "precision")
 #: rows that a file can contain; others are weighted, drawn again, have labels, a context or missing values
 _PLAIN_SOURCES = (TensorSource, ArraySource, DatasetSource)
-#: former names of transforms and of their options
-_FORMER = {"Centred": "Centered", "rate": "smoothing"}
 
 
 def recorded(
@@ -126,7 +124,6 @@ def _phase(table: Mapping[str, Any]) -> NegativePhase:
 
 
 def _transform(table: Mapping[str, Any]) -> Transform:
-    options = {_FORMER.get(key, key): value for key, value in table.items()}
-    name = options.pop("transform")
-    made: Transform = getattr(transforms, _FORMER.get(name, name))(**options)
+    options = dict(table)
+    made: Transform = getattr(transforms, options.pop("transform"))(**options)
     return made
