@@ -2,8 +2,8 @@
 
 This is the example "Restricted Boltzmann Machine features for digit classification" of scikit-learn's gallery, with its
 data, split and machine, and the same with ``harmonium.sklearn.RBM`` in place of scikit-learn's ``BernoulliRBM``. The
-logistic regression is trained to convergence; with the example's tolerance of 1, recent versions of scikit-learn stop it
-before the first step. Times are CPU times of the fit of the whole pipeline with one thread.
+logistic regression is trained to convergence; with the example's tolerance of 1, recent versions of scikit-learn stop
+it before the first step. Times are CPU times of the fit of the whole pipeline with one thread.
 
     python benchmarks/digits_features.py           # writes results/digits_features.json
     python benchmarks/digits_features.py --rows 200
