@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-fast durations campaign docs coverage architecture format clean
+.PHONY: demo test test-fast conformance durations campaign docs coverage architecture format clean
 
 demo: $(INSTALLED)
 	$(BIN)/harmonium demo
@@ -21,6 +21,10 @@ test-fast: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
+
+# The conformance suite on every pair of units; `make test` has every unit with four partners.
+conformance: $(INSTALLED)
+	CONFORMANCE=all OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal tests/conformance
 
 # Measures all tests, and lists the slow ones in tests/slow_tests.txt.
 durations: $(INSTALLED)

@@ -23,6 +23,7 @@ EXPERIMENTS = Path(experiments.__file__).parent
 RANK = {name: rank for rank, name in enumerate(ORDER)}
 MODULES = sorted(ROOT.rglob("*.py"))
 EXPERIMENT_MODULES = sorted(EXPERIMENTS.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in [*MODULES, *EXPERIMENT_MODULES]}
 
 
 def name_of(path: Path) -> str:
@@ -30,18 +31,24 @@ def name_of(path: Path) -> str:
     return path.relative_to(root).with_suffix("").as_posix()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_imports_only_from_the_left(path):
+def wrong_imports(path: Path) -> Iterator[str]:
+    """What is wrong with the imports of a module of the package."""
     package = package_of(path)
     if package in TOP:
         return
-    assert package in RANK, f"{package} has no place in the order of packages"
-    for line, other in imports(path, ast.parse(path.read_text(encoding="utf-8"))):
+    if package not in RANK:
+        yield f"{package} has no place in the order of packages"
+        return
+    for line, other in imports(path, TREES[path]):
         where = f"{name_of(path)}.py, line {line}: {package} imports {other}"
-        if other == package:
-            continue
-        assert other in RANK, f"{where}, which has no place in the order of packages"
-        assert RANK[other] < RANK[package], f"{where}, which is not to its left"
+        if other not in RANK:
+            yield f"{where}, which has no place in the order of packages"
+        elif RANK[other] > RANK[package]:
+            yield f"{where}, which is not to its left"
+
+
+def test_imports_only_from_the_left():
+    assert [problem for path in MODULES for problem in wrong_imports(path)] == []
 
 
 def test_the_order_is_checked():
@@ -67,14 +74,17 @@ def experiment_imports(name: str, tree: ast.AST, *, package: bool = False) -> It
         yield from ((node.lineno, target) for target in targets if target.split(".")[0] == "experiments")
 
 
-@pytest.mark.parametrize("path", EXPERIMENT_MODULES, ids=name_of)
-def test_figures_do_not_import_figures(path):
+def test_figures_do_not_import_figures():
     """What two figures share has a module of its own, so that each figure can be read and changed alone."""
     figures = {f"experiments.{module}" for module in experiments.EXPERIMENTS.values()}
-    name = name_of(path).removesuffix("/__init__").replace("/", ".")
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for line, target in experiment_imports(name, tree, package=path.stem == "__init__"):
-        assert target not in figures, f"{name_of(path)}.py, line {line}: imports {target}"
+    assert [
+        f"{name_of(path)}.py, line {line}: imports {target}"
+        for path in EXPERIMENT_MODULES
+        for line, target in experiment_imports(
+            name_of(path).removesuffix("/__init__").replace("/", "."), TREES[path], package=path.stem == "__init__"
+        )
+        if target in figures
+    ] == []
 
 
 def test_imports_of_figures_are_found():
@@ -83,11 +93,9 @@ def test_imports_of_figures_are_found():
     assert {"experiments.tap.fig3", "experiments.tap.fig5", "experiments.judging", "experiments.tap.fig6"} <= found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_the_package_does_not_need_the_experiments(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    name = f"harmonium.{name_of(path).replace('/', '.')}"
-    assert not list(experiment_imports(name, tree))
+def test_the_package_does_not_need_the_experiments():
+    names = {path: f"harmonium.{name_of(path).replace('/', '.')}" for path in MODULES}
+    assert [names[path] for path in MODULES if list(experiment_imports(names[path], TREES[path]))] == []
 
 
 UNIT_TYPES = set(units.__all__) - {"Tail", "Unit"}
@@ -113,10 +121,8 @@ def _names(trees: list[ast.AST]) -> set[str]:
     return plain | {part.attr for part in parts if isinstance(part, ast.Attribute)}
 
 
-@pytest.mark.parametrize("path", [*MODULES, *EXPERIMENT_MODULES], ids=name_of)
-def test_no_question_of_type(path):
-    lines = list(unit_tests(ast.parse(path.read_text(encoding="utf-8"))))
-    assert not lines, f"{name_of(path)}.py asks for a kind of unit in lines {lines}"
+def test_no_question_of_type():
+    assert {name_of(path): lines for path, tree in TREES.items() if (lines := list(unit_tests(tree)))} == {}
 
 
 def test_questions_of_type_are_found():
@@ -133,27 +139,28 @@ def modules() -> list[str]:
     return ["harmonium", "experiments", *(module.name for module in found if not module.name.endswith("__main__"))]
 
 
-@pytest.mark.parametrize("name", modules())
-def test_docstrings(name):
+def without_docstring(name: str) -> Iterator[str]:
+    """The public names of a module that have no docstring, with the module itself."""
     module = importlib.import_module(name)
-    assert module.__doc__, f"{name} has no docstring"
-    missing = []
+    if not module.__doc__:
+        yield name
     for key, value in vars(module).items():
         if key.startswith("_") or getattr(value, "__module__", None) != name:
             continue
-        if inspect.isfunction(value) and not value.__doc__:
-            missing.append(key)
+        if (inspect.isfunction(value) or inspect.isclass(value)) and not value.__doc__:
+            yield f"{name}.{key}"
         if inspect.isclass(value):
-            if not value.__doc__:
-                missing.append(key)
-            missing += [
-                f"{key}.{part}"
+            yield from (
+                f"{name}.{key}.{part}"
                 for part, method in vars(value).items()
                 if not part.startswith("_")
                 and (inspect.isfunction(method) or isinstance(method, (property, staticmethod, classmethod)))
                 and not inspect.getdoc(getattr(value, part))  # a method may inherit its docstring
-            ]
-    assert not missing, f"{name}: no docstring on {', '.join(missing)}"
+            )
+
+
+def test_docstrings():
+    assert [missing for name in modules() for missing in without_docstring(name)] == []
 
 
 @pytest.mark.slow

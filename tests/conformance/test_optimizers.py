@@ -1,4 +1,4 @@
-"""Every optimizer, with and without centering, for every pair of units: exact training never lowers the likelihood."""
+"""Every optimizer, with and without centering, for pairs of units: exact training never lowers the likelihood."""
 
 from __future__ import annotations
 

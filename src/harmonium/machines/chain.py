@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import torch
 from torch import Generator, Tensor, nn
@@ -58,6 +58,14 @@ def described(machine: Any) -> dict[str, Any]:
     count = sum(parameter.numel() for parameter in machine.parameters())
     kind = f"{str(machine.dtype).removeprefix('torch.')}, {machine.device}"
     return {**facts, "parameters": f"{count:,} ({kind})"}
+
+
+class Initialization(TypedDict, total=False):
+    """Keyword arguments of :meth:`BoltzmannMachine.initialize`, except for randomness."""
+
+    weights: str
+    scale: float | None
+    pseudocount: float | None
 
 
 class BoltzmannMachine(Shown, nn.Module):

@@ -18,7 +18,6 @@ from ..errors import Diverged, InvalidData, InvalidOption, unknown
 from ..machines import RBM
 from ..machines.chain import as_layer
 from ..shown import Shown, short
-from ..training import transforms
 from ..training.state import stream
 from ..units import Unit
 from . import specs
@@ -185,7 +184,7 @@ def _study(
     if not hidden or not penalties:
         raise InvalidOption("hidden, penalties: expected at least one value of each, found none")
     for strength in penalties:
-        getattr(transforms, PENALTIES[penalty])(strength)  # raises for a negative one
+        PENALTIES[penalty](strength)  # raises for a negative one
     try:
         json.dumps(options)
     except TypeError:

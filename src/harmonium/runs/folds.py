@@ -25,11 +25,12 @@ from ..likelihood import ais, exact
 from ..likelihood.data import mean_free_energy
 from ..limits import parse_json
 from ..machines import RBM, enumeration
-from ..training import fit, transforms
+from ..training import L1, L2, Centered, L1Squared, L2ToMean, fit
+from ..training.transforms import Transform
 from ..units import Unit
 from . import specs
 
-PENALTIES = {"l1": "L1", "l2": "L2", "l1_squared": "L1Squared", "l2_to_mean": "L2ToMean"}
+PENALTIES: dict[str, Any] = {"l1": L1, "l2": L2, "l1_squared": L1Squared, "l2_to_mean": L2ToMean}
 _MOST_STATES = 2**20  # above, ln Z is estimated by annealing
 _RUNS, _BETAS = 100, 1000
 
@@ -52,9 +53,9 @@ def score(study: Study, task: int) -> tuple[float, float]:
     name, strength, fold = study.tasks[task]
     train, validation = study.rows[study.fold != fold], study.rows[study.fold == fold]
     machine = RBM(Unit.from_config(study.visible), specs.layer(specs.parse_hidden(name))).to(dtype=study.rows.dtype)
-    made: list[transforms.Transform] = [transforms.Centered()]
+    made: list[Transform] = [Centered()]
     if strength:
-        made.insert(0, getattr(transforms, PENALTIES[study.penalty])(strength))
+        made.insert(0, PENALTIES[study.penalty](strength))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -11,12 +11,17 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from ..errors import HarmoniumError, RunError
-from . import specs, transforms
+from . import specs
 from .arguments import Arguments
 from .batches import ArraySource, DatasetSource, Source, TensorSource
+from .centering import Centered
 from .negative import NegativePhase, WeightedSum
-from .transforms import Transform
+from .transforms import L1, L2, Average, Clip, L1Squared, L2ToMean, Transform, ZeroSum
 
+#: the transforms that can be made again from their configuration
+TRANSFORMS: dict[str, type[Transform]] = {
+    kind.__name__: kind for kind in (L1, L2, L1Squared, L2ToMean, Centered, Clip, ZeroSum, Average)
+}
 _PLAIN = ("epochs", "batch_size", "seed", "metrics_every", "precision")
 #: rows that a file can contain; others are weighted, drawn again, have labels, a context or missing values
 _PLAIN_SOURCES = (TensorSource, ArraySource, DatasetSource)
@@ -35,7 +40,7 @@ def recorded(
         "optimizer": optimizer is None,
         "schedule": schedule is None,
         "negative": not _known(phase),
-        "transforms": not all(type(part).__module__ == transforms.__name__ for part in chosen),
+        "transforms": not all(type(part) in TRANSFORMS.values() for part in chosen),
         "data": type(source) not in _PLAIN_SOURCES,
     }
     values = {name: getattr(given, name) for name in _PLAIN} | resolved
@@ -125,5 +130,4 @@ def _phase(table: Mapping[str, Any]) -> NegativePhase:
 
 def _transform(table: Mapping[str, Any]) -> Transform:
     options = dict(table)
-    made: Transform = getattr(transforms, options.pop("transform"))(**options)
-    return made
+    return TRANSFORMS[options.pop("transform")](**options)
