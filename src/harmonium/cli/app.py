@@ -71,7 +71,7 @@ def demo(
     epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 150,
     quiet: Quiet = False,
 ) -> None:
-    """Train a binary machine on the built-in digits (about 20 seconds) and write a report."""
+    """Train a binary machine on the built-in digits (about half a minute) and write a report."""
     from .running import demo_run
 
     demo_run(run, epochs=epochs, quiet=quiet)

@@ -21,6 +21,7 @@ METRICS = {
     "free_energy_gap": ("Free-energy gap", "nats, validation − training"),
     "weight_norm": ("Norm of the weights", "‖W‖"),
     "mixing_time": ("Mixing time", "sweeps"),
+    "chain_drift": ("Drift of the chains", "standard errors"),
     "label_error": ("Label error", "fraction of rows"),
 }
 _NOT_DRAWN = ("epoch", "seconds", "samples_per_second")

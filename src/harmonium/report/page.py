@@ -163,7 +163,7 @@ def _cards(subject: RunSubject, found: Analysis) -> list[tuple[str, str, str]]:
         for name in drawn([last]):
             words, unit = described(name)
             if of_machine(name)[0] in plots.METRICS and name != "weight_norm":
-                cards.append((f"{last[name]:.3g}".replace("-", "−"), words.lower(), unit))
+                cards.append((f"{last[name]:.3g}".replace("-", "−").replace("inf", "∞"), words.lower(), unit))
     return [*cards, *found.cards]
 
 
@@ -312,9 +312,14 @@ _CURVE_WORDS = {
         "keeps growing: the machine overfits.",
     ),
     "mixing_time": (
-        "The number of Gibbs sweeps between independent states.",
+        "The number of Gibbs sweeps between independent states, from short runs of a few chains during training.",
         "stays short.",
         "grows beyond the number of sweeps of a run: samples depend on where their chains start.",
+    ),
+    "chain_drift": (
+        "How far the mean of the chains moves with fixed parameters.",
+        "stays below 5: the chains follow the machine.",
+        "larger: the chains are out of equilibrium; use more sweeps per update or a smaller learning rate.",
     ),
     "label_error": (
         "The fraction of validation rows whose most probable label is wrong.",

@@ -121,7 +121,8 @@ def cell_text(value: float | str | None) -> str:
         return value
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}".replace("-", "−")
+    words = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return words.replace("-", "−").replace("inf", "∞")
 
 
 def _curves(runs: Sequence[ComparedRun]) -> list[str]:
@@ -139,13 +140,15 @@ def _curves(runs: Sequence[ComparedRun]) -> list[str]:
 
 def _samples(runs: Sequence[ComparedRun]) -> list[str]:
     parts = []
+    known = ((run.machine.visible.size, picture_shape(run.config)) for run in runs)
+    shapes = {size: image for size, image in known if image is not None}  # also for runs of hm.fit on the same data
     for k, run in enumerate(runs):
         try:
             drawn_states = run.machine.sample(_SAMPLES, sweeps=_SWEEPS, seed=0, check_mixing=False)
         except HarmoniumError as error:
             parts.append(f"<p>{escape(run.name)}: no samples ({escape(error)}).</p>")
             continue
-        alt, image = f"{_SAMPLES} samples of {run.name}", picture_shape(run.config)
+        alt, image = f"{_SAMPLES} samples of {run.name}", shapes.get(run.machine.visible.size)
         if image is None:
             picture = figures.svg(plots.samples(run.machine, drawn_states), f"samples-{k}", alt)
         else:
