@@ -77,7 +77,9 @@ def measure(rows: int | None = None) -> dict[str, dict[str, float]]:
     train, test, train_labels, test_labels = train_test_split(
         minmax_scale(data, feature_range=(0, 1)), labels, test_size=0.2, random_state=0
     )
-    RBM(2, epochs=1).fit(train[:100])  # imports what training needs, which is not part of the time
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        RBM(2, epochs=1).fit(train[:100])  # imports what training needs, which is not part of the time
     found = {}
     for name, model in pipelines().items():
         began = time.process_time()
