@@ -21,8 +21,8 @@ from ..training.greedy import machine_folder
 from . import INTERRUPTED, Interrupted, Terminated, show
 from .tables import described
 
-#: the mixing time is measured a few times in a run, with few chains, each at about 1 % of the cost of 2000 updates
-_MEASUREMENTS, _MIXING_SWEEPS, _MIXING_CHAINS = 4, 200, 32
+#: the mixing time is measured in the middle and at the end of a run, with few chains; more would slow down training
+_MEASUREMENTS, _MIXING_SWEEPS, _MIXING_CHAINS = 2, 500, 32
 _BINARIZED = {"threshold": "by threshold", "sample": "by sampling", "redraw": "by sampling anew each epoch"}
 
 
