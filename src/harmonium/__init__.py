@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
     from . import testing as testing
     from .files import load, save
     from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine
+    from .runs import select
     from .training import (
         CD,
         L1,
@@ -136,13 +137,14 @@ __all__ = [
     "replicas",
     "sampling",
     "save",
+    "select",
     "spectra",
     "tasks",
     "training",
     "units",
 ]
 
-_HOMES = ("machines", "training", "files")  # where the public names that are no modules live
+_HOMES = ("machines", "training", "files", "runs")  # where the public names that are no modules live
 _OPTIONAL = ("convert", "plots", "report", "testing")  # public too, but not for ``import *``: they need extras
 
 

@@ -19,6 +19,8 @@ EXTRAS = {
     "sklearn": ("sklearn", "this needs"),
     "onnx": ("onnx", "ONNX files need"),
     "onnxscript": ("onnx", "ONNX files need"),
+    "tensorboard": ("tensorboard", "TensorBoard needs"),
+    "wandb": ("wandb", "WeightsAndBiases needs"),
 }
 _NAMES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 

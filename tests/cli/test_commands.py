@@ -332,7 +332,9 @@ def test_runs_of_the_library_can_be_looked_at(command, tmp_path):
     assert command("sample", tmp_path / "run", "-n", 2, "--sweeps", 1).status == 0
     assert (tmp_path / "run" / "samples.npy").exists()
     outcome = command("resume", tmp_path / "run")
-    assert outcome.status == 2 and "hm.fit" in outcome.err
+    assert outcome.status == 0 and "nothing to resume" in outcome.out
+    outcome = command("resume", tmp_path / "run", "--epochs", 2)
+    assert outcome.status == 2 and "expected --data NAME or FILE; a run of hm.fit" in outcome.err
 
 
 @pytest.mark.slow

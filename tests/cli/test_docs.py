@@ -33,6 +33,7 @@ def test_examples(command, tmp_path, monkeypatch):
     np.savetxt("mine.csv", rows, fmt="%d", delimiter=",", header="a,b,c,d,e", comments="")
     exec(text.split("```python")[1].split("```")[0], {})
     assert np.load("labeled.npy").shape[1] == 64 + 10
+    hm.fit(hm.RBM(5, 2), rows.astype(float), epochs=2, run="runs/python", progress=False)
     for line in lines:
         words = shlex.split(shorter(line))[1:]
         more = SHORT.get(words[0], [])

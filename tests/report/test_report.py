@@ -78,15 +78,17 @@ def test_page_is_whole_and_stands_alone(pictures):
 def test_page_has_its_pictures_with_words(pictures):
     page = Page(pictures.read_text(encoding="utf-8"))
     assert len(page.all("img")) == 4  # data, samples, receptive fields, reconstructions
-    assert len(page.all("svg")) == 6  # four curves, activity, weights
-    assert len(page.all("figure")) == 10
+    assert len(page.all("svg")) == 8  # four curves, activity, weights, samples compared with data, spectrum
+    assert len(page.all("figure")) == 12
     for attributes in page.all("svg"):
         assert attributes["role"] == "img" and attributes["aria-label"]
     words = " ".join(page.words)
     for title in ("Data", "Samples", "Receptive fields", "Reconstructions", "Hidden activity", "Weights"):
         assert title in words
-    assert words.count("Good") == words.count("Bad") == 10
-    assert page.all("h1") and len(page.all("h2")) == 6
+    for topic in ("Likelihood", "Sample quality", "Equilibrium", "Spectrum", "Landscape"):
+        assert topic in words
+    assert words.count("Good") == words.count("Bad") == 12
+    assert page.all("h1") and len(page.all("h2")) == 7
 
 
 def test_ids_of_all_charts_are_different(pictures):

@@ -76,11 +76,8 @@ def test_metrics() -> None:
         assert last["reconstruction"] == pytest.approx((machine.reconstruct(data) - data).square().mean().item())
         gap = machine.free_energy(test).mean() - machine.free_energy(data).mean()
         assert last["free_energy_gap"] == pytest.approx(gap.item())
-    # one site of each row is an unbiased estimate of all: within four standard errors over the epochs
-    exact = hm.likelihood.pseudo_log_likelihood(machine, data).mean().item() / 5
-    seen = hm.fit(machine, data, epochs=200, batch_size=60, optimizer=sgd(0.0), seed=1).history
-    values = torch.tensor([row["pseudo_likelihood"] for row in seen])
-    assert abs(values.mean().item() - exact) < 4 * values.std().item() / 200**0.5
+    exact = hm.likelihood.pseudo_log_likelihood(machine, data).mean().item() / 5  # few sites: all are measured
+    assert last["pseudo_likelihood"] == pytest.approx(exact)
 
 
 def test_metrics_on_a_schedule() -> None:

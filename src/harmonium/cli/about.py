@@ -18,14 +18,15 @@ from . import show
 from .measuring import check_exists
 
 
-def describe(path: Path) -> None:
+def describe(path: Path) -> dict[str, Any]:
     """Print the contents of a run folder or a .safetensors file."""
     check_exists(path)
     if path.is_file():
         tensors, metadata = files.read_tensors(path)
         machine = files.machine_from(path, tensors, metadata)
-        show.facts(str(path), {**_machine(machine), "file": f"{path.stat().st_size:,} bytes, {len(tensors)} tensors"})
-        return
+        held = {**_machine(machine), "file": f"{path.stat().st_size:,} bytes, {len(tensors)} tensors"}
+        show.facts(str(path), held)
+        return {"path": str(path), **held}
     run = Run(path)
     config = run.read_config()
     facts: dict[str, Any] = {}
@@ -51,6 +52,16 @@ def describe(path: Path) -> None:
         facts[f"last {key.replace('_', ' ')}"] = show.number(value, 5)
     facts["files"] = ", ".join(_listed(path))
     show.facts(str(path), facts)
+    machine_facts = {name: value for name, value in facts.items() if name in ("machine", "parameters")}
+    last = history[-1] if history else {}
+    return {
+        "path": str(path),
+        **machine_facts,
+        "epochs_done": done,
+        "epochs": wanted,
+        "metrics": last,
+        "config": config,
+    }
 
 
 def convert_file(source: Path, target: Path) -> None:

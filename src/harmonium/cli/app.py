@@ -15,12 +15,12 @@ app = App(
     name="harmonium",
     help="Train, evaluate and analyze restricted Boltzmann machines.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = App(help="List and describe the named data sets.", no_args_is_help=True, rich_markup_mode=None)
+data_app = App(group="data", help="List and describe the named data sets.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")]
@@ -38,6 +38,7 @@ PresetName = Annotated[
     typer.Option(metavar="NAME", help=f"Named settings: {preset_names()}; other options override them."),
 ]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -67,7 +68,7 @@ def demo(
         Path | None,
         typer.Option(metavar="DIR", help="New run folder. [runs/demo, or runs/demo-2, …]"),
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 400,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 150,
     quiet: Quiet = False,
 ) -> None:
     """Train a binary machine on the built-in digits (about half a minute) and write a report."""
@@ -130,6 +131,9 @@ def sample(
         int | None,
         typer.Option(min=0, help="Draw samples of this class; the run needs labels.", show_default=False),
     ] = None,
+    tempering: Annotated[
+        bool, typer.Option("--tempering", help="Use parallel tempering, for machines whose Gibbs chains do not mix.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 0,
     out: Annotated[
         Path | None,
@@ -141,11 +145,25 @@ def sample(
         ),
     ] = None,
     data: OtherData = None,
+    json: Json = False,
 ) -> None:
-    """Draw samples from a trained machine."""
+    """Draw samples from a trained machine; a warning says if the chains have not mixed."""
     from .measuring import sample_run
+    from .show import answer
 
-    sample_run(folder, n=n, sweeps=sweeps, start=start, label=label, seed=seed, out=out, data=data)
+    answer(
+        json,
+        sample_run,
+        folder,
+        n=n,
+        sweeps=sweeps,
+        start=start,
+        label=label,
+        seed=seed,
+        out=out,
+        data=data,
+        tempering=tempering,
+    )
 
 
 @app.command()
@@ -159,11 +177,70 @@ def evaluate(
         int, typer.Option(min=0, help="Number of samples to draw and compare with the data; 0 skips it.")
     ] = 0,
     sweeps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps per sample, starting from training rows.")] = 1000,
+    json: Json = False,
 ) -> None:
-    """Evaluate a trained machine on training rows and on held-out rows."""
+    """Evaluate a trained machine on training rows and on held-out rows; the report then shows these numbers."""
     from .measuring import evaluate_run
+    from .show import answer
 
-    evaluate_run(folder, data=data, betas=betas, samples=samples, sweeps=sweeps)
+    answer(json, evaluate_run, folder, data=data, betas=betas, samples=samples, sweeps=sweeps)
+
+
+@app.command()
+def compare(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR DIR…", help="Two or more run folders.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Page to write (HTML).")] = Path("compare.html"),
+    json: Json = False,
+) -> None:
+    """Compare runs: their numbers in a table; learning curves and samples on one page."""
+    from .comparing import compare_runs
+    from .show import answer
+
+    answer(json, compare_runs, folders, out=out)
+
+
+@app.command("select")
+def select_command(
+    source: Annotated[str, typer.Argument(metavar="DATA", help="Name of a data set, or a file.")],
+    hidden: Annotated[
+        str, typer.Option(metavar="N,N,…", help="Hidden layers to compare: 8,16,32 or bernoulli:8,relu:8.")
+    ],
+    l2: Annotated[str | None, typer.Option(metavar="X,X,…", help="Strengths of the L2 penalty to compare.")] = None,
+    l1: Annotated[str | None, typer.Option(metavar="X,X,…", help="Strengths of the L1 penalty to compare.")] = None,
+    l1_squared: Annotated[
+        str | None, typer.Option(metavar="X,X,…", help="Strengths of the L1² penalty to compare.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Number of parts of the rows.")] = 5,
+    one_standard_error: Annotated[
+        bool,
+        typer.Option("--one-standard-error", help="Choose the simplest within one standard error of the best."),
+    ] = False,
+    visible: Annotated[str | None, typer.Option(metavar="UNIT", help="Visible units. [as in train]")] = None,
+    binarize: Annotated[str | None, typer.Option(metavar="METHOD", help="Binarization. [as in train]")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of each training. [as in train]")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Rows of a batch. [as in train]")] = None,
+    negative: Annotated[str | None, typer.Option(metavar="PHASE", help="Negative phase. [as in train]")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes. [number of processors]")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the folds and of the training.")] = 0,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Plot to write.")] = Path("select.png"),
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose hidden units and a penalty by cross-validation on the training rows, in parallel processes."""
+    from .selecting import parse_penalty, select_run
+    from .show import answer
+
+    penalty, strengths = parse_penalty(l1, l2, l1_squared)
+    options: dict[str, Any] = {
+        "folds": folds,
+        "one_standard_error": one_standard_error,
+        "jobs": jobs,
+        "seed": seed,
+        "epochs": epochs,
+    }
+    options |= {"batch_size": batch_size, "negative": negative, "progress": not quiet}
+    options |= {"visible": visible, "binarize": binarize}
+    answer(json, select_run, source, hidden=hidden, strengths=strengths, penalty=penalty, out=out, options=options)
 
 
 @app.command()
@@ -195,12 +272,13 @@ def impute(
 def classify(
     folder: Folder,
     data: OtherData = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Classify the test rows, or the held-out rows, of a run with labels: error and table of confusions."""
+    from .show import answer
     from .tasks import classify_run
 
-    classify_run(folder, data=data, json=json)
+    answer(json, classify_run, folder, data=data)
 
 
 @app.command()
@@ -217,11 +295,23 @@ def denoise(
     method: Annotated[str, typer.Option(metavar="tap|naive|gibbs", help="Inference method.")] = "tap",
     neighbors: Annotated[int, typer.Option(min=1, help="Number of neighbors of the nearest-neighbor baseline.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
+    json: Json = False,
 ) -> None:
     """Denoise rows with a trained machine, and compare with single-pixel and nearest-neighbor baselines."""
+    from .show import answer
     from .tasks import denoise_run, numbers
 
-    denoise_run(folder, data=data, levels=numbers("levels", levels), n=n, method=method, neighbors=neighbors, seed=seed)
+    answer(
+        json,
+        denoise_run,
+        folder,
+        data=data,
+        levels=numbers("levels", levels),
+        n=n,
+        method=method,
+        neighbors=neighbors,
+        seed=seed,
+    )
 
 
 @app.command()
@@ -235,11 +325,13 @@ def spectrum(
             "--relative", help="Scale weights by the standard deviations of the free units, comparable to ±1 spins."
         ),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Show the singular values of the weights during training, compared with noise and with the data."""
+    from .show import answer
     from .views import spectrum_run
 
-    spectrum_run(folder, data=data, layer=layer, relative=relative)
+    answer(json, spectrum_run, folder, data=data, layer=layer, relative=relative)
 
 
 @app.command()
@@ -249,11 +341,13 @@ def landscape(
     n: Annotated[int, typer.Option("-n", min=1, help="Number of data rows to start from.")] = 1000,
     method: Annotated[str, typer.Option(metavar="tap|naive|adatap", help="Mean-field method.")] = "tap",
     seed: Annotated[int, typer.Option(help="Seed of the choice of rows.")] = 0,
+    json: Json = False,
 ) -> None:
     """Count the mean-field solutions during training, and report if there are too few or too many."""
+    from .show import answer
     from .views import landscape_run
 
-    landscape_run(folder, data=data, n=n, method=method, seed=seed)
+    answer(json, landscape_run, folder, data=data, n=n, method=method, seed=seed)
 
 
 @app.command()
@@ -265,11 +359,13 @@ def interactions(
     gauge: Annotated[
         str | None, typer.Option(metavar="NAME", help="Gauge: lattice-gas or zero-sum. [depends on the units]")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Print the strongest effective interactions between visible units."""
+    from .show import answer
     from .views import interactions_run
 
-    interactions_run(folder, data=data, order=order, n=n, gauge=gauge)
+    answer(json, interactions_run, folder, data=data, order=order, n=n, gauge=gauge)
 
 
 @app.command()
@@ -288,11 +384,23 @@ def contacts(
     separation: Annotated[int, typer.Option(min=1, help="Smallest distance of two sites along the sequence.")] = 5,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of pairs to print.")] = 20,
     out: TableFile = None,
+    json: Json = False,
 ) -> None:
     """Predict contacts from a run on sequences: pairs of sites by the corrected norms of their couplings."""
     from .sequences import contacts_run
+    from .show import answer
 
-    contacts_run(folder, data=data, contact_map=contact_map, cutoff=cutoff, separation=separation, n=n, out=out)
+    answer(
+        json,
+        contacts_run,
+        folder,
+        data=data,
+        contact_map=contact_map,
+        cutoff=cutoff,
+        separation=separation,
+        n=n,
+        out=out,
+    )
 
 
 @app.command()
@@ -303,11 +411,13 @@ def mutants(
     ],
     data: OtherData = None,
     out: TableFile = None,
+    json: Json = False,
 ) -> None:
     """Compute ln p(mutant) - ln p(wild type) for all single mutations of a sequence."""
     from .sequences import mutants_run
+    from .show import answer
 
-    mutants_run(folder, sequence=sequence, data=data, out=out)
+    answer(json, mutants_run, folder, sequence=sequence, data=data, out=out)
 
 
 @app.command()
@@ -342,11 +452,13 @@ def recommend(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Table to write (CSV).", show_default=False)
     ] = None,
+    json: Json = False,
 ) -> None:
     """Recommend items from a run on ratings, those with the highest expected ratings."""
     from .ratings import recommend_run
+    from .show import answer
 
-    recommend_run(folder, users=user or (), n=n, data=data, method=method, out=out)
+    answer(json, recommend_run, folder, users=user or (), n=n, data=data, method=method, out=out)
 
 
 @app.command("forecast")
@@ -387,11 +499,13 @@ def topics(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Table (.csv) of topics, words and weights. [none]")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Print the words of each hidden unit of a run on documents."""
     from .documents import topics_run
+    from .show import answer
 
-    topics_run(folder, data=data, n=n, out=out)
+    answer(json, topics_run, folder, data=data, n=n, out=out)
 
 
 @app.command()
@@ -400,14 +514,16 @@ def info(
     verify: Annotated[
         bool, typer.Option("--verify", help="Verify the checksums of all files instead; status 2 if one is damaged.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Show the contents of a run folder or a file: machine, training, last metrics, files."""
     from .about import describe, verify_files
+    from .show import answer
 
     if verify:
         verify_files(path)
     else:
-        describe(path)
+        answer(json, describe, path)
 
 
 @app.command()
@@ -450,30 +566,36 @@ def reproduce(
     option: Annotated[
         list[str] | None, typer.Option("--option", "-o", metavar="KEY=VALUE", help="Option of the experiment.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Reproduce a published result: figures, numbers, and a verdict on every claim."""
     from .reproduce import list_experiments, run_experiment
+    from .show import answer
 
     if name is None:
         list_experiments()
     else:
-        run_experiment(name, scale, run, preset, option or ())
+        answer(json, run_experiment, name, scale, run, preset, option or ())
 
 
 # -- data sets ------------------------------------------------------------------------------------------------
 
 
 @data_app.command("list")
-def data_list() -> None:
+def data_list(json: Json = False) -> None:
     """List the data sets, and which are available on this computer."""
     from .data_sets import list_data
+    from .show import answer
 
-    list_data()
+    answer(json, list_data)
 
 
 @data_app.command("info")
-def data_info(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set.")]) -> None:
+def data_info(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set.")], json: Json = False
+) -> None:
     """Show the details of a data set: size, files, license, citation, how to obtain it."""
     from .data_sets import describe_data
+    from .show import answer
 
-    describe_data(name)
+    answer(json, describe_data, name)

@@ -8,7 +8,7 @@ from .. import data
 from . import show
 
 
-def list_data() -> None:
+def list_data() -> dict[str, Any]:
     """Print the data sets, and which are available."""
     rows = []
     for name in data.names():
@@ -21,9 +21,14 @@ def list_data() -> None:
     show.table("data sets", ["name", "status", "kind", "shape", "rows", "units", "license"], rows)
     if any(row[1] == "missing" for row in rows):
         print("How to get a missing one: harmonium data info NAME")
+    sets = {}
+    for name in data.names():
+        facts = data.info(name)
+        sets[name] = {"status": data.status(name), "kind": facts.kind, "shape": facts.shape, "rows": dict(facts.splits)}
+    return sets
 
 
-def describe_data(name: str) -> None:
+def describe_data(name: str) -> dict[str, Any]:
     """Print the details of a data set."""
     facts, status = data.info(name), data.status(name)
     rows: dict[str, Any] = {
@@ -45,3 +50,4 @@ def describe_data(name: str) -> None:
     for file in facts.files:
         rows[file.name] = f"{file.size:,} bytes, sha256 {file.sha256}"
     show.facts(facts.title, rows)
+    return {"title": facts.title, **rows, "shape": facts.shape, "rows": dict(facts.splits)}

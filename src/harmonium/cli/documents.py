@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from .. import tasks
 from ..errors import InvalidOption
@@ -14,7 +15,7 @@ from . import output, show
 _ROWS = 20_000  # documents that give the frequencies of the words
 
 
-def topics_run(folder: Path, *, data: str | None = None, n: int = 10, out: Path | None = None) -> None:
+def topics_run(folder: Path, *, data: str | None = None, n: int = 10, out: Path | None = None) -> dict[str, Any]:
     """Print the words of each hidden unit; write them with their weights to a table (CSV)."""
     if out is not None:
         output.check_folder(out)
@@ -41,3 +42,9 @@ def topics_run(folder: Path, *, data: str | None = None, n: int = 10, out: Path 
             for rank, (word, weight) in enumerate(zip(topic.words, topic.weights, strict=True))
         ]
         output.write_table(out, ["unit", "rank", "word", "weight"], rows)
+    return {
+        "topics": [
+            {"unit": topic.unit, "activity": topic.activity, "words": list(topic.words), "weights": list(topic.weights)}
+            for topic in found
+        ]
+    }

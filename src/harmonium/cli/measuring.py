@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from .. import files, noise
+from .. import files, noise, quality, sampling
 from ..data import info, names
-from ..errors import InvalidOption, RunError, unknown
+from ..errors import InvalidOption, NotMixed, RunError, unknown
 from ..machines import ConditionalRBM, Label
+from ..machines.chain import check_undirected
+from ..quality import SampleComparison
 from ..quality.inputs import FEWEST_ROWS
 from ..runs.rows import load_test
-from ..runs.setup import Setup, reopen
+from ..runs.setup import Setup, epochs_done, reopen
 from ..runs.tables import encoder_of
 from ..training import Incomplete, Run
 from ..training.batches import as_labels
 from . import output, show
+from .steps import step
 from .tables import observed_likelihood, write_table
 
 if TYPE_CHECKING:
-    from ..report import LikelihoodRow
+    from ..report.saved import Evaluation
 
 
 def sample_run(
@@ -33,7 +36,8 @@ def sample_run(
     out: Path | None,
     label: int | None = None,
     data: str | None = None,
-) -> None:
+    tempering: bool = False,
+) -> dict[str, Any]:
     """Draw samples from the machine of a run folder or a file, of one class if ``label`` is given, and write them."""
     if start not in ("random", "data"):
         raise unknown("start", start, ("random", "data"))
@@ -72,7 +76,11 @@ def sample_run(
         begin = some_rows(rows.train, machine, n, seed=seed)
         if start == "random":
             begin = machine.conserving(begin).independent(len(begin), noise.generator(seed))
-    samples = machine.sample(n, sweeps=sweeps, start=begin, seed=seed, **_given(machine, label))
+    with step(f"{n} chains of {sweeps} sweeps"):
+        if tempering:
+            samples, note = _tempered(machine, n, sweeps, begin, seed, label)
+        else:
+            samples, note = machine.sample(n, sweeps=sweeps, start=begin, seed=seed, **_given(machine, label)), ""
     if suffix == output.TEXT:
         output.write_documents(path, samples, rows)
     elif letters:
@@ -85,7 +93,25 @@ def sample_run(
         write_table(path, table.decode(samples))
     else:
         output.write(path, samples, machine, None if rows is None else rows.image)
-    print(f"{n} samples after {sweeps} sweeps: {path}")
+    print(f"{n} samples after {sweeps} sweeps{note}: {path}")
+    return {"n": n, "sweeps": sweeps, "tempering": tempering, "file": str(path)}
+
+
+def _tempered(machine: Any, n: int, sweeps: int, start: Any, seed: int, label: int | None) -> tuple[Any, str]:
+    """Draw samples by parallel tempering, and describe how well the chains exchanged their states; warn if not."""
+    if label is not None:
+        raise InvalidOption(f"tempering: expected no --label, found {label}; tempered samples have all labels")
+    check_undirected(machine, "tempering")
+    found = sampling.parallel_tempering(machine, n, sweeps=sweeps, start=start, seed=seed)
+    if found.round_trips < n:
+        warnings.warn(
+            f"the tempered chains have not mixed: {found.round_trips} round trips between the lowest and the highest "
+            f"temperature, expected at least {n}, one for each chain; make more sweeps",
+            NotMixed,
+            stacklevel=2,
+        )
+    rungs = 0 if found.betas is None else len(found.betas)
+    return found.samples, f" of parallel tempering ({rungs} temperatures, {found.round_trips} round trips)"
 
 
 def _given(machine: Any, label: int | None) -> dict[str, Any]:
@@ -131,63 +157,86 @@ def _open(folder: Path, source: str | None, need_rows: bool) -> tuple[Any, Any]:
     return files.load(folder), None
 
 
-def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sweeps: int) -> None:
-    """Evaluate the machine of a run on training and held-out rows, and compare ``samples`` samples with the data."""
+def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sweeps: int) -> dict[str, Any]:
+    """Evaluate the machine of a run on training and held-out rows, and compare ``samples`` samples with the data.
+
+    The numbers are saved as ``evaluation.json`` in the run folder, and returned in that form.
+    """
     if 0 < samples < FEWEST_ROWS:
         raise InvalidOption(f"samples: expected 0 or at least {FEWEST_ROWS}, found {samples}")
     from ..report import evaluation as measures
     from ..report import some_rows
+    from ..report.saved import Evaluation, compared
 
     setup = reopen(folder, data)
     if setup.machine.machines[0].context is not None:
         if samples:
             raise InvalidOption(f"samples: expected 0 for a run on sequences, found {samples}")
-        _evaluate_frames(setup, folder)
-        return
+        return _show_evaluation(_evaluate_frames(setup, folder), folder, setup.rows.title, "frames")
     name, test = load_test(setup.config, setup.rows)
     train_rows = some_rows(setup.rows.train, setup.machine, 20_000, seed=0)
     test_rows = None if test is None else some_rows(test, setup.machine, 20_000, seed=0)
     rows: list[measures.LikelihoodRow] = []
-    if setup.rows.table is not None:
-        rows += observed_likelihood(setup.machine, setup.rows.table, setup.rows.train, test, betas)
-    if not any(isinstance(part, Incomplete) for part in (setup.rows.train, test)):
-        rows += measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, betas=betas))
-    seen = f"{len(train_rows):,} training rows" + ("" if test_rows is None else f", {len(test_rows):,} {name} rows")
-    _print(f"{folder}: {setup.rows.title}, {seen}", name, rows)
+    with step("likelihoods"):
+        if setup.rows.table is not None:
+            rows += observed_likelihood(setup.machine, setup.rows.table, setup.rows.train, test, betas)
+        if not any(isinstance(part, Incomplete) for part in (setup.rows.train, test)):
+            rows += measures.evaluate(measures.Subject(setup.machine, train_rows, test_rows, betas=betas))
+    found = None
     if samples:
-        _compare(folder, setup.machine, train_rows, test_rows, samples, sweeps)
+        with step(f"{samples:,} samples"):
+            found = _compare(setup.machine, train_rows, test_rows, samples, sweeps)
+    done = Evaluation(
+        epochs_done(folder),
+        len(train_rows),
+        0 if test_rows is None else len(test_rows),
+        name,
+        rows,
+        None if found is None else compared(found, sweeps),
+    )
+    plain = _show_evaluation(done, folder, setup.rows.title, "rows")
+    if found is not None:
+        _show_comparison(folder, found, sweeps)
+    return plain
 
 
-def _print(title: str, name: str, rows: Sequence[LikelihoodRow]) -> None:
+def _show_evaluation(done: Evaluation, folder: Path, title: str, rows: str) -> dict[str, Any]:
+    """Save an evaluation, print its table, and return it as plain values."""
+    path = done.save(folder)
+    seen = f"{done.train:,} training {rows}" + (f", {done.test:,} {done.test_name} {rows}" if done.test else "")
     show.table(
-        title,
-        ["measure", "unit", "train", name, "better", "note"],
-        [[r.name, r.unit, show.number(r.train, 5), show.number(r.test, 5), r.better, r.note] for r in rows],
+        f"{folder}: {title}, {seen}",
+        ["measure", "unit", "train", done.test_name, "better", "note"],
+        [[r.name, r.unit, show.number(r.train, 5), show.number(r.test, 5), r.better, r.note] for r in done.measures],
         numbers=(2, 3),
     )
+    print(path)
+    return done.to_dict()
 
 
-def _evaluate_frames(setup: Setup, folder: Path) -> None:
-    """Print the errors of the next frame; those of standardized channels are in units of their variance."""
+def _evaluate_frames(setup: Setup, folder: Path) -> Evaluation:
+    """Measure the errors of the next frame; those of standardized channels are in units of their variance."""
     from ..report import evaluate_frames
+    from ..report.saved import Evaluation
     from .frames import sequences_of
 
     name, frames = sequences_of(setup)
-    seen = f"{len(frames.train[0]):,} training frames"
-    seen += "" if frames.test is None else f", {len(frames.test[0]):,} {name} frames"
-    _print(
-        f"{folder}: {setup.rows.title}, {seen}", name, evaluate_frames(cast("ConditionalRBM", setup.machine), frames)
-    )
+    measures = evaluate_frames(cast("ConditionalRBM", setup.machine), frames)
+    return Evaluation(epochs_done(folder), *frames.sizes, name, measures)
 
 
-def _compare(folder: Path, machine: Any, train: Any, test: Any, n: int, sweeps: int) -> None:
-    """Compare samples with held-out rows, or with training rows if there are none; print a table and write a figure."""
-    from .. import plots, quality
-
+def _compare(machine: Any, train: Any, test: Any, n: int, sweeps: int) -> SampleComparison:
+    """Compare samples with held-out rows, or with training rows if there are none."""
     drawn = machine.sample(n, sweeps=sweeps, start=train, seed=0)
-    found = quality.compare(drawn, train if test is None else test, train=None if test is None else train, seed=0)
+    return quality.compare(drawn, train if test is None else test, train=None if test is None else train, seed=0)
+
+
+def _show_comparison(folder: Path, found: SampleComparison, sweeps: int) -> None:
+    """Print a table of a comparison and write a figure."""
+    from .. import plots
+
     show.table(
-        f"{n:,} samples after {sweeps} sweeps from training rows",
+        f"{found.sample_rows:,} samples after {sweeps} sweeps from training rows",
         ["samples compared with data", "value", "error", "ideal"],
         [
             [r.name, show.number(r.estimate, 4), show.number(r.standard_error, 2), show.number(r.ideal, 4)]

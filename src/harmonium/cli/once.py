@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
 from ..options.synonyms import SYNONYMS
+from .examples import epilog
 
 
 class OnceCommand(TyperCommand):
@@ -48,9 +49,19 @@ def suggested(flag: str, flags: Sequence[str]) -> list[str]:
 
 
 class App(typer.Typer):
-    """A typer application with these commands."""
+    """A typer application with these commands, whose help ends with an example; ``group`` is part of their names."""
+
+    def __init__(self, *names: Any, group: str = "", **options: Any) -> None:
+        super().__init__(*names, **options)
+        self._group = group
 
     def command(self, *names: Any, **options: Any) -> Any:
         """Register a command, as ``typer.Typer.command`` does."""
         options.setdefault("cls", OnceCommand)
-        return super().command(*names, **options)
+
+        def register(function: Callable[..., Any]) -> Any:
+            name = names[0] if names else function.__name__
+            options.setdefault("epilog", epilog(f"{self._group} {name}".strip()))
+            return super(App, self).command(*names, **options)(function)
+
+        return register

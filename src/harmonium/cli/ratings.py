@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -22,7 +23,7 @@ _MOST = 20_000  # training ratings that are predicted from the others
 
 def recommend_run(
     folder: Path, *, users: Sequence[str], n: int, data: str | None, method: str = "exact", out: Path | None = None
-) -> None:
+) -> dict[str, Any]:
     """Print the best items for each user, or the errors of predicted ratings if there are no users."""
     if method not in METHODS:
         raise unknown("method", method, METHODS)
@@ -31,8 +32,7 @@ def recommend_run(
     if not users:
         if out is not None:
             raise InvalidOption("out: expected --user NAME for a table of recommendations, found no user")
-        _print_errors(setup, folder, method)
-        return
+        return _print_errors(setup, folder, method)
     found = tasks.recommend(machine, known, n, users=users, method=method)
     rows = [
         [one.user, rank, item, expected]
@@ -47,6 +47,7 @@ def recommend_run(
     )
     if out is not None:
         write_table(out, ["user", "rank", "item", "expected"], rows)
+    return {"items": [dict(zip(("user", "rank", "item", "expected"), row, strict=True)) for row in rows]}
 
 
 def held_out_error(setup: Setup) -> Metric:
@@ -60,7 +61,7 @@ def held_out_error(setup: Setup) -> Metric:
     return Metric("rmse", error, every=setup.config.training.metrics_every)
 
 
-def _print_errors(setup: Setup, folder: Path, method: str) -> None:
+def _print_errors(setup: Setup, folder: Path, method: str) -> dict[str, Any]:
     machine, known = _rated(setup, folder)
     some = torch.randperm(len(known.user), generator=torch.Generator().manual_seed(0))[:_MOST]
     parts = {"training ratings, each predicted from the user's others": known.subset(some)}
@@ -79,6 +80,8 @@ def _print_errors(setup: Setup, folder: Path, method: str) -> None:
         ],
         numbers=range(1, 7),
     )
+    names = ("rmse", "mae", "ndcg", "precision", "recall")
+    return {name: {"n": len(parts[name].user), **{key: getattr(s, key) for key in names}} for name, s in scores.items()}
 
 
 def _rated(setup: Setup, folder: Path) -> tuple[RBM, RatingTable]:

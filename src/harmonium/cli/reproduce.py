@@ -39,16 +39,20 @@ def list_experiments() -> None:
     show.table("experiments", ["name", "about"], rows)
 
 
-def run_experiment(name: str, scale: str, run: Path | None, preset: str | None, options: Sequence[str]) -> None:
+def run_experiment(
+    name: str, scale: str, run: Path | None, preset: str | None, options: Sequence[str]
+) -> dict[str, Any]:
     """Run an experiment and print its verdicts; see ``harmonium reproduce --help`` for the arguments."""
     from ..runs.setup import free_folder
     from . import show
+    from .steps import step
 
     experiments = find_experiments()
     given = {**({} if preset is None else {"preset": preset}), **dict(map(parse_option, options))}
     folder = free_folder(Path("runs") / name.replace("/", "-")) if run is None else run
     try:
-        record = experiments.reproduce(name, scale, folder, **given)
+        with step(f"{name}, {scale}"):
+            record = experiments.reproduce(name, scale, folder, **given)
     except (KeyboardInterrupt, Terminated) as stop:
         status = stop.status if isinstance(stop, Terminated) else INTERRUPTED
         again = ["harmonium", "reproduce", name, "--scale", scale, "--run", str(folder)]
@@ -60,6 +64,11 @@ def run_experiment(name: str, scale: str, run: Path | None, preset: str | None, 
         ["claim", "measured", "verdict"],
         [[claim.claimed, claim.measured, experiments.WORDS[claim.holds]] for claim in record.claims],
     )
+    claims = [
+        {"claim": claim.claimed, "measured": claim.measured, "verdict": experiments.WORDS[claim.holds]}
+        for claim in record.claims
+    ]
+    return {"name": name, "scale": scale, "folder": str(folder), "claims": claims}
 
 
 def parse_option(text: str) -> tuple[str, Any]:

@@ -10,16 +10,19 @@ from typing import Any
 
 from .. import options
 from ..errors import InvalidOption
+from ..machines import BoltzmannMachine
 from ..runs import config as schema
 from ..runs import setup as recipe
 from ..runs.rows import load_test
 from ..runs.training import train
-from ..training import Callback, Run
+from ..training import Callback, MixingTime, Run
 from ..training.distributed import writing
 from ..training.greedy import machine_folder
 from . import INTERRUPTED, Interrupted, Terminated, show
 from .tables import described
 
+#: the mixing time is measured in the middle and at the end of a run, with few chains; more would slow down training
+_MEASUREMENTS, _MIXING_SWEEPS, _MIXING_CHAINS = 2, 500, 32
 _BINARIZED = {"threshold": "by threshold", "sample": "by sampling", "redraw": "by sampling anew each epoch"}
 
 
@@ -94,7 +97,7 @@ def _continued(folder: Path, epochs: int | None, data: str | None, quiet: bool) 
         return None
     if done:
         run.read_metrics()  # raises for a damaged table before anything is changed
-    setup = recipe.prepare(recipe.moved(config, data))
+    setup = recipe.to_continue(folder, config, data)
     if not quiet:
         begin = f"continues after epoch {done}" if done else "no checkpoint yet, starts from the beginning"
         if not done and machine_folder(folder, 0).exists():
@@ -104,7 +107,13 @@ def _continued(folder: Path, epochs: int | None, data: str | None, quiet: bool) 
 
 
 def report_run(folder: Path, *, data: str | None = None) -> None:
-    """Write ``report.html`` into the run folder."""
+    """Write ``report.html`` into the run folder; for a run of ``hm.fit`` without ``data``, only what needs no rows."""
+    if data is None and recipe.started_by_fit(folder):
+        from .. import report
+
+        print(report.write(folder))
+        print("The page shows no data and no likelihoods; --data NAME or FILE adds them.")
+        return
     print(_write_report(recipe.reopen(folder, data), folder))
 
 
@@ -158,11 +167,21 @@ def _fit(
         callbacks.append(show.Stages(pretraining=bool(setup.config.training.pretrain)))
     if not quiet and not sys.stderr.isatty():
         callbacks.append(show.PlainLines())
+    if _mixes(setup):
+        often = max(1, (setup.config.training.epochs or 1) // _MEASUREMENTS)
+        callbacks.insert(0, MixingTime(every=often, sweeps=_MIXING_SWEEPS, chains=_MIXING_CHAINS))
     if setup.rows.held_out_ratings is not None:
         from .ratings import held_out_error
 
         callbacks.insert(0, held_out_error(setup))
-    train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
+    train(setup, run, resume=resume, progress=not quiet and sys.stderr.isatty(), callbacks=callbacks)
+
+
+def _mixes(setup: recipe.Setup) -> bool:
+    """Return whether the chains of the machine have one common distribution, so that a mixing time can be measured."""
+    machine = setup.machine
+    single = isinstance(machine, BoltzmannMachine) and machine.context is None
+    return single and not machine.visible.conserves and not setup.config.training.pretrain
 
 
 def _finish(setup: recipe.Setup, run: Path, *, quiet: bool, report: bool) -> None:

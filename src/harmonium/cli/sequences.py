@@ -29,7 +29,7 @@ def contacts_run(
     separation: int = 5,
     n: int = 20,
     out: Path | None = None,
-) -> None:
+) -> dict[str, Any]:
     """Print the pairs of sites with the strongest couplings; write all pairs (CSV) and ``contacts.png``."""
     setup, rbm, letters = _open(folder, data)
     sites = rbm.visible.sites
@@ -52,9 +52,12 @@ def contacts_run(
     target = folder / "contacts.csv" if out is None else out
     output.write_table(target, columns, (row[: len(columns)] for row in rows))
     _save(target.with_suffix(".png"), plots.contact_map(found, sites, title=setup.rows.title))
+    known_numbers = {} if known is None else {"average_precision": found.average_precision(), "auc": found.auc()}
+    pairs = [dict(zip(columns, row, strict=False)) for row in rows[:n]]
+    return {"separation": separation, "pairs": pairs, **known_numbers, "table": str(target)}
 
 
-def mutants_run(folder: Path, *, sequence: str, data: str | None = None, out: Path | None = None) -> None:
+def mutants_run(folder: Path, *, sequence: str, data: str | None = None, out: Path | None = None) -> dict[str, Any]:
     """Compute all single mutations of a sequence; write a table (CSV) and a heat map ``mutants.png``."""
     setup, rbm, letters = _open(folder, data)
     name, wild = _sequence(setup, letters, sequence)
@@ -80,6 +83,7 @@ def mutants_run(folder: Path, *, sequence: str, data: str | None = None, out: Pa
     target = folder / "mutants.csv" if out is None else out
     output.write_table(target, ["mutation", "site", "wild_type", "mutant", "change"], rows)
     _save(target.with_suffix(".png"), plots.mutation_map(table, letters, wild, title=f"Mutations of {name}"))
+    return {"sequence": name, "changes": {row[0]: row[4] for row in rows}, "table": str(target)}
 
 
 def logos_run(folder: Path, *, data: str | None = None, n: int = 6, sweeps: int = 200, seed: int = 0) -> None:

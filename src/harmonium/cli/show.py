@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -41,6 +44,31 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], num
         grid.add_row(*(_escaped(cell) for cell in row))
     console.print(_escaped(title), style="bold", highlight=False)  # as title of the table it would be wrapped
     console.print(grid)
+
+
+def json_object(value: Any) -> None:
+    """Print plain values as one line of JSON; numbers that are not finite are null."""
+    print(json.dumps(_plain(value), ensure_ascii=False))
+
+
+def answer(as_json: bool, run: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+    """Run a command that prints its result and returns its numbers; with ``as_json``, print only the numbers."""
+    if not as_json:
+        run(*arguments, **options)
+        return
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = run(*arguments, **options)
+    json_object(found)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, (int, str, bool)) or value is None else str(value)
 
 
 def number(value: float | None, digits: int = 4) -> str:

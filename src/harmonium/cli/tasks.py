@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from json import dumps
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 
@@ -33,7 +32,7 @@ def denoise_run(
     method: str = "tap",
     neighbors: int = 1,
     seed: int = 0,
-) -> None:
+) -> dict[str, Any]:
     """Denoise ``n`` held-out rows (training rows if there are none) at every noise level.
 
     Prints a table of scores and writes ``denoise.png`` (and ``denoised.png`` if rows are images) into the run folder.
@@ -65,9 +64,14 @@ def denoise_run(
     for file, figure in pictures.items():
         files.write_figure(folder / file, figure)
         print(folder / file)
+    scores = {
+        name: [{"score": part.estimate, "interval": [part.low, part.high]} for part in parts]
+        for name, parts in curves.scores.items()
+    }
+    return {"score": score.name, "rows": kind, "n": len(signals), "levels": list(curves.levels), **scores}
 
 
-def classify_run(folder: Path, *, data: str | None = None, json: bool = False) -> None:
+def classify_run(folder: Path, *, data: str | None = None) -> dict[str, Any]:
     """Print the error of the labels of test or held-out rows (training rows if there are none), and the confusions."""
     setup = reopen(folder, data)
     if not setup.config.data.labels:
@@ -79,10 +83,6 @@ def classify_run(folder: Path, *, data: str | None = None, json: bool = False) -
     truth, features = classifier.label.index(rows), rows[:, ~classifier.label.mask]
     error, table = classifier.error(features, truth), classifier.confusion(features, truth)
     loss = -classifier.predict_log_proba(features).gather(1, truth.unsqueeze(1)).mean().item()
-    if json:
-        found = {"rows": kind, "n": len(truth), "error": error, "loss": loss, "confusion": table.tolist()}
-        print(dumps(found))
-        return
     show.facts(
         f"{folder}: {setup.rows.title}, {len(truth):,} {kind} rows",
         {
@@ -96,6 +96,7 @@ def classify_run(folder: Path, *, data: str | None = None, json: bool = False) -
         [[str(k), *map(str, line)] for k, line in enumerate(table.tolist())],
         numbers=range(len(table) + 1),
     )
+    return {"rows": kind, "n": len(truth), "error": error, "loss": loss, "confusion": table.tolist()}
 
 
 def _channels(unit: Unit, levels: Sequence[float]) -> list[Channel]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from .. import files, interactions, landscape, plots, spectra
 from ..machines import RBM
 from ..report import some_rows
-from ..runs.setup import reopen
+from ..runs.setup import reopen, started_by_fit
 from ..training import Run
 from . import show
+from .steps import step
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +25,7 @@ _SHOWN = 12  # lines of the table
 _LINES = 60  # lines of the network of interactions
 
 
-def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relative: bool = False) -> None:
+def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relative: bool = False) -> dict[str, Any]:
     """Print the singular values during the run; write ``spectrum.png`` and, if rows are images, ``modes.png``."""
     setup = reopen(folder, data)
     history = spectra.spectral_history(Run(folder).machines(), layer, relative=relative)
@@ -50,13 +51,23 @@ def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relat
     _save(folder / "spectrum.png", plots.spectrum_page(history, axes))
     if axes is not None and setup.rows.image is not None:
         _save(folder / "modes.png", plots.mode_page(history.spectra[-1], axes, setup.rows.image))
+    return {
+        "epochs": list(history.epochs),
+        "above_noise": list(history.outliers),
+        "effective_rank": [found.effective_rank for found in history.spectra],
+        "singular_values": [found.values.tolist() for found in history.spectra],
+        "alignment": aligned,
+    }
 
 
-def landscape_run(folder: Path, *, data: str | None = None, n: int = 1000, method: str = "tap", seed: int = 0) -> None:
+def landscape_run(
+    folder: Path, *, data: str | None = None, n: int = 1000, method: str = "tap", seed: int = 0
+) -> dict[str, Any]:
     """Print the mean-field solutions from ``n`` rows of the data during the run; write ``landscape.png``."""
     setup = reopen(folder, data)
     starts = some_rows(setup.rows.train, setup.machine, n, seed=seed)
-    growth = landscape.growth(Run(folder).machines(), starts, method=method)
+    with step(f"{method} solutions from {len(starts)} rows"):
+        growth = landscape.growth(Run(folder).machines(), starts, method=method)
     show.table(
         f"{folder}: {method} solutions from {len(starts)} rows of the data",
         ["epoch", "solutions", "converged"],
@@ -68,15 +79,26 @@ def landscape_run(folder: Path, *, data: str | None = None, n: int = 1000, metho
     )
     print(growth.landscapes[-1].diagnosis)
     _save(folder / "landscape.png", plots.landscape_page(growth))
+    last = growth.landscapes[-1]
+    return {
+        "epochs": list(growth.epochs),
+        "solutions": list(growth.counts),
+        "converged": [part.converged for part in growth.landscapes],
+        "diagnosis": last.diagnosis,
+        "free_energies": last.free_energy.tolist(),
+        "basins": last.sizes.tolist(),
+    }
 
 
 def interactions_run(
     folder: Path, *, data: str | None = None, order: int = 2, n: int = 20, gauge: str | None = None
-) -> None:
+) -> dict[str, Any]:
     """Print the strongest interactions between visible units; for order 2, also write ``interactions.png``."""
-    machine = cast("RBM", reopen(folder, data).machine)  # other machines are rejected below
+    by_fit = data is None and started_by_fit(folder)  # the couplings need no rows
+    machine = cast("RBM", files.load(folder) if by_fit else reopen(folder, data).machine)  # others are rejected below
     options = {} if gauge is None else {"gauge": gauge}
-    units, values = interactions.strongest(machine, order, n, **options)
+    with step(f"interactions of order {order}"):
+        units, values = interactions.strongest(machine, order, n, **options)
     show.table(
         f"{folder}: the strongest interactions of order {order}",
         ["units", "strength"],
@@ -97,6 +119,7 @@ def interactions_run(
         names = [str(unit) for unit in chosen.tolist()]
         figure = plots.interaction_network(between, names, n=len(pairs), title="Strongest couplings")
         _save(folder / "interactions.png", figure)
+    return {"order": order, "units": units.tolist(), "strength": values.tolist()}
 
 
 def _some(epochs: Sequence[float]) -> list[int]:

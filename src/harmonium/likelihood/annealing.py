@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from ..sampling.base import base_log_partition as log_partition_of
 from ..sampling.base import base_machine, base_states
 from ..sampling.path import Path, beta_grid
 from ..sampling.population import effective
+from ..shown import Shown, short
 from ..units import Unit
 from .data import mean_free_energy
 
@@ -46,8 +48,8 @@ class Adaptive:
 Betas = int | Sequence[float] | Tensor | Adaptive
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Shown):
     """Estimate of ln Z from the weights of independent annealing runs in one direction.
 
     By Jensen's inequality, a "forward" estimate of ln Z is too small on average and a "reverse" estimate too large.
@@ -65,6 +67,14 @@ class Estimate:
     direction: str = "forward"
     outliers: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
     states: Tensor | None = None
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The value of ln Z, its interval, the direction and the number of runs."""
+        low, high = self.interval
+        runs = f"{self.effective_sample_size:.0f} effective of {len(self.log_weights)}"
+        interval = f"[{short(low, 6)}, {short(high, 6)}]"
+        ln_z = {"ln Z": short(self.log_partition, 6), "interval": interval}
+        return "Estimate", {**ln_z, "direction": self.direction, "runs": runs}
 
     @property
     def _sign(self) -> float:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from ..machines import BoltzmannMachine
+from ..shown import Shown, short
 from .data import mean_free_energy
 
 
-@dataclass(frozen=True)
-class ExactLikelihood:
+@dataclass(frozen=True, repr=False)
+class ExactLikelihood(Shown):
     """Exact ln Z (``log_partition``) and the log-likelihood that follows from it."""
 
     machine: BoltzmannMachine
     log_partition: float
     trustworthy: bool = True
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The value of ln Z."""
+        return "ExactLikelihood", {"ln Z": short(self.log_partition, 6), "by": "enumeration"}
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -15,6 +16,7 @@ from ..machines import BoltzmannMachine, DeepBeliefNetwork, Machine, enumeration
 from ..sampling import parallel_tempering, trajectory_tempering
 from ..sampling.base import base_machine
 from ..sampling.path import beta_grid
+from ..shown import Shown, short
 from . import belief
 from .annealing import Adaptive, Betas, Estimate, ais, reverse_ais
 from .data import mean_free_energy_bound
@@ -34,8 +36,8 @@ _LARGEST_GAP = 1.0  # largest accepted difference of the two directions, in nats
 _LARGEST_MODE_ERROR = 4.0  # largest accepted difference of the masses of modes, in standard errors
 
 
-@dataclass(frozen=True)
-class TwoSided:
+@dataclass(frozen=True, repr=False)
+class TwoSided(Shown):
     """Mean log-likelihood of data from forward and reverse annealing, in nats per row.
 
     On average, ``forward`` overestimates the likelihood and ``reverse`` underestimates it.
@@ -67,6 +69,19 @@ class TwoSided:
     bounded: bool = True
     annealing: Annealing | None = field(default=None, repr=False, compare=False)
     free_energy_error: float = 0.0
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The log-likelihood, its interval, and whether to trust it."""
+        low, high = self.interval
+        exact = {} if self.exact is None else {"annealed": short(self.annealed, 5)}
+        facts = {
+            "log-likelihood": f"{short(self.log_likelihood, 5)} nats{' (bound)' * self.bound}",
+            "interval": f"[{short(low, 5)}, {short(high, 5)}]",
+            **exact,
+            "rows": self.rows,
+            "trustworthy": "yes" if self.trustworthy else f"no: {'; '.join(self.problems)}",
+        }
+        return "TwoSided", facts
 
     @property
     def log_likelihood(self) -> float:

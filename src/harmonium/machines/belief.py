@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Unpack
 
@@ -12,15 +12,16 @@ from torch import Generator, Tensor, nn
 from .. import noise
 from ..couplings import Coupling
 from ..errors import InvalidOption, unknown
+from ..shown import Shown
 from ..signatures import forwards
 from ..units import Unit
-from .chain import ArrayLike, Initialization, as_layer
+from .chain import ArrayLike, Initialization, as_layer, described
 from .rbm import RBM
 
 INPUTS = ("samples", "means")
 
 
-class DeepBeliefNetwork(nn.Module):
+class DeepBeliefNetwork(Shown, nn.Module):
     """Deep belief network (Hinton et al. 2006): p(x_0, …, x_L) = p_1(x_0|x_1) … p_L(x_{L-1}, x_L).
 
     Machine k, an RBM with any units and coupling, has the layers k-1 and k. The top machine L is the undirected part of
@@ -63,6 +64,10 @@ class DeepBeliefNetwork(nn.Module):
             _check_chained(k, lower.hidden, upper.visible)
         self.machines = nn.ModuleList(machines)  # type: ignore[assignment]
         self.inputs = inputs
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The kind of the machine, its layers and the number of parameters."""
+        return type(self).__name__, {**described(self), "inputs": self.inputs}
 
     @classmethod
     def of(

@@ -15,6 +15,7 @@ from .. import noise
 from ..arrays import as_tensor, check_finite
 from ..couplings import Coupling, Dense
 from ..errors import InvalidData, InvalidOption, NotMixed
+from ..shown import Shown
 from ..units import Bernoulli, Unit
 from ..units.base import per_row
 from . import enumeration, kernel, mixing, normalizable
@@ -48,6 +49,17 @@ def check_undirected(machine: Any, what: str) -> None:
         raise InvalidOption(f"{what}: expected a Boltzmann machine, found {type(machine).__name__}")
 
 
+def described(machine: Any) -> dict[str, Any]:
+    """The layers, the couplings other than dense ones, and the number of parameters of a machine, in words."""
+    other = [coupling for coupling in machine.couplings if type(coupling) is not Dense]
+    facts: dict[str, Any] = {"layers": " – ".join(map(repr, machine.layers))}
+    if other:
+        facts["couplings"] = ", ".join(map(repr, other))
+    count = sum(parameter.numel() for parameter in machine.parameters())
+    kind = f"{str(machine.dtype).removeprefix('torch.')}, {machine.device}"
+    return {**facts, "parameters": f"{count:,} ({kind})"}
+
+
 class Initialization(TypedDict, total=False):
     """Keyword arguments of :meth:`BoltzmannMachine.initialize`, except for randomness."""
 
@@ -56,7 +68,7 @@ class Initialization(TypedDict, total=False):
     pseudocount: float | None
 
 
-class BoltzmannMachine(nn.Module):
+class BoltzmannMachine(Shown, nn.Module):
     """p(x_0, …, x_L) ∝ Π_l e^{-U_l(x_l)} · Π_l e^{x_l·W_l·x_{l+1}}; layer 0 is the visible one.
 
     A *state* is a list with one batch for each layer. Layers of the same parity are conditionally independent given the
@@ -254,6 +266,10 @@ class BoltzmannMachine(nn.Module):
         for k, coupling in enumerate(self.couplings):
             state.append(self.layer(k + 1).sample(coupling.up(state[-1]), generator=generator))
         return state
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The kind of the machine, its layers, couplings other than dense ones, and the number of parameters."""
+        return type(self).__name__, described(self)
 
     def independent(self, n: int, generator: Generator | None = None) -> Tensor:
         """Draws of the visible layer without couplings: (n, *shape)."""

@@ -13,7 +13,7 @@ require("matplotlib", "plots need")  # fails here with the name of the extra, be
 from .activity import hidden_activity, weight_histogram
 from .animation import Animation, animate, animate_chain, animate_spectrum, animate_weights
 from .continuations import forecasts
-from .curves import METRICS, learning_curve, learning_curves, likelihood_curve
+from .curves import METRICS, compared_curves, learning_curve, learning_curves, likelihood_curve
 from .denoise import denoising_curves, denoising_levels, denoising_strip
 from .interactions import (
     coupling_map,
@@ -25,6 +25,7 @@ from .interactions import (
 from .kernel_images import kernels
 from .landscape import landscape_page, solution_counts, solution_depths, solution_map, solution_tree
 from .machine import receptive_fields, reconstructions, samples
+from .model_selection import selection
 from .sample_quality import (
     axis_histogram,
     correlation_scatter,
@@ -58,6 +59,7 @@ __all__ = [
     "animate_spectrum",
     "animate_weights",
     "axis_histogram",
+    "compared_curves",
     "contact_map",
     "correlation_scatter",
     "coupling_map",
@@ -92,6 +94,7 @@ __all__ = [
     "reconstructions",
     "samples",
     "save_figure",
+    "selection",
     "singular_values",
     "solution_counts",
     "solution_depths",

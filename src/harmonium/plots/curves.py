@@ -20,6 +20,9 @@ METRICS = {
     "reconstruction": ("Reconstruction error", "squared, per value"),
     "free_energy_gap": ("Free-energy gap", "nats, validation − training"),
     "weight_norm": ("Norm of the weights", "‖W‖"),
+    "mixing_time": ("Mixing time", "sweeps"),
+    "chain_drift": ("Drift of the chains", "standard errors"),
+    "label_error": ("Label error", "fraction of rows"),
 }
 _NOT_DRAWN = ("epoch", "seconds", "samples_per_second")
 
@@ -100,6 +103,33 @@ def learning_curve(history: Sequence[dict[str, float]], name: str, *, ax: Axes |
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         ax.yaxis.set_major_locator(MaxNLocator(5))
         ax.margins(x=0.01)
+    return style.figure_of(ax)
+
+
+def compared_curves(history: Mapping[str, Sequence[dict[str, float]]], name: str, *, ax: Axes | None = None) -> Figure:
+    """Plot one metric of several runs against the epoch, one line for each run.
+
+    Args:
+        history: the history of each run, by its name.
+        name: the metric, such as "reconstruction".
+        ax: axes to draw on.
+
+    >>> first, second = [{"epoch": 1, "reconstruction": 0.2}], [{"epoch": 1, "reconstruction": 0.1}]
+    >>> len(compared_curves({"cd": first, "pcd": second}, "reconstruction").axes[0].lines)
+    2
+    """
+    lines = {run: [(row["epoch"], row[name]) for row in rows if name in row] for run, rows in history.items()}
+    if not any(lines.values()):
+        raise InvalidData(f"compared curves: expected a metric '{name}' in a history, found none")
+    title, unit = described(name)
+    with style.look():
+        ax = style.axes(ax, (4.6, 2.8))
+        for run, points in lines.items():
+            ax.plot(*zip(*points, strict=True), label=run, linewidth=1.5, marker="o" if len(points) == 1 else None)
+        ax.legend(fontsize=8)
+        ax.set_title(title)
+        ax.set(xlabel="epoch", ylabel=unit)
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     return style.figure_of(ax)
 
 

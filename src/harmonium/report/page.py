@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from torch import Tensor
 from .. import files, plots
 from ..arrays import as_tensor
 from ..errors import HarmoniumError, InvalidData, NotMixed
-from ..machines import ConditionalRBM, Machine
+from ..machines import Machine
 from ..meanfield import reconstruct
 from ..noise import Purpose, resolve_seed
 from ..options import options
@@ -33,46 +32,21 @@ from ..training.greedy import machine_folder
 from ..training.incomplete import completed
 from ..training.state import stream
 from ..units.support import OneHot
-from . import evaluation, figures, html
+from . import figures, html
+from .analysis import Analysis, analyze, number, verdict_list
 from .html import escape
-from .sequences import Sequences, evaluate_frames, forecast_section
+from .sequences import Sequences, forecast_section
+from .subject import RunSubject
 
 _ROWS = 10_000  # rows of the evaluation
 _TILES, _WIDE = 60, 10
 _FIELDS = 120
-_SWEEPS, _FEW_SWEEPS, _LARGE = 1000, 100, 2**20  # fewer sweeps for machines with more weights than _LARGE
-_MOST_STATES = 2**20  # keeps the report quick; 'harmonium evaluate' enumerates more
 _KINDS = {
     "RBM": "restricted Boltzmann machine",
     "ConditionalRBM": "conditional restricted Boltzmann machine",
     "DeepBoltzmannMachine": "deep Boltzmann machine",
     "DeepBeliefNetwork": "deep belief network",
 }
-
-
-@dataclass
-class _Subject:
-    """The run, machine and data of a page."""
-
-    run: Run
-    machine: Machine
-    config: dict[str, Any]
-    history: list[dict[str, float]]
-    data: Tensor | None
-    test: Tensor | None
-    test_name: str
-    image: tuple[int, int, int] | None
-    letters: str | None
-    sequences: Sequences | None = None
-
-    @property
-    def hidden_layers(self) -> range:
-        """The numbers of the hidden layers, from 1."""
-        return range(1, len(self.machine.layers))
-
-    def of_layer(self, title: str, layer: int) -> str:
-        """Return a title, with the number of the hidden layer if there are several."""
-        return title if len(self.hidden_layers) == 1 else f"{title}, layer {layer}"
 
 
 def write(
@@ -104,7 +78,8 @@ def write(
     if data is None and sequences is None and isinstance(config.get("data"), dict) and "source" in config["data"]:
         data, test, test_name, image, letters = _recorded(folder.folder)
     data, test = _numbers(machine, data, "data"), _numbers(machine, test, "test")
-    subject = _Subject(folder, machine, config, folder.read_metrics(), data, test, test_name, image, letters, sequences)
+    history = folder.read_metrics()
+    subject = RunSubject(folder, machine, config, history, data, test, test_name, image, letters, sequences)
     target = folder.folder / "report.html"
     files.write_text(target, _page(subject))
     return target
@@ -135,54 +110,54 @@ def _recorded(folder: Path) -> tuple[Tensor, Tensor | None, str, Any, str | None
     return some_rows(setup.rows.train, setup.machine, seed=0), held, name, setup.rows.image, setup.rows.letters
 
 
-def _page(subject: _Subject) -> str:
-    css = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    title = _title(subject)
+def _page(subject: RunSubject) -> str:
+    title, found = _title(subject), analyze(subject)
     body = "\n".join(
         [
-            f"<header><h1>{escape(title)}</h1><p>{_lead(subject)}</p>{html.cards(_cards(subject))}</header>",
+            f"<header><h1>{escape(title)}</h1><p>{_lead(subject)}</p>{html.cards(_cards(subject, found))}</header>",
             "<main>",
+            html.section("Evaluation", "evaluation", _evaluation(subject, found)),
             html.section("Samples and data", "samples", _samples(subject)),
             html.section("Weights and reconstructions", "learned", _learned(subject)),
             html.section("Pretraining", "pretraining", _pretraining(subject)),
             html.section("Training", "training", _curves(subject)),
             html.section("Hidden units and weights", "activity", _activity(subject)),
-            html.section("Evaluation", "evaluation", _evaluation(subject)),
+            html.section("Analysis", "analysis", found.figures),
             html.section("Configuration", "run", _configuration(subject)),
             "</main>",
-            f"<footer>Written by harmonium {escape(_version())}. This page is self-contained.</footer>",
         ]
     )
+    return document(title, body)
+
+
+def document(title: str, body: str) -> str:
+    """Return a self-contained page. ``body`` is markup."""
+    css = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    foot = f"<footer>Written by harmonium {escape(_version())}. This page is self-contained.</footer>"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{html.POLICY}">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{css}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{css}</style>\n</head>\n<body>\n{body}\n{foot}\n</body>\n</html>\n"
     )
 
 
 # -- head -------------------------------------------------------------------------------------------------------
 
 
-def _title(subject: _Subject) -> str:
-    source = _table(subject, "data").get("source")
+def _title(subject: RunSubject) -> str:
+    source = subject.table("data").get("source")
     on = f" on {Path(str(source)).name}" if source else ""
     return f"{_layers(subject.machine)}{on}"
-
-
-def _table(subject: _Subject, name: str) -> dict[str, Any]:
-    """Return a table of the configuration, which anyone may have edited; empty if it is something else."""
-    table = subject.config.get(name, {})
-    return table if isinstance(table, dict) else {}
 
 
 def _layers(machine: Machine) -> str:
     return " – ".join(f"{'×'.join(map(str, unit.shape))} {unit.name()}" for unit in machine.layers)
 
 
-def _lead(subject: _Subject) -> str:
+def _lead(subject: RunSubject) -> str:
     done = int(subject.history[-1]["epoch"]) if subject.history else 0
-    wanted = _table(subject, "training").get("epochs", done)
+    wanted = subject.table("training").get("epochs", done)
     state = f"{done} epochs" if done == wanted else f"{done} of {wanted} epochs, not finished"
     kind = _KINDS.get(type(subject.machine).__name__, "Boltzmann machine")
     hidden = len(subject.hidden_layers)
@@ -191,7 +166,8 @@ def _lead(subject: _Subject) -> str:
     return f"{escape(words)} <b>{escape(subject.run.folder.name)}</b>."
 
 
-def _cards(subject: _Subject) -> list[tuple[str, str, str]]:
+def _cards(subject: RunSubject, found: Analysis) -> list[tuple[str, str, str]]:
+    """The key numbers; those of the evaluation, or the last metrics of a run without its data."""
     last: dict[str, float] = {}
     for row in subject.history:
         last |= row
@@ -200,11 +176,12 @@ def _cards(subject: _Subject) -> list[tuple[str, str, str]]:
     if "seconds" in last:
         speed = f"{last['samples_per_second']:,.0f} rows per second" if "samples_per_second" in last else ""
         cards.append((_time(last["seconds"]), "training time", speed))
-    for name in drawn([last]):
-        words, unit = described(name)
-        if of_machine(name)[0] in plots.METRICS and name != "weight_norm":
-            cards.append((f"{last[name]:.3g}".replace("-", "−"), words.lower(), unit))
-    return cards
+    if not found.measures:
+        for name in drawn([last]):
+            words, unit = described(name)
+            if of_machine(name)[0] in plots.METRICS and name != "weight_norm":
+                cards.append((f"{last[name]:.3g}".replace("-", "−").replace("inf", "∞"), words.lower(), unit))
+    return [*cards, *found.cards]
 
 
 def _time(seconds: float) -> str:
@@ -216,10 +193,10 @@ def _time(seconds: float) -> str:
 # -- figures ----------------------------------------------------------------------------------------------------
 
 
-def _samples(subject: _Subject) -> list[str]:
+def _samples(subject: RunSubject) -> list[str]:
     if subject.sequences is not None:
         name = "training" if subject.sequences.test is None else subject.test_name
-        return forecast_section(_conditional(subject), subject.sequences, name)
+        return forecast_section(subject.conditional, subject.sequences, name)
     parts = []
     if subject.data is not None:
         shows = "Random rows of the training data."
@@ -232,21 +209,16 @@ def _samples(subject: _Subject) -> list[str]:
             drawn_states = _draw(subject)
     except HarmoniumError as error:
         return [*parts, f"<p>No samples: {escape(error)}.</p>"]
-    shows = f"The states of {_TILES} independent chains after {_sweeps(subject.machine)} Gibbs sweeps."
+    shows = f"The states of {_TILES} independent chains after {subject.sweeps} Gibbs sweeps."
     shows += "".join(f" Warning: {warning.message}." for warning in found)
-    good = "as varied and as sharp as the data."
+    good = "as varied and as sharp as the data." if subject.image is not None else "they look like the data."
     bad = "all alike, noise, or less varied than the data: try more epochs, sweeps or chains."
     parts.append(_states(subject, drawn_states, "samples", "Samples", shows, good, bad))
     return ['<div class="grid">', *parts, "</div>"]
 
 
-def _conditional(subject: _Subject) -> ConditionalRBM:
-    assert isinstance(subject.machine, ConditionalRBM)
-    return subject.machine
-
-
-def _draw(subject: _Subject) -> Tensor:
-    machine, steps = subject.machine, _sweeps(subject.machine)
+def _draw(subject: RunSubject) -> Tensor:
+    machine, steps = subject.machine, subject.sweeps
     try:
         return machine.sample(_TILES, sweeps=steps, seed=0)
     except HarmoniumError:  # counts without a fixed total take the length of a document from the data
@@ -255,12 +227,7 @@ def _draw(subject: _Subject) -> Tensor:
         return machine.sample(_TILES, sweeps=steps, start=subject.data[:_TILES], seed=0)
 
 
-def _sweeps(machine: Machine) -> int:
-    connections = sum(coupling.lower.numel() * coupling.upper.numel() for coupling in machine.couplings)
-    return _FEW_SWEEPS if connections > _LARGE else _SWEEPS
-
-
-def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str, good: str, bad: str) -> str:
+def _states(subject: RunSubject, states: Tensor, name: str, title: str, shows: str, good: str, bad: str) -> str:
     alt = f"{title}: {len(states)} rows of visible states"
     if subject.image is not None:
         shown, pixels = tiling.pictures(states, subject.image), subject.machine.visible.parts[0]
@@ -273,12 +240,27 @@ def _states(subject: _Subject, states: Tensor, name: str, title: str, shows: str
     return html.figure(figures.svg(figure, name, alt), title, shows, good, bad)
 
 
-def _learned(subject: _Subject) -> list[str]:
+def _learned(subject: RunSubject) -> list[str]:
     parts = [*(_receptive_fields(subject, layer) for layer in subject.hidden_layers), _reconstructions(subject)]
     return parts if subject.image is not None else ['<div class="grid">', *parts, "</div>"]
 
 
-def _receptive_fields(subject: _Subject, layer: int) -> str:
+#: what good weights look like, by the kind of the data
+_GOOD_FIELDS = {
+    "images": "local strokes, edges or parts that differ between units.",
+    "sequences": "strong weights at a few sites, for letters that occur together, and different sites between units.",
+    "columns": "strong weights for a few columns that belong together, and different columns between units.",
+}
+
+
+def _kind(subject: RunSubject) -> str:
+    """Return the kind of the data, for captions."""
+    if subject.image is not None:
+        return "images"
+    return "sequences" if subject.letters is not None else "columns"
+
+
+def _receptive_fields(subject: RunSubject, layer: int) -> str:
     machine, image = subject.machine, subject.image
     weights, limit = ordered_weights(machine, _FIELDS, layer)
     count, title = len(weights), subject.of_layer("Receptive fields", layer)
@@ -286,7 +268,7 @@ def _receptive_fields(subject: _Subject, layer: int) -> str:
     shows = f"The weights of each hidden unit, in the order of their norms. {colors}"
     if layer > 1:
         shows = f"The weights of each unit of hidden layer {layer}, multiplied with those of the layers below. {colors}"
-    good = "local strokes, edges or parts that differ between units."
+    good = _GOOD_FIELDS[_kind(subject)]
     bad = "noise (too little training), many copies of one field, or almost all zero (too strong a penalty)."
     alt = f"{title}, of the {count} hidden units with the largest weights"
     tiles = kernel_tiles(machine.couplings[0], _FIELDS) if layer == 1 else None
@@ -311,7 +293,7 @@ def _key(limit: float) -> str:
     return f'<p class="key">−{limit:.2g} <i role="presentation"></i> +{limit:.2g}</p>'
 
 
-def _reconstructions(subject: _Subject) -> str:
+def _reconstructions(subject: RunSubject) -> str:
     rows, machine = subject.test if subject.test is not None else subject.data, subject.machine
     if rows is None:
         return ""
@@ -335,12 +317,12 @@ def _reconstructions(subject: _Subject) -> str:
 
 _CURVE_WORDS = {
     "pseudo_likelihood": (
-        "The log-probability of each visible unit given all others.",
+        "The log-probability of a visible unit given all others, on up to 1,000 training rows.",
         "rises, then levels off (the maximum is 0 for discrete units).",
         "falls or jumps: the learning rate is too large.",
     ),
     "reconstruction": (
-        "The squared error of ⟨v | ⟨h | v⟩⟩.",
+        "The squared error of ⟨v | ⟨h | v⟩⟩, on up to 1,000 training rows.",
         "falls, then levels off.",
         "rises steadily. It can fall while samples get worse, so do not trust it alone.",
     ),
@@ -348,6 +330,21 @@ _CURVE_WORDS = {
         "The mean free energy of held-out rows minus that of training rows.",
         "stays near zero.",
         "keeps growing: the machine overfits.",
+    ),
+    "mixing_time": (
+        "The number of Gibbs sweeps between independent states, from short runs of a few chains during training.",
+        "stays short.",
+        "grows beyond the number of sweeps of a run: samples depend on where their chains start.",
+    ),
+    "chain_drift": (
+        "How far the mean of the chains moves with fixed parameters.",
+        "stays below 5: the chains follow the machine.",
+        "larger: the chains are out of equilibrium; use more sweeps per update or a smaller learning rate.",
+    ),
+    "label_error": (
+        "The fraction of validation rows whose most probable label is wrong.",
+        "falls, then levels off.",
+        "rises while the reconstruction error falls: the machine overfits.",
     ),
     "weight_norm": (
         "The Frobenius norm of the weights.",
@@ -357,14 +354,14 @@ _CURVE_WORDS = {
 }
 
 
-def _curves(subject: _Subject) -> list[str]:
+def _curves(subject: RunSubject) -> list[str]:
     parts = [_curve(subject.history, name, f"curve-{k}") for k, name in enumerate(drawn(subject.history))]
     return ['<div class="grid small">', *parts, "</div>"] if parts else []
 
 
-def _pretraining(subject: _Subject) -> list[str]:
+def _pretraining(subject: RunSubject) -> list[str]:
     """One curve for each pretrained RBM: the pseudo-likelihood, or else the reconstruction error."""
-    if not _table(subject, "training").get("pretrain"):
+    if not subject.table("training").get("pretrain"):
         return []
     parts = []
     for layer in subject.hidden_layers:
@@ -388,7 +385,7 @@ def _curve(history: Sequence[dict[str, float]], name: str, prefix: str, where: s
     return html.figure(figures.svg(figure, prefix, alt), title + where, shows, good, bad)
 
 
-def _activity(subject: _Subject) -> list[str]:
+def _activity(subject: RunSubject) -> list[str]:
     parts: list[str] = []
     if subject.data is None:
         return parts
@@ -418,30 +415,18 @@ def _activity(subject: _Subject) -> list[str]:
 # -- tables -----------------------------------------------------------------------------------------------------
 
 
-def _evaluation(subject: _Subject) -> list[str]:
-    if subject.sequences is not None:
-        rows = evaluate_frames(_conditional(subject), subject.sequences)
-        parts = [pair and pair[0] for pair in (subject.sequences.train, subject.sequences.test)]
-    elif subject.data is not None:
-        rows = evaluation.evaluate(evaluation.Subject(subject.machine, subject.data, subject.test, _MOST_STATES))
-        parts = [subject.data, subject.test]
-    else:
-        return []
-    names = ("training", subject.test_name)
-    seen = " and ".join(
-        f"{len(part):,} {name} rows" for part, name in zip(parts, names, strict=True) if part is not None
-    )
-    cells = [[f"{row.name}", _number(row.train), _number(row.test), row.unit, row.better, row.note] for row in rows]
-    return [
-        html.table(["measure", "train", subject.test_name, "unit", "better", "note"], cells, f"Measured on {seen}.")
-    ]
+def _evaluation(subject: RunSubject, found: Analysis) -> list[str]:
+    parts = [verdict_list(found.verdicts)]
+    if found.measures:
+        cells = [
+            [row.name, number(row.train), number(row.test), row.unit, row.better, row.note] for row in found.measures
+        ]
+        columns = ["measure", "train", subject.test_name, "unit", "better", "note"]
+        parts.append(html.table(columns, cells, f"Measured on {found.seen}."))
+    return parts
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}".replace("-", "−")
-
-
-def _configuration(subject: _Subject) -> list[str]:
+def _configuration(subject: RunSubject) -> list[str]:
     folder = subject.run.folder.name
     text = subject.run.config_path.read_text(encoding="utf-8")
     words = f"harmonium train --config {shlex.quote(folder)}/config.toml --run {shlex.quote(folder)}-again"
@@ -458,15 +443,15 @@ def _configuration(subject: _Subject) -> list[str]:
     ]
 
 
-def _summary(subject: _Subject) -> dict[str, Any]:
-    data, training = (_table(subject, name) for name in ("data", "training"))
+def _summary(subject: RunSubject) -> dict[str, Any]:
+    data, training = (subject.table(name) for name in ("data", "training"))
     rate = training.get("learning_rate")
     rows = {
         "machine": _layers(subject.machine),
         "data": data.get("source"),
         "rows": f"{data['rows']:,}" if isinstance(data.get("rows"), int) else data.get("rows"),
         "binarized": data.get("binarize"),
-        "negative phase": training.get("negative"),
+        "negative phase": training.get("negative") or subject.table("negative").get("method"),
         "training": training.get("training"),
         "pretraining": f"{training['pretrain']} epochs of each layer" if training.get("pretrain") else None,
         "optimizer": None if rate is None else f"{training.get('optimizer')}, learning rate {rate}",

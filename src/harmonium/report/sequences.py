@@ -28,6 +28,11 @@ class Sequences:
     test: Pair | None = None
 
     @property
+    def sizes(self) -> tuple[int, int]:
+        """The numbers of frames for training and of held-out frames."""
+        return len(self.train[0]), 0 if self.test is None else len(self.test[0])
+
+    @property
     def shown(self) -> Pair:
         """The held-out frames, or those of training if there are none."""
         return self.train if self.test is None else self.test

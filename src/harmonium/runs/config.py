@@ -62,7 +62,7 @@ def read(path: str | Path) -> Config:
         raise InvalidOption(f"{path}: no such file; expected a configuration in TOML") from None
     except (OSError, ValueError) as error:
         raise InvalidOption(f"{path}: expected a configuration in TOML ({error})") from None
-    if isinstance(tables.get("machine"), dict) and "layers" in tables["machine"]:
+    if written_by_fit(tables):
         raise RunError(
             f"{path}: expected one written by 'harmonium train', found one of hm.fit, which does not name its data"
         )
@@ -70,6 +70,16 @@ def read(path: str | Path) -> Config:
     if is_path(config.data.source):
         config.data.source = str(resolved(path.parent / expanded(config.data.source)))
     return config
+
+
+def written_by_fit(tables: Mapping[str, Any]) -> bool:
+    """Return whether a configuration was written by ``hm.fit``, which does not name its data.
+
+    >>> written_by_fit({"harmonium": {"format": 1}}), written_by_fit({"harmonium": "0.1.0"})
+    (True, False)
+    """
+    machine = tables.get("machine")
+    return isinstance(tables.get("harmonium"), Mapping) or (isinstance(machine, Mapping) and "layers" in machine)
 
 
 def merge(config: Config, options: Mapping[str, Mapping[str, Any]]) -> Config:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,13 +16,13 @@ from ..limits import parse_json
 from ..machines import Machine
 from ..options import MachineOptions, TrainingOptions
 from ..paths import expanded
-from ..training import Run
+from ..training import Run, recorded
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
 from ..training.specs import default_negative, default_optimizer, default_rate
 from . import config as schema
+from . import fitted, rows, specs
 from . import machine as machines
-from . import rows, specs
 
 _MOST_THREADS = 1024  # far above, the OpenMP library ends the process
 
@@ -33,6 +34,7 @@ class Setup:
     config: schema.Config
     machine: Machine
     rows: rows.Rows
+    arguments: dict[str, Any] | None = None  # of ``hm.fit``, for a run that was started with it
 
 
 def prepare(config: schema.Config) -> Setup:
@@ -108,11 +110,14 @@ def _stages(machine: MachineOptions, chosen: TrainingOptions, labels: bool) -> T
 
 
 def read_config(folder: str | Path) -> schema.Config:
-    """Read the configuration of a run folder written by ``harmonium train``."""
+    """Read the configuration of a run folder; a run of ``hm.fit`` has no source of its data."""
     run = Run(folder)
     if not run.config_path.exists():
         what = "not a run folder (no config.toml)" if run.folder.exists() else "no such folder; expected a run folder"
         raise RunError(f"{run.folder}: {what}")
+    tables = run.read_config()
+    if schema.written_by_fit(tables):
+        return fitted.config_of(tables, files.load(run.folder) if run.last.exists() else None)
     try:
         return schema.read(run.config_path)
     except InvalidOption as error:
@@ -147,16 +152,56 @@ def moved(config: schema.Config, source: str | None) -> schema.Config:
 
 
 def reopen(folder: str | Path, source: str | None = None) -> Setup:
-    """Return a run folder as a :class:`Setup` with the machine of its last checkpoint."""
-    setup = prepare(moved(read_config(folder), source))
+    """Return a run folder as a :class:`Setup` with the machine of its last checkpoint.
+
+    A run of ``hm.fit`` needs the ``source`` of its rows, the name of a data set or a file.
+    """
+    config, run = read_config(folder), Run(folder)
+    if started_by_fit(folder):
+        return _with_rows(run, config, source)
+    setup = prepare(moved(config, source))
+    _check_checkpoint(run)
+    tensors, _ = files.read_tensors(run.last)
+    files.load_parameters(setup.machine, run.last, tensors)
+    return setup
+
+
+def started_by_fit(folder: str | Path) -> bool:
+    """Return whether a run was started with ``hm.fit``, so that its configuration does not name its data."""
+    return schema.written_by_fit(Run(folder).read_config())
+
+
+def to_continue(folder: str | Path, config: schema.Config, source: str | None = None) -> Setup:
+    """Return a run folder as a :class:`Setup` to continue with ``config``, that of the run with more epochs."""
     run = Run(folder)
+    if not started_by_fit(folder):
+        return prepare(moved(config, source))
+    arguments = recorded.arguments(run.read_config(), str(folder))
+    setup = _with_rows(run, config, source)
+    fitted.check_mean(run.read_config(), setup.rows.train, setup.machine)
+    return replace(setup, arguments={**arguments, "epochs": config.training.epochs})
+
+
+def _with_rows(run: Run, config: schema.Config, source: str | None) -> Setup:
+    """Return the machine of a run of ``hm.fit`` with the rows of ``source``."""
+    _check_checkpoint(run)
+    if source is None:
+        raise RunError(
+            f"{run.folder}: expected --data NAME or FILE; a run of hm.fit does not record where its data are"
+        )
+    config = replace(config, data=replace(config.data, source=source))
+    loaded = rows.load(config)
+    expected = config.data.rows
+    if expected is not None and len(loaded.train) != expected:
+        raise RunError(f"data: expected the {expected} rows of the run, found {len(loaded.train)} in '{source}'")
+    return Setup(replace(config, data=loaded.config), files.load(run.folder), loaded)
+
+
+def _check_checkpoint(run: Run) -> None:
     if not run.last.exists():
         raise RunError(
             f"{run.folder}: expected a checkpoint, found none; 'harmonium resume {run.folder}' restarts the run"
         )
-    tensors, _ = files.read_tensors(run.last)
-    files.load_parameters(setup.machine, run.last, tensors)
-    return setup
 
 
 def free_folder(wanted: str | Path) -> Path:

@@ -48,6 +48,8 @@ def _train(setup: Setup, run: str | Path, resume: bool, progress: bool, callback
     watching = [LabelError(held_out, chosen.metrics_every)] if setup.config.data.labels and held_out is not None else []
     callbacks = [*watching, *callbacks]
     common: dict[str, Any] = {"progress": progress, "callbacks": callbacks, "validation": held_out}
+    if setup.arguments is not None:
+        return training.fit(setup.machine, rows, run=run, resume=resume, **common, **setup.arguments)
     scale = label_scale(setup.machine) if machine.scale is None and setup.config.data.labels else machine.scale
     initialize: Any = {"weights": machine.initialize, **({} if scale is None else {"scale": scale})}
     joint = {**common, **keywords_of(chosen), "config": setup.config.to_dict()}

@@ -8,6 +8,7 @@ from .defaults import default_epochs, default_groups
 from .greedy import pretrain
 from .growing import deepen
 from .incomplete import Incomplete
+from .loggers import MetricLogger, TensorBoard, WeightsAndBiases
 from .loop import Result, fit
 from .losses import contrastive, discriminative, joint
 from .negative import (
@@ -57,6 +58,7 @@ __all__ = [
     "LinearDecay",
     "MeanField",
     "Metric",
+    "MetricLogger",
     "MixingTime",
     "NegativePhase",
     "ParallelTempering",
@@ -67,10 +69,12 @@ __all__ = [
     "Run",
     "Schedule",
     "Setting",
+    "TensorBoard",
     "TrajectoryTempering",
     "Transform",
     "Weighted",
     "WeightedSum",
+    "WeightsAndBiases",
     "Windows",
     "ZeroSum",
     "contrastive",

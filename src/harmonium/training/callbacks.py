@@ -17,6 +17,8 @@ from ..machines.mixing import watch
 from .batches import as_source
 from .negative import NegativePhase
 
+_LARGE_DRIFT = 5  # standard errors
+
 
 @dataclass
 class Progress:
@@ -147,7 +149,7 @@ class MixingTime(Callback):
     and run for ``sweeps`` sweeps with fixed parameters. Two metrics are recorded: ``mixing_time``, the number of sweeps
     2τ between independent states (infinite if longer than the run can measure), and ``chain_drift``, the change of the
     mean of the chains in standard errors, which is small in equilibrium. :attr:`verdict` is a summary of the last
-    measurement.
+    measurement. ``chains`` limits the number of chains: few are enough for the mixing time, and cost less.
 
     >>> import harmonium as hm
     >>> watched = MixingTime(sweeps=200)
@@ -158,10 +160,10 @@ class MixingTime(Callback):
     'in equilibrium'
     """
 
-    def __init__(self, every: int = 1, sweeps: int = 1000, seed: int = 0) -> None:
-        if every < 1 or sweeps < 20:
-            raise InvalidOption(f"expected every ≥ 1 and sweeps ≥ 20, found {every} and {sweeps}")
-        self.every, self.sweeps, self.seed = every, sweeps, noise.check_seed(seed)
+    def __init__(self, every: int = 1, sweeps: int = 1000, seed: int = 0, chains: int | None = None) -> None:
+        if every < 1 or sweeps < 20 or (chains is not None and chains < 2):
+            raise InvalidOption(f"expected every ≥ 1, sweeps ≥ 20 and chains ≥ 2, found {every}, {sweeps} and {chains}")
+        self.every, self.sweeps, self.seed, self.chains = every, sweeps, noise.check_seed(seed), chains
         self.verdict = ""
 
     def on_start(self, progress: Progress) -> None:
@@ -181,20 +183,33 @@ class MixingTime(Callback):
             return
         machine, phase = progress.machine, progress.negative
         chains = phase.chain_states()
-        start = (phase.data_slot if chains is None else chains).detach().clone()
+        start = (phase.data_slot if chains is None else chains)[: self.chains].detach().clone()
         monitor, _ = watch(machine, start, self.sweeps, noise.generator(self.seed, machine.device))
         time, drift = 2 * monitor.time, monitor.drift(since=0)
         progress.metrics |= {"mixing_time": time, "chain_drift": drift}
-        self.verdict = self._words(phase.k, time, drift, chains is not None)
+        self.verdict = equilibrium_verdict(phase.k, time, drift, self.sweeps, chains is not None)
 
-    def _words(self, k: int, time: float, drift: float, chains: bool) -> str:
-        if math.isinf(time):
-            return f"out of equilibrium: the mixing time exceeds {self.sweeps} sweeps, a training step makes {k}"
-        facts = f"the mixing time is {time:.0f} sweeps, a training step makes {k}"
-        if chains and drift > 5:
-            return f"out of equilibrium: with fixed parameters, the chains move by {drift:.0f} standard errors; {facts}"
-        if k >= round(time):
-            return f"in equilibrium: {facts}"
-        if chains:
-            return f"in equilibrium so far: with fixed parameters, the means of the chains do not move; {facts}"
-        return f"unknown: this negative phase has no chains; {facts}"
+
+def equilibrium_verdict(k: int, time: float, drift: float, sweeps: int, chains: bool) -> str:
+    """Return in words whether training was in equilibrium.
+
+    Args:
+        k: number of Gibbs sweeps of a training step.
+        time: mixing time, the number of sweeps between independent states.
+        drift: change of the mean of the chains with fixed parameters, in standard errors.
+        sweeps: number of sweeps of the measurement.
+        chains: whether the negative phase has chains that continue from step to step.
+
+    >>> equilibrium_verdict(10, 4.0, 0.5, 1000, True)
+    'in equilibrium: the mixing time is 4 sweeps, a training step makes 10'
+    """
+    if math.isinf(time):
+        return f"out of equilibrium: the mixing time exceeds {sweeps} sweeps, a training step makes {k}"
+    facts = f"the mixing time is {time:.0f} sweeps, a training step makes {k}"
+    if chains and drift > _LARGE_DRIFT:
+        return f"out of equilibrium: with fixed parameters, the chains move by {drift:.0f} standard errors; {facts}"
+    if k >= round(time):
+        return f"in equilibrium: {facts}"
+    if chains:
+        return f"in equilibrium so far: with fixed parameters, the means of the chains do not move; {facts}"
+    return f"unknown: this negative phase has no chains; {facts}"

@@ -15,6 +15,7 @@ from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormal
 from ..machines import BoltzmannMachine
 from ..machines.normalizable import SpectralBound, may_diverge
 from ..machines.scaling import Scaling
+from ..shown import Shown, short
 from . import checkpoints, distributed, outcome
 from .arguments import Arguments, takes
 from .batches import Source, as_source
@@ -24,6 +25,7 @@ from .defaults import default_epochs, default_groups
 from .incomplete import completed
 from .metrics import measure
 from .progress import ProgressBar
+from .recorded import recorded
 from .run import Run, log_spaced
 from .schedules import Clock
 from .stacks import jointly
@@ -41,12 +43,18 @@ _CHANGEABLE = (("training", "epochs"), ("data", "source"))
 _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
 
-@dataclass
-class Result:
+@dataclass(repr=False)
+class Result(Shown):
     """Result of :func:`fit`: the trained machine and the metrics of each epoch."""
 
     machine: Any
     history: list[dict[str, float]]
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The machine and the metrics of the last epoch."""
+        last = self.history[-1] if self.history else {}
+        metrics = {name.replace("_", " "): short(value) for name, value in last.items()}
+        return "Result", {"machine": repr(self.machine), **metrics}
 
 
 @takes(Arguments)
@@ -119,6 +127,7 @@ class Training:
             *(coupling for one in machine.machines for coupling in one.context_couplings.values()),
         ]
         ordered = sorted(chosen, key=lambda transform: not transform.of_loss)
+        self._given = phase, ordered
         self.negative, self.transforms = jointly(machine, phase, ordered)
         self._own_k = self.negative.k
         for transform in self.transforms:
@@ -136,7 +145,7 @@ class Training:
         self._plain = plain_groups(self.optimizer)  # after loading, which replaces the groups
         self._all_plain = len(self._plain) == sum(len(group["params"]) for group in self.optimizer.param_groups)
         if self.run is not None:  # last, so that a call that fails changes nothing
-            self._record(self.run, given.config, resume)
+            self._record(self.run, given, mean, resume)
 
     # -- preparation ----------------------------------------------------------------------------------------
 
@@ -200,22 +209,26 @@ class Training:
         order = torch.randperm(n, generator=stream(self.seed, _ORDER, 0, rank))
         return order[:most]
 
-    def _config(self) -> dict[str, Any]:
+    def _config(self, given: Arguments, mean: Any) -> dict[str, Any]:
+        """Return the configuration of a run that names its arguments, but not its data."""
+        resolved = {"epochs": self.epochs, "batch_size": self.batch_size}
         return {
             "harmonium": {"format": 1},
+            "data": {"rows": len(self.source), "mean": data_mean(mean)},
             "machine": self.machine.config(),
-            "training": {"epochs": self.epochs, "batch_size": self.batch_size, "seed": self.seed},
-            "negative": self.negative.config(),
-            "transforms": [transform.config() for transform in self.transforms],
+            **recorded(given, self._given[0], self._given[1], self.source, **resolved),
         }
 
-    def _record(self, run: Run, config: dict[str, Any] | None, resume: bool) -> None:
+    def _record(self, run: Run, given: Arguments, mean: Any, resume: bool) -> None:
         """Write the configuration and the first machine; on resume only a new number of epochs or place of the data."""
         if not resume:
-            run.write_config(self._config() if config is None else config)
+            run.write_config(self._config(given, mean) if given.config is None else given.config)
             run.write_snapshot(self.machine, 0)
-        elif config is not None and run.config_path.exists():
+        elif run.config_path.exists():
             written = run.read_config()
+            config = written if given.config is None else given.config
+            if given.config is None and isinstance(written.get("training"), Mapping):
+                config = {**written, "training": {**written["training"], "epochs": self.epochs}}
             if any(_entry(written, *place) != _entry(config, *place) for place in _CHANGEABLE):
                 run.write_config(config)
 
@@ -401,9 +414,10 @@ class Training:
         values["samples_per_second"] = round(self.share * self.world / seconds, 1)
         if self.epoch % self.metrics_every == 0 or self.epoch == self.epochs:
             train = self._metric_rows(self.source)
-            generator = stream(self.seed, _METRICS, self.epoch, device=self.machine.device)
-            test = None if self.validation is None else self._validation_rows(self.validation, generator)
-            values |= measure(self.machine, train, test, generator)
+            moving = stream(self.seed, _METRICS, self.epoch, device=self.machine.device)
+            test = None if self.validation is None else self._validation_rows(self.validation, moving)
+            fixed = stream(self.seed, _METRICS, device=self.machine.device)  # so that a fixed machine has fixed metrics
+            values |= measure(self.machine, train, test, fixed)
         return values
 
     def _validation_rows(self, source: Source, generator: Generator) -> Any:
@@ -419,6 +433,11 @@ def _entry(config: Mapping[str, Any], table: str, key: str) -> Any:
     """Return an entry of a configuration, which the user may have written; None if it is not there."""
     found = config.get(table)
     return found.get(key) if isinstance(found, Mapping) else None
+
+
+def data_mean(mean: Any) -> float:
+    """Return the mean over all values of the data from the mean row, to recognize the data of a run."""
+    return float((mean[0] if isinstance(mean, tuple) else mean).double().mean())
 
 
 def plain_groups(optimizer: Optimizer) -> dict[int, dict[str, Any]]:

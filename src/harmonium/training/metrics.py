@@ -16,6 +16,7 @@ from ..likelihood.data import mean_free_energy_bound
 from ..machines import RBM, BoltzmannMachine, Machine
 from ..units import Unit
 
+_SITES = 8  # sites of each row for the pseudo-likelihood
 _MOST_STATES = 64  # states per site; each one costs the evaluation of a free energy
 
 
@@ -26,8 +27,9 @@ def measure(machine: Machine, train: Any, test: Any, generator: Generator) -> di
     ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is
     ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits. For a deep Boltzmann machine, ⟨h | v⟩
     and F come from mean field, and there is no pseudo-likelihood. For a stack, each machine is measured on the input
-    passed up from below, and the names end in _1, _2, … For a machine with a context, rows are pairs with their
-    context, and F is the free energy given the context.
+    passed up from below, and the names end in _1, _2, … The same state of ``generator`` gives the same sites of the
+    pseudo-likelihood and the same inputs of a stack, so that metrics change only with the machine. For a machine with a
+    context, rows are pairs with their context, and F is the free energy given the context.
     """
     values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.couplings) ** 0.5}
     unseen: Iterable[Any] = repeat((None, None)) if test is None else machine.stacked(test, generator=generator)
@@ -48,7 +50,7 @@ def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Genera
             values["free_energy_gap"] = mean_free_energy_bound(machine, test) - mean_free_energy_bound(machine, train)
         return values
     if _few_states(machine.visible) and bool(machine.visible.support.contains(train).all()):  # false for means
-        pseudo = pseudo_log_likelihood(machine, train, exact=False, generator=generator)
+        pseudo = pseudo_log_likelihood(machine, train, exact=False, sites=_SITES, generator=generator)
         values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites
     if test is not None:
         assert isinstance(held_out, RBM)

@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,14 @@ from .. import files
 from ..errors import CheckpointError, HarmoniumError, RunError
 from ..limits import parse_json, read_toml
 from ..machines import Machine
+from ..shown import Shown, short
 from . import toml
 from .state import flatten, unflatten
 
 _TRAINING = "training"
 
 
-class Run:
+class Run(Shown):
     """Run folder with config.toml, metrics.csv, machines at log-spaced epochs and the two newest checkpoints.
 
     The newest checkpoint is checkpoints/last.safetensors; previous.safetensors replaces it if it is damaged.
@@ -35,6 +36,16 @@ class Run:
         self.folder = Path(folder)
         self._columns: list[str] = []  # of the rows of metrics that this object has written
         self._rows = 0
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The folder, and the metrics of the last epoch if there are any."""
+        try:
+            history = self.read_metrics()
+        except RunError as error:
+            return "Run", {"folder": self.folder, "problem": error}
+        last = {name.replace("_", " "): short(value) for name, value in (history[-1] if history else {}).items()}
+        page = self.folder / "report.html"
+        return "Run", {"folder": self.folder, **last, **({"report": page} if page.exists() else {})}
 
     @property
     def config_path(self) -> Path:
@@ -184,7 +195,7 @@ class Run:
 
     def clean(self) -> None:
         """Remove temporary files of an interrupted run, also of its figures and its report."""
-        own = ("config.toml", "metrics.csv", "report.html", "*.png", "*.csv", "samples.*")
+        own = ("config.toml", "metrics.csv", "report.html", "evaluation.json", "*.png", "*.csv", "samples.*")
         for pattern in (*(f".{name}.*.tmp" for name in own), "checkpoints/.*.safetensors.*.tmp"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)

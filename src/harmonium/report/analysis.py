@@ -1,0 +1,235 @@
+"""The measured parts of a report: likelihood, sample quality, equilibrium, spectrum and landscape.
+
+The settings are small, so that a report takes seconds. ``harmonium evaluate`` measures with larger ones and saves the
+numbers; a report then shows those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .. import files, landscape, noise, plots, quality, spectra
+from ..errors import HarmoniumError
+from ..machines import BoltzmannMachine
+from ..machines.mixing import watch
+from ..quality.inputs import FEWEST_ROWS
+from ..training.callbacks import equilibrium_verdict
+from . import evaluation, figures, html, saved
+from .evaluation import LikelihoodRow
+from .html import escape
+from .sequences import evaluate_frames
+from .subject import RunSubject
+
+_MOST_STATES = 2**20  # keeps the report quick; 'harmonium evaluate' enumerates more
+_SMALL = 2**16  # weights, up to which the annealing has both directions
+_BETAS, _FEW_BETAS = 500, 200  # of the annealing, if the machine cannot be enumerated
+_SAMPLES, _SAMPLE_SWEEPS, _COMPARED_ROWS = 500, 200, 2000
+_CHAINS = 100
+_STARTS, _ITERATIONS = 100, 300  # of mean field
+_CHECKPOINTS = 8  # of the trajectory
+_AXES_ROWS = 5000
+
+
+@dataclass
+class Analysis:
+    """What was measured: rows of numbers, sentences by topic, key numbers, and figures as markup."""
+
+    measures: list[LikelihoodRow] = field(default_factory=list)
+    seen: str = ""
+    verdicts: dict[str, str] = field(default_factory=dict)
+    cards: list[tuple[str, str, str]] = field(default_factory=list)
+    figures: list[str] = field(default_factory=list)
+
+
+def analyze(subject: RunSubject) -> Analysis:
+    """Measure everything that the rows and the machine of a run allow. What fails for a machine is a sentence."""
+    found = Analysis()
+    kept = saved.read(subject.run.folder, subject.epoch)
+    parts: list[tuple[str, Callable[[RunSubject, Analysis, saved.Evaluation | None], None]]] = [
+        ("Likelihood", _likelihood),
+        ("Sample quality", _quality),
+        ("Equilibrium", _equilibrium),
+        ("Spectrum", _spectrum),
+        ("Landscape", _landscape),
+    ]
+    for name, part in parts:
+        try:
+            part(subject, found, kept)
+        except HarmoniumError as error:
+            found.verdicts[name] = f"Not measured: {error}."
+    return found
+
+
+def _likelihood(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None) -> None:
+    if kept is not None:
+        found.measures = list(kept.measures)
+        train, test = kept.train, kept.test
+    elif subject.sequences is not None:
+        found.measures = evaluate_frames(subject.conditional, subject.sequences)
+        train, test = subject.sequences.sizes
+    elif subject.data is None:
+        return
+    else:
+        found.measures = _measures(subject)
+        train, test = len(subject.data), 0 if subject.test is None else len(subject.test)
+    found.seen = f"{train:,} training rows" + (f" and {test:,} {subject.test_name} rows" if test else "")
+    known = [row for row in found.measures if row.train is not None]
+    best = [row for row in known if row.name.startswith("log-likelihood")]
+    shown = [
+        *best[:1],
+        *(row for row in known if row.name in ("pseudo-log-likelihood per unit", "reconstruction error")),
+    ]
+    for row in shown:
+        other = "" if row.test is None else f"; {subject.test_name} {number(row.test)}"
+        found.cards.append((number(row.train), row.name, f"{row.unit}, training rows{other}"))
+    if best:
+        found.verdicts["Likelihood"] = _likelihood_words(best[0], subject)
+
+
+def _measures(subject: RunSubject) -> list[LikelihoodRow]:
+    """Measure with ln Z by enumeration, or else by a short annealing."""
+    assert subject.data is not None
+    rows = evaluation.evaluate(evaluation.Subject(subject.machine, subject.data, subject.test, _MOST_STATES))
+    if rows[0].train is not None:
+        return rows
+    small = subject.weights <= _SMALL
+    chosen = evaluation.Subject(subject.machine, subject.data, subject.test, betas=_BETAS if small else _FEW_BETAS)
+    return [*(evaluation.annealed(chosen) if small else evaluation.forward(chosen)), *rows[1:]]
+
+
+def _likelihood_words(row: LikelihoodRow, subject: RunSubject) -> str:
+    other = "" if row.test is None else f", {subject.test_name} rows {number(row.test)}"
+    gap = "" if row.test is None or row.train is None else f" (difference {number(row.test - row.train)})"
+    return f"{row.name}: training rows {number(row.train)}{other} {row.unit}{gap}. {row.note}."
+
+
+def _quality(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None) -> None:
+    if kept is not None and kept.samples is not None:
+        found.verdicts["Sample quality"] = str(kept.samples["verdict"])
+        return
+    if subject.data is None:
+        return
+    few = [name for name, rows in (("training", subject.data), (subject.test_name, subject.test))
+           if rows is not None and len(rows) < FEWEST_ROWS]  # fmt: skip
+    if len(subject.data) < FEWEST_ROWS:
+        found.verdicts["Sample quality"] = f"Not measured: expected at least {FEWEST_ROWS} {few[0]} rows."
+        return
+    rows = subject.data[:_COMPARED_ROWS]
+    test = None if few or subject.test is None else subject.test[:_COMPARED_ROWS]
+    sweeps = min(subject.sweeps, _SAMPLE_SWEEPS)
+    drawn = subject.machine.sample(_SAMPLES, sweeps=sweeps, start=subject.data, seed=0, check_mixing=False)
+    compared = quality.compare(
+        drawn, rows if test is None else test, train=None if test is None else rows,
+        most_rows=1000, seed=0,
+    )  # fmt: skip
+    found.verdicts["Sample quality"] = compared.verdict
+    figure = plots.quality(compared)
+    figure.suptitle("")
+    found.figures.append(
+        html.figure(
+            figures.svg(figure, "quality", "Samples compared with data: moments, principal axes, nearest neighbors"),
+            "Samples compared with data",
+            f"{_SAMPLES} samples after {sweeps} sweeps from training rows, compared with "
+            f"{'training' if test is None else subject.test_name} rows.",
+            "points on the diagonal, equal clouds, a nearest-neighbor accuracy of 0.5.",
+            "slopes below 1 (too little training), or an accuracy far from 0.5 (1: noise; 0: copies).",
+        )
+    )
+
+
+def _equilibrium(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None) -> None:
+    machine = subject.machine
+    if not isinstance(machine, BoltzmannMachine) or machine.context is not None or not subject.run.last.exists():
+        return
+    state = subject.run.read_state()[1]
+    chains = _persistent_chains(state)
+    start = subject.data if chains is None else chains
+    if start is None or "k" not in state:
+        return
+    sweeps = subject.sweeps
+    start = start[:_CHAINS].to(machine.dtype)
+    monitor, _ = watch(machine, start, sweeps, noise.generator(0, machine.device))
+    if monitor.unjudged is not None:
+        found.verdicts["Equilibrium"] = f"Not judged: {monitor.unjudged}."
+        return
+    time, drift = 2 * monitor.time, monitor.drift(since=0)
+    verdict = equilibrium_verdict(state["k"], time, drift, sweeps, chains is not None)
+    found.verdicts["Equilibrium"] = f"{verdict[0].upper()}{verdict[1:]}."
+    words = f"> {sweeps}" if math.isinf(time) else f"{time:.0f}"
+    found.cards.append((words, "mixing time", "sweeps between independent states"))
+
+
+def _persistent_chains(state: dict[str, Any]) -> torch.Tensor | None:
+    """Return the visible states of the chains of a checkpoint; None if they do not continue from step to step."""
+    kind = str(state.get("of", {}).get("negative phase", ""))
+    own = state["processes"][0]["negative"] if state.get("processes") else {}
+    if kind in ("PCD", "ParallelTempering", "TrajectoryTempering", "Langevin", "GibbsLangevin"):
+        return own.get("v")
+    return own["state"][0] if kind == "DeepPCD" else None
+
+
+def _spectrum(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None) -> None:
+    trajectory = subject.run.trajectory()
+    if not isinstance(subject.machine, BoltzmannMachine) or len(trajectory) < 2:
+        return
+    last = len(trajectory) - 1
+    chosen = sorted({round(k * last / (_CHECKPOINTS - 1)) for k in range(_CHECKPOINTS)})
+    machines: dict[float, Any] = {float(trajectory[k][0]): files.load(trajectory[k][1]) for k in chosen}
+    history = spectra.spectral_history(machines)
+    axes = None if subject.data is None else spectra.data_modes(subject.data[:_AXES_ROWS])
+    final = history.spectra[-1]
+    modes = min(10, len(final))
+    words = f"{final.outliers} of {len(final)} singular values of the weights are above the noise; "
+    words += f"effective rank {final.effective_rank:.1f}"
+    if axes is not None:
+        words += f". The {modes} strongest modes contain {history.alignment(axes.axes, modes)[-1].item():.0%} of the "
+        words += f"{modes} first principal axes of the data"
+    found.verdicts["Spectrum"] = words + "."
+    found.figures.append(
+        html.figure(
+            figures.svg(plots.spectrum_page(history, axes), "spectrum", "Singular values of the weights"),
+            "Spectrum of the weights",
+            f"The singular values at {len(machines)} checkpoints, compared with noise and with the principal axes of "
+            "the data.",
+            "several modes leave the noise one after the other and follow the principal axes of the data.",
+            "all values in the noise (nothing was learned), or one mode alone.",
+        )
+    )
+
+
+def _landscape(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None) -> None:
+    if subject.data is None or not isinstance(subject.machine, BoltzmannMachine) or subject.machine.context is not None:
+        return
+    starts = subject.data[:_STARTS]
+    solved = landscape.find_solutions(subject.machine, starts, max_iterations=_ITERATIONS)
+    found.verdicts["Landscape"] = f"Mean-field solutions: {solved.diagnosis}".rstrip(".") + "."
+    if len(solved) > 1:
+        found.figures.append(
+            html.figure(
+                figures.svg(plots.solution_depths(solved), "landscape", "Free energies and basins of the solutions"),
+                "Landscape",
+                f"The mean-field (TAP) solutions from {len(starts)} training rows: free energy, and number of rows.",
+                "several solutions, each reached from many rows.",
+                "one solution for all rows (too little training), or one for each row (memorized data).",
+            )
+        )
+
+
+def number(value: float | None) -> str:
+    """Format a number for the page.
+
+    >>> number(-0.36506), number(None)
+    ('−0.3651', '–')
+    """
+    return "–" if value is None else f"{value:.4g}".replace("-", "−")
+
+
+def verdict_list(verdicts: dict[str, str]) -> str:
+    """Return the sentences as a list of topics."""
+    cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(words)}</dd></div>" for name, words in verdicts.items())
+    return f'<dl class="facts wide">{cells}</dl>' if cells else ""

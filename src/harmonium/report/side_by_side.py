@@ -1,0 +1,188 @@
+"""Compare runs: their numbers in a table, their learning curves in common plots, and their samples side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import data, files, plots
+from ..errors import HarmoniumError, InvalidOption
+from ..machines import Machine
+from ..plots import tiling
+from ..plots.curves import described, drawn
+from ..plots.machine import is_ink, value_range
+from ..runs import config as schema
+from ..runs import specs
+from ..training import Run
+from . import figures, html, saved
+from .html import escape
+from .page import document
+
+_SAMPLES, _SWEEPS, _WIDE = 40, 200, 10
+_SHOWN = ("pseudo_likelihood", "reconstruction", "free_energy_gap", "label_error", "mixing_time", "seconds")
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run of a comparison: its name, machine, configuration, metrics and saved evaluation."""
+
+    name: str
+    run: Run
+    machine: Machine
+    config: Mapping[str, Any]
+    history: list[dict[str, float]]
+
+    def numbers(self) -> dict[str, float | str]:
+        """Return the numbers of the run: its size, the last metrics, and those of ``harmonium evaluate``."""
+        last: dict[str, float] = {}
+        for row in self.history:
+            last |= row
+        found: dict[str, float | str] = {
+            "machine": " – ".join(f"{'×'.join(map(str, unit.shape))} {unit.name()}" for unit in self.machine.layers),
+            "negative phase": _negative(self.config),
+            "parameters": sum(p.numel() for p in self.machine.parameters()),
+            "epochs": int(last.get("epoch", 0)),
+        }
+        found |= {described(name)[0]: last[name] for name in drawn([last]) if name in _SHOWN}
+        if "seconds" in last:
+            found["training time, s"] = last["seconds"]
+        kept = saved.read(self.run.folder, int(last.get("epoch", 0)))
+        if kept is not None:
+            for part in kept.measures:
+                if part.name.startswith("log-likelihood"):
+                    both = ((f"{part.name}, train", part.train), (f"{part.name}, {kept.test_name}", part.test))
+                    found |= {name: value for name, value in both if value is not None}
+        return found
+
+
+def load_runs(folders: Sequence[str | Path]) -> list[ComparedRun]:
+    """Load the runs of a comparison; folders of the same name are named by their paths."""
+    if len(folders) < 2:
+        raise InvalidOption(f"compare: expected two or more run folders, found {len(folders)}")
+    paths = [Path(folder) for folder in folders]
+    short = [path.name for path in paths]
+    names = short if len(set(short)) == len(short) else [str(path) for path in paths]
+    if len(set(names)) < len(names):
+        raise InvalidOption("compare: expected different run folders, found the same one twice")
+    runs = [Run(path) for path in paths]
+    configs = [run.read_config() for run in runs]
+    return [
+        ComparedRun(name, run, files.load(run.folder), config, run.read_metrics())
+        for name, run, config in zip(names, runs, configs, strict=True)
+    ]
+
+
+def table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[float | str | None]]]:
+    """Return the names of the runs, and a line of the name and the values of each number that a run has."""
+    found = [run.numbers() for run in runs]
+    lines = dict.fromkeys(name for numbers in found for name in numbers)
+    return [run.name for run in runs], [[name, *(numbers.get(name) for numbers in found)] for name in lines]
+
+
+def write(run_folders: Sequence[str | Path], target: str | Path) -> Path:
+    """Write a page that compares runs, and return its path. The page is one self-contained file.
+
+    Args:
+        run_folders: two or more run run_folders.
+        target: the HTML file to write.
+    """
+    runs = load_runs(run_folders)
+    title = "Comparison of " + ", ".join(run.name for run in runs)
+    body = "\n".join(
+        [
+            f"<header><h1>{escape(title)}</h1></header>",
+            "<main>",
+            html.section("Numbers", "numbers", [_numbers(runs)]),
+            html.section("Training", "training", _curves(runs)),
+            html.section("Samples", "samples", _samples(runs)),
+            "</main>",
+        ]
+    )
+    path = Path(target)
+    files.write_text(path, document(title, body))
+    return path
+
+
+def _numbers(runs: Sequence[ComparedRun]) -> str:
+    names, lines = table(runs)
+    caption = "The last metrics of each run. 'harmonium evaluate RUN' adds likelihoods."
+    return html.table(["", *names], [[cell_text(cell) for cell in line] for line in lines], caption)
+
+
+def cell_text(value: float | str | None) -> str:
+    """Format a cell of the table.
+
+    >>> cell_text(None), cell_text(1104), cell_text(-0.36123), cell_text("pcd:1")
+    ('–', '1,104', '−0.3612', 'pcd:1')
+    """
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "–"
+    words = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return words.replace("-", "−").replace("inf", "∞")
+
+
+def _curves(runs: Sequence[ComparedRun]) -> list[str]:
+    names = dict.fromkeys(name for run in runs for name in drawn(run.history))
+    parts = []
+    for k, name in enumerate(names):
+        histories = {run.name: run.history for run in runs if any(name in row for row in run.history)}
+        title, unit = described(name)
+        figure = plots.compared_curves(histories, name)
+        figure.axes[0].set_title("", loc="left")
+        picture = figures.svg(figure, f"curve-{k}", f"{title} of each run against the epoch, in {unit}")
+        parts.append(f"<figure><figcaption><h3>{escape(title)}</h3></figcaption>{picture}</figure>")
+    return ['<div class="grid">', *parts, "</div>"] if parts else []
+
+
+def _samples(runs: Sequence[ComparedRun]) -> list[str]:
+    parts = []
+    known = ((run.machine.visible.size, picture_shape(run.config)) for run in runs)
+    shapes = {size: image for size, image in known if image is not None}  # also for runs of hm.fit on the same data
+    for k, run in enumerate(runs):
+        try:
+            drawn_states = run.machine.sample(_SAMPLES, sweeps=_SWEEPS, seed=0, check_mixing=False)
+        except HarmoniumError as error:
+            parts.append(f"<p>{escape(run.name)}: no samples ({escape(error)}).</p>")
+            continue
+        alt, image = f"{_SAMPLES} samples of {run.name}", shapes.get(run.machine.visible.size)
+        if image is None:
+            picture = figures.svg(plots.samples(run.machine, drawn_states), f"samples-{k}", alt)
+        else:
+            shown, pixels = tiling.pictures(drawn_states, image), run.machine.visible.parts[0]
+            limits = value_range(pixels, shown)
+            picture = figures.png(plots.mosaic(shown, columns=_WIDE, limits=limits, ink=is_ink(pixels)), alt)
+        parts.append(f"<figure><figcaption><h3>{escape(run.name)}</h3></figcaption>{picture}</figure>")
+    words = f"{_SAMPLES} independent chains of each machine after {_SWEEPS} sweeps from random states."
+    return [f"<p>{words}</p>", '<div class="grid">', *parts, "</div>"]
+
+
+def picture_shape(config: Mapping[str, Any]) -> tuple[int, int, int] | None:
+    """Return the image shape (channels, height, width) of the rows of a run, if its configuration names it.
+
+    >>> picture_shape({"data": {"source": "digits"}}), picture_shape({"data": {"source": "x.npy", "image": "2x3"}})
+    ((1, 8, 8), (1, 2, 3))
+    """
+    table = config.get("data")
+    if not isinstance(table, Mapping):
+        return None
+    source, image = str(table.get("source", "")), table.get("image")
+    if image is not None:
+        sizes = specs.parse_shape(str(image))
+        return (1, *sizes) if len(sizes) == 2 else sizes  # type: ignore[return-value]
+    if not source or schema.is_path(source):
+        return None
+    info = data.info(source)
+    return info.shape if info.is_image else None  # type: ignore[return-value]
+
+
+def _negative(config: Mapping[str, Any]) -> str:
+    """Return the negative phase of a run of the command line or of ``hm.fit``."""
+    training, own = config.get("training"), config.get("negative")
+    named = training.get("negative") if isinstance(training, Mapping) else None
+    if named is None and isinstance(own, Mapping):
+        named = ":".join(str(own[key]) for key in ("method", "k") if key in own)
+    return str(named or "–")

@@ -1,0 +1,83 @@
+"""Objects are shown in one line, and as a table in notebooks; progress follows the output."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium.training import progress
+
+ROWS = torch.eye(4).repeat(10, 1)
+
+
+def objects(folder: Any) -> list[Any]:
+    rbm = hm.RBM(4, 2)
+    result = hm.fit(rbm, ROWS, epochs=2, batch_size=10, run=folder, progress=False)
+    hidden, coupling = hm.machines.feature_maps((1, 3, 3), channels=2, kernel=2)
+    return [
+        rbm,
+        hm.RBM(hm.units.Bernoulli((1, 3, 3)), hidden, coupling),
+        hm.DeepBeliefNetwork.of([4, 3, 2]),
+        result,
+        hm.Run(folder),
+        hm.Run(folder / "none"),
+        hm.likelihood.exact(rbm),
+        hm.likelihood.ais(rbm, runs=4, betas=4, seed=0),
+        hm.likelihood.estimate(rbm, ROWS, runs=4, betas=4, seed=0),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
+def test_objects_are_shown_in_one_line_and_as_a_table(tmp_path) -> None:
+    for shown in objects(tmp_path / "<run>"):
+        line = repr(shown)
+        assert "\n" not in line and len(line) < 400 and line.startswith(type(shown).__name__)
+        page = shown._repr_html_()
+        assert page.startswith("<table>") and "<run>" not in page
+    assert repr(hm.RBM(4, 2)) == (
+        "RBM(layers Bernoulli((4,)) – Bernoulli((2,)), parameters 14 (float32, cpu))"
+    )  # fmt: skip
+
+
+def test_a_notebook_shows_one_line_that_is_replaced(monkeypatch) -> None:
+    shown: list[str] = []
+    handle = SimpleNamespace(update=lambda markup: shown.append(markup))
+    display = ModuleType("IPython.display")
+    display.HTML = str  # type: ignore[attr-defined]
+    display.display = lambda markup, display_id: (shown.append(markup), handle)[1]  # type: ignore[attr-defined]
+    ipython: Any = ModuleType("IPython")
+    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    hm.fit(hm.RBM(4, 2), ROWS, epochs=30, batch_size=10)
+    assert 1 < len(shown) < 30  # at most five times per second, and at the end
+    assert "epoch 30/30" in shown[-1] and "recon" in shown[-1] and '<progress max="100" value="100.0">' in shown[-1]
+
+
+def test_lines_from_time_to_time_without_a_terminal(monkeypatch, capsys) -> None:
+    now = iter(range(0, 1000, 4))  # four seconds from one look at the clock to the next
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(now))
+    lines = progress.Lines(100)
+    for epoch in range(1, 7):
+        lines.update(epoch, "recon 0.1")
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.splitlines() == [
+        "epoch 3.0/100, 12 s  recon 0.1",
+        "epoch 6.0/100, 24 s  recon 0.1",
+    ]
+
+
+def test_thirty_rows_are_enough_for_the_defaults() -> None:
+    """The default batch of 100 rows is limited to the rows there are, and the number of epochs grows."""
+    rows = torch.tensor([[1.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).repeat(15, 1)
+    rbm = hm.RBM(6, 2)
+    result = hm.fit(rbm, rows, progress=False, metrics_every=1000)
+    assert len(result.history) == 1000
+    independent = -6 * torch.tensor(2.0).log().item()
+    assert hm.likelihood.exact(rbm).log_likelihood(rows) > independent + 2
