@@ -78,7 +78,7 @@ class Networks(Machines):
         machines: str = "",
         seed: int = 0,
     ) -> None:
-        super().__init__(record, scale, "mnist", machines, seed)
+        super().__init__(record, scale, "mnist", machines=machines, seed=seed)
         self.settings = override(SETTINGS[scale], epochs=epochs, seeds=seeds, tried=tried)
 
     def load(self) -> tuple[Tensor, Tensor]:

@@ -61,11 +61,11 @@ def sample_run(
     if _has_window(folder):
         from .frames import sample_frames
 
-        if start != "random" or label is not None:
-            raise InvalidOption(f"start, label: expected neither for a run on sequences, {folder}")
+        if start != "random" or label is not None or tempering:
+            raise InvalidOption(f"start, label, tempering: expected none of them for a run on sequences, {folder}")
         sample_frames(folder, n=n, sweeps=sweeps, seed=seed, path=path, source=data)
         print(f"{n} frames, each given a window of training frames, after {sweeps} sweeps: {path}")
-        return
+        return {"n": n, "sweeps": sweeps, "tempering": False, "file": str(path)}
     machine, rows = _open(folder, data, need_rows=start == "data" or suffix == ".png" or text or by_row)
     begin = None
     if start == "data" or by_row:  # with the lengths of training documents, or the rated items of training users

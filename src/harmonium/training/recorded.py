@@ -16,7 +16,8 @@ from .arguments import Arguments
 from .batches import ArraySource, DatasetSource, Source, TensorSource
 from .centering import Centered
 from .negative import NegativePhase, WeightedSum
-from .transforms import L1, L2, Average, Clip, L1Squared, L2ToMean, Transform, ZeroSum
+from .penalties import L1, L2, L1Squared, L2ToMean
+from .transforms import Average, Clip, Transform, ZeroSum
 
 #: the transforms that can be made again from their configuration
 TRANSFORMS: dict[str, type[Transform]] = {
