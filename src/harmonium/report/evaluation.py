@@ -86,7 +86,9 @@ def annealed(subject: Subject) -> list[LikelihoodRow]:
         return []
     name, unit = f"{subject.named('log-likelihood')}, annealed", "nats per row"
     try:
-        result = likelihood.estimate(subject.machine, subject.train, betas=subject.betas, seed=0)
+        result = likelihood.estimate(
+            subject.machine, subject.train, betas=subject.betas, sampling_sweeps=_sampling_sweeps(subject.betas), seed=0
+        )
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
     low, high = result.annealed_interval
@@ -112,6 +114,11 @@ def forward(subject: Subject, runs: int = 100) -> list[LikelihoodRow]:
     )
     note = f"{subject.betas} steps in one direction, too high on average; 'harmonium evaluate' anneals in both"
     return [LikelihoodRow(name, unit, train, test, note)]
+
+
+def _sampling_sweeps(betas: int) -> int:
+    """The sweeps that draw the samples of the reverse direction: a fifth of the annealing steps, at most 1000."""
+    return min(1000, max(50, betas // 5))
 
 
 def pseudo_likelihood(subject: Subject) -> list[LikelihoodRow]:
