@@ -21,6 +21,10 @@ from .record import Claim, Record
 
 __all__ = ["EXPERIMENTS", "SCALES", "WORDS", "Claim", "Record", "describe", "reproduce"]
 
+DENSITY = (
+    *("accidents", "adult", "baudio", "binarized-mnist", "bnetflix", "caltech-silhouettes", "dna", "jester"),
+    *("mushrooms", "nips", "nltcs", "ocr-letters", "plants", "pumsb-star"),
+)
 DIFFERENTIABLE = ("table1", "table2", "fig1", "fig2", "figA1", "greedy_joint")
 #: name: module of this package; the first line of its docstring describes it
 EXPERIMENTS = {
@@ -28,6 +32,8 @@ EXPERIMENTS = {
     "classification/mnist": "classification.mnist",
     "conditional/mocap": "conditional.mocap",
     "deep/dbm": "deep.dbm",
+    "density/all": "density.all_sets",
+    **{f"density/{name}": "density.single" for name in DENSITY},
     "deep/finetune": "deep.finetune",
     **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},
     "gaussian/defaults": "gaussian.defaults",

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+import torch
 from scipy import stats
+
+from harmonium.quality.measured import jackknife as standard_error
 
 from .record import Record
 
@@ -138,8 +141,7 @@ def jackknife(value: float, parts: Sequence[float] | np.ndarray) -> Measured:
     found = np.asarray(parts, dtype=float)
     if len(found) < 2:
         return Measured(value, math.nan)
-    error = math.sqrt((len(found) - 1) * float(found.var()))
-    return Measured(value, error, len(found) - 1)
+    return Measured(value, standard_error(torch.from_numpy(found)), len(found) - 1)
 
 
 def bootstrap(

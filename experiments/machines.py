@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 
 from harmonium import files
 from harmonium.machines import Machine
+from harmonium.signatures import complete_constructor
 from harmonium.training import Result, Run, fit
 
 from .record import Record
+
+
+class MachineOptions(TypedDict, total=False):
+    """Options of the trained machines of every experiment (:class:`Machines`)."""
+
+    epochs: int
+    rows: int
+    machines: str
+    seed: int
 
 
 class Machines:
@@ -27,12 +37,28 @@ class Machines:
         record: the record of the experiment.
         scale: "quick" or "full".
         data: name of the data set.
+        epochs: number of epochs instead of that of the scale.
+        rows: number of training rows instead of that of the scale.
         machines: folder of the trained machines; by default ``machines`` in the folder of the record.
         seed: seed of the trainings.
     """
 
-    def __init__(self, record: Record, scale: str, data: str, machines: str = "", seed: int = 0) -> None:
+    def __init_subclass__(cls) -> None:
+        complete_constructor(cls)
+
+    def __init__(
+        self,
+        record: Record,
+        scale: str,
+        data: str,
+        *,
+        epochs: int = 0,
+        rows: int = 0,
+        machines: str = "",
+        seed: int = 0,
+    ) -> None:
         self.record, self.scale, self.data, self.seed = record, scale, data, seed
+        self.given_epochs, self.given_rows = epochs, rows
         self.folder = Path(machines) if machines else record.folder / "machines"
 
     def train(

@@ -23,7 +23,7 @@ def with_options_of(machines: Callable[..., Any]) -> Callable[[Callable[..., Non
 
     def decorate(experiment: Callable[..., None]) -> Callable[..., None]:
         shared = inspect.signature(machines).parameters.values()
-        own = list(inspect.signature(experiment).parameters.values())[2:]
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in list(inspect.signature(experiment).parameters.values())[2:]]
 
         def run(record: Record, scale: str, **options: Any) -> None:
             mine = {p.name: options.pop(p.name) for p in own if p.name in options}

@@ -30,7 +30,7 @@ import torch, harmonium as hm
 rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(2))
 hm.fit(rbm, (torch.rand(50, 6) < 0.5).float(), epochs=2)
 rbm.sample(3, seed=0)
-hm.likelihood.estimate(rbm, torch.ones(2, 6), seed=0)
+hm.likelihood.estimate(rbm, torch.ones(2, 6), betas=50, sampling_sweeps=20, seed=0)
 hm.interactions.n_body(rbm, order=2), hm.tasks, hm.quality, hm.data.names(), hm.sampling
 """
     done = python(code, without=OPTIONAL)

@@ -8,15 +8,13 @@ which is trained generatively: with a small alpha and short chains, the hybrid m
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import harmonium as hm
 from harmonium import plots
 from harmonium.tasks import fit_classifier, label_rbm
 
 from ..options import override
 from ..record import Record
-from .trained import Settings, Task, choose, claims, class_samples, tested
+from .trained import Settings, Task, claims, class_samples, tested, with_alpha
 
 SETTINGS = {
     "quick": Settings(500, 60_000, 10_000, epochs=5, rate=0.005, alpha=0.01),
@@ -44,10 +42,7 @@ def run(
     """Choose alpha if ``choosing=yes``, train on all images and test; ``alpha=0`` is discriminative training."""
     settings = override(SETTINGS[scale], hidden=hidden, epochs=epochs, rows=rows, rate=rate)
     task = Task(hm.data.load("mnist", labels=True), hm.data.load("mnist", split="test", labels=True), 10, hm.Redrawn)
-    if choosing == "yes":
-        settings = replace(settings, alpha=choose(record, task, settings, seed))
-    elif alpha >= 0:
-        settings = replace(settings, alpha=alpha)
+    settings = with_alpha(record, task, settings, alpha, choosing, seed)
     _, error = tested(record, task, settings, seed)
     claims(record, error, GOALS[scale], PUBLISHED, settings.hidden)
     draw(record, task, *SAMPLED[scale], seed)

@@ -7,7 +7,6 @@ random order (``choosing=yes``); the test posts are used once, after training on
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from harmonium.data.text import _posts
 
 from ..options import override
 from ..record import Record
-from .trained import Settings, Task, choose, claims, tested
+from .trained import Settings, Task, claims, tested, with_alpha
 
 WORDS = 5000
 SETTINGS = {
@@ -45,10 +44,7 @@ def run(
     """Choose alpha if ``choosing=yes``, train on all posts and test; ``alpha=0`` is discriminative training."""
     settings = override(SETTINGS[scale], hidden=hidden, epochs=epochs, rate=rate, l2=l2)
     task = posts(words, seed)
-    if choosing == "yes":
-        settings = replace(settings, alpha=choose(record, task, settings, seed))
-    elif alpha >= 0:
-        settings = replace(settings, alpha=alpha)
+    settings = with_alpha(record, task, settings, alpha, choosing, seed)
     _, error = tested(record, task, settings, seed)
     claims(record, error, GOAL, PUBLISHED, settings.hidden)
 

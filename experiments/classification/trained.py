@@ -81,6 +81,13 @@ def choose(record: Record, task: Task, settings: Settings, seed: int) -> float:
     return min(errors, key=lambda alpha: errors[alpha])
 
 
+def with_alpha(record: Record, task: Task, settings: Settings, alpha: float, choosing: str, seed: int) -> Settings:
+    """The settings with the alpha that is chosen if ``choosing`` is "yes", or given if it is not negative."""
+    if choosing == "yes":
+        return replace(settings, alpha=choose(record, task, settings, seed))
+    return replace(settings, alpha=alpha) if alpha >= 0 else settings
+
+
 def tested(record: Record, task: Task, settings: Settings, seed: int) -> tuple[LabelClassifier, float]:
     """Train on all rows, and measure the test error once; the machine is kept in the folder of the record."""
     began = time.process_time()

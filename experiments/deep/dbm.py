@@ -85,7 +85,7 @@ def run(
     chosen = override(SETTINGS[scale], start=start, rbm=rbm, dbm=dbm, betas=betas, rows=rows)
     below, above = parse_layers(hidden, "500,1000")
     gray, test = datasets.load(data), datasets.load(data, split="test", binarize="sample", seed=seed)
-    trained = _Trained(Machines(record, scale, data, machines, seed), Redrawn(gray), precision)
+    trained = _Trained(Machines(record, scale, data, machines=machines, seed=seed), Redrawn(gray), precision)
 
     common = RBM(Bernoulli(gray.shape[1]), Bernoulli(below))
     trained.train("start", common, chosen.start, PCD(1), constant=True)

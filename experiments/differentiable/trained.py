@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ from harmonium.machines import DeepBeliefNetwork
 from harmonium.training import CD, Clock, Reconstruction, Setting
 
 from .. import machines as shared
-from ..machines import name_by_settings
+from ..machines import MachineOptions, name_by_settings
 from ..record import Record
 from .networks import PUBLISHED, Architecture, Sparse, Window, build, groups, initialize
 
@@ -113,22 +113,11 @@ class Machines(shared.Machines):
 
     Args:
         data: data sets, separated by commas, instead of all.
-        epochs: instead of those of the scale; ``rows`` likewise.
-        machines: folder of the trained machines; by default ``machines`` in the folder of the record.
+        options: as in :class:`experiments.machines.Machines`.
     """
 
-    def __init__(
-        self,
-        record: Record,
-        scale: str,
-        data: str = "",
-        epochs: int = 0,
-        rows: int = 0,
-        machines: str = "",
-        seed: int = 0,
-    ) -> None:
-        super().__init__(record, scale, data, machines, seed)
-        self._epochs, self._limit = epochs, rows
+    def __init__(self, record: Record, scale: str, data: str = "", **options: Unpack[MachineOptions]) -> None:
+        super().__init__(record, scale, data, **options)
         self.load = cache(self._load)
         for name in self.data.split(",") if self.data else ():
             self.settings(name)
@@ -149,12 +138,12 @@ class Machines(shared.Machines):
 
     def epochs(self, dataset: str) -> int:
         """The number of epochs for a data set."""
-        return self._epochs or self.settings(dataset).epochs
+        return self.given_epochs or self.settings(dataset).epochs
 
     def rows(self, dataset: str) -> Tensor:
         """The images on which the network of a data set is trained."""
         images = self.load(dataset, "train")[0]
-        return images[: self._limit or self.settings(dataset).rows or len(images)]
+        return images[: self.given_rows or self.settings(dataset).rows or len(images)]
 
     def difference(self, dataset: str) -> str:
         """How training differs from the paper's, in words."""

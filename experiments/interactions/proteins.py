@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -28,7 +29,8 @@ from harmonium.plots import style
 from harmonium.training import L2, PCD, Centered, LinearDecay, Weighted, ZeroSum
 
 from ..judging import THREE_SIGMA, Measured, Verdict, averaged, brief, every, share_above, unlikely
-from ..machines import Machines, name_by_settings
+from ..machines import MachineOptions, Machines, name_by_settings
+from ..options import with_options_of
 from ..record import Record
 from .replicates import columns, measured
 
@@ -60,17 +62,15 @@ _CHARGED = 10  # number of pairs with the strongest attraction of opposite charg
 _CHEMISTRY = "DEKRHNQSTGPAVILMCFWY"
 
 
-def run(
-    record: Record,
-    scale: str,
-    hidden: str = "Gaussian",
-    size: int = 200,
-    epochs: int = 0,
-    rows: int = 0,
-    seeds: int = 3,
-    machines: str = "",
-    seed: int = 0,
-) -> None:
+class Trained(Machines):
+    """Machines on sequences of the WW domain."""
+
+    def __init__(self, record: Record, scale: str, **options: Unpack[MachineOptions]) -> None:
+        super().__init__(record, scale, "protein-ww", **options)
+
+
+@with_options_of(Trained)
+def run(record: Record, trained: Machines, hidden: str = "Gaussian", size: int = 200, seeds: int = 3) -> None:
     """Machines on weighted and on unweighted sequences, ``seeds`` of each; ``rows=0`` means all rows.
 
     Figure and tables are those of the first seed.
@@ -78,20 +78,20 @@ def run(
     if hidden not in HIDDEN:
         raise unknown("hidden", hidden, HIDDEN)
     train, test = (datasets.load("protein-ww", split=split) for split in ("train", "test"))
-    train, test = train[: rows or None], test[:: max(1, len(test) // _SCORED)]
+    train, test = train[: trained.given_rows or None], test[:: max(1, len(test) // _SCORED)]
     each = datasets.similarity_weights(train)
     near = touching()
-    shared = Machines(record, scale, "protein-ww", machines, seed)
     ranked: dict[str, list[Ranking]] = {}
     tables: dict[str, list[Tensor]] = {}
     for name, part in ((WEIGHTED, Weighted(train, each)), (ALIKE, train)):
         ranked[name], tables[name] = [], []
         for k in range(seeds):
-            rbm = _train(shared, name, part, hidden, size, epochs or EPOCHS[scale], seed + k)
+            seed = trained.seed + k
+            rbm = _train(trained, name, part, hidden, size, seed)
             tables[name].append(n_body(rbm, 2, method="small"))
             ranked[name].append(_ranked(coupling_norms(tables[name][-1], LETTERS), near))
             score = pseudo_log_likelihood(rbm, test).mean().item()
-            record.numbers[f"test pseudo-likelihood, {name}, seed {seed + k}"] = score
+            record.numbers[f"test pseudo-likelihood, {name}, seed {seed}"] = score
     for name, weight in ((INFORMATION, each), (INFORMATION_ALIKE, torch.ones_like(each))):
         ranked[name] = [_ranked(mutual_information(train, weight), near)]
     record.numbers |= {"sequences": len(train), "effective sequences": each.sum().item()}
@@ -102,9 +102,8 @@ def run(
     record.figure("proteins", _figure(first, near, tables[WEIGHTED][0], _most_charged(pulls[0])))
 
 
-def _train(
-    machines: Machines, score: str, rows: Tensor | Weighted, hidden: str, size: int, epochs: int, seed: int
-) -> RBM:
+def _train(machines: Machines, score: str, rows: Tensor | Weighted, hidden: str, size: int, seed: int) -> RBM:
+    epochs = machines.given_epochs or EPOCHS[machines.scale]
     rbm = RBM(units.Potts((_SITES, len(LETTERS))), getattr(units, hidden)(size))
     kind = machines.data, "weighted" if score == WEIGHTED else "alike", hidden.lower(), size
     machines.train(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -25,7 +26,8 @@ from harmonium.training import PCD, LinearDecay
 from harmonium.units import Bernoulli, Gaussian, Unit
 
 from ..judging import THREE_SIGMA, Measured, Verdict, averaged, brief
-from ..machines import Machines, name_by_settings
+from ..machines import MachineOptions, Machines, name_by_settings
+from ..options import with_options_of
 from ..record import Record
 from .replicates import measured
 
@@ -38,31 +40,28 @@ _EQUALLY = 0.25  # of the floor: largest difference of machines that describe co
 _FLOOR = 1.1  # times the floor: largest difference that the held-out rows cannot resolve
 
 
-def run(
-    record: Record,
-    scale: str,
-    data: str = "spikes-50",
-    epochs: int = 0,
-    rows: int = 0,
-    sweeps: int = _SWEEPS,
-    seeds: int = 3,
-    machines: str = "",
-    seed: int = 0,
-) -> None:
+class Trained(Machines):
+    """Machines on spike trains."""
+
+    def __init__(self, record: Record, scale: str, data: str = "spikes-50", **options: Unpack[MachineOptions]) -> None:
+        super().__init__(record, scale, data, **options)
+
+
+@with_options_of(Trained)
+def run(record: Record, trained: Machines, sweeps: int = _SWEEPS, seeds: int = 3) -> None:
     """Two machines, and the training rows in place of samples; ``rows=0`` means all rows.
 
     Both are trained with each of ``seeds`` seeds. The figure shows the first.
     """
-    train, test = (datasets.load(data, split=split) for split in ("train", "test"))
-    train = train[: rows or None]
+    train, test = (datasets.load(trained.data, split=split) for split in ("train", "test"))
+    train = train[: trained.given_rows or None]
     cells = train.shape[1]
-    shared = Machines(record, scale, data, machines, seed)
     sets: dict[tuple[str, int], Tensor] = {}
     for k in range(seeds):
         hidden: dict[str, Unit] = dict(zip(MODELS, (Gaussian(cells - 1), Bernoulli(cells)), strict=True))
         for name, layer in hidden.items():
-            rbm = _train(shared, name, train, layer, epochs or EPOCHS[scale], seed + k)
-            sets[name, k] = rbm.sample(len(train), sweeps=sweeps, seed=seed + seeds + k)
+            rbm = _train(trained, name, train, layer, trained.seed + k)
+            sets[name, k] = rbm.sample(len(train), sweeps=sweeps, seed=trained.seed + seeds + k)
     sets["training rows", 0] = train
     found = {(*key, order): correlations(part, test, order=order) for key, part in sets.items() for order in (2, 3)}
     triplets = all_tuples(cells, 3)
@@ -79,7 +78,8 @@ def run(
     record.figure("spikes", _figure({(name, s): found[name, 0, s] for name in MODELS for s in (2, 3)}, first, test))
 
 
-def _train(machines: Machines, model: str, rows: Tensor, hidden: Unit, epochs: int, seed: int) -> RBM:
+def _train(machines: Machines, model: str, rows: Tensor, hidden: Unit, seed: int) -> RBM:
+    epochs = machines.given_epochs or EPOCHS[machines.scale]
     rbm = RBM(Bernoulli(rows.shape[1]), hidden)
     kind = machines.data, model.replace(" ", "-")
     machines.train(

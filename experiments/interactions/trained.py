@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from harmonium.training import CD, GrowingSteps, Metric
 from harmonium.units import Bernoulli
 
 from .. import machines as shared
-from ..machines import name_by_settings, plain_gradients
+from ..machines import MachineOptions, name_by_settings, plain_gradients
 from ..options import override, parse_sizes, with_options_of
 from ..record import Record
 from .counting import ACTIVATIONS
@@ -60,8 +60,8 @@ class Machines(shared.Machines):
 
     Args:
         data: a binary data set, or one to be binarized at half of its range.
-        hidden: sizes such as ``"50,400"`` instead of those of the scale; ``epochs`` and ``rows`` likewise.
-        machines: folder of the trained machines; by default ``machines`` in the folder of the record.
+        hidden: sizes such as ``"50,400"`` instead of those of the scale.
+        options: as in :class:`experiments.machines.Machines`.
     """
 
     def __init__(
@@ -69,14 +69,13 @@ class Machines(shared.Machines):
         record: Record,
         scale: str,
         data: str = "mnist",
+        *,
         hidden: str | int = "",
-        epochs: int = 0,
-        rows: int = 0,
-        machines: str = "",
-        seed: int = 0,
+        **options: Unpack[MachineOptions],
     ) -> None:
-        super().__init__(record, scale, data, machines, seed)
-        chosen = override(SETTINGS[scale], sizes=parse_sizes(hidden) if hidden else (), epochs=epochs, rows=rows)
+        super().__init__(record, scale, data, **options)
+        sizes = parse_sizes(hidden) if hidden else ()
+        chosen = override(SETTINGS[scale], sizes=sizes, epochs=self.given_epochs, rows=self.given_rows)
         self.sizes, self.epochs, self.every, self.limit = chosen.sizes, chosen.epochs, chosen.every, chosen.rows
         self._machines: dict[tuple[str, int], RBM] = {}
         self._found: dict[tuple[str, int, int, str, bool], Tensor] = {}

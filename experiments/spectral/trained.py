@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Unpack, cast
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ from harmonium.training import PCD, Run
 from harmonium.units import Bernoulli, Spin, Unit
 
 from .. import machines as shared
-from ..machines import name_by_settings, plain_gradients
+from ..machines import MachineOptions, name_by_settings, plain_gradients
 from ..options import differences, override, with_options_of
 from ..record import Record
 
@@ -77,8 +77,7 @@ class Machines(shared.Machines):
         data: name of an image data set.
         units: "spin" or "bernoulli".
         hidden: number of hidden units.
-        epochs: number of epochs instead of that of the scale; ``rows`` likewise.
-        machines: folder of the trained machines; by default ``machines`` in the folder of the record.
+        options: as in :class:`experiments.machines.Machines`.
     """
 
     def __init__(
@@ -86,18 +85,16 @@ class Machines(shared.Machines):
         record: Record,
         scale: str,
         data: str = "mnist",
+        *,
         hidden: int = 400,
-        epochs: int = 0,
-        rows: int = 0,
         units: str = "spin",
-        machines: str = "",
-        seed: int = 0,
+        **options: Unpack[MachineOptions],
     ) -> None:
         if units not in READINGS:
             raise unknown("units of the spectral experiments", units, READINGS)
         self.units, self.reading = units, READINGS[units]
-        super().__init__(record, scale, data, machines, seed)
-        chosen = override(self.reading.scales[scale], epochs=epochs, rows=rows)
+        super().__init__(record, scale, data, **options)
+        chosen = override(self.reading.scales[scale], epochs=self.given_epochs, rows=self.given_rows)
         self.hidden, self.epochs = hidden, chosen.epochs
         self.rows: Tensor = datasets.load(data, binarize="threshold")[: chosen.rows or None].flatten(1)
         if units == "spin":

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ from harmonium.training import L2, Centered, Clock, MeanField, NegativePhase, Ru
 from harmonium.units import Bernoulli, TruncatedGaussBernoulli, TruncatedGaussian, Unit
 
 from .. import machines as shared
-from ..machines import name_by_settings
+from ..machines import MachineOptions, name_by_settings
 from ..options import parse_sizes, with_options_of
 from ..record import Record
 
@@ -98,23 +98,15 @@ class Machines(shared.Machines):
 
     Args:
         data: an image data set instead of MNIST and CBCL.
-        hidden: sizes such as ``"50,400"`` instead of those of the scale; ``epochs`` and ``rows`` likewise.
-        machines: folder of the trained machines; by default ``machines`` in the folder of the record.
+        hidden: sizes such as ``"50,400"`` instead of those of the scale.
+        options: as in :class:`experiments.machines.Machines`.
     """
 
     def __init__(
-        self,
-        record: Record,
-        scale: str,
-        data: str = "",
-        hidden: str | int = "",
-        epochs: int = 0,
-        rows: int = 0,
-        machines: str = "",
-        seed: int = 0,
+        self, record: Record, scale: str, data: str = "", *, hidden: str | int = "", **options: Unpack[MachineOptions]
     ) -> None:
-        super().__init__(record, scale, data, machines, seed)
-        self._hidden, self._epochs, self._limit = parse_sizes(hidden) if hidden else (), epochs, rows
+        super().__init__(record, scale, data, **options)
+        self._hidden = parse_sizes(hidden) if hidden else ()
         self._load = cache(self._read)  # of this object, and gone with it
         self._done: dict[tuple[str, int], tuple[RBM, list[dict[str, float]]]] = {}
 
@@ -158,7 +150,7 @@ class Machines(shared.Machines):
     def _read(self, dataset: str, split: str, limit: int | None = None) -> tuple[Tensor, Tensor | None]:
         chosen, source = self.settings(dataset), self.source(dataset)
         if limit is None and split == "train":
-            limit = self._limit or chosen.rows or None
+            limit = self.given_rows or chosen.rows or None
         binarize = DATASETS[dataset].binarize
         if datasets.info(source).has_labels:
             rows, labels = datasets.load(source, split=split, binarize=binarize, labels=True)
@@ -203,7 +195,7 @@ class Machines(shared.Machines):
 
     def epochs(self, dataset: str) -> int:
         """The number of epochs for a data set."""
-        return self._epochs or self.settings(dataset).epochs
+        return self.given_epochs or self.settings(dataset).epochs
 
     def machine(self, dataset: str, hidden: int) -> RBM:
         """A trained machine."""

@@ -30,19 +30,21 @@ def train(command, run: Path, *options: object, data: object = "digits", epochs:
 @pytest.mark.parametrize("hidden", ["bernoulli:4,kernel=3", "bernoulli:4,kernel=3,pool=2,biases=position"])
 @pytest.mark.slow
 def test_a_run_from_start_to_end(command, tmp_path: Path, hidden: str) -> None:
-    run = tmp_path / "run"
-    options = ("--hidden", hidden, "--schedule", "constant")  # the default schedule depends on the number of epochs
-    train(command, run, *options, epochs=2)
+    run, rows = tmp_path / "run", tmp_path / "rows.npy"
+    np.save(rows, np.random.default_rng(0).integers(0, 2, (60, 36)))
+    # the default schedule depends on the number of epochs
+    options = ("--hidden", hidden, "--schedule", "constant", "--image", "6x6")
+    train(command, run, *options, data=rows, epochs=2)
     written = tomllib.loads((run / "config.toml").read_text())["machine"]
-    assert (written["visible"], written["hidden"]) == ("bernoulli:1x8x8", hidden)
+    assert (written["visible"], written["hidden"]) == ("bernoulli:1x6x6", hidden)
     assert command("evaluate", run, "--betas", 50).status == 0
     assert command("sample", run, "-n", 3, "--sweeps", 5).status == 0
-    assert np.load(run / "samples.npy").shape == (3, 1, 8, 8)
+    assert np.load(run / "samples.npy").shape == (3, 1, 6, 6)
     assert command("report", run).status == 0
     assert "Kernels" in (run / "report.html").read_text()
     # two epochs and one more are the same as three
     assert command("resume", run, "--epochs", 3, "--quiet", "--no-report").status == 0
-    train(command, tmp_path / "whole", *options, epochs=3)
+    train(command, tmp_path / "whole", *options, data=rows, epochs=3)
     one, two = (files.read_tensors(Run(folder).last)[0] for folder in (run, tmp_path / "whole"))
     assert all(torch.equal(one[name], two[name]) for name in one)
 

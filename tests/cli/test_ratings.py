@@ -113,7 +113,7 @@ def test_other_errors(trained, command, tmp_path):
     assert "expected --user NAME" in command("recommend", trained, "--out", tmp_path / "x.csv").err
     numbers = tmp_path / "numbers.npy"
     np.save(numbers, np.eye(4))
-    assert "which has no ratings" in command("train", numbers, "--ratings", "1:5").err
+    assert "ratings: expected none for the numbers in" in command("train", numbers, "--ratings", "1:5").err
     command("train", numbers, "--hidden", 2, "--epochs", 1, "--run", tmp_path / "other", "-q", "--no-report")
     assert "expected a run on ratings" in command("recommend", tmp_path / "other").err
 

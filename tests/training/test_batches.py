@@ -113,7 +113,7 @@ class Counting(np.memmap):
 def test_a_file_larger_than_a_chunk_is_read_in_pieces(
     monkeypatch: pytest.MonkeyPatch, expected: dict[str, torch.Tensor], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(batches, "_CHECK_ELEMENTS", 10 * 6)
+    monkeypatch.setattr(batches.source, "CHECK_ELEMENTS", 10 * 6)
     rows = memmap(tmp_path, "u1").view(Counting)
     Counting.sizes.clear()
     machine = RBM(units.Bernoulli(6), units.Bernoulli(3))
@@ -128,7 +128,7 @@ def test_a_file_larger_than_a_chunk_is_read_in_pieces(
 
 @pytest.mark.parametrize("kind", ["float32", "memmap", "dataset"])
 def test_a_bad_row_in_a_later_chunk_is_found(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(batches, "_CHECK_ELEMENTS", 10 * 6)
+    monkeypatch.setattr(batches.source, "CHECK_ELEMENTS", 10 * 6)
     rows = ROWS.clone()
     rows[33, 2] = 7
     if kind == "memmap":

@@ -295,7 +295,7 @@ def test_hidden_states_stream(monkeypatch):
     """No call passes more than a chunk of rows up, and training only batches, first rows and metric rows."""
     network = stack()
     states = HiddenStates(network, DATA, 2)
-    monkeypatch.setattr("harmonium.training.batches._CHECK_ELEMENTS", 60)  # 10 rows of 6
+    monkeypatch.setattr("harmonium.training.batches.hidden.CHECK_ELEMENTS", 60)  # 10 rows of 6
     seen: list[int] = []
     sample = type(network.machines[0]).sample_hidden
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Loaders of tables: haplotypes, neural spikes, human motion."""
+"""Loaders of tables: haplotypes, neural spikes, human motion, binary sets with published splits."""
 
 from __future__ import annotations
 
@@ -34,3 +34,14 @@ def mocap(fetch: Fetch, split: str) -> Samples:
     lengths = [int(length) for length in arrays["seqlengths"].ravel()]
     sequence = np.repeat(np.arange(len(lengths)), lengths)
     return take(split, last_fifth(*lengths), arrays["batchdata"], sequence)
+
+
+def packed(file: str, shape: tuple[int, ...]) -> Loader:
+    """Loader of a binary set with published splits, stored with eight columns to a byte."""
+
+    def load(fetch: Fetch, split: str) -> Samples:
+        arrays = fetch(file)
+        rows = arrays[{"train": "train", "validation": "valid", "test": "test"}[split]]
+        return Samples(np.unpackbits(rows, axis=1)[:, : int(arrays["variables"])].reshape(-1, *shape))
+
+    return load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Generator, Tensor, nn
@@ -12,8 +12,9 @@ from torch import Generator, Tensor, nn
 from .. import noise
 from ..couplings import Coupling
 from ..errors import InvalidOption, unknown
+from ..signatures import forwards
 from ..units import Unit
-from .chain import ArrayLike, as_layer
+from .chain import ArrayLike, Initialization, as_layer
 from .rbm import RBM
 
 INPUTS = ("samples", "means")
@@ -264,19 +265,17 @@ class DeepBeliefNetwork(nn.Module):
 
     # -- learning -------------------------------------------------------------------------------------------
 
+    @forwards(RBM.initialize)
     def initialize(
         self,
         data: ArrayLike | None = None,
         *,
-        weights: str = "normal",
-        scale: float | None = None,
-        pseudocount: float | None = None,
-        generator: Generator | None = None,
         seed: int | None = None,
+        generator: Generator | None = None,
+        **options: Unpack[Initialization],
     ) -> None:
         """Initialize every machine (:meth:`BoltzmannMachine.initialize`), with ``data`` passed up the stack."""
         generator = noise.generator(seed, self.device) if generator is None else generator
-        options: dict[str, Any] = {"weights": weights, "scale": scale, "pseudocount": pseudocount}
         if data is None:
             for machine in self.machines:
                 machine.initialize(generator=generator, **options)

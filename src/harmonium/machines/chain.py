@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import torch
 from torch import Generator, Tensor, nn
@@ -46,6 +46,14 @@ def check_undirected(machine: Any, what: str) -> None:
     """Raise :class:`InvalidOption` for a machine that is not a Boltzmann machine, such as a deep belief network."""
     if not isinstance(machine, BoltzmannMachine):
         raise InvalidOption(f"{what}: expected a Boltzmann machine, found {type(machine).__name__}")
+
+
+class Initialization(TypedDict, total=False):
+    """Keyword arguments of :meth:`BoltzmannMachine.initialize`, except for randomness."""
+
+    weights: str
+    scale: float | None
+    pseudocount: float | None
 
 
 class BoltzmannMachine(nn.Module):

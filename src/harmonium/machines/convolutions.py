@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 from ..couplings import Conv2d
 from ..errors import InvalidOption, unknown
+from ..signatures import forwards
 from ..units import AtMostOne, Bernoulli, Unit
 from .chain import as_layer
 from .rbm import RBM
@@ -15,17 +16,48 @@ from .rbm import RBM
 Units = Callable[..., Unit]
 
 
-def convolutional(
-    visible: Unit | tuple[int, ...],
-    *,
-    channels: int,
-    kernel: int,
-    stride: int = 1,
-    padding: int = 0,
-    pool: int = 1,
-    hidden: Units = Bernoulli,
-    biases: str = "map",
-) -> RBM:
+class Window(TypedDict, total=False):
+    """Keyword arguments of the kernels of feature maps."""
+
+    kernel: Required[int]
+    stride: int
+    padding: int
+    pool: int
+
+
+class MapOptions(Window, total=False):
+    """Keyword arguments of :func:`feature_maps`."""
+
+    channels: Required[int]
+    hidden: Units
+    biases: str
+
+
+@forwards(Conv2d.output_shape, "kernel", "stride", "padding", "pool")
+def feature_maps(
+    lower: tuple[int, ...], *, channels: int, hidden: Units = Bernoulli, biases: str = "map", **window: Unpack[Window]
+) -> tuple[Unit, Conv2d]:
+    """Return a layer of feature maps above a layer of shape ``lower``, and the coupling of the two.
+
+    The arguments are those of :func:`convolutional`. Use it for machines of several layers.
+
+    >>> from harmonium.units import ReLU
+    >>> feature_maps((3, 32, 32), channels=16, kernel=4, stride=2, padding=1, hidden=ReLU)[0]
+    ReLU((16, 16, 16), shared=(1, 2))
+    """
+    upper = Conv2d.output_shape(lower, channels, **window)
+    if biases not in ("map", "position"):
+        raise unknown("kind of biases", biases, ("map", "position"))
+    pool = window.get("pool", 1)
+    kind = AtMostOne if pool > 1 and hidden is Bernoulli else hidden
+    if pool > 1 and not _pools(kind):
+        raise InvalidOption(f"hidden: expected bernoulli units for pool={pool}, found {_name(kind)}")
+    shared = range(1, len(upper)) if biases == "map" else ()
+    return kind(upper, shared=tuple(shared)), Conv2d(lower, upper, **window)
+
+
+@forwards(feature_maps)
+def convolutional(visible: Unit | tuple[int, ...], **maps: Unpack[MapOptions]) -> RBM:
     """Return an RBM whose hidden layer consists of feature maps (:func:`feature_maps`).
 
     Args:
@@ -46,47 +78,7 @@ def convolutional(
     (torch.Size([8, 1, 5, 5]), torch.Size([8, 1, 1, 1]))
     """
     lower = as_layer(visible)
-    upper, coupling = feature_maps(
-        tuple(lower.shape),
-        channels=channels,
-        kernel=kernel,
-        stride=stride,
-        padding=padding,
-        pool=pool,
-        hidden=hidden,
-        biases=biases,
-    )
-    return RBM(lower, upper, coupling)
-
-
-def feature_maps(
-    lower: tuple[int, ...],
-    *,
-    channels: int,
-    kernel: int,
-    stride: int = 1,
-    padding: int = 0,
-    pool: int = 1,
-    hidden: Units = Bernoulli,
-    biases: str = "map",
-) -> tuple[Unit, Conv2d]:
-    """Return a layer of feature maps above a layer of shape ``lower``, and the coupling of the two.
-
-    The arguments are those of :func:`convolutional`. Use it for machines of several layers.
-
-    >>> from harmonium.units import ReLU
-    >>> feature_maps((3, 32, 32), channels=16, kernel=4, stride=2, padding=1, hidden=ReLU)[0]
-    ReLU((16, 16, 16), shared=(1, 2))
-    """
-    settings: dict[str, Any] = {"kernel": kernel, "stride": stride, "padding": padding, "pool": pool}
-    upper = Conv2d.output_shape(lower, channels, **settings)
-    if biases not in ("map", "position"):
-        raise unknown("kind of biases", biases, ("map", "position"))
-    kind = AtMostOne if pool > 1 and hidden is Bernoulli else hidden
-    if pool > 1 and not _pools(kind):
-        raise InvalidOption(f"hidden: expected bernoulli units for pool={pool}, found {_name(kind)}")
-    shared = range(1, len(upper)) if biases == "map" else ()
-    return kind(upper, shared=tuple(shared)), Conv2d(lower, upper, **settings)
+    return RBM(lower, *feature_maps(tuple(lower.shape), **maps))
 
 
 def _pools(kind: Any) -> bool:

@@ -116,6 +116,4 @@ def _lines(
         ax.tick_params(length=0)
         if below:
             ax.set_xlabel(_AXIS.get(curves.symbol, curves.symbol))
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)

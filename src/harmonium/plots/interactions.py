@@ -49,9 +49,7 @@ def interaction_strength(
         ax.margins(x=0.08, y=0.1)
         if ax.get_legend_handles_labels()[1]:
             ax.legend(fontsize=9)
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 def interaction_scatter(
@@ -126,9 +124,7 @@ def coupling_map(
         ax.plot(x, y, "o", markersize=9, markerfacecolor="none", markeredgecolor=style.INK, markeredgewidth=1.4)
         ax.set_xticks([])
         ax.set_yticks([])
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 def interaction_network(

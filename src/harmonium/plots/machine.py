@@ -53,9 +53,7 @@ def samples(
             rows = array.reshape(len(array), -1)[:_MOST_ROWS]
             style.heat_map(ax, rows, value_range(unit, array), "value", style.SEQUENTIAL)
             ax.set(xlabel="visible unit", ylabel="row")
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 def receptive_fields(
@@ -92,9 +90,7 @@ def receptive_fields(
         else:
             style.heat_map(ax, weights.T, (-limit, limit), "weight", style.DIVERGING)
             ax.set(xlabel="hidden unit, strongest first", ylabel="visible unit")
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 @torch.no_grad()
@@ -131,9 +127,7 @@ def reconstructions(
             ax.set(xlabel="site", ylabel="row")
         else:
             _round_trip(ax, before, after)
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 def paired(above: np.ndarray, below: np.ndarray, columns: int) -> np.ndarray:

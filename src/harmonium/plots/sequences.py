@@ -83,9 +83,7 @@ def logo(
         _draw(ax, heights, letters, limit)
         ax.set_xlabel("site")
         ax.set_ylabel("information (bits)" if counts else "weight")
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 def hidden_logos(rbm: RBM, letters: str, *, n: int = 6, title: str | None = None) -> Figure:
@@ -151,9 +149,7 @@ def contact_map(
         bar = style.figure_of(ax).colorbar(drawn, ax=ax, shrink=0.85, pad=0.02, aspect=25)
         bar.set_label("corrected norm of the couplings")
         bar.outline.set_visible(False)
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 def mutation_map(
@@ -184,9 +180,7 @@ def mutation_map(
             ax.set_xlabel("site and letter of the wild type")
         _number_sites(ax, len(table), None if sequence is None else [letters[k] for k in wild])
         ax.set_ylabel("mutant")
-        if title:
-            ax.set_title(title)
-    return style.figure_of(ax)
+        return style.titled(ax, title)
 
 
 # -- letters --------------------------------------------------------------------------------------------------------

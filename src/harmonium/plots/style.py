@@ -57,6 +57,11 @@ def axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
 def bare(ax: Axes, title: str | None) -> Figure:
     """Remove ticks and frame, set the title, and return the figure."""
     ax.set_axis_off()
+    return titled(ax, title)
+
+
+def titled(ax: Axes, title: str | None) -> Figure:
+    """Set the title, if there is one, and return the figure."""
     if title:
         ax.set_title(title)
     return figure_of(ax)

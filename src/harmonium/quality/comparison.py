@@ -10,7 +10,7 @@ import torch
 from ..errors import InvalidData
 from .distinct import Novelty, novelty
 from .entropies import Entropy, site_entropy, state_entropy
-from .inputs import ArrayLike, alike
+from .inputs import ArrayLike, Seed, alike
 from .measured import Measured
 from .nearest import NeighborAccuracy, nearest_neighbor_accuracy
 from .pair_correlations import Correlations, all_orders
@@ -139,12 +139,7 @@ class SampleComparison:
 
 @torch.no_grad()
 def compare(
-    samples: ArrayLike,
-    data: ArrayLike,
-    train: ArrayLike | None = None,
-    *,
-    most_rows: int = 10_000,
-    seed: int | None = 0,
+    samples: ArrayLike, data: ArrayLike, train: ArrayLike | None = None, *, most_rows: int = 10_000, seed: Seed = 0
 ) -> SampleComparison:
     """Compare samples with data by all measures of this package.
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .inputs import ArrayLike, alike, drawn, random
+from .inputs import ArrayLike, Seed, alike, drawn, random
 from .measured import Measured
 
 
@@ -40,7 +40,7 @@ class Novelty:
 
 
 @torch.no_grad()
-def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: int | None = 0) -> Novelty:
+def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: Seed = 0) -> Novelty:
     """Count repeated samples and samples that are copies of ``train`` (of ``data`` if None); all are (n, *shape).
 
     Standard errors are binomial, which overestimates those of the fractions of distinct rows.

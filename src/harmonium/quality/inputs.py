@@ -13,6 +13,8 @@ from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 
 ArrayLike = Any
+#: seed of a random generator; None: torch's default generator
+Seed = int | None
 GROUPS = 20  # groups of rows, whose spread gives the standard errors
 FEWEST_ROWS = 2 * GROUPS
 _LARGEST = 1e15  # squares and products of these values, summed over many rows, are finite in float32

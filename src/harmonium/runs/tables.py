@@ -1,45 +1,13 @@
-"""Tables of a run: which files are tables, and the file with the encoder of their columns."""
+"""Tables of a run: the kinds of their columns, and the file with the encoder."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from ..data.documents import holds_documents
-from ..data.sequence_files import holds_sequences
-from ..data.table import EXTENSIONS, TableEncoder, has_header, read_table
+from ..data.table import TableEncoder
 from ..errors import InvalidOption, RunError
-from . import config as schema
 
 NAME = "table.json"
-
-
-def frame_of(path: Path, config: schema.Config) -> Any:
-    """Return the pandas table of a file, or ``None`` if its rows are numbers of one kind, or sequences.
-
-    A file is a table if kinds of columns are given. Without other options about its values, it is also a table if it
-    has names of columns and other values than 0 and 1.
-    """
-    chosen = config.data
-    names = ("binarize", "image", "alphabet", "labels", "vocabulary", "stop_words")
-    others = {name: getattr(chosen, name) for name in names}
-    given = [name for name, value in others.items() if value not in (None, False, "none")]
-    if chosen.columns is not None:
-        if path.suffix.lower() not in EXTENSIONS:
-            raise InvalidOption(f"columns: expected a table ({', '.join(EXTENSIONS)}), found {path.name}")
-        if given:
-            raise InvalidOption(f"{given[0]}: expected none for the table {path.name}, found '{others[given[0]]}'")
-        return read_table(path)
-    if given or config.machine.visible or path.suffix.lower() not in (".csv", ".parquet") or not path.is_file():
-        return None
-    if path.stat().st_size == 0 or holds_sequences(path) or holds_documents(path) or not has_header(path):
-        return None
-    frame = read_table(path)
-    return None if len(frame) == 0 or _is_binary(frame) else frame
-
-
-def _is_binary(frame: Any) -> bool:
-    return all(dtype.kind in "biuf" for dtype in frame.dtypes) and bool(frame.isin([0, 1]).all(axis=None))
 
 
 def kinds_of(columns: str | list[str] | None) -> dict[str, str]:

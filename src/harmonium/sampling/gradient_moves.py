@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import TypedDict, Unpack, cast
 
 import torch
 from torch import Generator, Tensor
@@ -13,10 +14,12 @@ from .. import noise
 from ..errors import InvalidOption
 from ..machines import RBM
 from ..machines.chain import ArrayLike, BoltzmannMachine
+from ..signatures import forwards
 from ..units.support import real
 
+Random = Generator | None
 LogDensity = Callable[[Tensor], Tensor]
-Move = Callable[[Tensor, Generator | None], tuple[Tensor, Tensor]]
+Move = Callable[[RBM, Tensor, Generator | None], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,40 @@ class Moved:
     acceptance: float
 
 
+class Chains(TypedDict, total=False):
+    """Keyword arguments of all samplers: initial states and randomness."""
+
+    start: ArrayLike | None
+    seed: int | None
+    generator: Generator | None
+
+
+@torch.no_grad()
+def _begin(
+    machine: RBM, n: int | None, *, start: ArrayLike | None = None, seed: int | None = None, generator: Random = None
+) -> tuple[Tensor, Random]:
+    """Return the initial visible states (n, *visible) and the random generator."""
+    machine.check_normalizable()
+    generator = noise.generator(seed, machine.device) if generator is None else generator
+    if start is None:
+        return machine.independent(100 if n is None else n, generator), generator
+    return machine.checked_states(start, "start", n), generator
+
+
+@torch.no_grad()
+def _sampled(machine: RBM, move: Move, repeats: int, n: int | None, chains: Chains) -> Moved:
+    """Begin ``n`` chains, and apply a move to all of them, ``repeats`` times."""
+    if repeats < 1 or (n is not None and n < 1):
+        raise InvalidOption(f"expected at least one sweep or step and n ≥ 1, found {repeats} and n={n}")
+    v, generator = _begin(machine, n, **chains)
+    total = torch.zeros((), dtype=torch.float64, device=v.device)
+    for _ in range(repeats):
+        v, rate = move(machine, v, generator)
+        total += rate
+    return Moved(v, cast("float", (total / repeats).item()))
+
+
+@forwards(_begin)
 def langevin(
     machine: RBM,
     n: int | None = None,
@@ -39,9 +76,7 @@ def langevin(
     steps: int = 1000,
     step_size: float | None = None,
     adjusted: bool = True,
-    start: ArrayLike | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    **chains: Unpack[Chains],
 ) -> Moved:
     """Draw ``n`` samples by Langevin steps on the free energy F(v), with the hidden layer summed out.
 
@@ -66,13 +101,11 @@ def langevin(
     torch.Size([10, 4])
     """
     check_real(machine, "langevin")
-
-    def move(v: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
-        return langevin_steps(machine, v, generator, step_size=step_size, adjusted=adjusted)
-
-    return _run(machine, move, n, steps, start, seed, generator)
+    move = partial(langevin_steps, steps=1, step_size=step_size, adjusted=adjusted)
+    return _sampled(machine, move, steps, n, chains)
 
 
+@forwards(_begin)
 def gibbs_langevin(
     machine: RBM,
     n: int | None = None,
@@ -81,9 +114,7 @@ def gibbs_langevin(
     steps: int = 10,
     step_size: float = 0.2,
     adjusted: bool = True,
-    start: ArrayLike | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    **chains: Unpack[Chains],
 ) -> Moved:
     """Draw ``n`` samples by Gibbs–Langevin sweeps: a draw of h given v, then Langevin steps of v given h.
 
@@ -93,15 +124,11 @@ def gibbs_langevin(
     sweep; with few, v moves less far.
 
     Args:
-        machine: an RBM with real-valued visible units.
-        n: number of samples; by default the number of rows of ``start``, or 100.
+        machine, n, start, seed, generator: as in :func:`langevin`.
         sweeps: number of sweeps.
         steps: number of Langevin steps in a sweep.
         step_size: ε.
         adjusted: whether to apply the Metropolis steps.
-        start: initial visible states (m, *visible), repeated if there are fewer than ``n``.
-        seed: seed of the random generator.
-        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Gaussian(4), hm.units.Bernoulli(2))
@@ -109,11 +136,8 @@ def gibbs_langevin(
     torch.Size([10, 4])
     """
     check_real(machine, "gibbs_langevin")
-
-    def move(v: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
-        return gibbs_langevin_sweep(machine, v, generator, steps=steps, step_size=step_size, adjusted=adjusted)
-
-    return _run(machine, move, n, sweeps, start, seed, generator)
+    move = partial(gibbs_langevin_sweep, steps=steps, step_size=step_size, adjusted=adjusted)
+    return _sampled(machine, move, sweeps, n, chains)
 
 
 def check_real(machine: BoltzmannMachine, what: str) -> None:
@@ -133,28 +157,16 @@ def check_steps(steps: int, step_size: float | None) -> None:
 
 @torch.no_grad()
 def langevin_steps(
-    rbm: RBM,
-    v: Tensor,
-    generator: Generator | None = None,
-    *,
-    steps: int = 1,
-    step_size: float | None = None,
-    adjusted: bool = True,
+    rbm: RBM, v: Tensor, generator: Generator | None, *, steps: int, step_size: float | None, adjusted: bool
 ) -> tuple[Tensor, Tensor]:
     """Return the states after ``steps`` Langevin steps on F(v), (n, *visible), and the acceptance rate."""
     size = rbm.visible.size ** (-1 / 3) if step_size is None else step_size
-    return _steps(lambda x: -rbm.free_energy(x), v, _deviation(rbm), steps, size, adjusted, generator)
+    return _Langevin(lambda x: -rbm.free_energy(x), _deviation(rbm), size, adjusted).steps(v, steps, generator)
 
 
 @torch.no_grad()
 def gibbs_langevin_sweep(
-    rbm: RBM,
-    v: Tensor,
-    generator: Generator | None = None,
-    *,
-    steps: int = 10,
-    step_size: float = 0.2,
-    adjusted: bool = True,
+    rbm: RBM, v: Tensor, generator: Generator | None, *, steps: int, step_size: float, adjusted: bool
 ) -> tuple[Tensor, Tensor]:
     """Return the states after one Gibbs–Langevin sweep, (n, *visible), and the acceptance rate."""
     visible, field = rbm.visible, rbm.coupling.down(rbm.sample_hidden(v, generator=generator))
@@ -162,42 +174,47 @@ def gibbs_langevin_sweep(
     def log_density(x: Tensor) -> Tensor:
         return visible.log_weight(x) + field * x
 
-    return _steps(log_density, v, _deviation(rbm), steps, step_size, adjusted, generator)
+    return _Langevin(log_density, _deviation(rbm), step_size, adjusted).steps(v, steps, generator)
 
 
 def _deviation(rbm: RBM) -> Tensor:
     return rbm.visible.free_variance().detach().sqrt()
 
 
-def _steps(
-    log_density: LogDensity,
-    v: Tensor,
-    scale: Tensor,
-    steps: int,
-    size: float,
-    adjusted: bool,
-    generator: Generator | None,
-) -> tuple[Tensor, Tensor]:
-    """Langevin steps on a log-density with one value for each row, or for each unit: these are moved independently."""
-    value, slope = _with_slope(log_density, v)
-    rate = torch.zeros((), dtype=torch.float64, device=v.device)
-    for _ in range(steps):
-        kick = torch.empty_like(v).normal_(generator=generator)
-        proposed = v + size * scale.square() * slope + (2 * size) ** 0.5 * scale * kick
-        there, slope_there = _with_slope(log_density, proposed)
-        if not adjusted:
-            v, slope, rate = proposed, slope_there, rate + 1
-            continue
-        # ln q(v | v') - ln q(v' | v), with the noise that leads back
-        back = (v - proposed - size * scale.square() * slope_there) / ((2 * size) ** 0.5 * scale)
-        ratio = there - value + _as(value, (kick.square() - back.square()) / 2)
-        uniform = torch.empty_like(ratio).uniform_(generator=generator)
-        accepted = uniform.log() < ratio  # a proposal with an infinite or undefined density is rejected
-        rows = accepted.reshape(*accepted.shape, *(1 for _ in range(v.ndim - accepted.ndim)))
-        v, slope = torch.where(rows, proposed, v), torch.where(rows, slope_there, slope)
-        value = torch.where(accepted, there, value)
-        rate += accepted.double().mean()
-    return v, rate / steps
+@dataclass(frozen=True)
+class _Langevin:
+    """Langevin steps on a log-density with one value for each row, or for each unit: these are moved independently.
+
+    ``scale`` is the standard deviation of each unit without couplings, and ``size`` the step size ε.
+    """
+
+    log_density: LogDensity
+    scale: Tensor
+    size: float
+    adjusted: bool
+
+    def steps(self, v: Tensor, steps: int, generator: Generator | None) -> tuple[Tensor, Tensor]:
+        """Return the states after ``steps`` steps, and the acceptance rate."""
+        size, scale = self.size, self.scale
+        value, slope = _with_slope(self.log_density, v)
+        rate = torch.zeros((), dtype=torch.float64, device=v.device)
+        for _ in range(steps):
+            kick = torch.empty_like(v).normal_(generator=generator)
+            proposed = v + size * scale.square() * slope + (2 * size) ** 0.5 * scale * kick
+            there, slope_there = _with_slope(self.log_density, proposed)
+            if not self.adjusted:
+                v, slope, rate = proposed, slope_there, rate + 1
+                continue
+            # ln q(v | v') - ln q(v' | v), with the noise that leads back
+            back = (v - proposed - size * scale.square() * slope_there) / ((2 * size) ** 0.5 * scale)
+            ratio = there - value + _as(value, (kick.square() - back.square()) / 2)
+            uniform = torch.empty_like(ratio).uniform_(generator=generator)
+            accepted = uniform.log() < ratio  # a proposal with an infinite or undefined density is rejected
+            rows = accepted.reshape(*accepted.shape, *(1 for _ in range(v.ndim - accepted.ndim)))
+            v, slope = torch.where(rows, proposed, v), torch.where(rows, slope_there, slope)
+            value = torch.where(accepted, there, value)
+            rate += accepted.double().mean()
+        return v, rate / steps
 
 
 def _as(value: Tensor, terms: Tensor) -> Tensor:
@@ -211,28 +228,3 @@ def _with_slope(log_density: LogDensity, v: Tensor) -> tuple[Tensor, Tensor]:
         value = log_density(x)
         (slope,) = torch.autograd.grad(value.sum(), x)
     return value.detach(), slope
-
-
-@torch.no_grad()
-def _run(
-    machine: RBM,
-    move: Move,
-    n: int | None,
-    repeats: int,
-    start: ArrayLike | None,
-    seed: int | None,
-    generator: Generator | None,
-) -> Moved:
-    if repeats < 1 or (n is not None and n < 1):
-        raise InvalidOption(f"expected at least one sweep or step and n ≥ 1, found {repeats} and n={n}")
-    machine.check_normalizable()
-    generator = noise.generator(seed, machine.device) if generator is None else generator
-    if start is None:
-        v = machine.independent(100 if n is None else n, generator)
-    else:
-        v = machine.checked_states(start, "start", n)
-    total = torch.zeros((), dtype=torch.float64, device=v.device)
-    for _ in range(repeats):
-        v, rate = move(v, generator)
-        total += rate
-    return Moved(v, cast("float", (total / repeats).item()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
@@ -43,17 +45,33 @@ class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class TrainedMachine(Estimator):
     """An estimator with a machine that ``harmonium.fit`` trains; its visible units are chosen from the data.
 
-    A subclass has the parameters ``n_components``, ``visible``, ``hidden``, ``batch_size``, ``learning_rate``,
-    ``optimizer``, ``fit_options``, ``dtype``, ``device``, ``verbose`` and ``random_state``.
+    The fields are the parameters of the estimators, which :class:`RBM` explains. A subclass may add fields and change
+    defaults.
     """
 
-    machine_: Machine
-    mean_: np.ndarray | None
-    scale_: np.ndarray | None
-    _redrawn: bool
+    n_components: int = 100
+    _: KW_ONLY
+    visible: str | Unit = "auto"
+    hidden: str | Unit = "bernoulli"
+    negative: Any = "pcd:1"
+    epochs: int | None = None
+    batch_size: int = 100
+    learning_rate: float | None = None
+    optimizer: Any = "sgd"
+    fit_options: Mapping[str, Any] | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+    verbose: int = 0
+    random_state: int | np.random.RandomState | None = None
+
+    machine_: Machine = field(init=False)
+    mean_: np.ndarray | None = field(init=False)
+    scale_: np.ndarray | None = field(init=False)
+    _redrawn: bool = field(init=False)
 
     _parameter_constraints = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from .base import Transformer
 from .rows import by_row, chunks, dense
 
 
+@dataclass(eq=False, repr=False)
 class BernoulliRBM(Transformer):
     """Replacement of ``sklearn.neural_network.BernoulliRBM`` with the same parameters, attributes and random numbers.
 
@@ -54,22 +56,13 @@ class BernoulliRBM(Transformer):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_components: int = 256,
-        *,
-        learning_rate: float = 0.1,
-        batch_size: int = 10,
-        n_iter: int = 10,
-        verbose: int = 0,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.n_iter = n_iter
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int = 256
+    _: KW_ONLY
+    learning_rate: float = 0.1
+    batch_size: int = 10
+    n_iter: int = 10
+    verbose: int = 0
+    random_state: int | np.random.RandomState | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:

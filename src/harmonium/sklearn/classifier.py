@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -16,11 +16,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..tasks import LabelClassifier, fit_classifier, label_rbm
-from ..units import Unit
 from .base import TrainedMachine, units
 from .rows import FLOATS, chunks
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RBMClassifier(ClassifierMixin, TrainedMachine):
     """Classification RBM: a machine whose visible layer has the features and the class (Larochelle & Bengio 2008).
 
@@ -41,11 +41,7 @@ class RBMClassifier(ClassifierMixin, TrainedMachine):
         validation_fraction: share of the rows, drawn at random, that choose the epoch; 0 for none.
         patience: with ``validation_fraction``, epochs without a smaller validation error before training stops; None:
             never.
-        fit_options: other arguments of ``harmonium.fit``, such as ``{"transforms": [harmonium.L2(1e-4)]}``.
-        dtype: "float32" or "float64".
-        device: PyTorch device.
-        verbose: whether to show progress.
-        random_state: seed or ``numpy.random.RandomState``.
+        fit_options, dtype, device, verbose, random_state: as in :class:`RBM`.
 
     Attributes:
         classes_: the classes (n_classes,).
@@ -69,44 +65,13 @@ class RBMClassifier(ClassifierMixin, TrainedMachine):
         "patience": [Interval(Integral, 1, None, closed="left"), None],
     }
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        objective: str = "hybrid",
-        alpha: float = 0.01,
-        visible: str | Unit = "auto",
-        hidden: str | Unit = "bernoulli",
-        negative: Any = "cd:1",
-        epochs: int | None = None,
-        batch_size: int = 20,
-        learning_rate: float | None = None,
-        optimizer: Any = "adam",
-        validation_fraction: float = 0.0,
-        patience: int | None = None,
-        fit_options: Mapping[str, Any] | None = None,
-        dtype: str = "float32",
-        device: str = "cpu",
-        verbose: int = 0,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.objective = objective
-        self.alpha = alpha
-        self.visible = visible
-        self.hidden = hidden
-        self.negative = negative
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.fit_options = fit_options
-        self.dtype = dtype
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
+    objective: str = "hybrid"
+    alpha: float = 0.01
+    negative: Any = "cd:1"
+    batch_size: int = 20
+    optimizer: Any = "adam"
+    validation_fraction: float = 0.0
+    patience: int | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:

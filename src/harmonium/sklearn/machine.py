@@ -18,7 +18,6 @@ from ..machines import RBM as Machine
 from ..training import fit
 from ..training.arguments import Arguments
 from ..training.loop import Training
-from ..units import Unit
 from .base import TrainedMachine, Transformer, units
 from .rows import FLOATS, chunks
 
@@ -57,37 +56,6 @@ class RBM(Transformer, TrainedMachine):
 
     _chains: dict[str, Any]
     _known_log_partition: float | None
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        visible: str | Unit = "auto",
-        hidden: str | Unit = "bernoulli",
-        negative: Any = "pcd:1",
-        epochs: int | None = None,
-        batch_size: int = 100,
-        learning_rate: float | None = None,
-        optimizer: Any = "sgd",
-        fit_options: Mapping[str, Any] | None = None,
-        dtype: str = "float32",
-        device: str = "cpu",
-        verbose: int = 0,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.visible = visible
-        self.hidden = hidden
-        self.negative = negative
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.fit_options = fit_options
-        self.dtype = dtype
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -29,11 +29,16 @@ class Channel(ABC):
 
     #: symbol of ``level`` in tables and figures
     symbol: ClassVar[str]
+    #: name of the attribute that is the strength of the noise
+    parameter: ClassVar[str]
 
     @property
-    @abstractmethod
     def level(self) -> float:
         """Strength of the noise."""
+        return float(getattr(self, self.parameter))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.level:g})"
 
     def corrupt(self, x: ArrayLike, *, seed: int | None = None, generator: Generator | None = None) -> Tensor:
         """Pass a signal (n, ...) through the channel; the result has the same shape."""
@@ -70,6 +75,7 @@ class BinarySymmetric(Channel):
     """
 
     symbol = "p"
+    parameter = "p"
 
     def __init__(self, p: float, *, values: tuple[float, float] = (0.0, 1.0)) -> None:
         if not 0 <= p <= 0.5:
@@ -78,13 +84,6 @@ class BinarySymmetric(Channel):
         if not -math.inf < low < high < math.inf:
             raise InvalidOption(f"values: expected two numbers in increasing order, found {values!r}")
         self.p, self.values = float(p), (low, high)
-
-    def __repr__(self) -> str:
-        return f"BinarySymmetric({self.p:g})"
-
-    @property
-    def level(self) -> float:
-        return self.p
 
     def check(self, unit: Unit) -> None:
         for part in unit.parts:
@@ -128,6 +127,7 @@ class Erasure(Channel):
     """
 
     symbol = "erased"
+    parameter = "probability"
 
     def __init__(self, probability: float, *, event_dims: int = 0) -> None:
         if not 0 <= probability <= 1:
@@ -135,13 +135,6 @@ class Erasure(Channel):
         if whole("event_dims", event_dims) < 0:
             raise InvalidOption(f"event_dims: expected at least 0, found {event_dims}")
         self.probability, self.event_dims = float(probability), event_dims
-
-    def __repr__(self) -> str:
-        return f"Erasure({self.probability:g})"
-
-    @property
-    def level(self) -> float:
-        return self.probability
 
     def log_likelihood_terms(self, y: Tensor, unit: Unit) -> Evidence:
         known = by_part(unit, _whole_units, ~torch.isnan(y))
@@ -164,18 +157,12 @@ class AdditiveGaussian(Channel):
     """
 
     symbol = "σ"
+    parameter = "sigma"
 
     def __init__(self, sigma: float) -> None:
         if not (sigma >= 0 and math.isfinite(sigma)):
             raise InvalidOption(f"sigma: expected a finite number of at least 0, found {sigma!r}")
         self.sigma = float(sigma)
-
-    def __repr__(self) -> str:
-        return f"AdditiveGaussian({self.sigma:g})"
-
-    @property
-    def level(self) -> float:
-        return self.sigma
 
     def log_likelihood_terms(self, y: Tensor, unit: Unit) -> Evidence:
         if not bool(torch.isfinite(y).all()):

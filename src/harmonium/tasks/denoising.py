@@ -66,12 +66,9 @@ def denoise(
     begin = _start(machine, evidence, noisy, channel, start)
     if method == "gibbs":
         generator = noise.generator(seed, machine.device) if generator is None else generator
-        return inference.gibbs(
-            machine, evidence, begin, chains=chains, sweeps=sweeps, warm_up=warm_up, generator=generator
-        )
-    return inference.mean_field(
-        machine, evidence, begin, method, damping=damping, tolerance=tolerance, max_iterations=max_iterations
-    )
+        return inference.gibbs(machine, evidence, begin, inference.Chains(chains, sweeps, warm_up), generator)
+    options = inference.FixedPoint(damping, tolerance, max_iterations)
+    return inference.mean_field(machine, evidence, begin, method, options)
 
 
 def evidence_of(machine: BoltzmannMachine, noisy: Any, channel: Channel) -> Evidence:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -26,6 +27,29 @@ _MOST_ELEMENTS = 2**24  # limit for the sums over chains
 _RELATIVE_ERROR = 0.1  # error of a mean in posterior standard deviations: equivalent to 100 independent draws
 
 
+@dataclass(frozen=True)
+class FixedPoint:
+    """Options of :func:`mean_field`; see :func:`harmonium.meanfield.tap`."""
+
+    damping: float
+    tolerance: float
+    max_iterations: int
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Options of :func:`gibbs`: chains for each row, sweeps of each chain, and sweeps that are discarded before."""
+
+    chains: int
+    sweeps: int
+    warm_up: int
+
+
+def _check_at_least(least: int, name: str, value: int) -> None:
+    if whole(name, value) < least:
+        raise InvalidOption(f"{name}: expected at least {least}, found {value}")
+
+
 @torch.no_grad()
 def pointwise(layer: Unit, evidence: Evidence) -> Posterior:
     """Posterior of each unit of a layer without couplings."""
@@ -44,22 +68,14 @@ def pointwise(layer: Unit, evidence: Evidence) -> Posterior:
 
 @torch.no_grad()
 def mean_field(
-    machine: BoltzmannMachine,
-    evidence: Evidence,
-    start: Tensor,
-    method: str = "tap",
-    *,
-    damping: float = 0.5,
-    tolerance: float = 1e-8,
-    max_iterations: int = 1000,
+    machine: BoltzmannMachine, evidence: Evidence, start: Tensor, method: str, options: FixedPoint
 ) -> Posterior:
     """Naive or TAP mean field given the evidence, starting from visible magnetizations ``start`` (n, *visible)."""
     for part in machine.visible.parts:
         # for other vector units, mean field would use the covariance of the free unit
         if part.event_shape and not isinstance(part.support, OneHot):
             raise InvalidOption(f"{method}: expected scalar or one-hot units, found {part.name()}; use method='gibbs'")
-    if whole("max_iterations", max_iterations) < 1:
-        raise InvalidOption(f"max_iterations: expected at least 1, found {max_iterations}")
+    _check_at_least(1, "max_iterations", options.max_iterations)
     n, device = len(evidence), start.device
     means, variances = torch.full_like(start, torch.nan), torch.full_like(start, torch.nan)
     free_energy = torch.full((n,), torch.nan, dtype=start.dtype, device=device)
@@ -67,9 +83,9 @@ def mean_field(
     converged = torch.zeros(n, dtype=torch.bool, device=device)
     active, done = torch.arange(n, device=device), 0
     begin: Start = start
-    while len(active) and done < max_iterations:
-        steps = min(_BLOCK, max_iterations - done)
-        solver = partial(_SOLVERS[method], damping=damping, tolerance=tolerance, iterations=steps)
+    while len(active) and done < options.max_iterations:
+        steps = min(_BLOCK, options.max_iterations - done)
+        solver = partial(_SOLVERS[method], damping=options.damping, tolerance=options.tolerance, iterations=steps)
         found = _advance(solver, machine, evidence.rows(active), begin)
         done += steps
         means[active], variances[active] = found.magnetizations[0], found.variances[0]
@@ -101,14 +117,7 @@ def _rows(begin: Start, index: Tensor) -> Start:
 
 @torch.no_grad()
 def gibbs(
-    machine: BoltzmannMachine,
-    evidence: Evidence,
-    start: Tensor,
-    *,
-    chains: int = 4,
-    sweeps: int = 500,
-    warm_up: int = 100,
-    generator: Generator | None = None,
+    machine: BoltzmannMachine, evidence: Evidence, start: Tensor, options: Chains, generator: Generator | None
 ) -> Posterior:
     """Gibbs sampling given the evidence: ``chains`` per row, ``warm_up`` discarded sweeps, then ``sweeps`` sweeps.
 
@@ -116,9 +125,10 @@ def gibbs(
     the spread between the halves of all chains. A row has converged if the error is small compared with the posterior
     standard deviation.
     """
-    for name, value, least in (("chains", chains, 1), ("sweeps", sweeps, 2), ("warm_up", warm_up, 0)):
-        if whole(name, value) < least:
-            raise InvalidOption(f"{name}: expected at least {least}, found {value}")
+    chains, sweeps, warm_up = options.chains, options.sweeps, options.warm_up
+    _check_at_least(1, "chains", chains)
+    _check_at_least(2, "sweeps", sweeps)
+    _check_at_least(0, "warm_up", warm_up)
     machine.check_normalizable()
     size = 2 * chains * machine.visible.size
     rows = max(1, _MOST_ELEMENTS // size)

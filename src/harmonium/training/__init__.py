@@ -2,6 +2,7 @@
 
 from .batches import HiddenStates, Labeled, Redrawn, Weighted
 from .callbacks import Callback, LabelError, Metric, MixingTime, Progress
+from .centering import Centered
 from .contexts import Conditional, Windows
 from .defaults import default_epochs, default_groups
 from .greedy import pretrain
@@ -26,7 +27,7 @@ from .negative import (
 )
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
-from .transforms import L1, L2, Average, Centered, Clip, L1Squared, L2ToMean, Transform, ZeroSum
+from .transforms import L1, L2, Average, Clip, L1Squared, L2ToMean, Transform, ZeroSum
 
 __all__ = [
     "CD",

@@ -26,10 +26,11 @@ from ..options.synonyms import SYNONYMS
 from . import specs
 from .batches import loader_batch_size
 from .callbacks import Callback
+from .centering import Centered
 from .defaults import default_schedule
 from .negative import NegativePhase
 from .schedules import Schedule
-from .transforms import L1, L2, Average, Centered, Clip, L1Squared, L2ToMean, Transform, ZeroSum
+from .transforms import L1, L2, Average, Clip, L1Squared, L2ToMean, Transform, ZeroSum
 
 Optimizer = torch.optim.Optimizer
 P = ParamSpec("P")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import methodcaller
 
 import torch
 from torch import Tensor
 
 from ..couplings import Coupling
+
+Along = Callable[[Coupling], Tensor]
 
 
 class CouplingGradient:
@@ -93,22 +96,22 @@ class CouplingGradient:
 
     def down(self, y: Tensor) -> Tensor:
         """g y for one state of the upper layer: (*upper) -> (*lower)."""
-        if self._x is None or self._y is None:
-            return self.coupling.with_weight(self.dense()).down(y.unsqueeze(0))[0]
-        product = self._contract(self._y, y, self._x)
-        if self._decay:
-            with unrounded(y):
-                product.add_(self.coupling.down(y.unsqueeze(0))[0], alpha=self._decay)
-        return product
+        return self._product(methodcaller("down", y.unsqueeze(0)), y, self._y, self._x)
 
     def up(self, x: Tensor) -> Tensor:
         """gᵀx for one state of the lower layer: (*lower) -> (*upper)."""
-        if self._x is None or self._y is None:
-            return self.coupling.with_weight(self.dense()).up(x.unsqueeze(0))[0]
-        product = self._contract(self._x, x, self._y)
+        return self._product(methodcaller("up", x.unsqueeze(0)), x, self._x, self._y)
+
+    def _product(
+        self, along: Callable[[Coupling], Tensor], state: Tensor, near: Tensor | None, far: Tensor | None
+    ) -> Tensor:
+        """The product of g with one state, from the stored states of its layer (near) and of the other (far)."""
+        if near is None or far is None:
+            return along(self.coupling.with_weight(self.dense()))[0]
+        product = self._contract(near, state, far)
         if self._decay:
-            with unrounded(x):
-                product.add_(self.coupling.up(x.unsqueeze(0))[0], alpha=self._decay)
+            with unrounded(state):
+                product.add_(along(self.coupling)[0], alpha=self._decay)
         return product
 
     def descend(self, rate: float) -> bool:

@@ -18,6 +18,7 @@ from . import checkpoints, distributed, outcome
 from .arguments import Arguments, takes
 from .batches import Source, as_source
 from .callbacks import Progress, check_callbacks
+from .centering import Centered
 from .defaults import default_epochs, default_groups
 from .incomplete import completed
 from .metrics import measure
@@ -27,7 +28,6 @@ from .schedules import Clock
 from .stacks import jointly
 from .state import stream
 from .stopping import Stopping
-from .transforms import Centered
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000

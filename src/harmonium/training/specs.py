@@ -16,35 +16,22 @@ from typing import Any
 import torch
 
 from ..errors import InvalidOption, unknown
-from .negative import (
-    CD,
-    PCD,
-    DeepPCD,
-    Discriminative,
-    Exact,
-    GibbsLangevin,
-    Langevin,
-    MeanField,
-    NegativePhase,
-    ParallelTempering,
-    Reconstruction,
-    TrajectoryTempering,
-    WeightedSum,
-)
+from . import negative as phases
+from .negative import NegativePhase, WeightedSum
 from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
 
 NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
-    "cd": CD,
-    "pcd": PCD,
-    "deep-pcd": DeepPCD,
-    "reconstruction": Reconstruction,
-    "exact": Exact,
-    "parallel-tempering": ParallelTempering,
-    "trajectory-tempering": TrajectoryTempering,
-    "langevin": Langevin,
-    "gibbs-langevin": GibbsLangevin,
-    "mean-field": MeanField,
-    "discriminative": Discriminative,
+    "cd": phases.CD,
+    "pcd": phases.PCD,
+    "deep-pcd": phases.DeepPCD,
+    "reconstruction": phases.Reconstruction,
+    "exact": phases.Exact,
+    "parallel-tempering": phases.ParallelTempering,
+    "trajectory-tempering": phases.TrajectoryTempering,
+    "langevin": phases.Langevin,
+    "gibbs-langevin": phases.GibbsLangevin,
+    "mean-field": phases.MeanField,
+    "discriminative": phases.Discriminative,
 }
 #: the default negative phase of a machine with labels
 HYBRID = "discriminative+0.01*cd:1"

@@ -18,8 +18,9 @@ from ..errors import InvalidOption
 from ..machines import RBM, Machine
 from ..machines.scaling import Scaling
 from .negative import NegativePhase
+from .negative.composite import Composite
 from .schedules import Clock
-from .transforms import Rates, Transform, _same
+from .transforms import Rates, Transform, same_rate
 
 
 def is_stack(machine: Machine) -> bool:
@@ -36,12 +37,12 @@ def jointly(
     return Joint(phase), [ForEachMachine(transform) for transform in transforms]
 
 
-class Joint(NegativePhase):
+class Joint(Composite):
     """The negative phase of a stack: a copy of ``phase`` for each machine, on the input passed up from below."""
 
     def __init__(self, phase: NegativePhase) -> None:
         self._given = phase
-        self.phases: list[NegativePhase] = []
+        self.phases = []
 
     @property
     def kind(self) -> str:
@@ -78,15 +79,8 @@ class Joint(NegativePhase):
         self._collect(batch_size)
 
     def _collect(self, batch_size: int) -> None:
-        self.data_slot = self.phases[0].data_slot
         links = [link for phase in self.phases for link in phase.coupling_gradients.values()]
-        self.coupling_gradients = dict(enumerate(links))
-        self.use(batch_size)
-
-    def use(self, rows: int) -> None:
-        for phase in self.phases:
-            phase.use(rows)
-        self.batch = self.phases[0].batch
+        self.share_batch(batch_size, dict(enumerate(links)))
 
     @torch.no_grad()
     def evaluate(self, machine: Any, generator: Generator | None) -> None:
@@ -166,7 +160,7 @@ class ForEachMachine(Transform):
         for _, copied, rbm, own in self._each(machine, phase):
             copied.leave(rbm, own)
 
-    def pull_back(self, machine: Any, phase: Any, learning_rate_of: Rates = _same) -> None:
+    def pull_back(self, machine: Any, phase: Any, learning_rate_of: Rates = same_rate) -> None:
         for _, copied, rbm, own in self._each(machine, phase):
             copied.pull_back(rbm, own, learning_rate_of)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Unpack
 
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
 from .. import noise
-from ..checks import as_shape
 from ..errors import InvalidOption
-from .base import Unit, Value
+from .base import Unit
 from .bernoulli import Bernoulli
+from .layer import LayerOptions
 from .potts import sum_of_others
 from .support import AtMostOneHot, Support
 
@@ -36,19 +37,12 @@ class AtMostOne(Unit):
     samples_from_mean = True
     shares_components = True
 
-    def __init__(
-        self,
-        shape: int | Iterable[int],
-        *,
-        bias: Value = 0.0,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
-    ) -> None:
-        shape = as_shape(shape, self.name())
-        if len(shape) < 2:
-            raise InvalidOption(f"at-most-one: expected a shape (sites, states), found {shape}")
-        super().__init__(shape, bias=bias, learn=learn, shared=shared)
-        self.support = AtMostOneHot(f"one-hot vectors of {shape[-1]} states or zero vectors", shape[-1])
+    def __init__(self, shape: int | Iterable[int], **common: Unpack[LayerOptions]) -> None:
+        super().__init__(shape, **common)
+        if len(self.shape) < 2:
+            raise InvalidOption(f"at-most-one: expected a shape (sites, states), found {tuple(self.shape)}")
+        q = self.shape[-1]
+        self.support = AtMostOneHot(f"one-hot vectors of {q} states or zero vectors", q)
 
     @property
     def softmax(self) -> bool:

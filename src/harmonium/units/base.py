@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Generator, Tensor, nn
@@ -112,12 +113,20 @@ class Unit(InPlace, UnitLayer, named=False):
         """
         return False
 
-    def conserving(self, x: Tensor) -> Unit:
+    def conserving(self, x: Tensor) -> Self:
         """A copy with conserved quantities (such as the length of each document) fixed to those of ``x`` (n, *shape).
 
         Returns the layer itself if it conserves nothing.
         """
-        return self
+        if not self.conserves:
+            return self
+        bound = copy.copy(self)
+        bound.conserve(x)
+        return bound
+
+    def conserve(self, x: Tensor) -> None:
+        """Fix conserved quantities to those of ``x`` (n, *shape), for units with ``conserves``."""
+        raise NotImplementedError
 
     # -- sufficient statistics ----------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Unpack
 
 import torch
 from torch import Generator, Tensor
@@ -12,7 +13,8 @@ from .. import noise
 from ..checks import whole
 from ..errors import InvalidOption
 from . import lattice
-from .base import Unit, Value
+from .base import Unit
+from .layer import LayerOptions
 from .support import Integers, Support, counts
 
 _MOST_TRIALS = 2**24  # integers up to here are exact in float32
@@ -27,19 +29,11 @@ class Binomial(Unit):
 
     support: Support = counts
 
-    def __init__(
-        self,
-        shape: int | Iterable[int],
-        *,
-        trials: int,
-        bias: Value = 0.0,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
-    ) -> None:
+    def __init__(self, shape: int | Iterable[int], *, trials: int, **common: Unpack[LayerOptions]) -> None:
         trials = whole("trials", trials)
         if not 1 <= trials <= _MOST_TRIALS:
             raise InvalidOption(f"binomial: expected from 1 to {_MOST_TRIALS:,} trials, found {trials}")
-        super().__init__(shape, bias=bias, learn=learn, shared=shared, options={"trials": trials})
+        super().__init__(shape, **common, options={"trials": trials})
         self.trials = trials
         self.support = Integers(f"integers from 0 to {trials}", trials)
 

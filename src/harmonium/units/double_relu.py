@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Unpack
 
 import torch
 from torch import Generator, Tensor
@@ -10,6 +11,7 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import NotNormalizable
 from .base import Tail, Unit, Value
+from .layer import LayerOptions
 from .positive import LearnedPrecision, log_of_positive
 from .special import HalfLine, expectation, solve_moments
 from .support import real
@@ -36,15 +38,13 @@ class DoubleReLU(LearnedPrecision, Unit):
         self,
         shape: int | Iterable[int],
         *,
-        bias: Value = 0.0,
         tilt: Value = 0.0,
         precision_plus: Value = 1.0,
         precision_minus: Value = 1.0,
         max_precision: float | None = None,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
+        **common: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(shape, bias=bias, learn=learn, shared=shared)
+        super().__init__(shape, **common)
         self.tilt = self.new_parameter("tilt", tilt)
         plus, minus = "precision_plus", "precision_minus"
         self.log_precision_plus = self.new_parameter(plus, log_of_positive(plus, precision_plus))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable
+from typing import Unpack
 
 import torch
 from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import NotNormalizable
-from .base import Tail, Value
-from .quadratic import GaussianWeight
+from .base import Tail
+from .quadratic import GaussianWeight, PrecisionOptions
 from .support import real
 
 
@@ -36,23 +37,9 @@ class Gaussian(GaussianWeight):
     learn_as_visible = ("bias", "precision")
 
     def __init__(
-        self,
-        shape: int | Iterable[int],
-        *,
-        bias: Value = 0.0,
-        precision: Value = 1.0,
-        max_precision: float | None = None,
-        learn: Iterable[str] | None = None,
-        shared: Iterable[int] = (),
+        self, shape: int | Iterable[int], *, learn: Iterable[str] | None = None, **options: Unpack[PrecisionOptions]
     ) -> None:
-        super().__init__(
-            shape,
-            bias=bias,
-            precision=precision,
-            max_precision=max_precision,
-            learn=("bias",) if learn is None else learn,
-            shared=shared,
-        )
+        super().__init__(shape, **options, learn=("bias",) if learn is None else learn)
         self._learns_by_place = learn is None
 
     def become_visible(self) -> None:

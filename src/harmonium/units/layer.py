@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -14,6 +14,7 @@ from ..allocation import check_memory
 from ..checks import as_shape, kebab
 from ..errors import InvalidData, InvalidOption, unknown
 from ..registry import Registry
+from ..signatures import complete_constructor
 from . import enumeration
 from .support import Support
 
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
     from .base import Unit
 
 Value = float | Tensor
+
+
+class BiasOptions(TypedDict, total=False):
+    """Keyword arguments of all units: the bias, and the dimensions along which parameters are shared."""
+
+    bias: Value
+    shared: Iterable[int]
+
+
+class LayerOptions(BiasOptions, total=False):
+    """The same, and the names of the parameters that training updates."""
+
+    learn: Iterable[str]
 
 
 class UnitLayer(nn.Module):
@@ -32,6 +46,7 @@ class UnitLayer(nn.Module):
 
     def __init_subclass__(cls, *, named: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        complete_constructor(cls)
         if named:  # unnamed classes are internal and never appear in files or commands
             UnitLayer.registry.add(cls.name(), cast("type[Unit]", cls))
 

@@ -109,7 +109,7 @@ class Mixed(Unit):
     def conserves(self) -> bool:
         return any(unit.conserves for unit in self._members)
 
-    def conserving(self, x: Tensor) -> Unit:
+    def conserving(self, x: Tensor) -> Mixed:
         pieces = zip(self._members, split_parts(self._members, x), strict=True)
         fixed = [unit.conserving(piece) for unit, piece in pieces]
         return self if all(a is b for a, b in zip(fixed, self._members, strict=True)) else Mixed(*fixed)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Generator, Tensor
@@ -17,8 +17,9 @@ from ..checks import as_shape, whole
 from ..errors import InvalidOption, unknown
 from . import lattice
 from .activation import Function, Scaled, check, inverse, on_tensors
-from .base import Unit, Value
+from .base import Unit
 from .binomial import log_binomial, sum_of_bernoulli
+from .layer import LayerOptions
 from .support import Integers, Interval, Support, counts
 from .taylor import Derivatives, softplus_sum
 from .tilted import Tilted
@@ -100,9 +101,7 @@ class Multinary(Unit):
         offsets: Sequence[float] | None = None,
         integral: Function | None = None,
         sampling: str = "exact",
-        bias: Value = 0.0,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
+        **common: Unpack[LayerOptions],
     ) -> None:
         levels = whole("levels", levels)
         if levels < 1 or not 0 < scale < math.inf:
@@ -132,7 +131,7 @@ class Multinary(Unit):
                 options["integral"] = integral
         if sampling != "exact":
             options["sampling"] = sampling
-        super().__init__(shape, bias=bias, learn=learn, shared=shared, options=options)
+        super().__init__(shape, **common, options=options)
         self.levels, self.scale, self.form, self.sampling = levels, scale, form, sampling
         self._samplers: dict[tuple[torch.dtype, torch.device], Tilted | None] = {}
         self._derivatives: Derivatives

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
+from typing import Unpack
 
 import torch
 from torch import Generator, Tensor
@@ -11,7 +11,8 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import InvalidData, InvalidOption
 from . import lattice
-from .base import Unit, Value
+from .base import Unit
+from .layer import LayerOptions
 from .potts import sum_of_others
 from .support import Counts, Support
 
@@ -30,19 +31,11 @@ class Multinomial(Unit):
 
     support: Support = Counts("counts")
 
-    def __init__(
-        self,
-        shape: int | Iterable[int],
-        *,
-        total: int | None = None,
-        bias: Value = 0.0,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
-    ) -> None:
+    def __init__(self, shape: int | Iterable[int], *, total: int | None = None, **common: Unpack[LayerOptions]) -> None:
         if total is not None and total < 1:
             raise InvalidOption(f"multinomial: expected a positive total, found {total}")
         options = {} if total is None else {"total": total}
-        super().__init__(shape, bias=bias, learn=learn, shared=shared, options=options)
+        super().__init__(shape, **common, options=options)
         size = self.shape[-1]
         what = f"{size} non-negative integer counts" + ("" if total is None else f" of sum {total}")
         self.support = Counts(what, size, total)
@@ -52,12 +45,8 @@ class Multinomial(Unit):
     def conserves(self) -> bool:
         return "total" not in self.options
 
-    def conserving(self, x: Tensor) -> Multinomial:
-        if not self.conserves:
-            return self
-        bound = copy.copy(self)
-        bound.total = x.sum(-1, keepdim=True)
-        return bound
+    def conserve(self, x: Tensor) -> None:
+        self.total = x.sum(-1, keepdim=True)
 
     @property
     def softmax(self) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Unpack
 
 import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..checks import as_shape
 from ..errors import InvalidOption
-from .base import Unit, Value
+from .base import Unit
+from .layer import LayerOptions
 from .support import OneHot, Support
 
 
@@ -24,19 +25,12 @@ class Potts(Unit):
     support: Support = OneHot("one-hot vectors")
     samples_from_mean = True
 
-    def __init__(
-        self,
-        shape: int | Iterable[int],
-        *,
-        bias: Value = 0.0,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
-    ) -> None:
-        shape = as_shape(shape, self.name())
-        if len(shape) < 2 or shape[-1] < 2:
-            raise InvalidOption(f"potts: expected a shape (sites, states) with two or more states, found {shape}")
-        super().__init__(shape, bias=bias, learn=learn, shared=shared)
-        self.support = OneHot(f"one-hot vectors of {shape[-1]} states", shape[-1])
+    def __init__(self, shape: int | Iterable[int], **common: Unpack[LayerOptions]) -> None:
+        super().__init__(shape, **common)
+        if len(self.shape) < 2 or self.states < 2:
+            found = tuple(self.shape)
+            raise InvalidOption(f"potts: expected a shape (sites, states) with two or more states, found {found}")
+        self.support = OneHot(f"one-hot vectors of {self.states} states", self.states)
 
     @property
     def states(self) -> int:

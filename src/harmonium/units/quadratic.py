@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from torch import Tensor
 
 from .base import Unit, Value
+from .layer import BiasOptions, LayerOptions
 from .positive import LearnedPrecision, log_of_positive
 
 
@@ -35,6 +36,13 @@ class Quadratic:
         return {"bias": mean, "precision": -(self._deviation(mean).square() + self.variance(B, A)) / 2}
 
 
+class PrecisionOptions(BiasOptions, total=False):
+    """Keyword arguments of units with a precision, except ``learn``."""
+
+    precision: Value
+    max_precision: float | None
+
+
 class GaussianWeight(LearnedPrecision, Quadratic, Unit, named=False):
     """Base of the units with -U(x) = b x - γ x²/2 and γ > 0 on an unbounded support.
 
@@ -48,13 +56,11 @@ class GaussianWeight(LearnedPrecision, Quadratic, Unit, named=False):
         self,
         shape: int | Iterable[int],
         *,
-        bias: Value = 0.0,
         precision: Value = 1.0,
         max_precision: float | None = None,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
+        **common: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(shape, bias=bias, learn=learn, shared=shared)
+        super().__init__(shape, **common)
         self.log_precision = self.new_parameter("precision", log_of_positive("precision", precision))
         self._bound_precision(max_precision, ("precision",))
 

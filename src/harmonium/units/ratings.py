@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
+from typing import Unpack
 
 import torch
 from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import InvalidData
-from .base import Value
+from .layer import LayerOptions
 from .potts import Potts, sum_of_others
 from .support import RatedOneHot, Support
 
@@ -34,16 +34,8 @@ class Ratings(Potts):
 
     support: Support = RatedOneHot("one-hot vectors, or zero vectors for items without a rating")
 
-    def __init__(
-        self,
-        shape: int | Iterable[int],
-        *,
-        complete: bool = False,
-        bias: Value = 0.0,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
-    ) -> None:
-        super().__init__(shape, bias=bias, learn=learn, shared=shared)
+    def __init__(self, shape: int | Iterable[int], *, complete: bool = False, **common: Unpack[LayerOptions]) -> None:
+        super().__init__(shape, **common)
         self.options = {"complete": True} if complete else {}
         size = self.shape[-1]
         if not complete:
@@ -52,13 +44,9 @@ class Ratings(Potts):
         #: 1 for rated items and 0 for others, (n, items, 1); None if it is not known
         self.rated: Tensor | None = torch.ones(()) if complete else None
 
-    def conserving(self, x: Tensor) -> Ratings:
-        """A copy in which the rated items are those of ``x`` (n, items, K)."""
-        if not self.conserves:
-            return self
-        bound = copy.copy(self)
-        bound.rated = x.sum(-1, keepdim=True)
-        return bound
+    def conserve(self, x: Tensor) -> None:
+        """Set the rated items to those of ``x`` (n, items, K)."""
+        self.rated = x.sum(-1, keepdim=True)
 
     @property
     def conserves(self) -> bool:

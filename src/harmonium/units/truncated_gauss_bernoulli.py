@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import torch
 from torch import Generator, Tensor
@@ -15,7 +15,7 @@ from ..errors import InvalidOption
 from .base import Value
 from .special import expectation, smoothed, solve_moments
 from .support import Interval, Support, real
-from .truncated_gaussian import OnSegment, uniform_smoothed
+from .truncated_gaussian import OnSegment, SegmentOptions, uniform_smoothed
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,8 @@ class TruncatedGaussBernoulli(OnSegment):
     support: Support = real
     naturals = ("bias", "precision", "log_odds")
 
-    def __init__(
-        self,
-        shape: int | Iterable[int],
-        *,
-        rho: Value = 0.5,
-        low: float = 0.0,
-        high: float = 1.0,
-        bias: Value = 0.0,
-        precision: Value = 1.0,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
-    ) -> None:
-        super().__init__(shape, low=low, high=high, bias=bias, precision=precision, learn=learn, shared=shared)
+    def __init__(self, shape: int | Iterable[int], *, rho: Value = 0.5, **segment: Unpack[SegmentOptions]) -> None:
+        super().__init__(shape, **segment)
         rho = torch.as_tensor(rho)
         if not bool(((rho > 0) & (rho < 1)).all()):
             found = f"{rho.min().item():g} to {rho.max().item():g}"

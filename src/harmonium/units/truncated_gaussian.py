@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import torch
 from torch import Generator, Tensor
 
 from ..errors import InvalidOption
 from .base import Unit, Value
+from .layer import LayerOptions
 from .quadratic import Quadratic
 from .special import Segment, expectation, smoothed, solve_moments
 from .support import Interval, Support, real
+
+
+class SegmentOptions(LayerOptions, total=False):
+    """Keyword arguments of units on an interval."""
+
+    low: float
+    high: float
+    precision: Value
 
 
 class OnSegment(Unit, named=False):
@@ -26,14 +35,12 @@ class OnSegment(Unit, named=False):
         *,
         low: float = 0.0,
         high: float = 1.0,
-        bias: Value = 0.0,
         precision: Value = 1.0,
-        learn: Iterable[str] = ("bias",),
-        shared: Iterable[int] = (),
+        **common: Unpack[LayerOptions],
     ) -> None:
         self.segment = segment(low, high)
         options = {"low": self.segment.low, "high": self.segment.high}
-        super().__init__(shape, bias=bias, learn=learn, shared=shared, options=options)
+        super().__init__(shape, **common, options=options)
         self.support = self._support(self.segment.low, self.segment.high)
         self.precision = self.new_parameter("precision", precision)
 

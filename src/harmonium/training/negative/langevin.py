@@ -46,13 +46,7 @@ class GibbsLangevin(Sampled):
     """
 
     def __init__(
-        self,
-        k: int = 1,
-        *,
-        steps: int = 10,
-        step_size: float = 0.2,
-        adjusted: bool = True,
-        chains: int | None = None,
+        self, k: int = 1, *, steps: int = 10, step_size: float = 0.2, adjusted: bool = True, chains: int | None = None
     ) -> None:
         super().__init__(k, chains)
         check_steps(steps, step_size)

@@ -12,10 +12,11 @@ from torch import Generator, Tensor
 from ...errors import InvalidOption
 from ...machines import BoltzmannMachine
 from .base import NegativePhase, learned_couplings
+from .composite import Composite
 from .signed import SPARE_ROWS
 
 
-class WeightedSum(NegativePhase):
+class WeightedSum(Composite):
     """The sum of the losses of several phases, each with a weight.
 
     Hybrid training of a classifier is the discriminative loss plus α times the generative loss (Larochelle & Bengio
@@ -39,7 +40,7 @@ class WeightedSum(NegativePhase):
         self.terms = [(float(weight), phase) for weight, phase in pairs]
 
     @property
-    def phases(self) -> list[NegativePhase]:
+    def phases(self) -> list[NegativePhase]:  # type: ignore[override]
         """The phases, without their weights."""
         return [phase for _, phase in self.terms]
 
@@ -69,22 +70,12 @@ class WeightedSum(NegativePhase):
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         for phase in self.phases:
             phase.begin(machine, batch_size, start, generator)
-        self._collect(machine, batch_size)
+        self.share_batch(batch_size, learned_couplings(machine))
 
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
         for phase in self.phases:
             phase.resize(machine, batch_size)
-        self._collect(machine, batch_size)
-
-    def _collect(self, machine: BoltzmannMachine, batch_size: int) -> None:
-        self.data_slot = self.phases[0].data_slot
-        self.coupling_gradients = learned_couplings(machine)
-        self.use(batch_size)
-
-    def use(self, rows: int) -> None:
-        for phase in self.phases:
-            phase.use(rows)
-        self.batch = self.phases[0].batch
+        self.share_batch(batch_size, learned_couplings(machine))
 
     @torch.no_grad()
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:

@@ -1,0 +1,1 @@
+"""Test log-likelihoods of RBMs on binary data sets with published numbers."""

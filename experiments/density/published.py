@@ -1,0 +1,34 @@
+"""Published test log-likelihoods in nats, by data set.
+
+The rows of the five sets of Larochelle & Murray (2011) are those of the table in Germain et al. (2015); the RBM there
+had about 23 hidden units, so that ln Z could be enumerated. Numbers of RBMs on MNIST are estimates of ln Z from one
+side.
+"""
+
+from __future__ import annotations
+
+_TABLE = "Germain et al. 2015"
+_NADE_SETS = {
+    #           mixture, RBM, FVSBN, NADE
+    "adult": (-20.44, -16.26, -13.17, -13.19),
+    "dna": (-98.19, -96.74, -83.64, -84.81),
+    "mushrooms": (-14.46, -15.15, -10.27, -9.81),
+    "nips": (-290.02, -277.37, -276.88, -273.08),
+    "ocr-letters": (-40.56, -43.05, -39.30, -27.22),
+}
+_MODELS = ("mixture of Bernoulli distributions", "RBM, about 23 hidden units", "FVSBN", "NADE")
+
+#: name of the model: test log-likelihood
+PUBLISHED: dict[str, dict[str, float]] = {
+    **{
+        name: {f"{model} ({_TABLE})": value for model, value in zip(_MODELS, row, strict=True)}
+        for name, row in _NADE_SETS.items()
+    },
+    "binarized-mnist": {
+        "RBM, 500 hidden units (Salakhutdinov & Murray 2008)": -86.34,
+        "RBM, 2000 hidden units (Côté & Larochelle 2016)": -85.03,
+        "NADE (Larochelle & Murray 2011)": -88.33,
+        "EoNADE, 128 orders (Uria, Murray & Larochelle 2014)": -85.10,
+    },
+    "caltech-silhouettes": {"RBM, 4000 hidden units (Cho, Raiko & Ilin 2013)": -107.78},
+}

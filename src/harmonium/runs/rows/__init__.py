@@ -1,0 +1,78 @@
+"""The rows of a run: a named data set or a file, binarized, encoded and split according to the configuration.
+
+Each kind of file has a module with a function ``load(path, config)`` that returns the rows, or ``None`` if the file has
+contents of another kind. To add a kind, write such a module and add it to ``KINDS``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ... import paths
+from ...errors import InvalidOption
+from ...options import TrainingOptions
+from ...training.batches import Source
+from ...training.specs import HYBRID
+from ...units.support import OneHot
+from .. import config as schema
+from . import documents, numbers, ratings, sequences, tables
+from .base import Rows, Subset
+from .named import load_by_name, load_test_split
+
+__all__ = ["KINDS", "Rows", "Subset", "load", "load_test", "training_defaults"]
+
+#: the kinds of files; the first that recognizes a file loads it
+KINDS = (ratings, tables, sequences, documents, numbers)
+
+
+def load(config: schema.Config) -> Rows:
+    """Load the rows that the configuration describes, and fill in the data options that it leaves open."""
+    if not config.data.source:
+        raise InvalidOption(
+            "data: expected the name of a data set (see 'harmonium data list') or a file, found no data"
+        )
+    rows = _from_file(config) if schema.is_path(config.data.source) else load_by_name(config)
+    _check_similarity(rows)
+    return rows
+
+
+def _from_file(config: schema.Config) -> Rows:
+    path = paths.resolved(config.data.source)
+    if config.data.split is not None:
+        raise InvalidOption(
+            f"split: expected none for the file {path.name}; splits belong to data sets by name. "
+            "Use --validation 0.1 to hold out rows."
+        )
+    return next(rows for kind in KINDS if (rows := kind.load(path, config)) is not None)
+
+
+def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
+    """Load rows not used in training, and their name: the test split of the data set, or the held-out rows."""
+    test = None if schema.is_path(config.data.source) else load_test_split(config, rows)
+    return ("held out", rows.held_out) if test is None else ("test", test)
+
+
+def training_defaults(config: schema.Config) -> TrainingOptions:
+    """Return the training options, with those for ratings or labels filled in if the data have them.
+
+    The settings for labels were chosen on validation images of MNIST (``docs/classification.md``).
+    """
+    chosen = config.training
+    if not config.data.labels:
+        return ratings.training_defaults(config)
+    if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
+        chosen = replace(chosen, optimizer="adam", learning_rate=0.005, schedule=chosen.schedule or "linear:0.3")
+    return replace(chosen, negative=chosen.negative or HYBRID)
+
+
+def _check_similarity(rows: Rows) -> None:
+    share = rows.config.similarity
+    if share is None:
+        return
+    if share > 1:
+        raise InvalidOption(f"similarity: expected a fraction above 0 and at most 1, found {share:g}")
+    if len(rows.visible) > 1 or not isinstance(rows.visible[0].kind.support, OneHot) or len(rows.train.shape) != 2:
+        raise InvalidOption(
+            "similarity: expected sequences, which have potts units, found "
+            + "+".join(spec.name for spec in rows.visible)
+        )

@@ -1,0 +1,17 @@
+"""Files of numbers: a row for each entry of the first dimension."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ... import data
+from .. import config as schema
+from .accepted import check_accepted
+from .arrays import Contents, rows_of
+from .base import Rows
+
+
+def load(path: Path, config: schema.Config) -> Rows:
+    """Return the rows of a file of numbers. Their units are Bernoulli units if all values are 0 and 1."""
+    check_accepted(config.data, f"the numbers in {path.name}", ("binarize", "image", "labels"))
+    return rows_of(Contents(data.read(path)), path, config)

@@ -1,0 +1,74 @@
+"""Tables with columns of several kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ... import data
+from ...data.documents import holds_documents
+from ...data.sequence_files import holds_sequences
+from ...data.table import EXTENSIONS, has_header, read_table
+from ...errors import InvalidOption
+from ...training.batches import Source, TensorSource
+from ...training.incomplete import Incomplete
+from .. import config as schema
+from .. import specs, tables
+from .accepted import check_accepted, given
+from .base import Rows
+from .holding_out import halves, validation_of_file
+from .identity import identity, resolved
+
+
+def load(path: Path, config: schema.Config) -> Rows | None:
+    """Return the rows of a table. Means and standard deviations of its columns are those of the training rows."""
+    frame, chosen = _frame(path, config), config.data
+    if frame is None:
+        return None
+    identity(path, chosen)  # another file than that of the run is reported before its contents
+    validation, share = validation_of_file(chosen)
+    train, held_out = torch.arange(len(frame)), None
+    if share is not None:
+        train, held_out = (half.sort().values for half in halves(len(frame), share, config.training.seed))
+    encoder = data.TableEncoder.fit(frame, kinds=tables.kinds_of(chosen.columns), rows=train.numpy())
+    visible = specs.of_layer(encoder.layer())
+    written = "+".join(map(str, visible))
+    if config.machine.visible not in (None, written):
+        raise InvalidOption(f"visible: expected none for the table {path.name}, found '{config.machine.visible}'")
+    encoded = encoder.encode(frame).to(specs.dtype(config.machine.dtype))
+    columns = [f"{name}={kind}" for name, kind in encoder.kinds.items()]
+    recorded = resolved(path, chosen, validation, len(frame), columns=columns)
+    rows, held = (None if index is None else _cells(encoded[index]) for index in (train, held_out))
+    assert rows is not None
+    return Rows(rows, held, visible, None, path.name, recorded, table=encoder)
+
+
+def _cells(encoded: Tensor) -> Source:
+    return Incomplete(encoded) if bool(torch.isnan(encoded).any()) else TensorSource(encoded, tuple(encoded.shape[1:]))
+
+
+def _frame(path: Path, config: schema.Config) -> Any:
+    """Return the pandas table of a file, or ``None`` if its rows are numbers of one kind, or sequences.
+
+    A file is a table if kinds of columns are given. Without other options about its values, it is also a table if it
+    has names of columns and other values than 0 and 1.
+    """
+    if config.data.columns is not None:
+        if path.suffix.lower() not in EXTENSIONS:
+            raise InvalidOption(f"columns: expected a table ({', '.join(EXTENSIONS)}), found {path.name}")
+        check_accepted(config.data, f"the table {path.name}", ("columns",))
+        return read_table(path)
+    other = given(config.data) or config.machine.visible
+    if other or path.suffix.lower() not in (".csv", ".parquet") or not path.is_file():
+        return None
+    if path.stat().st_size == 0 or holds_sequences(path) or holds_documents(path) or not has_header(path):
+        return None
+    frame = read_table(path)
+    return None if len(frame) == 0 or _is_binary(frame) else frame
+
+
+def _is_binary(frame: Any) -> bool:
+    return all(dtype.kind in "biuf" for dtype in frame.dtypes) and bool(frame.isin([0, 1]).all(axis=None))

@@ -1,0 +1,110 @@
+"""Rows of tensors, arrays, memory maps, sparse matrices and torch data sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from ... import noise
+from ...arrays import as_tensor
+from ...errors import InvalidData
+from ...machines import Machine
+from ...units.support import Interval
+from .source import Source
+
+
+class TensorSource(Source):
+    """Rows of a tensor in memory."""
+
+    def span(self, start: int, stop: int, machine: Machine) -> Tensor:
+        return self._rows[start:stop].to(device=machine.device, dtype=machine.dtype)
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        index = index.to(self._rows.device)
+        if self._rows.dtype == out.dtype and self._rows.device == out.device:
+            return torch.index_select(self._rows, 0, index, out=out)
+        return out.copy_(torch.index_select(self._rows, 0, index))
+
+
+class Redrawn(TensorSource):
+    """Binary rows that are sampled again at every access, with gray values in [0, 1] as probabilities.
+
+    This is the stochastic binarization of the published MNIST likelihoods. During training the samples come from the
+    random stream of the run, so it resumes bit-for-bit. Elsewhere (initialization, metrics) the seed is fixed.
+
+    >>> gray = Redrawn(torch.full((1000, 4), 0.25))
+    >>> rows = gray.take(torch.arange(1000), torch.empty(1000, 4))
+    >>> rows.unique().tolist(), bool((rows.mean() - 0.25).abs() < 0.03)
+    ([0.0, 1.0], True)
+    """
+
+    def __init__(self, probabilities: Any) -> None:
+        tensor = as_tensor(probabilities, "probabilities")
+        if tensor.ndim < 2 or not tensor.is_floating_point():
+            raise InvalidData(
+                f"probabilities: expected rows of gray values in [0, 1], found {tuple(tensor.shape)} of {tensor.dtype}"
+            )
+        Interval("gray values between 0 and 1", 0.0, 1.0).check(tensor)
+        super().__init__(tensor.detach().contiguous(), tensor.shape[1:])
+
+    def span(self, start: int, stop: int, machine: Machine) -> Tensor:
+        return self.rows(torch.arange(start, stop), machine)
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        super().take(index, out)
+        return noise.bernoulli_(out, out, noise.generator(0, out.device) if generator is None else generator)
+
+
+class ArraySource(Source):
+    """Rows of a NumPy array that may be a memory map; only requested rows are read."""
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        order = torch.argsort(index)  # read in file order
+        rows = np.asarray(self._rows[index[order].cpu().numpy()])
+        out[order.to(out.device)] = as_tensor(rows).to(out)
+        return out
+
+
+class SparseSource(Source):
+    """Rows of a sparse matrix of SciPy or a sparse tensor; only the rows of a batch become dense."""
+
+    def __init__(self, matrix: Any, what: str = "data") -> None:
+        from scipy.sparse import csr_matrix
+
+        if isinstance(matrix, Tensor):
+            rows = matrix.detach().cpu().to_sparse_csr()
+            parts = (rows.values().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
+            self._matrix: Any = csr_matrix(parts, shape=tuple(rows.shape))
+        else:
+            self._matrix = matrix.tocsr()
+        if self._matrix.dtype.kind not in "biuf":
+            raise InvalidData(f"{what}: expected real numbers, found the type {self._matrix.dtype}")
+        super().__init__(self._matrix, self._matrix.shape[1:])
+
+    def __len__(self) -> int:
+        return int(self._matrix.shape[0])
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        return out.copy_(as_tensor(self._matrix[index.cpu().numpy()]))
+
+
+class DatasetSource(Source):
+    """Rows of a torch data set; only the features of (features, label) pairs are used."""
+
+    def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        for row, number in zip(out, index.tolist(), strict=True):
+            features = features_of(self._rows[number])
+            if features.shape != self.shape:
+                raise InvalidData(
+                    f"data: expected rows of shape {self.shape}, found {tuple(features.shape)} in row {number}"
+                )
+            row.copy_(features)
+        return out
+
+
+def features_of(item: Any) -> Tensor:
+    """Return the features of an item of a torch data set, which may be a pair with a label."""
+    return as_tensor(item[0] if isinstance(item, (tuple, list)) else item)

@@ -1,0 +1,96 @@
+"""Rows with random access by index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ...machines import Machine
+
+#: rows of the visible layer and of the context, for a machine with a context
+Pair = tuple[Tensor, Tensor]
+CHECK_ELEMENTS = 2**20  # elements per chunk; chunks that fit into the cache are checked fastest
+
+
+class Source:
+    """Dataset with random access by row index. Rows keep their data type and are converted batch by batch.
+
+    If each row has a context (:class:`Conditional`), then rows, buffers for them and their means are pairs: the visible
+    part (n, *shape) and the context (n, *context).
+    """
+
+    #: largest number of rows that are used to initialize a machine
+    initial_rows = 50_000
+    #: whether the rows have valid values by construction, so that they need no check
+    valid = False
+    #: number of Gibbs sweeps of missing values before each update
+    sweeps = 1
+    #: the shape of the context of a row; ``None`` for rows without one
+    context: tuple[int, ...] | None = None
+
+    def __init__(self, rows: Any, shape: tuple[int, ...]) -> None:
+        self._rows, self.shape = rows, tuple(shape)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
+        """Write the rows ``index`` into ``out`` (len(index), *shape); ``generator`` is used for random rows."""
+        raise NotImplementedError
+
+    def rows(self, index: Tensor, machine: Machine) -> Any:
+        """Return the rows ``index`` as visible states of the machine."""
+        shapes = [self.shape] if self.context is None else [self.shape, self.context]
+        out = tuple(torch.empty(len(index), *shape, dtype=machine.dtype, device=machine.device) for shape in shapes)
+        return self.take(index, out[0] if self.context is None else out)
+
+    def missing(self, index: Tensor) -> Tensor | None:
+        """Return a mask (len(index), *shape) of the missing values of the rows; None if there are none."""
+        return None
+
+    def keep(self, index: Tensor, rows: Tensor) -> None:
+        """Store new values of the missing entries of the rows ``index``."""
+
+    def check(self, machine: Machine) -> None:
+        """Raise if the machine cannot be trained on these rows, apart from their values."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state for an exact resume."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state returned by :meth:`state_dict`."""
+
+    @torch.no_grad()
+    def mean(self, machine: Machine) -> Any:
+        """Return the mean of all rows, (*shape) in float64."""
+        total: list[Any] = [0.0, 0.0]
+        for chunk in self.chunks(machine):
+            for k, part in enumerate([chunk] if self.context is None else chunk):
+                total[k] = total[k] + part.sum(0, dtype=torch.float64)
+        means = [part / len(self) for part in total]
+        return means[0] if self.context is None else tuple(means)
+
+    def chunks(self, machine: Machine, size: int | None = None) -> Iterator[Any]:
+        """Yield all rows in order, in chunks of ``size`` rows, by default as many as fit into memory."""
+        size = self.chunk_rows if size is None else size
+        for start in range(0, len(self), size):
+            yield self.span(start, min(start + size, len(self)), machine)
+
+    @property
+    def chunk_rows(self) -> int:
+        """The number of rows of a chunk."""
+        elements = math.prod(self.shape) + (0 if self.context is None else math.prod(self.context))
+        return max(1, CHECK_ELEMENTS // max(1, elements))
+
+    def span(self, start: int, stop: int, machine: Machine) -> Any:
+        """Return the rows from ``start`` to ``stop`` as visible states of the machine."""
+        return self.rows(torch.arange(start, stop), machine)
+
+    def every(self, machine: Machine) -> Iterator[Any]:
+        """Yield all rows that :meth:`take` can return, in chunks, for checks of the data."""
+        return self.chunks(machine)

@@ -1,0 +1,58 @@
+"""Rows with weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from ...arrays import as_tensor
+from ...errors import InvalidData
+from ...machines import Machine
+from .conversion import as_rows
+from .source import Source
+
+
+class Weighted(Source):
+    """Rows of any data, sampled in proportion to ``weights`` (n,). An epoch has n rows, as without weights.
+
+    Use it for nearly identical sequences, unbalanced classes or rows with multiplicities. The cumulative weight is
+    divided into n equal parts, and row k of an epoch is sampled from part k (stratified sampling), so the frequencies
+    have less noise than with independent samples. Outside of training (initialization, metrics) the middle of each
+    part is used.
+
+    >>> rows = Weighted(torch.eye(3), [1.0, 1.0, 0.0])
+    >>> rows.take(torch.arange(3), torch.empty(3, 3), torch.Generator().manual_seed(0)).sum(0)[2]
+    tensor(0.)
+    """
+
+    def __init__(self, data: Any, weights: Any) -> None:
+        self._inner = as_rows(data, "data")
+        if self._inner.missing(torch.arange(len(self._inner))) is not None:
+            raise InvalidData("data: expected complete rows with weights, found missing values")
+        super().__init__(self._inner._rows, self._inner.shape)
+        self.context = self._inner.context
+        given = as_tensor(weights, "weights").detach().cpu()
+        if given.shape != (len(self),):
+            raise InvalidData(f"weights: expected shape ({len(self)},), one weight per row, found {tuple(given.shape)}")
+        total = given.double().cumsum(0)
+        if not bool((given >= 0).all()) or not 0 < total[-1].item() < math.inf:
+            raise InvalidData("weights: expected finite non-negative numbers with a positive sum")
+        self._reached = total / total[-1]
+        self._last = int(given.nonzero()[-1])  # rounding must not select a later row
+
+    def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
+        device = (out if self.context is None else out[0]).device
+        self._reached = self._reached.to(device)
+        within = torch.full((len(index),), 0.5, dtype=torch.float64, device=device)
+        if generator is not None:
+            within.uniform_(generator=generator)
+        place = (index.to(device) + within) / len(self)
+        rows = torch.searchsorted(self._reached, place, right=True).clamp_(max=self._last)
+        return self._inner.take(rows, out, generator)
+
+    def every(self, machine: Machine) -> Iterator[Any]:
+        return self._inner.every(machine)
