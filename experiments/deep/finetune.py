@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from harmonium.tasks import Classifier, finetune
 from harmonium.training import HiddenStates
 
 from .. import judging
-from ..machines import Machines, kept_errors, name_by_settings
+from ..machines import MachineOptions, Machines, kept_errors, name_by_settings
 from ..options import override, with_options_of
 from ..record import Record
 
@@ -64,22 +65,17 @@ class Networks(Machines):
     """The images, the pretrained network and the errors of classifiers, kept in the folder ``machines``.
 
     Args:
-        epochs: of fine-tuning, instead of those of the scale; ``seeds`` and ``tried`` likewise.
-        machines: folder of the trained machines; by default ``machines`` in the folder of the record.
+        seeds: number of seeds of fine-tuning instead of that of the scale.
+        tried: number of rows for each choice instead of that of the scale.
+        options: as in :class:`experiments.machines.Machines`; ``epochs`` are those of fine-tuning.
     """
 
     def __init__(
-        self,
-        record: Record,
-        scale: str,
-        epochs: int = 0,
-        seeds: int = 0,
-        tried: int = 0,
-        machines: str = "",
-        seed: int = 0,
+        self, record: Record, scale: str, seeds: int = 0, tried: int = 0, **options: Unpack[MachineOptions]
     ) -> None:
-        super().__init__(record, scale, "mnist", machines=machines, seed=seed)
-        self.settings = override(SETTINGS[scale], epochs=epochs, seeds=seeds, tried=tried)
+        super().__init__(record, scale, "mnist", **options)
+        given = {"epochs": self.given_epochs, "rows": self.given_rows, "seeds": seeds, "tried": tried}
+        self.settings = override(SETTINGS[scale], **given)
 
     def load(self) -> tuple[Tensor, Tensor]:
         """Training images and labels, in random order."""

@@ -24,7 +24,7 @@ def run(record: Record, trained: Machines, n: int = 64) -> None:
     test = trained.load(DATASET, "test")[0]
     made = {
         "samples": sample(network, n, seed=trained.seed),
-        "from_features": sample_from_features(network, train, n, seed=trained.seed),
+        "from features": sample_from_features(network, train, n, seed=trained.seed),
     }
     shown = min(n, 16)
     rows = {"faces": test[:shown].float()}
@@ -55,7 +55,7 @@ def _claims(
         own, near = spread(images), nearest(images, train)[1].numpy()
         claim(
             record,
-            f"the network produces a variety of faces ({name.replace('_', ' ')})",
+            f"the network produces a variety of faces ({name})",
             f"distance between two: {mean(own):.1f} gray values, of test faces {mean(apart):.1f}; to the nearest "
             f"training face: {mean(near):.1f}, of test faces {mean(far):.1f}",
             judge_variety(own, apart, near, far),

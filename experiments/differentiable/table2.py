@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from harmonium import noise
+
 from ..judging import Measured, Verdict, brief, claim
 from ..options import with_options_of
 from ..record import Record
@@ -27,7 +29,7 @@ def run(record: Record, trained: Machines, n: int = 1000) -> None:
         "samples": lambda: sample(network, n, seed=trained.seed),
         "samples from the features": lambda: sample_from_features(network, train, n, seed=trained.seed),
         "independent pixels": lambda: independent_pixels(train, n, seed=trained.seed),
-        "mean face with noise": lambda: train.float().mean(0) + 5 * torch.randn(n, *train.shape[1:]),
+        "mean face with noise": lambda: noisy_mean(train, n, seed=trained.seed),
     }
     real = describe(test)
     found = {name: measured(describe(images()), real) for name, images in sets.items()}
@@ -44,6 +46,15 @@ def run(record: Record, trained: Machines, n: int = 1000) -> None:
             judge_nearer(found[name], found["independent pixels"]),
             f"LFW instead of CelebA, random features instead of Inception, {trained.difference(DATASET)}",
         )
+
+
+def noisy_mean(images: torch.Tensor, n: int, seed: int = 0) -> torch.Tensor:
+    """The mean image with Gaussian noise of 5 gray values: (n, *image).
+
+    >>> torch.equal(noisy_mean(torch.ones(2, 3), 4), noisy_mean(torch.ones(2, 3), 4))
+    True
+    """
+    return images.float().mean(0) + 5 * torch.randn(n, *images.shape[1:], generator=noise.generator(seed))
 
 
 def measured(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Measured:
