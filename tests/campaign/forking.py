@@ -127,6 +127,8 @@ class Server:
         """Start any function with one argument, which must be possible in JSON."""
         self._number += 1
         output = self._folder / f"command-{self._number % 50}"
+        for suffix in (".out", ".err"):
+            output.with_suffix(suffix).write_bytes(b"")  # it may be killed before it opens them
         request = {
             "function": [module, function],
             "argument": argument,

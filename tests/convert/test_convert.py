@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,33 @@ def test_matlab_variables_of_hinton_and_salakhutdinov(modern: bool, tmp_path: Pa
     expected = -(v @ arrays["vishid"] * h).sum(1) - (h @ arrays["hidpen"] * p).sum(1)
     expected -= v @ arrays["visbiases"][0] + h @ arrays["hidbiases"][0] + p @ arrays["penbiases"][0]
     np.testing.assert_allclose(deep.energy(v, h, p).detach(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_matlab_files_of_other_programs(compressed: bool, tmp_path: Path) -> None:
+    """Integers, text, cells and structures beside the wanted variables; every type of stored numbers."""
+    arrays: dict[str, Any] = {"hidbiases": np.ones((1, 3), np.float32), "visbiases": np.arange(4.0)[None]}
+    others: dict[str, Any] = {"name": "text", "cell": np.array([1, "a"], object), "s": {"a": 1}, "z": np.array([1j])}
+    for kind in ("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"):
+        weight = np.arange(12).reshape(4, 3).astype(kind)
+        savemat(tmp_path / "a.mat", {**others, **arrays, "vishid": weight}, do_compression=compressed)
+        rbm = hm.convert.read_matlab(tmp_path / "a.mat")
+        assert torch.equal(rbm.couplings[0].weight.double(), torch.tensor(weight.astype(float)))
+        assert rbm.layers[0].bias.tolist() == [0, 1, 2, 3]
+    savemat(tmp_path / "four.mat", {**arrays, "vishid": np.ones((4, 3))}, format="4")
+    assert hm.convert.read_matlab(tmp_path / "four.mat").couplings[0].weight.sum() == 12
+
+
+def test_damaged_matlab_files(tmp_path: Path) -> None:
+    """Every byte of a small file; SciPy's reader ends the whole process for some of them."""
+    path = tmp_path / "a.mat"
+    savemat(path, {"vishid": np.ones((2, 1)), "hidbiases": np.ones((1, 1)), "visbiases": np.ones((1, 2))})
+    whole = path.read_bytes()
+    for at in range(124, len(whole)):
+        for value in (8, 0, 255, 14, 15):
+            path.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
+            with contextlib.suppress(InvalidData):
+                hm.convert.read_matlab(path)
 
 
 def test_an_rbm_in_a_matlab_file(tmp_path: Path) -> None:

@@ -89,6 +89,11 @@ def test_refused_weights(weights, words):
         hm.Weighted(ROWS, weights)
 
 
+def test_no_rows():
+    with pytest.raises(InvalidData, match="positive sum"):
+        hm.Weighted(torch.ones(0, 6), torch.ones(0))
+
+
 def test_rows_of_little_weight_are_checked_too():
     rows = ROWS.clone()
     rows[1] = 7.0

@@ -16,7 +16,7 @@ from ..couplings import Dense
 from ..errors import InvalidData
 from ..machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from ..units import Bernoulli
-from . import hdf5
+from . import hdf5, matlab5
 
 #: weights and biases of the layers above the visible one
 _LAYERS = (("vishid", "hidbiases"), ("hidpen", "penbiases"))
@@ -55,10 +55,12 @@ def _variables(path: Path) -> dict[str, Any]:
     wanted = [_VISIBLE, _LABELS, *(name for names in _LAYERS for name in names)]
     try:
         with path.open("rb") as file:
-            modern = file.read(10) == b"MATLAB 7.3"
-        if not modern:
+            begin = file.read(10)
+        if 0 in begin[:4]:  # version 4
             found = loadmat(path, variable_names=wanted)
             return {name: array for name, array in found.items() if name in wanted}
+        if begin != b"MATLAB 7.3":
+            return matlab5.read(path, wanted)
     except OSError as error:
         raise InvalidData(f"{path}: expected a MATLAB file ({error.strerror or error})") from None
     except Exception as error:  # scipy raises exceptions of many types for damaged files

@@ -39,7 +39,7 @@ class Weighted(Source):
         if given.shape != (len(self),):
             raise InvalidData(f"weights: expected shape ({len(self)},), one weight per row, found {tuple(given.shape)}")
         total = given.double().cumsum(0)
-        if not bool((given >= 0).all()) or not 0 < total[-1].item() < math.inf:
+        if not len(given) or not bool((given >= 0).all()) or not 0 < total[-1].item() < math.inf:
             raise InvalidData("weights: expected finite non-negative numbers with a positive sum")
         self._reached = total / total[-1]
         self._last = int(given.nonzero()[-1])  # rounding must not select a later row
