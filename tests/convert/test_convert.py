@@ -164,6 +164,19 @@ def test_matlab_files_of_other_programs(compressed: bool, tmp_path: Path) -> Non
     assert hm.convert.read_matlab(tmp_path / "four.mat").couplings[0].weight.sum() == 12
 
 
+def test_damaged_archives(tmp_path: Path) -> None:
+    """Every bit of the flags of the members of an archive."""
+    path = tmp_path / "a.npz"
+    hm.convert.write(hm.RBM(2, 1), path)
+    whole = path.read_bytes()
+    places = [at + shift for mark, shift in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)) for at in [whole.index(mark)]]
+    for at in (place + k for place in places for k in range(4)):
+        for bit in range(8):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+            with contextlib.suppress(InvalidData):
+                hm.convert.read(path)
+
+
 def test_damaged_matlab_files(tmp_path: Path) -> None:
     """Every byte of a small file; SciPy's reader ends the whole process for some of them."""
     path = tmp_path / "a.mat"

@@ -115,6 +115,20 @@ def test_errors_name_the_line(name, text, words, tmp_path):
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "rating", ["1" + "0" * 30, "1e300", "1e-300", "9" * 5000, "x" * 5000], ids=lambda text: text[:3]
+)
+def test_hostile_numbers(rating, tmp_path):
+    """Large and long numbers, also as names, use little memory and give short messages."""
+    (tmp_path / "a.csv").write_text(f"user,item,rating\n1,1,1\n2,2,{rating}\n3,{'9' * 5000},3\n")
+    try:
+        assert len(read_ratings(tmp_path / "a.csv").values) <= 3
+    except InvalidData as error:
+        assert len(str(error)) < 300
+    (tmp_path / "b.csv").write_text(f"user,item,rating\n{rating},1,1\n2,2,2\n10,2,2\n")
+    assert read_ratings(tmp_path / "b.csv").users[:2] == ("2", "10")
+
+
 def test_other_errors(tmp_path):
     with pytest.raises(DataNotFound, match="expected a file at"):
         read_ratings(tmp_path / "u.data")

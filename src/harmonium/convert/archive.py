@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,11 @@ from ..files import atomic, build, load_parameters
 from ..machines import Machine
 
 _CONFIG = "config"
+#: what NumPy, zipfile and torch raise for damaged archives
+_DAMAGE = (
+    *(OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 def write_npz(machine: Machine, path: str | os.PathLike[str]) -> None:
@@ -46,6 +52,6 @@ def read_npz(path: str | os.PathLike[str]) -> Machine:
         load_parameters(machine, path, tensors)
     except HarmoniumError:
         raise
-    except (OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise InvalidData(f"{path}: expected an archive written by write_npz ({error})") from None
     return machine

@@ -14,8 +14,10 @@ from torch import Tensor
 
 from harmonium.data.rating_files import read_lines
 from harmonium.errors import InvalidData, InvalidOption
+from harmonium.limits import LONGEST_NUMBER
 from harmonium.paths import expanded
 
+_SHOWN = 60  # letters of a name in a message
 MOST_VALUES = 100  # values of a scale that is taken from a file
 
 
@@ -174,13 +176,15 @@ def read_ratings(path: str | Path, values: Sequence[float] | None = None) -> Rat
             rating = math.nan
         if not math.isfinite(rating):
             expected = "a number" if allowed is None else _words(allowed)
-            raise InvalidData(f"{where}: expected {expected} as rating, found '{line.rating}'")
+            raise InvalidData(f"{where}: expected {expected} as rating, found '{line.rating[:_SHOWN]}'")
         if allowed is not None and rating not in allowed:
-            raise InvalidData(f"{where}: expected a rating of the scale {_words(allowed)}, found {line.rating}")
+            raise InvalidData(
+                f"{where}: expected a rating of the scale {_words(allowed)}, found {line.rating[:_SHOWN]}"
+            )
         first = seen.setdefault((line.user, line.item), line.number)
         if first != line.number:
             raise InvalidData(
-                f"{where}: expected one rating of item '{line.item}' by user '{line.user}', "
+                f"{where}: expected one rating of item '{line.item[:_SHOWN]}' by user '{line.user[:_SHOWN]}', "
                 f"found another in line {first}"
             )
         ratings.append((line.user, line.item, rating))
@@ -203,7 +207,8 @@ def scale_of(ratings: Sequence[float]) -> tuple[float, ...]:
     if len(found) < 2:
         raise InvalidData(f"ratings: expected two or more different values, found {len(found)}")
     step = min(1.0, *(b - a for a, b in pairwise(found)))
-    grid = [round(found[0] + k * step, 9) for k in range(round((found[-1] - found[0]) / step) + 1)]
+    steps = min((found[-1] - found[0]) / step, 3 * len(found))  # a larger grid is not used
+    grid = [round(found[0] + k * step, 9) for k in range(round(steps) + 1)]
     scale = tuple(grid) if set(found) <= set(grid) and len(grid) <= 3 * len(found) else tuple(found)
     if len(scale) > MOST_VALUES:
         raise InvalidData(f"ratings: expected a scale of at most {MOST_VALUES} values, found {len(scale)}")
@@ -245,7 +250,8 @@ def _names(found: object, given: Sequence[object] | None, what: str) -> dict[str
 
 
 def _order(name: str) -> tuple[bool, int, str]:
-    return (False, int(name), name) if name.isdecimal() else (True, 0, name)
+    number = name.isdecimal() and len(name) < LONGEST_NUMBER
+    return (False, int(name), name) if number else (True, 0, name)
 
 
 def _words(scale: Sequence[float]) -> str:
