@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from harmonium.cli import main
+from harmonium.report import page
+from harmonium.report.analysis import Analysis
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "campaign"))  # its processes are used here, too
 
@@ -32,6 +34,13 @@ def same_threads() -> Iterator[None]:
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def short_reports(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without their measured parts, which take seconds; tests marked ``whole_report`` have all parts."""
+    if not request.node.get_closest_marker("whole_report"):
+        monkeypatch.setattr(page, "analyze", lambda _: Analysis())
 
 
 @pytest.fixture

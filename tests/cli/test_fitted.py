@@ -49,6 +49,7 @@ def test_the_command_line_continues_a_run_of_fit_bit_for_bit(options, binary, tm
     assert hm.Run(run).read_config()["training"]["epochs"] == 6
 
 
+@pytest.mark.whole_report
 def test_commands_on_a_run_of_fit(binary, tmp_path, command) -> None:
     run = tmp_path / "run"
     fitted(binary, run)

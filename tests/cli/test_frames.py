@@ -48,6 +48,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.whole_report
 def test_every_command_works_on_a_run_with_a_window(run, command):
     page = (run / "report.html").read_text()
     assert "Forecasts" in page and "conditional restricted Boltzmann machine" in page
