@@ -44,7 +44,7 @@ def test_every_command_has_an_example_that_it_accepts() -> None:
 
 def test_commands_that_print_numbers_have_json() -> None:
     without = {name for name, found in commands(get_command(app)) if "--json" not in _flags(found)}
-    assert without == {"demo", "train", "resume", "report", "logos", "impute", "convert"}  # these write files
+    assert without == {"demo", "train", "resume", "report", "logos", "impute", "forecast", "convert"}  # write files
 
 
 def _flags(found: Any) -> list[str]:

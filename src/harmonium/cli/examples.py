@@ -32,6 +32,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "mutants": ("harmonium mutants runs/protein --sequence NAME",),
     "logos": ("harmonium logos runs/protein -n 6",),
     "recommend": ("harmonium recommend runs/ratings --user 42 -n 5",),
+    "forecast": ("harmonium forecast runs/swings --frames 100 -n 3",),
     "topics": ("harmonium topics runs/documents -n 10",),
     "info": ("harmonium info runs/digits",),
     "convert": ("harmonium convert runs/digits digits.npz",),

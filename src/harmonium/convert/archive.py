@@ -53,5 +53,5 @@ def read_npz(path: str | os.PathLike[str]) -> Machine:
     except HarmoniumError:
         raise
     except _DAMAGE as error:
-        raise InvalidData(f"{path}: expected an archive written by write_npz ({error})") from None
+        raise InvalidData(f"{path}: expected an archive written by write_npz ({str(error)[:200]})") from None
     return machine
