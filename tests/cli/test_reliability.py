@@ -17,6 +17,7 @@ import torch
 from forking import server
 
 from harmonium.cli import main
+from harmonium.errors import Diverged
 from harmonium.training import Run
 
 COMMAND = [sys.executable, "-m", "harmonium"]
@@ -150,6 +151,32 @@ def test_resume_offers_the_previous_checkpoint(trained, command):
     outcome = command("resume", trained, "--epochs", 6, "--previous", "-q", "--no-report")
     assert outcome.status == 0, outcome.err
     assert [row["epoch"] for row in Run(trained).read_metrics()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_refused_resume_from_the_previous_checkpoint_changes_nothing(trained, command, tmp_path):
+    np.save(tmp_path / "other.npy", np.zeros((60, 6), dtype=np.uint8))
+    before = contents(trained)
+    refused = command("resume", trained, "--epochs", 6, "--previous", "--data", tmp_path / "other.npy")
+    assert refused.status == 2 and "other.npy" in refused.err
+    assert contents(trained) == before
+
+
+def test_a_run_that_diverges_at_once_leaves_no_files(command, tmp_path, monkeypatch):
+    (tmp_path / "table.csv").write_text("a,b\n" + "\n".join(f"{k % 7}.5,{k % 3}.25" for k in range(40)))
+
+    def diverge(*_, **__):
+        (tmp_path / "run" / "table.json").write_text("{}")
+        raise Diverged("the weights are not finite")
+
+    monkeypatch.setattr("harmonium.cli.running._fit", diverge)
+    failed = command("train", tmp_path / "table.csv", "--run", tmp_path / "run")
+    assert failed.status == 2 and "not finite" in failed.err
+    assert not [path for path in (tmp_path / "run").glob("*") if path.suffix]
+
+
+def test_absurd_numbers_of_samples(trained, command):
+    refused = command("sample", trained, "-n", "9" * 400)
+    assert refused.status == 2 and "-n" in refused.err
 
 
 # -- signals and pipes ----------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def resume(
 @app.command()
 def sample(
     folder: FolderOrFile,
-    n: Annotated[int, typer.Option("-n", min=1, help="Number of samples.")] = 64,
+    n: Annotated[int, typer.Option("-n", min=1, max=10**9, help="Number of samples.")] = 64,
     sweeps: Annotated[int, typer.Option(min=0, help="Gibbs sweeps per chain.")] = 1000,
     start: Annotated[
         str, typer.Option(metavar="random|data", help="Initial states: random, or rows of the data.")

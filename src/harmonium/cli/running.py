@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..machines import BoltzmannMachine
 from ..runs import config as schema
 from ..runs import setup as recipe
 from ..runs.rows import load_test
+from ..runs.tables import NAME as TABLE
 from ..runs.training import train
 from ..training import Callback, MixingTime, Run
 from ..training.distributed import writing
@@ -70,9 +71,8 @@ def resume_run(
     """Continue from the last checkpoint, to a total of ``epochs`` if given."""
     recipe.read_config(folder)  # raises for another folder, before the lock creates one
     with writing(folder), _interruptible(folder):
-        if previous:
-            Run(folder).use_previous()
-        setup = _continued(folder, epochs, data, quiet)
+        with Run(folder).previous_in_use() if previous else nullcontext():
+            setup = _continued(folder, epochs, data, quiet)
         if setup is not None:
             _fit(setup, folder, quiet=quiet, resume=True)
             _finish(setup, folder, quiet=quiet, report=report)
@@ -152,7 +152,7 @@ def _train(config: schema.Config, run: Path, *, quiet: bool, report: bool) -> No
             _fit(setup, run, quiet=quiet, announce=lambda: show.facts("harmonium train", plan(setup, run)))
         except Exception:
             if not any(run.rglob("last.safetensors")):
-                Run(run).discard()  # no checkpoint to resume from
+                Run(run).discard(TABLE)  # no checkpoint to resume from
             raise
         _finish(setup, run, quiet=quiet, report=report)
 

@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -174,8 +174,26 @@ class Run(Shown):
         """Replace the newest checkpoint by the previous one; it is kept as last-damaged.safetensors."""
         files.read_tensors(self.previous)  # raises if it is damaged
         if self.last.exists():
-            files.keep_as(self.last, self.last.with_name("last-damaged.safetensors"))
+            files.keep_as(self.last, self._damaged)
         files.keep_as(self.previous, self.last)
+
+    @contextlib.contextmanager
+    def previous_in_use(self) -> Iterator[None]:
+        """Use the previous checkpoint from here on; if the block raises, nothing has changed."""
+        replaced = self.last.exists()
+        self.use_previous()
+        try:
+            yield
+        except BaseException:
+            if replaced:
+                self._damaged.replace(self.last)
+            else:
+                self.last.unlink()
+            raise
+
+    @property
+    def _damaged(self) -> Path:
+        return self.last.with_name("last-damaged.safetensors")
 
     def write_snapshot(self, machine: Machine, epoch: int) -> None:
         """Save the machine of this epoch."""
@@ -200,10 +218,11 @@ class Run(Shown):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
 
-    def discard(self) -> None:
-        """Remove what a run has written that stopped before its first checkpoint."""
+    def discard(self, *names: str) -> None:
+        """Remove what a run has written that stopped before its first checkpoint, with other files by ``names``."""
         self.clean()
-        for path in (self.config_path, self.metrics_path, *(path for _, path in self.trajectory())):
+        others = (self.folder / name for name in names)
+        for path in (self.config_path, self.metrics_path, *others, *(path for _, path in self.trajectory())):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty or not there
             os.rmdir(self.folder / "checkpoints")
