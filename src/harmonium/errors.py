@@ -66,6 +66,16 @@ class NotLearned(UserWarning):
     """Training finished without an error, but its result should not be used."""
 
 
+def clipped(value: object, most: int = 200) -> str:
+    """A value as one line of text of at most ``most`` letters, for messages about what was found.
+
+    >>> clipped("one\\ntwo"), clipped("a" * 30, 10)
+    ('one two', 'aaaaaaaaa…')
+    """
+    text = " ".join(str(value).split())
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InvalidOption:
     """The exception for an unknown name, with the closest valid name.
 
@@ -74,7 +84,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InvalidOption:
     ...
     harmonium.errors.InvalidOption: unknown unit 'bernouli': did you mean 'bernoulli'? (known: bernoulli, spin)
     """
-    known, name = sorted(known), name if len(name) <= 100 else f"{name[:100]}…"
+    known, name = sorted(known), clipped(name, 100)
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.4)
     hint = f"did you mean '{close[0]}'? " if close else ""
     return InvalidOption(f"unknown {kind} '{name}': {hint}(known: {', '.join(known)})")

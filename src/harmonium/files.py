@@ -31,7 +31,7 @@ from torch import Tensor
 
 from .allocation import limited
 from .couplings import Coupling
-from .errors import CheckpointError, HarmoniumError, InvalidOption, Unverified, unknown
+from .errors import CheckpointError, HarmoniumError, InvalidOption, Unverified, clipped, unknown
 from .limits import parse_json
 from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from .paths import expanded
@@ -79,7 +79,7 @@ def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") ->
     try:
         path = path / "checkpoints" / "last.safetensors" if path.is_dir() else path
     except OSError as error:  # a name that is too long, a loop of links
-        raise CheckpointError(f"{_short(path)}: cannot be read ({error.strerror})") from None
+        raise CheckpointError(f"{clipped(path)}: cannot be read ({error.strerror})") from None
     tensors, metadata = read_tensors(path)
     return machine_from(path, tensors, metadata).to(device)
 
@@ -92,7 +92,7 @@ def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
     except HarmoniumError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except _DAMAGE as error:
-        raise CheckpointError(f"{path}: the machine's description is damaged ({_short(error)})") from error
+        raise CheckpointError(f"{path}: the machine's description is damaged ({clipped(error)})") from error
     load_parameters(machine, path, tensors)
     return machine
 
@@ -230,7 +230,7 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
     except (SafetensorError, OSError, *_DAMAGE) as error:
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{path}: corrupt or truncated safetensors file ({_short(error)})") from None
+        raise CheckpointError(f"{path}: corrupt or truncated safetensors file ({clipped(error)})") from None
     _check(path, entries[_METADATA], tensors, metadata)
     return tensors, metadata
 
@@ -244,11 +244,6 @@ def _parsed(path: Path, entry: str) -> dict[str, Any]:
     if version > FORMAT_VERSION:
         raise CheckpointError(f"{path}: expected format {FORMAT_VERSION} or older, found {version}; update harmonium")
     return metadata
-
-
-def _short(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 @contextlib.contextmanager

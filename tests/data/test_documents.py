@@ -62,6 +62,13 @@ def test_tables_of_counts_keep_their_columns(tmp_path):
     assert read_documents(table, vocabulary=["star", "comet"]).counts.tolist() == [[2, 0]]
 
 
+def test_messages_about_long_words_are_short(tmp_path):
+    (tmp_path / "counts.csv").write_text(f"{'sun' * 5000},moon\n1,{'x' * 5000}\n")
+    with pytest.raises(hm.errors.InvalidData) as error:
+        read_documents(tmp_path / "counts.csv")
+    assert "of the word 'moon', found 'xxx" in str(error.value) and len(str(error.value)) < 300
+
+
 def test_uci_bag_of_words(tmp_path):
     file = tmp_path / "docword.mine.txt"
     file.write_text("2\n3\n3\n1 1 2\n1 3 1\n2 2 5\n")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from harmonium.data.sequence_files import extension, text_lines
-from harmonium.errors import DataNotFound, InvalidData, InvalidOption, unknown
+from harmonium.errors import DataNotFound, InvalidData, InvalidOption, clipped, unknown
 from harmonium.extras import require
 from harmonium.paths import expanded
 
@@ -308,14 +308,17 @@ def _count_table(path: Path) -> Counted:
         raise InvalidData(f"{path}: expected a header of words and rows of counts, found {len(cells)} lines")
     (_, words), *rows = cells
     if len(set(words)) < len(words) or all(word.isdigit() for word in words):
-        raise InvalidData(f"{path}, line 1: expected a header of different words, found {', '.join(words[:5])}")
+        raise InvalidData(
+            f"{path}, line 1: expected a header of different words, found {clipped(', '.join(words[:5]))}"
+        )
     counts = torch.zeros(len(rows), len(words), dtype=torch.int32)
     for k, (line, row) in enumerate(rows):
         _check_width(path, line, row, len(words))
         for column, cell in enumerate(row):
             if not cell.isdigit():
                 raise InvalidData(
-                    f"{path}, line {line}: expected a count (0, 1, 2, …) of the word '{words[column]}', found '{cell}'"
+                    f"{path}, line {line}: expected a count (0, 1, 2, …) of the word '{clipped(words[column], 30)}', "
+                    f"found '{clipped(cell, 30)}'"
                 )
         counts[k] = torch.tensor([int(cell) for cell in row], dtype=torch.int32)
     names = [f"line {line}" for line, _ in rows]

@@ -18,7 +18,7 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
-from harmonium.errors import InvalidData, unknown
+from harmonium.errors import InvalidData, clipped, unknown
 from harmonium.extras import require
 from harmonium.limits import MOST_MEMBERS, check_expansion
 from harmonium.paths import expanded, file_size
@@ -80,9 +80,9 @@ def _npy_header(path: Path, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]
         header = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
         shape, _, dtype = header(file)
     except Exception as error:  # the header is a Python literal, whose parser has many kinds of errors
-        raise InvalidData(f"{path} is not an .npy file: {_short(error)}") from error
+        raise InvalidData(f"{path} is not an .npy file: {clipped(error)}") from error
     if not all(isinstance(n, int) and 0 <= n < 2**62 for n in shape):
-        raise InvalidData(f"{path} is damaged: expected a shape of sizes, found {_short(shape)}")
+        raise InvalidData(f"{path} is damaged: expected a shape of sizes, found {clipped(shape)}")
     return shape, dtype
 
 
@@ -90,11 +90,6 @@ def _check_size(path: Path, shape: tuple[int, ...], dtype: np.dtype, found: int)
     expected = math.prod(shape) * dtype.itemsize
     if expected > found:
         raise InvalidData(f"{path} is damaged: expected {expected:,} bytes of the shape {shape}, found {found:,}")
-
-
-def _short(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _npz(path: Path) -> Tensor:
@@ -116,13 +111,13 @@ def _npz(path: Path) -> Tensor:
             with archive.open(entry) as file:
                 array = npy.read_array(file, allow_pickle=False)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise InvalidData(f"{path} is damaged or not an .npz file: {_short(error)}") from error
+        raise InvalidData(f"{path} is damaged or not an .npz file: {clipped(error)}") from error
     except (NotImplementedError, RuntimeError, lzma.LZMAError) as error:  # unknown method of compression, encryption
-        raise InvalidData(f"{path}: expected an archive of NumPy, found another kind ({_short(error)})") from error
+        raise InvalidData(f"{path}: expected an archive of NumPy, found another kind ({clipped(error)})") from error
     except (ValueError, OverflowError, MemoryError) as error:
         if isinstance(error, InvalidData):
             raise
-        raise InvalidData(f"{path} is damaged: expected arrays of numbers ({_short(error)})") from error
+        raise InvalidData(f"{path} is damaged: expected arrays of numbers ({clipped(error)})") from error
     _check_finite(path, array, None)
     return torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
 
@@ -131,7 +126,8 @@ def _npz_key(path: Path, keys: list[str]) -> str:
     chosen = list(keys) if len(keys) == 1 else [key for key in NPZ_KEYS if key in keys]
     if len(chosen) != 1:
         raise InvalidData(
-            f"{path}: expected one array, or one named {', '.join(NPZ_KEYS)}; found {_short(', '.join(keys)) or 'none'}"
+            f"{path}: expected one array, or one named {', '.join(NPZ_KEYS)}; "
+            f"found {clipped(', '.join(keys)) or 'none'}"
         )
     return chosen[0]
 
@@ -160,7 +156,7 @@ def _csv(path: Path) -> Tensor:
     try:
         frame = pandas.read_csv(io.StringIO(rows), header=None)
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, ValueError, OverflowError) as error:
-        raise InvalidData(f"{path}: expected rows of {len(cells)} numbers: {_short(error)}") from error
+        raise InvalidData(f"{path}: expected rows of {len(cells)} numbers: {clipped(error)}") from error
     if frame.shape[1] != len(cells):
         raise InvalidData(f"{path}: expected rows of {len(cells)} numbers as in the header, found {frame.shape[1]}")
     frame.columns = cells if header else list(map(str, range(1, len(cells) + 1)))
@@ -190,7 +186,7 @@ def _parquet(path: Path) -> Tensor:
     except (pyarrow.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         if isinstance(error, InvalidData):
             raise
-        raise InvalidData(f"{path} is damaged or not a .parquet file: {_short(error)}") from error
+        raise InvalidData(f"{path} is damaged or not a .parquet file: {clipped(error)}") from error
 
 
 def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
@@ -204,8 +200,8 @@ def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
                 (k for k, cell in enumerate(column) if not isinstance(cell, int) and not _is_number(str(cell))), 0
             )
             cell = column.iloc[row]
-            shown = "a very long integer" if isinstance(cell, int) else _short(repr(cell))
-            raise InvalidData(f"{path}: expected numbers, found {shown} in row {row + 1}, column '{_short(name)}'")
+            shown = "a very long integer" if isinstance(cell, int) else clipped(repr(cell))
+            raise InvalidData(f"{path}: expected numbers, found {shown} in row {row + 1}, column '{clipped(name)}'")
     if frame.empty:
         raise InvalidData(f"{path} has columns but no rows: expected numbers, one sample per row")
     if any(pandas.api.types.is_complex_dtype(dtype) for dtype in frame.dtypes):
@@ -213,7 +209,7 @@ def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
     try:
         array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     except (OverflowError, ValueError, TypeError) as error:  # an integer above 1e308
-        raise InvalidData(f"{path}: expected numbers ({_short(error)})") from error
+        raise InvalidData(f"{path}: expected numbers ({clipped(error)})") from error
     _check_finite(path, array, names)
     return torch.from_numpy(array.astype(np.float32))
 

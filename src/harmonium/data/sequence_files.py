@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harmonium.errors import InvalidData, unknown
+from harmonium.errors import InvalidData, clipped, unknown
 from harmonium.limits import gunzip
 from harmonium.paths import file_size
 
@@ -105,7 +105,9 @@ def _fasta(path: Path, lines: list[str]) -> list[Record]:
         elif not text or (line.startswith((";", "#")) and not records):
             continue
         elif not records:
-            raise InvalidData(f"{path}, line {number}: expected a header that begins with '>', found '{_short(line)}'")
+            raise InvalidData(
+                f"{path}, line {number}: expected a header that begins with '>', found '{clipped(line, 30)}'"
+            )
         else:
             records[-1].pieces.append((number, text))
     if not records:
@@ -120,7 +122,7 @@ def _stockholm(path: Path, lines: list[str]) -> list[Record]:
     for number, line in enumerate(lines, 1):
         words = line.split()
         if number == 1 and not line.startswith("# STOCKHOLM"):
-            raise InvalidData(f"{path}, line 1: expected '# STOCKHOLM 1.0', found '{_short(line)}'")
+            raise InvalidData(f"{path}, line 1: expected '# STOCKHOLM 1.0', found '{clipped(line, 30)}'")
         if not words or (line.startswith("#") and end is None):
             continue
         if end is not None:
@@ -128,7 +130,7 @@ def _stockholm(path: Path, lines: list[str]) -> list[Record]:
         if words == ["//"]:
             end = number
         elif len(words) != 2:
-            raise InvalidData(f"{path}, line {number}: expected a name and a sequence, found '{_short(line)}'")
+            raise InvalidData(f"{path}, line {number}: expected a name and a sequence, found '{clipped(line, 30)}'")
         else:
             records.setdefault(words[0], Record(words[0], number)).pieces.append((number, words[1]))
     if end is None:
@@ -174,10 +176,6 @@ def _columns(path: Path, first: list[str]) -> tuple[int | None, int, bool]:
     if len(first) <= 2 and name is None:  # no header: sequences, or names and sequences
         return (None, 0, False) if len(first) == 1 else (0, 1, False)
     raise InvalidData(f"{path}, line 1: expected a column named 'sequence', found the columns {', '.join(first)}")
-
-
-def _short(line: str) -> str:
-    return line if len(line) <= 30 else f"{line[:29]}…"
 
 
 _PARSERS: dict[str, Callable[[Path, list[str]], list[Record]]] = {
