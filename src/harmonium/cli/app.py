@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..options.presets import preset_names
+from .calls import calls
 from .declared import by_table, with_run_options
 from .once import App
 
@@ -63,6 +64,7 @@ def harmonium(
 
 
 @app.command()
+@calls("running.demo_run")
 def demo(
     run: Annotated[
         Path | None,
@@ -72,9 +74,6 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Train a binary machine on the built-in digits (about half a minute) and write a report."""
-    from .running import demo_run
-
-    demo_run(run, epochs=epochs, quiet=quiet)
 
 
 @app.command()
@@ -98,6 +97,7 @@ def train(
 
 
 @app.command()
+@calls("running.resume_run")
 def resume(
     folder: Folder,
     epochs: Annotated[
@@ -111,15 +111,13 @@ def resume(
     quiet: Quiet = False,
 ) -> None:
     """Continue from the last checkpoint; the result is bit-for-bit that of an uninterrupted run."""
-    from .running import resume_run
-
-    resume_run(folder, epochs=epochs, data=data, previous=previous, quiet=quiet, report=report)
 
 
 # -- using a run ----------------------------------------------------------------------------------------------
 
 
 @app.command()
+@calls("measuring.sample_run")
 def sample(
     folder: FolderOrFile,
     n: Annotated[int, typer.Option("-n", min=1, max=10**9, help="Number of samples.")] = 64,
@@ -148,25 +146,10 @@ def sample(
     json: Json = False,
 ) -> None:
     """Draw samples from a trained machine; a warning says if the chains have not mixed."""
-    from .measuring import sample_run
-    from .show import answer
-
-    answer(
-        json,
-        sample_run,
-        folder,
-        n=n,
-        sweeps=sweeps,
-        start=start,
-        label=label,
-        seed=seed,
-        out=out,
-        data=data,
-        tempering=tempering,
-    )
 
 
 @app.command()
+@calls("measuring.evaluate_run")
 def evaluate(
     folder: Folder,
     data: OtherData = None,
@@ -180,23 +163,16 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Evaluate a trained machine on training rows and on held-out rows; the report then shows these numbers."""
-    from .measuring import evaluate_run
-    from .show import answer
-
-    answer(json, evaluate_run, folder, data=data, betas=betas, samples=samples, sweeps=sweeps)
 
 
 @app.command()
+@calls("comparing.compare_runs")
 def compare(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR DIR…", help="Two or more run folders.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Page to write (HTML).")] = Path("compare.html"),
     json: Json = False,
 ) -> None:
     """Compare runs: their numbers in a table; learning curves and samples on one page."""
-    from .comparing import compare_runs
-    from .show import answer
-
-    answer(json, compare_runs, folders, out=out)
 
 
 @app.command("select")
@@ -244,6 +220,7 @@ def select_command(
 
 
 @app.command()
+@calls("tables.impute_run")
 def impute(
     folder: Folder,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A table with missing cells: .csv, .tsv or .parquet.")],
@@ -263,22 +240,16 @@ def impute(
     seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 0,
 ) -> None:
     """Fill in the missing cells of a table with the machine of a run on a table."""
-    from .tables import impute_run
-
-    impute_run(folder, file, out=out, method=method, draw=draw, sweeps=sweeps, seed=seed)
 
 
 @app.command()
+@calls("tasks.classify_run")
 def classify(
     folder: Folder,
     data: OtherData = None,
     json: Json = False,
 ) -> None:
     """Classify the test rows, or the held-out rows, of a run with labels: error and table of confusions."""
-    from .show import answer
-    from .tasks import classify_run
-
-    answer(json, classify_run, folder, data=data)
 
 
 @app.command()
@@ -315,6 +286,7 @@ def denoise(
 
 
 @app.command()
+@calls("views.spectrum_run")
 def spectrum(
     folder: Folder,
     data: OtherData = None,
@@ -328,13 +300,10 @@ def spectrum(
     json: Json = False,
 ) -> None:
     """Show the singular values of the weights during training, compared with noise and with the data."""
-    from .show import answer
-    from .views import spectrum_run
-
-    answer(json, spectrum_run, folder, data=data, layer=layer, relative=relative)
 
 
 @app.command()
+@calls("views.landscape_run")
 def landscape(
     folder: Folder,
     data: OtherData = None,
@@ -344,13 +313,10 @@ def landscape(
     json: Json = False,
 ) -> None:
     """Count the mean-field solutions during training, and report if there are too few or too many."""
-    from .show import answer
-    from .views import landscape_run
-
-    answer(json, landscape_run, folder, data=data, n=n, method=method, seed=seed)
 
 
 @app.command()
+@calls("views.interactions_run")
 def interactions(
     folder: Folder,
     data: OtherData = None,
@@ -362,13 +328,10 @@ def interactions(
     json: Json = False,
 ) -> None:
     """Print the strongest effective interactions between visible units."""
-    from .show import answer
-    from .views import interactions_run
-
-    answer(json, interactions_run, folder, data=data, order=order, n=n, gauge=gauge)
 
 
 @app.command()
+@calls("sequences.contacts_run")
 def contacts(
     folder: Folder,
     data: OtherData = None,
@@ -387,23 +350,10 @@ def contacts(
     json: Json = False,
 ) -> None:
     """Predict contacts from a run on sequences: pairs of sites by the corrected norms of their couplings."""
-    from .sequences import contacts_run
-    from .show import answer
-
-    answer(
-        json,
-        contacts_run,
-        folder,
-        data=data,
-        contact_map=contact_map,
-        cutoff=cutoff,
-        separation=separation,
-        n=n,
-        out=out,
-    )
 
 
 @app.command()
+@calls("sequences.mutants_run")
 def mutants(
     folder: Folder,
     sequence: Annotated[
@@ -414,13 +364,10 @@ def mutants(
     json: Json = False,
 ) -> None:
     """Compute ln p(mutant) - ln p(wild type) for all single mutations of a sequence."""
-    from .sequences import mutants_run
-    from .show import answer
-
-    answer(json, mutants_run, folder, sequence=sequence, data=data, out=out)
 
 
 @app.command()
+@calls("sequences.logos_run")
 def logos(
     folder: Folder,
     data: OtherData = None,
@@ -429,9 +376,6 @@ def logos(
     seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 0,
 ) -> None:
     """Draw sequence logos of the training sequences, of samples, and of the weights of hidden units."""
-    from .sequences import logos_run
-
-    logos_run(folder, data=data, n=n, sweeps=sweeps, seed=seed)
 
 
 @app.command()
@@ -492,6 +436,7 @@ def forecast_command(
 
 
 @app.command()
+@calls("documents.topics_run")
 def topics(
     folder: Folder,
     data: OtherData = None,
@@ -502,10 +447,6 @@ def topics(
     json: Json = False,
 ) -> None:
     """Print the words of each hidden unit of a run on documents."""
-    from .documents import topics_run
-    from .show import answer
-
-    answer(json, topics_run, folder, data=data, n=n, out=out)
 
 
 @app.command()
@@ -527,6 +468,7 @@ def info(
 
 
 @app.command()
+@calls("about.convert_file")
 def convert(
     source: Annotated[
         Path, typer.Argument(metavar="IN", help="A run folder, or a .safetensors, .npz, .mat, .h5, .dat or .txt file.")
@@ -534,17 +476,12 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="A .safetensors, .npz, .h5 (rbms) or .onnx file.")],
 ) -> None:
     """Convert a machine from or to a file of another library; see docs/convert.md for the formats."""
-    from .about import convert_file
-
-    convert_file(source, target)
 
 
 @app.command("report")
+@calls("running.report_run")
 def report_command(folder: Folder, data: OtherData = None) -> None:
     """Write report.html, one self-contained page about the run."""
-    from .running import report_run
-
-    report_run(folder, data=data)
 
 
 # -- published results and data sets --------------------------------------------------------------------------
@@ -582,20 +519,14 @@ def reproduce(
 
 
 @data_app.command("list")
+@calls("data_sets.list_data")
 def data_list(json: Json = False) -> None:
     """List the data sets, and which are available on this computer."""
-    from .data_sets import list_data
-    from .show import answer
-
-    answer(json, list_data)
 
 
 @data_app.command("info")
+@calls("data_sets.describe_data")
 def data_info(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set.")], json: Json = False
 ) -> None:
     """Show the details of a data set: size, files, license, citation, how to obtain it."""
-    from .data_sets import describe_data
-    from .show import answer
-
-    answer(json, describe_data, name)
