@@ -176,15 +176,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_every_public_name_is_in_the_built_reference(site: Path) -> None:
+def test_the_built_site(site: Path, tmp_path: Path) -> None:
+    """One test, because each process that runs tests would build the site again."""
+    check_reference(site)
+    check_pictures(site)
+    check_notebooks(site, tmp_path)
+
+
+def check_reference(site: Path) -> None:
     for package in PACKAGES:
         page = (site / "reference" / f"{package}.html").read_text(encoding="utf-8")
         missing = [name for name in public_names(package) if f'id="harmonium.{package}.{name}"' not in page]
         assert not missing, f"harmonium.{package}: not in the reference: {missing}"
 
 
-@pytest.mark.slow
-def test_every_picture_of_the_built_site_is_there(site: Path) -> None:
+def check_pictures(site: Path) -> None:
     found = 0
     for path in site.rglob("*.html"):
         for source in re.findall(r'<img [^>]*src="([^"]+)"', path.read_text(encoding="utf-8")):
@@ -196,16 +202,11 @@ def test_every_picture_of_the_built_site_is_there(site: Path) -> None:
     assert found > 80 and all(f"#{name}" in gallery for name in public)
 
 
-@pytest.mark.slow
-def test_tutorials_are_notebooks(site: Path) -> None:
+def check_notebooks(site: Path, tmp_path: Path) -> None:
     for name in TUTORIALS:
         cells = json.loads((site / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
         assert any(cell.get("outputs") for cell in cells)
         assert f"notebooks/{name}.ipynb" in (site / "tutorials" / f"{name}.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_a_notebook_runs_in_jupyter(site: Path, tmp_path: Path) -> None:
     pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     code = (
