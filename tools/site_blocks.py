@@ -229,7 +229,7 @@ def _once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def checked(name: str, text: str) -> None:
-    """Run the Python blocks of a page for one epoch and without results; blocks whose data set is missing are skipped."""
+    """Run the Python blocks of a page for one epoch, without results; blocks whose data set is missing are skipped."""
     page = parsed(name, text)
     variables: dict[str, Any] = {}
     before = Path.cwd()

@@ -216,6 +216,22 @@ def test_a_signal_during_the_imports(number, status, binary, tmp_path):
     assert process.returncode in (status, -number) and "Traceback" not in err, err
 
 
+@pytest.mark.parametrize(("number", "status"), SIGNALS)
+def test_a_signal_that_an_import_turns_into_another_exception(number, status, monkeypatch, capsys):
+    def interrupted(_):
+        try:
+            signal.raise_signal(number)
+        except BaseException as error:
+            raise RecursionError("in an import") from error
+
+    before = signal.getsignal(number)
+    monkeypatch.setattr("harmonium.cli._run", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        main(["info"])
+    assert stop.value.code == status and "stopped" in capsys.readouterr().err
+    assert signal.getsignal(number) == before
+
+
 @pytest.mark.slow
 def test_a_closed_pipe_does_not_end_the_training(binary, tmp_path):
     words = long_training(binary, tmp_path / "run", epochs=5)[len(COMMAND) :]

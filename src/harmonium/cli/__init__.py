@@ -38,13 +38,18 @@ class Terminated(BaseException):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command with ``arguments`` (by default those of the process) and exit with its status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    with prepared_streams(), _termination():
+    received: list[int] = []
+    with prepared_streams(), _signals(received):
         try:
             status = _run(arguments)
         except KeyboardInterrupt:
             _stop("stopped", INTERRUPTED)
         except Terminated as stop:
             _stop("stopped", stop.status)
+        except Exception:
+            if not received:  # an import that a signal interrupts can raise another exception
+                raise
+            _stop("stopped", received[0])
         sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -81,21 +86,30 @@ _SAME_EVERYWHERE = (DataNotFound, InvalidData, InvalidOption, RunError)
 
 
 @contextlib.contextmanager
-def _termination() -> Iterator[None]:
-    """Let SIGTERM raise :class:`Terminated` in the block, unless it is handled already."""
+def _signals(received: list[int]) -> Iterator[None]:
+    """Let SIGTERM raise :class:`Terminated` in the block, and SIGINT ``KeyboardInterrupt``, unless they are handled.
+
+    The exit status of each signal is appended to ``received``.
+    """
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        received.append(Terminated.status)
+        raise Terminated
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(INTERRUPTED)
+        raise KeyboardInterrupt
+
+    own = {signal.SIGTERM: (signal.SIG_DFL, terminate), signal.SIGINT: (signal.default_int_handler, interrupt)}
     main_thread = threading.current_thread() is threading.main_thread()
-    caught = main_thread and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    if caught:
-        signal.signal(signal.SIGTERM, _terminate)
+    caught = [number for number, (default, _) in own.items() if main_thread and signal.getsignal(number) == default]
+    for number in caught:
+        signal.signal(number, own[number][1])
     try:
         yield
     finally:
-        if caught:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated
+        for number in caught:
+            signal.signal(number, own[number][0])
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:

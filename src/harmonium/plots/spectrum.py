@@ -54,7 +54,7 @@ def singular_values(history: SpectralHistory, *, data: DataModes | None = None, 
         for color, k in zip(colors, shown, strict=True):
             line = style.as_array(history.spectra[k].values)
             ax.plot(np.arange(1, len(line) + 1), line, color=color, label=f"epoch {history.epochs[k]:g}")
-        if data is not None:
+        if data is not None and data.variances[0] > 0:  # constant data have no axes
             spread = np.sqrt(style.as_array(data.variances)[: len(history.spectra[-1])])
             ax.plot(
                 np.arange(1, len(spread) + 1),

@@ -92,6 +92,9 @@ def _numbers(machine: Machine, rows: Any, what: str) -> Tensor | None:
     numbers = as_tensor(rows, what).to(machine.device, machine.dtype)
     if numbers.dim() < 2 or not len(numbers):
         raise InvalidData(f"{what}: expected at least one row, found shape {tuple(numbers.shape)}")
+    expected = tuple(machine.layers[0].shape)
+    if tuple(numbers.shape[1:]) != expected:
+        raise InvalidData(f"{what}: expected rows of shape {expected}, found {tuple(numbers.shape[1:])}")
     return numbers
 
 

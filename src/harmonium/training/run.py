@@ -84,7 +84,7 @@ class Run(Shown):
         except FileNotFoundError:
             raise RunError(f"{self.folder}: not a run folder (no config.toml)") from None
         except (ValueError, OSError) as error:
-            raise RunError(f"{self.config_path}: expected a TOML file, found damage ({error})") from None
+            raise RunError(f"{self.config_path}: damaged; expected a TOML file ({error})") from None
 
     # -- metrics --------------------------------------------------------------------------------------------
 
