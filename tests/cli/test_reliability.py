@@ -212,7 +212,10 @@ def test_a_signal_during_the_imports(number, status, binary, tmp_path):
     process = subprocess.Popen(long_training(binary, tmp_path / "run"), stderr=subprocess.PIPE, text=True)
     time.sleep(0.5)
     process.send_signal(number)
-    _, err = process.communicate()
+    try:
+        _, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode in (status, -number) and "Traceback" not in err, err
 
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..errors import DataNotFound, HarmoniumError, InvalidData, InvalidOption, R
 from ..extras import explained
 from .streams import prepared_streams
 
-__all__ = ["main"]
+__all__ = ["importing", "main"]
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 
@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: list[str]) -> Any:
     try:
-        from .app import app
+        with importing():
+            from .app import app
 
         with warnings.catch_warnings():
             warnings.showwarning = _warn
@@ -85,6 +86,31 @@ def _run(arguments: list[str]) -> Any:
 _SAME_EVERYWHERE = (DataNotFound, InvalidData, InvalidOption, RunError)
 
 
+class _Imports:
+    """Whether modules are being imported, and the exception of a signal that arrived meanwhile."""
+
+    running = False
+    pending: type[BaseException] | None = None
+
+    @classmethod
+    def deliver(cls, kind: type[BaseException]) -> None:
+        if not cls.running:
+            raise kind
+        cls.pending = kind
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Let signals act at the end of the block: an exception in the middle of an import can be lost there."""
+    _Imports.running, _Imports.pending = True, None
+    try:
+        yield
+    finally:
+        _Imports.running = False
+    if _Imports.pending is not None:
+        raise _Imports.pending
+
+
 @contextlib.contextmanager
 def _signals(received: list[int]) -> Iterator[None]:
     """Let SIGTERM raise :class:`Terminated` in the block, and SIGINT ``KeyboardInterrupt``, unless they are handled.
@@ -92,15 +118,17 @@ def _signals(received: list[int]) -> Iterator[None]:
     The exit status of each signal is appended to ``received``.
     """
 
-    def terminate(number: int, frame: FrameType | None) -> None:
-        received.append(Terminated.status)
-        raise Terminated
+    def handler(status: int, kind: type[BaseException]) -> Callable[[int, FrameType | None], None]:
+        def handle(number: int, frame: FrameType | None) -> None:
+            received.append(status)
+            _Imports.deliver(kind)
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        received.append(INTERRUPTED)
-        raise KeyboardInterrupt
+        return handle
 
-    own = {signal.SIGTERM: (signal.SIG_DFL, terminate), signal.SIGINT: (signal.default_int_handler, interrupt)}
+    own = {
+        signal.SIGTERM: (signal.SIG_DFL, handler(Terminated.status, Terminated)),
+        signal.SIGINT: (signal.default_int_handler, handler(INTERRUPTED, KeyboardInterrupt)),
+    }
     main_thread = threading.current_thread() is threading.main_thread()
     caught = [number for number, (default, _) in own.items() if main_thread and signal.getsignal(number) == default]
     for number in caught:

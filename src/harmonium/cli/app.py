@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..options.presets import preset_names
-from .calls import calls
+from .calls import calls, load
 from .declared import by_table, with_run_options
 from .once import App
 
@@ -91,8 +91,7 @@ def train(
     **given: Any,
 ) -> None:
     """Train a machine on DATA; write configuration, metrics, checkpoints and a report to a run folder."""
-    from .running import train_run
-
+    train_run = load("running.train_run")
     train_run(by_table(given), run, config=config, preset=preset, quiet=quiet, report=report)
 
 

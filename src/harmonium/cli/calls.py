@@ -7,6 +7,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from . import importing
+
 
 def calls(path: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Turn a declaration into a command that passes its arguments, by name, to a function of this package.
@@ -21,16 +23,21 @@ def calls(path: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     >>> info.__name__
     'info'
     """
-    module, _, name = path.rpartition(".")
 
     def decorate(declared: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(declared)
         def command(**given: Any) -> None:
-            from .show import answer
-
             as_json = given.pop("json", False)
-            answer(as_json, getattr(importlib.import_module(f".{module}", __package__), name), **given)
+            answer = load("show.answer")
+            answer(as_json, load(path), **given)
 
         return command
 
     return decorate
+
+
+def load(path: str) -> Any:
+    """Import a function of this package. Signals that arrive meanwhile act afterwards."""
+    module, _, name = path.rpartition(".")
+    with importing():
+        return getattr(importlib.import_module(f".{module}", __package__), name)
