@@ -51,7 +51,7 @@ def json_object(value: Any) -> None:
     print(json.dumps(_plain(value), ensure_ascii=False))
 
 
-def answer(as_json: bool, run: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+def answer(as_json: bool, run: Callable[..., Any], /, *arguments: Any, **options: Any) -> None:
     """Run a command that prints its result and returns its numbers; with ``as_json``, print only the numbers."""
     if not as_json:
         run(*arguments, **options)
