@@ -125,7 +125,7 @@ def _signals(received: list[int]) -> Iterator[None]:
 
         return handle
 
-    own = {
+    own: dict[signal.Signals, tuple[Any, Any]] = {
         signal.SIGTERM: (signal.SIG_DFL, handler(Terminated.status, Terminated)),
         signal.SIGINT: (signal.default_int_handler, handler(INTERRUPTED, KeyboardInterrupt)),
     }
