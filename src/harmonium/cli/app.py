@@ -202,8 +202,9 @@ def select_command(
     quiet: Quiet = False,
 ) -> None:
     """Choose hidden units and a penalty by cross-validation on the training rows, in parallel processes."""
-    from .selecting import parse_penalty, select_run
-    from .show import answer
+    parse_penalty = load("selecting.parse_penalty")
+    select_run = load("selecting.select_run")
+    answer = load("show.answer")
 
     penalty, strengths = parse_penalty(l1, l2, l1_squared)
     options: dict[str, Any] = {
@@ -268,8 +269,9 @@ def denoise(
     json: Json = False,
 ) -> None:
     """Denoise rows with a trained machine, and compare with single-pixel and nearest-neighbor baselines."""
-    from .show import answer
-    from .tasks import denoise_run, numbers
+    answer = load("show.answer")
+    denoise_run = load("tasks.denoise_run")
+    numbers = load("tasks.numbers")
 
     answer(
         json,
@@ -398,8 +400,8 @@ def recommend(
     json: Json = False,
 ) -> None:
     """Recommend items from a run on ratings, those with the highest expected ratings."""
-    from .ratings import recommend_run
-    from .show import answer
+    recommend_run = load("ratings.recommend_run")
+    answer = load("show.answer")
 
     answer(json, recommend_run, folder, users=user or (), n=n, data=data, method=method, out=out)
 
@@ -429,7 +431,7 @@ def forecast_command(
     ] = None,
 ) -> None:
     """Continue sequences with the machine of a run with --window, frame after frame."""
-    from .frames import forecast_run
+    forecast_run = load("frames.forecast_run")
 
     forecast_run(folder, frames=frames, n=n, after=after, sweeps=sweeps, means=means, seed=seed, out=out, source=data)
 
@@ -457,8 +459,9 @@ def info(
     json: Json = False,
 ) -> None:
     """Show the contents of a run folder or a file: machine, training, last metrics, files."""
-    from .about import describe, verify_files
-    from .show import answer
+    describe = load("about.describe")
+    verify_files = load("about.verify_files")
+    answer = load("show.answer")
 
     if verify:
         verify_files(path)
@@ -505,8 +508,9 @@ def reproduce(
     json: Json = False,
 ) -> None:
     """Reproduce a published result: figures, numbers, and a verdict on every claim."""
-    from .reproduce import list_experiments, run_experiment
-    from .show import answer
+    list_experiments = load("reproduce.list_experiments")
+    run_experiment = load("reproduce.run_experiment")
+    answer = load("show.answer")
 
     if name is None:
         list_experiments()
