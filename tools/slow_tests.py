@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 
 LIST = Path(__file__).resolve().parents[1] / "tests" / "slow_tests.txt"
-MOST, KEPT = 0.15, 1.0
+MOST, KEPT = 0.1, 1.0
 _LINE = re.compile(r"^([\d.]+)s (?:call|setup|teardown) +(\S.*?)\s*$")
 
 

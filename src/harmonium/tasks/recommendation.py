@@ -82,7 +82,7 @@ def predict(
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Ratings((3, 5)), hm.units.Bernoulli(2))
-    >>> predict(rbm, torch.zeros(2, 3, 5))
+    >>> predict(rbm, torch.zeros(2, 3, 5)).round(decimals=4)
     tensor([[3., 3., 3.],
             [3., 3., 3.]])
     """
