@@ -16,7 +16,6 @@ import json
 import math
 import sys
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -28,7 +27,6 @@ from torch import Generator, Tensor
 
 import harmonium as hm
 from common import RESULTS, write
-from harmonium.errors import Diverged, NotLearned
 from harmonium.likelihood import Estimate
 from harmonium.likelihood.two_sided import DATA
 from harmonium.training.outcome import gain_over_independent
@@ -36,7 +34,7 @@ from harmonium.training.outcome import gain_over_independent
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "likelihood"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "conformance"))
 from hard_machines import KINDS, ROWS, exact_draws, make, one_mode
-from test_defaults import LEARNABLE, draws, gains, teacher, untrained
+from test_defaults import LEARNABLE, VERDICTS, trained, verdict
 
 
 @dataclass(frozen=True)
@@ -234,9 +232,8 @@ def _keep_likelihood(values: list[float], data: Tensor, machine: hm.RBM) -> floa
 def defaults(options: Options) -> list[Number]:
     """Check the defaults of ``fit``: the digits, and (full run) every pair of units that can learn.
 
-    A pair learns if it is better than independent units. One that is not has nothing to learn if, on these 1000 rows,
-    the machine that made the data differs from independent units by less than three standard errors. (It is worse by
-    more if the chains that made the data did not mix.) All likelihoods of pairs are exact.
+    The data of a pair are 1000 independent exact samples of a machine of these units, and the gain is the mean exact
+    log-likelihood of these rows minus that of independent units fitted to them. ``verdict`` has the criterion.
     """
     digits = torch.as_tensor(hm.data.load("digits", binarize="threshold")).float()
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(16))
@@ -250,13 +247,14 @@ def defaults(options: Options) -> list[Number]:
     for pair in LEARNABLE:
         name = "-".join(pair)
         if name not in done:
-            done[name] = _trained_pair(pair)
+            began = time.process_time()
+            done[name] = {**trained(pair), "seconds": time.process_time() - began}
             write(_PAIRS, {"pairs": done})
         row = done[name]
         words = f"gain {row['gain'] or math.nan:6.3f} nats, of the machine that made the data {row['possible']:6.3f}"
-        print(f"  {name:50s} {row['seconds']:6.1f} s  {words}  {_verdict(**row)}", flush=True)
-    by = {verdict: [name for name, row in done.items() if _verdict(**row) == verdict] for verdict in _VERDICTS}
-    learns, fails, idle = (by[verdict] for verdict in _VERDICTS)
+        print(f"  {name:50s} {row['seconds']:6.1f} s  {words}  {verdict(**row)}", flush=True)
+    by = {word: [name for name, row in done.items() if verdict(**row) == word] for word in VERDICTS}
+    learns, fails, idle = (by[word] for word in VERDICTS)
     return [
         *found,
         Number(f"pairs of units of {len(learns) + len(fails)} that do not learn", len(fails), 0, ", ".join(fails)),
@@ -264,39 +262,7 @@ def defaults(options: Options) -> list[Number]:
     ]
 
 
-_PAIRS = "adversarial_defaults"
-_VERDICTS = ("learns", "does not learn", "nothing to learn")
-
-
-def _verdict(gain: float | None, possible: float, standard_error: float, **_: Any) -> str:
-    """Return one of the three verdicts; a pair that diverges does not learn."""
-    if gain is not None and gain > 0:
-        return _VERDICTS[0]
-    return _VERDICTS[1 if gain is None or abs(possible) > 3 * standard_error else 2]
-
-
-def _trained_pair(pair: tuple[str, str]) -> dict[str, Any]:
-    """Return the gains over independent units of a learner with default settings and of the machine that made the data.
-
-    A learner that diverges has no gain (``None``).
-    """
-    began = time.process_time()
-    made = teacher(*pair)
-    data, learner = draws(made, 1000), untrained(made)
-    possible = gains(made, pair[1], data)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotLearned)
-            hm.fit(learner, data, progress=False, metrics_every=1000)
-        gain = gains(learner, pair[1], data).mean().item()
-    except Diverged:
-        gain = None
-    return {
-        "gain": gain,
-        "possible": possible.mean().item(),
-        "standard_error": possible.std().item() / len(possible) ** 0.5,
-        "seconds": time.process_time() - began,
-    }
+_PAIRS = "adversarial_defaults"  # name of the file with the results of all pairs of units
 
 
 # -- units and mean field ----------------------------------------------------------------------------------------------

@@ -221,8 +221,8 @@ class TrainingOptions:
         details="A sum of methods has the sum of their losses: `discriminative+0.01*cd:1` is the hybrid training of a "
         "classifier.",
         metavar="METHOD:K",
-        unset="pcd:1; cd:1 for documents and ratings; deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with "
-        "labels",
+        unset="pcd:1; cd:1 for documents and ratings; cd:5 with hidden counts; deep-pcd:1 for deep machines; "
+        "discriminative+0.01*cd:1 with labels",
         plan=("negative phase", "{}"),
         plan_unset="chosen from the machine",
     )

@@ -154,10 +154,8 @@ class Arguments:
 
     def phase(self) -> NegativePhase:
         """Return the negative phase."""
-        first = self.machine.machines[0]  # the machines of a stack are RBMs
         context = self.machine.context is not None
-        usual = specs.default_negative(len(first.couplings), by_row=context or first.visible.conserves)
-        given = usual if self.negative is None else self.negative
+        given = specs.negative_for(self.machine) if self.negative is None else self.negative
         phase = specs.negative_phase(given) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ..errors import InvalidOption, unknown
+from ..machines import Machine
 from . import negative as phases
 from .negative import NegativePhase, WeightedSum
 from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
@@ -92,18 +93,38 @@ def _takes_chains(text: str) -> bool:
     return name in NEGATIVES and "chains" in inspect.signature(NEGATIVES[name]).parameters
 
 
-def default_negative(hidden_layers: int, by_row: bool = False) -> str:
+def default_negative(hidden_layers: int, by_row: bool = False, counts: bool = False) -> str:
     """Return the default negative phase of a Boltzmann machine with this number of hidden layers.
 
     If each row has a distribution of its own (``by_row``), with a context, a document length or rated items, chains
     start at the rows. A persistent chain would follow another distribution in every step and never reach equilibrium.
 
-    >>> default_negative(1), default_negative(2), default_negative(1, by_row=True)
-    ('pcd:1', 'deep-pcd:1', 'cd:1')
+    Chains also start at the rows if hidden units are ``counts``. Their rates grow exponentially with the states of the
+    visible units, and -F(v) is the sum of these rates: the mass of a mode changes by many nats in one step, and
+    persistent chains are all in one mode or all in the other. Training then oscillates or diverges, even with small
+    learning rates.
+
+    >>> default_negative(1), default_negative(2), default_negative(1, by_row=True), default_negative(1, counts=True)
+    ('pcd:1', 'deep-pcd:1', 'cd:1', 'cd:5')
     """
-    if by_row and hidden_layers == 1:
+    if hidden_layers > 1:
+        return "deep-pcd:1"
+    if by_row:
         return "cd:1"
-    return "pcd:1" if hidden_layers == 1 else "deep-pcd:1"
+    return "cd:5" if counts else "pcd:1"
+
+
+def negative_for(machine: Machine) -> str:
+    """Return the default negative phase of a machine, or of the machines of a stack.
+
+    >>> import harmonium as hm
+    >>> negative_for(hm.RBM(4, hm.units.Bernoulli(2))), negative_for(hm.RBM(4, hm.units.Poisson(2)))
+    ('pcd:1', 'cd:5')
+    """
+    first = machine.machines[0]  # the machines of a stack are RBMs
+    hidden = [unit for one in machine.machines for unit in one.layers[1:]]
+    counts = any(bool(unit.tail().factorial.any()) for unit in hidden)
+    return default_negative(len(first.couplings), first.context is not None or first.visible.conserves, counts)
 
 
 def default_optimizer(conserves: bool, rate: float | None = None, momentum: float | None = None) -> str:
