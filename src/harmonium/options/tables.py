@@ -296,6 +296,13 @@ class TrainingOptions:
         plan=("device", "matrix products in {}"),
     )
     threads: int | None = option(
-        None, "Number of CPU threads.", at_least=1, unset="the PyTorch default", plan=("device", "threads: {}")
+        None,
+        "Number of CPU threads.",
+        details="The default is measured: if other processes keep the cores busy, several threads wait for each other "
+        "and are many times slower than one. The number is recorded, and a resumed run uses it again. The environment "
+        "variable OMP_NUM_THREADS also gives the number.",
+        at_least=1,
+        unset="the PyTorch default, or 1 on a busy machine",
+        plan=("device", "threads: {}"),
     )
     device: str = option("cpu", "PyTorch device: cpu, cuda, …", metavar="NAME", plan=("device", "{}"))

@@ -52,7 +52,6 @@ _INSTEAD = {
     "zero_sum": "transforms=[harmonium.Centered(), harmonium.ZeroSum()]",
     "device": "machine.to({!r}) before the call",
     "dtype": "machine.to(dtype=torch.float64) before the call",
-    "threads": "torch.set_num_threads({}) before the call",
     "hidden": "hidden units of the machine, as in harmonium.RBM(visible, harmonium.units.Bernoulli({}))",
 }
 
@@ -113,6 +112,7 @@ class Arguments:
     )
     metrics_every: int = again(TrainingOptions, "metrics_every")
     precision: str = again(TrainingOptions, "precision")
+    threads: int | None = again(TrainingOptions, "threads")
     config: dict[str, Any] | None = option(
         None, "configuration to write to the folder ``run``.", unset="that of the machine and of these arguments"
     )
@@ -140,7 +140,7 @@ class Arguments:
 
     def __post_init__(self) -> None:
         declared = options(TrainingOptions)
-        for name in ("epochs", "batch_size", "learning_rate", "seed", "metrics_every", "precision"):
+        for name in ("epochs", "batch_size", "learning_rate", "seed", "metrics_every", "precision", "threads"):
             setattr(self, name, declared[name].check(getattr(self, name)))
         if self.transforms is not None and (
             isinstance(self.transforms, Transform) or not all(isinstance(part, Transform) for part in self.transforms)
@@ -227,7 +227,7 @@ class Arguments:
 
 
 def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
-    """Convert options of a run to arguments of ``fit``, except threads and device, which the caller sets.
+    """Convert options of a run to arguments of ``fit``, except the device, which the caller sets.
 
     >>> found = keywords_of(TrainingOptions(l2=0.001, chains=10))
     >>> found["negative"].config(), [type(part).__name__ for part in found["transforms"]]
@@ -235,7 +235,7 @@ def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
     """
     found: dict[str, Any] = {
         name: getattr(chosen, name)
-        for name in ("epochs", "batch_size", "seed", "metrics_every", "precision", "optimizer")
+        for name in ("epochs", "batch_size", "seed", "metrics_every", "precision", "threads", "optimizer")
     }
     if chosen.negative is not None or chosen.chains is not None:  # else chosen by fit
         found["negative"] = specs.negative_phase(chosen.negative or specs.default_negative(1), chosen.chains)

@@ -31,6 +31,7 @@ from .schedules import Clock
 from .stacks import jointly
 from .state import stream
 from .stopping import Stopping
+from .threads import using
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
@@ -38,7 +39,7 @@ _SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
 #: entries of the configuration that may change when a run continues
-_CHANGEABLE = (("training", "epochs"), ("data", "source"))
+_CHANGEABLE = (("training", "epochs"), ("training", "threads"), ("data", "source"))
 # purposes of the random streams, which are independent of each other
 _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
@@ -80,7 +81,7 @@ def fit(*positional: Any, **keywords: Any) -> Result:
     [1, 2]
     """
     given = Arguments.of(*positional, **keywords)
-    with distributed.writing(given.run):
+    with distributed.writing(given.run), using(given.threads, given.run, given.resume):
         return Training(given).train()
 
 
@@ -211,7 +212,7 @@ class Training:
 
     def _config(self, given: Arguments, mean: Any) -> dict[str, Any]:
         """Return the configuration of a run that names its arguments, but not its data."""
-        resolved = {"epochs": self.epochs, "batch_size": self.batch_size}
+        resolved = {"epochs": self.epochs, "batch_size": self.batch_size, "threads": torch.get_num_threads()}
         return {
             "harmonium": {"format": 1},
             "data": {"rows": len(self.source), "mean": data_mean(mean)},
@@ -220,7 +221,7 @@ class Training:
         }
 
     def _record(self, run: Run, given: Arguments, mean: Any, resume: bool) -> None:
-        """Write the configuration and the first machine; on resume only a new number of epochs or place of the data."""
+        """Write the configuration and the first machine; on resume only what may change."""
         if not resume:
             run.write_config(self._config(given, mean) if given.config is None else given.config)
             run.write_snapshot(self.machine, 0)
@@ -228,7 +229,8 @@ class Training:
             written = run.read_config()
             config = written if given.config is None else given.config
             if given.config is None and isinstance(written.get("training"), Mapping):
-                config = {**written, "training": {**written["training"], "epochs": self.epochs}}
+                changed = {"epochs": self.epochs, "threads": torch.get_num_threads()}
+                config = {**written, "training": {**written["training"], **changed}}
             if any(_entry(written, *place) != _entry(config, *place) for place in _CHANGEABLE):
                 run.write_config(config)
 
