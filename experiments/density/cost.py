@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+
+from harmonium.errors import NotLearned
+from harmonium.machines import enumeration
 
 from .settings import EXACT, EXACT_RATES, EXACT_SHARE, NEGATIVES, Budget, Settings, candidates, first
 from .trained import Rows, estimate, train
@@ -49,6 +53,12 @@ class Cost:
 
 def measure(rows: Rows, visible: str, batch_size: int) -> Cost:
     """Time a few updates and annealing steps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotLearned)  # the trainings are short
+        return _measure(rows, visible, batch_size)
+
+
+def _measure(rows: Rows, visible: str, batch_size: int) -> Cost:
     best = first(rows.name, visible)
     few = replace(rows, train=rows.train[torch.arange(_UPDATES * batch_size) % len(rows.train)])
     times = {
@@ -60,16 +70,25 @@ def measure(rows: Rows, visible: str, batch_size: int) -> Cost:
     (exact_settings, *_) = candidates(EXACT, rows.name, best, rows.train.shape[1])
     assert exact_settings.learning_rate == EXACT_RATES[0]
     exact = _seconds(lambda: train(few, exact_settings, EXACT_SHARE, _UPDATES * batch_size, 0))
-    machine, data = rows.machine(best), rows.encoded("validation", visible)
-    short, long = (_seconds(lambda betas=betas: estimate(machine, data, betas, 0)) for betas in _BETAS)
-    beta = max(0.0, long - short) / (_BETAS[1] - _BETAS[0])
+    fixed, beta = _annealing(rows, best)
     return Cost(
         update,
         max(0.0, times[NEGATIVES[1]] / _UPDATES - update) / more,
         exact,
-        max(0.0, short - beta * _BETAS[0]),
+        fixed,
         beta,
     )
+
+
+def _annealing(rows: Rows, settings: Settings) -> tuple[float, float]:
+    """The seconds of an estimate without its annealing steps, and of each step; 0 for a machine that is enumerated."""
+    machine, data = rows.machine(settings), rows.encoded("validation", settings.visible)
+    if enumeration.enumerable(machine):
+        return 0.0, 0.0
+    machine.initialize(data, seed=0)
+    short, long = (_seconds(lambda betas=betas: estimate(machine, data, betas, 0)) for betas in _BETAS)
+    beta = max(0.0, long - short) / (_BETAS[1] - _BETAS[0])
+    return max(0.0, short - beta * _BETAS[0]), beta
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -15,7 +15,7 @@ from experiments.density.trained import Pieces, Trained
 from harmonium import data
 from harmonium.errors import Diverged, RunError
 
-BUDGET = Budget(search_updates=20, updates=60, search_betas=20, betas=50, seeds=2)
+BUDGET = Budget(search_updates=20, updates=60, search_betas=20, betas=50, seeds=2, stages=("hidden", "exact"))
 
 
 def rows_of_a_machine(name: str = "nltcs") -> trained.Rows:
@@ -41,9 +41,11 @@ def test_a_set_from_search_to_verdict(small, tmp_path, capsys):
     rows = {title: record.numbers[title] for title in ("nltcs", "nltcs, categories")}
     for row in rows.values():
         assert row["seeds"] == row["trustworthy"] == 2 and row["exact"]
-        assert row["test"] > row["independent"] + 0.5  # the columns depend on each other
         assert row["lowest"] <= row["test"] <= row["highest"]
-    assert rows["nltcs, categories"]["test"] > rows["nltcs"]["test"]
+    known = rows["nltcs, categories"]
+    assert (
+        known["test"] > max(rows["nltcs"]["test"], known["independent"]) + 0.5
+    )  # the first columns exclude each other
     assert record.claims[-1].holds
     first_line = capsys.readouterr().out.splitlines()[0]
     assert "planned" in first_line and "minutes of one core" in first_line
@@ -54,7 +56,7 @@ def test_every_training_is_kept(small, tmp_path, monkeypatch):
     calls, compute = [], trained.measured
 
     def stops(*given):
-        if len(calls) == 4:
+        if len(calls) == 3:
             raise KeyboardInterrupt
         calls.append(given)
         return compute(*given)
@@ -62,7 +64,7 @@ def test_every_training_is_kept(small, tmp_path, monkeypatch):
     monkeypatch.setattr(trained, "measured", stops)
     with pytest.raises(KeyboardInterrupt):
         experiments.reproduce("density/all", "quick", tmp_path / "all", jobs=1)
-    assert len(list((tmp_path / "all" / "nltcs" / "pieces").iterdir())) == 4
+    assert len(list((tmp_path / "all" / "nltcs" / "pieces").iterdir())) == 3
     monkeypatch.setattr(trained, "measured", compute)
     record = experiments.reproduce("density/all", "quick", tmp_path / "all", jobs=1)
     monkeypatch.setattr(trained, "measured", lambda *_: pytest.fail("computed again"))
@@ -72,6 +74,7 @@ def test_every_training_is_kept(small, tmp_path, monkeypatch):
     assert experiments.reproduce("density/all", "quick", tmp_path / "all").numbers == record.numbers
 
 
+@pytest.mark.slow
 def test_sets_in_other_processes(tmp_path, monkeypatch):
     """Two sets at once; a set that fails is named, with the place of its output."""
     monkeypatch.setattr(all_sets, "SETS", ("nltcs", "no-such-set"))
@@ -98,7 +101,8 @@ def test_the_best_validation_likelihood_is_chosen(small, tmp_path, monkeypatch):
 
     monkeypatch.setattr(trained, "measured", score)
     record = experiments.Record("density/nltcs", "quick", tmp_path)
-    chosen = trained.choose(record, Pieces(tmp_path / "a"), rows_of_a_machine(), "bernoulli", BUDGET, 0)
+    whole = Budget(20, 60, 20, 50)
+    chosen = trained.choose(record, Pieces(tmp_path / "a"), rows_of_a_machine(), "bernoulli", whole, 0)
     assert chosen == Settings(hidden=2, learning_rate=0.2, negative="pcd:5")
 
 

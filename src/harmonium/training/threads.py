@@ -80,7 +80,7 @@ def _slowdown(threads: int) -> float:
     Both are measured in turn, because the load changes. A few rounds show that the cores are free; more are needed to
     show that they are not.
     """
-    global _last  # noqa: PLW0603
+    global _last
     if _last is None or _last[1] != threads or time.monotonic() - _last[0] > _SECONDS:
         rounds: list[tuple[float, float]] = []
         try:
