@@ -9,31 +9,46 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from harmonium import likelihood
 from harmonium.errors import NotLearned
 from harmonium.machines import enumeration
 
-from .settings import EXACT, EXACT_RATES, EXACT_SHARE, NEGATIVES, Budget, Settings, candidates, first
-from .trained import Rows, estimate, train
+from .settings import EXACT, EXACT_SHARE, NEGATIVES, Budget, Settings, candidates, first
+from .trained import SAMPLING_SWEEPS, Rows, train
 
-_UPDATES = 30
-_BETAS = (20, 60)
+_FEW, _MORE = 10, 60  # updates, annealing steps and sweeps of the measurements, whose difference counts
+_EXACT_FEW, _EXACT_MORE = 1, 3
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one core for one update with one sweep and for each further sweep, and for an estimate."""
+    """Seconds of one core.
+
+    Attributes:
+        update: of an update with one sweep.
+        sweep: of each further sweep.
+        exact: of an update with exact gradients.
+        estimate: of an estimate of the likelihood, without what follows.
+        beta: of an annealing step.
+        sampling_sweep: of a sweep of the tempering that gives the samples for the reverse direction.
+    """
 
     update: float
     sweep: float
     exact: float
-    estimate: float
-    beta: float
+    estimate: float = 0.0
+    beta: float = 0.0
+    sampling_sweep: float = 0.0
 
     def training(self, settings: Settings, updates: int) -> float:
         """The seconds of a training."""
         if settings.negative == EXACT:
             return updates / EXACT_SHARE * self.exact
         return updates * (self.update + (settings.sweeps - 1) * self.sweep)
+
+    def likelihood(self, betas: int) -> float:
+        """The seconds of an estimate of the likelihood."""
+        return self.estimate + betas * self.beta + min(betas, SAMPLING_SWEEPS) * self.sampling_sweep
 
     def seconds(self, name: str, visible: str, columns: int, budget: Budget) -> tuple[float, float]:
         """The planned seconds of the search, and of the final trainings with their estimates.
@@ -43,52 +58,52 @@ class Cost:
         best, tried = first(name, visible), set[Settings]()
         for stage in budget.stages:
             tried |= set(candidates(stage, name, best, columns))
-        search = sum(
-            self.training(settings, budget.search_updates) + self.estimate + budget.search_betas * self.beta
-            for settings in tried
-        )
+        each = self.likelihood(budget.search_betas)
+        search = sum(self.training(settings, budget.search_updates) + each for settings in tried)
         final = self.training(replace(best, negative=NEGATIVES[1]), budget.updates)
-        return search, budget.seeds * (final + self.estimate + budget.betas * self.beta)
+        return search, budget.seeds * (final + self.likelihood(budget.betas))
 
 
 def measure(rows: Rows, visible: str, batch_size: int) -> Cost:
     """Time a few updates and annealing steps."""
+    best = first(rows.name, visible)
+    (exact_settings, *_) = candidates(EXACT, rows.name, best, rows.train.shape[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotLearned)  # the trainings are short
-        return _measure(rows, visible, batch_size)
+        one, several = (
+            _slope(lambda updates, way=way: _train(rows, replace(best, negative=way), updates, batch_size), _FEW, _MORE)
+            for way in NEGATIVES[:2]
+        )
+        exact = _slope(lambda updates: _train(rows, exact_settings, updates, batch_size), _EXACT_FEW, _EXACT_MORE)
+    further = replace(best, negative=NEGATIVES[1]).sweeps - 1
+    return Cost(one, max(0.0, several - one) / further, exact, *_annealing(rows, best))
 
 
-def _measure(rows: Rows, visible: str, batch_size: int) -> Cost:
-    best = first(rows.name, visible)
-    few = replace(rows, train=rows.train[torch.arange(_UPDATES * batch_size) % len(rows.train)])
-    times = {
-        negative: _seconds(lambda negative=negative: train(few, replace(best, negative=negative), _UPDATES, 100, 0))
-        for negative in NEGATIVES[:2]
-    }
-    update = times[NEGATIVES[0]] / _UPDATES
-    more = replace(best, negative=NEGATIVES[1]).sweeps - 1
-    (exact_settings, *_) = candidates(EXACT, rows.name, best, rows.train.shape[1])
-    assert exact_settings.learning_rate == EXACT_RATES[0]
-    exact = _seconds(lambda: train(few, exact_settings, EXACT_SHARE, _UPDATES * batch_size, 0))
-    fixed, beta = _annealing(rows, best)
-    return Cost(
-        update,
-        max(0.0, times[NEGATIVES[1]] / _UPDATES - update) / more,
-        exact,
-        fixed,
-        beta,
-    )
+def _train(rows: Rows, settings: Settings, updates: int, batch_size: int) -> None:
+    """Train for one epoch of ``updates`` updates."""
+    few = replace(rows, train=rows.train[torch.arange(updates * batch_size) % len(rows.train)])
+    train(few, settings, updates, batch_size, 0)
 
 
-def _annealing(rows: Rows, settings: Settings) -> tuple[float, float]:
-    """The seconds of an estimate without its annealing steps, and of each step; 0 for a machine that is enumerated."""
+def _annealing(rows: Rows, settings: Settings) -> tuple[float, float, float]:
+    """The seconds of an estimate, of its annealing steps and of its sweeps; 0 for a machine that is enumerated."""
     machine, data = rows.machine(settings), rows.encoded("validation", settings.visible)
     if enumeration.enumerable(machine):
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     machine.initialize(data, seed=0)
-    short, long = (_seconds(lambda betas=betas: estimate(machine, data, betas, 0)) for betas in _BETAS)
-    beta = max(0.0, long - short) / (_BETAS[1] - _BETAS[0])
-    return max(0.0, short - beta * _BETAS[0]), beta
+
+    def estimate(betas: int, sweeps: int) -> None:
+        likelihood.estimate(machine, data, betas=betas, sampling_sweeps=sweeps, seed=0)
+
+    beta = _slope(lambda betas: estimate(betas, _FEW), _FEW, _MORE)
+    sweep = _slope(lambda sweeps: estimate(_FEW, sweeps), _FEW, _MORE)
+    return max(0.0, _seconds(lambda: estimate(_FEW, _FEW)) - _FEW * (beta + sweep)), beta, sweep
+
+
+def _slope(work: Callable[[int], None], few: int, more: int) -> float:
+    """The seconds per unit of work, without what a call costs in any case."""
+    work(few)  # the first call is slower
+    return max(0.0, _seconds(lambda: work(more)) - _seconds(lambda: work(few))) / (more - few)
 
 
 def _seconds(work: Callable[[], object]) -> float:

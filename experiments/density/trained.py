@@ -26,7 +26,7 @@ from harmonium.machines import enumeration
 from ..record import Record
 from .settings import BERNOULLI, CATEGORIES, EXACT, EXACT_SHARE, Budget, Settings, candidates, first
 
-_SAMPLING_SWEEPS = 1000  # at most, of the tempering before the reverse annealing
+SAMPLING_SWEEPS = 1000  # at most, of the tempering before the reverse annealing
 _AGAIN = 4  # times as many annealing steps, if an estimate is not trustworthy
 
 
@@ -155,7 +155,7 @@ def measured(rows: Rows, settings: Settings, split: str, lengths: tuple[int, int
 
 def estimate(machine: hm.RBM, data: Tensor, betas: int, seed: int) -> hm.likelihood.TwoSided:
     """Estimate the likelihood from both sides; a short annealing has a short tempering for its samples, too."""
-    sweeps = min(_SAMPLING_SWEEPS, betas)
+    sweeps = min(SAMPLING_SWEEPS, betas)
     return hm.likelihood.estimate(machine, data, betas=betas, sampling_sweeps=sweeps, seed=seed)
 
 

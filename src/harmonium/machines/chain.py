@@ -244,8 +244,9 @@ class BoltzmannMachine(Shown, nn.Module):
 
     def field(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
         """B on a layer from its neighbors in ``state``: (batch, *shape)."""
-        below = self.couplings[layer - 1].up(state[layer - 1]) if layer > 0 else None  # type: ignore[arg-type]
-        above = self.couplings[layer].down(state[layer + 1]) if layer < len(self.couplings) else None  # type: ignore[arg-type]
+        couplings = self.couplings
+        below = couplings[layer - 1].up(state[layer - 1]) if layer > 0 else None  # type: ignore[arg-type]
+        above = couplings[layer].down(state[layer + 1]) if layer < len(couplings) else None  # type: ignore[arg-type]
         if below is None or above is None:
             return above if below is None else below  # type: ignore[return-value]
         return below + above

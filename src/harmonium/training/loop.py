@@ -296,6 +296,7 @@ class Training:
         signal stops it, ``self.step`` is the number of finished steps, otherwise 0.
         """
         epoch = self.epoch + 1
+        self._casts = self.rounded or torch.is_autocast_enabled(self.machine.device.type)  # of the caller
         setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
         batch_size = self.batch_size if setting.batch_size is None else self._checked_batch(setting.batch_size)
         if batch_size != self.batch_size:
@@ -330,15 +331,22 @@ class Training:
         if missing is not None:
             self.negative.complete(self.machine, missing, self.source.sweeps, self.generator)
             self.source.keep(index, self.negative.batch)
-        with torch.autocast(self.machine.device.type, torch.bfloat16, self.rounded, cache_enabled=False):
-            self._gradient()
-            self._take(setting.rate * len(index) / self.batch_size)  # every row of an epoch has the same weight
+        rate = setting.rate * len(index) / self.batch_size  # every row of an epoch has the same weight
+        if self._casts:
+            with torch.autocast(self.machine.device.type, torch.bfloat16, self.rounded, cache_enabled=False):
+                self._update(rate)
+        else:
+            self._update(rate)
         for coupling in self._couplings:
             coupling.project()
         for bound in self._bounds:
             bound.hold()
         for transform in self.transforms:
             transform.parameters(self.machine, clock)
+
+    def _update(self, rate: float) -> None:
+        self._gradient()
+        self._take(rate)
 
     def _gradient(self) -> None:
         """Compute the gradient of the batch and apply the transforms to it."""
