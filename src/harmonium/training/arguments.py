@@ -104,10 +104,10 @@ class Arguments:
     seed: int = again(TrainingOptions, "seed")
     progress: bool = option(True, "show a progress bar on a terminal.")
     validation: Any = option(None, "validation rows, for the free-energy gap.", unset="none")
-    initialize: bool | Mapping[str, Any] | None = option(
+    initialize: bool | str | Mapping[str, Any] | None = option(
         None,
-        "whether to initialize the parameters from the data, or a dict of options of ``machine.initialize`` such as "
-        '{"weights": "sign"}.',
+        'whether to initialize the parameters from the data; "normal", "sign" or "modes" for the initial weights, or a '
+        'dict of options of ``machine.initialize`` such as {"weights": "sign", "scale": 0.1}.',
         unset="only if all weights are zero, as in a new machine",
     )
     metrics_every: int = again(TrainingOptions, "metrics_every")

@@ -158,14 +158,15 @@ class Training:
             raise InvalidData(f"data: expected at least {self.world} rows, one per process, found {len(self.source)}")
         return min(batch_size, self.share)
 
-    def _initialize(self, initialize: bool | Mapping[str, Any] | None) -> None:
+    def _initialize(self, initialize: bool | str | Mapping[str, Any] | None) -> None:
         def wanted(machine: BoltzmannMachine) -> bool:
             parts = (*machine.couplings, *machine.context_couplings.values())
             return initialize is not None or not any(bool(coupling.weight.any()) for coupling in parts)
 
         if initialize is False or not any(map(wanted, self.machine.machines)):
             return
-        options = initialize if isinstance(initialize, Mapping) else {}
+        options = {"weights": initialize} if isinstance(initialize, str) else initialize
+        options = options if isinstance(options, Mapping) else {}
         some = self.source.rows(self._some(len(self.source), self.source.initial_rows), self.machine)
         generator = stream(self.seed, _INITIALIZE, device=self.machine.device)
         for machine, rows in self.machine.stacked(some, generator=generator):

@@ -275,7 +275,7 @@ class UnitLayer(nn.Module):
         return [member.shared_mean(piece[0]) for member, piece in pairs]
 
     def from_biases(self, values: Sequence[Tensor]) -> Tensor:
-        """The transpose of :meth:`by_bias`: one tensor for each of :meth:`biases` -> (*shape), possibly the same one."""
+        """The transpose of :meth:`by_bias`: one tensor for each of :meth:`biases` -> (*shape), perhaps the same one."""
         (value,) = values
         return self.full(value) * (value.numel() / self.size) if self.shared else value.view(self.shape)
 
