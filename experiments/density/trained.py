@@ -103,7 +103,7 @@ class Trained:
 
 
 def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: int) -> hm.RBM:
-    """Train a machine with a rate that falls to zero and averaged parameters."""
+    """Train a machine that starts at the modes of the data, with a rate that falls to zero and averaged parameters."""
     machine, data = rows.machine(settings), rows.encoded("train", settings.visible)
     penalty = [hm.L2(settings.l2)] if settings.l2 else []
     wanted = updates // EXACT_SHARE if settings.negative == EXACT else updates
@@ -116,6 +116,7 @@ def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: i
         batch_size=batch_size,
         learning_rate=settings.learning_rate,
         schedule="linear:0.5",
+        initialize="modes",
         transforms=[*penalty, hm.Centered(), hm.training.Average(0.3)],
         metrics_every=epochs,
         seed=seed,
@@ -187,7 +188,7 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
     """The name of the file of a piece.
 
     >>> piece_name("nltcs", Settings(), "test", (100, 50), 10, 0)
-    'nltcs-bernoulli-64-rate-0.05-l2-0-pcd-1-updates-100-betas-50-batch-10-test-seed-0'
+    'nltcs-bernoulli-64-rate-0.1-l2-0-pcd-1-updates-100-betas-50-batch-10-test-seed-0'
     """
     kind = [name, settings.visible, settings.hidden, "rate", f"{settings.learning_rate:g}", "l2", f"{settings.l2:g}"]
     kind += [settings.negative.replace(":", "-"), "updates", lengths[0], "betas", lengths[1], "batch", size, split]
