@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from harmonium import likelihood
+from harmonium import fit, likelihood
 from harmonium.errors import NotLearned
 from harmonium.machines import enumeration
 
-from .settings import EXACT, EXACT_SHARE, NEGATIVES, Budget, Settings, candidates, first
+from .settings import EXACT, EXACT_BATCH, EXACT_SHARE, NEGATIVES, Budget, Settings, candidates, first
 from .trained import SAMPLING_SWEEPS, Rows, train
 
 _FEW, _MORE = 10, 60  # updates, annealing steps and sweeps of the measurements, whose difference counts
@@ -42,22 +42,21 @@ class Cost:
 
     def training(self, settings: Settings, updates: int) -> float:
         """The seconds of a training."""
-        if settings.negative == EXACT:
-            return updates / EXACT_SHARE * self.exact
-        return updates * (self.update + (settings.sweeps - 1) * self.sweep)
+        exact = updates / EXACT_SHARE * self.exact if settings.exact else 0.0
+        return updates * (self.update + (settings.sweeps - 1) * self.sweep) + exact
 
     def likelihood(self, betas: int) -> float:
         """The seconds of an estimate of the likelihood."""
         return self.estimate + betas * self.beta + min(betas, SAMPLING_SWEEPS) * self.sampling_sweep
 
-    def seconds(self, name: str, visible: str, columns: int, budget: Budget) -> tuple[float, float]:
+    def seconds(self, name: str, visible: str, budget: Budget) -> tuple[float, float]:
         """The planned seconds of the search, and of the final trainings with their estimates.
 
         The final settings are not known before the search. They are planned with the second number of sweeps.
         """
         best, tried = first(name, visible), set[Settings]()
         for stage in budget.stages:
-            tried |= set(candidates(stage, name, best, columns))
+            tried |= set(candidates(stage, name, best))
         each = self.likelihood(budget.search_betas)
         search = sum(self.training(settings, budget.search_updates) + each for settings in tried)
         final = self.training(replace(best, negative=NEGATIVES[1]), budget.updates)
@@ -67,14 +66,13 @@ class Cost:
 def measure(rows: Rows, visible: str, batch_size: int) -> Cost:
     """Time a few updates and annealing steps."""
     best = first(rows.name, visible)
-    (exact_settings, *_) = candidates(EXACT, rows.name, best, rows.train.shape[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotLearned)  # the trainings are short
         one, several = (
             _slope(lambda updates, way=way: _train(rows, replace(best, negative=way), updates, batch_size), _FEW, _MORE)
             for way in NEGATIVES[:2]
         )
-        exact = _slope(lambda updates: _train(rows, exact_settings, updates, batch_size), _EXACT_FEW, _EXACT_MORE)
+        exact = _slope(lambda updates: _train_exactly(rows, best, updates), _EXACT_FEW, _EXACT_MORE)
     further = replace(best, negative=NEGATIVES[1]).sweeps - 1
     return Cost(one, max(0.0, several - one) / further, exact, *_annealing(rows, best))
 
@@ -83,6 +81,13 @@ def _train(rows: Rows, settings: Settings, updates: int, batch_size: int) -> Non
     """Train for one epoch of ``updates`` updates."""
     few = replace(rows, train=rows.train[torch.arange(updates * batch_size) % len(rows.train)])
     train(few, settings, updates, batch_size, 0)
+
+
+def _train_exactly(rows: Rows, settings: Settings, updates: int) -> None:
+    """Train for ``updates`` updates with exact gradients."""
+    (exact,) = candidates(EXACT, rows.name, settings)
+    data = rows.encoded("train", settings.visible)[torch.arange(updates * EXACT_BATCH) % len(rows.train)]
+    fit(rows.machine(exact), data, negative=EXACT, epochs=1, batch_size=EXACT_BATCH, progress=False)
 
 
 def _annealing(rows: Rows, settings: Settings) -> tuple[float, float, float]:

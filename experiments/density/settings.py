@@ -9,8 +9,9 @@ from ..options import override
 
 BERNOULLI, CATEGORIES = "bernoulli", "categories"
 EXACT = "exact"
-EXACT_HIDDEN = 16  # largest number of hidden units with exact gradients: 2^16 states
-EXACT_SHARE = 10  # an exact update costs as much as many updates with chains, and there are fewer of them
+EXACT_HIDDEN = 12  # largest number of hidden units with exact gradients: 2^12 states
+EXACT_SHARE = 30  # updates with chains for each exact update after them, which costs about ten times as much
+EXACT_BATCH, EXACT_RATE = 500, 1.0
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Settings:
         hidden: number of hidden units.
         learning_rate: rate at the beginning; it falls to zero in the second half.
         l2: strength of the L2 penalty.
-        negative: negative phase: persistent chains ("pcd:K") or exact gradients ("exact").
+        negative: negative phase: persistent chains ("pcd:K"), or these and then exact gradients ("pcd:K+exact").
         visible: "bernoulli", or "categories" for units with the groups of exclusive columns.
     """
 
@@ -32,9 +33,19 @@ class Settings:
     visible: str = BERNOULLI
 
     @property
+    def chains(self) -> str:
+        """The negative phase with chains, such as "pcd:5"."""
+        return self.negative.partition("+")[0]
+
+    @property
     def sweeps(self) -> int:
-        """The number of Gibbs sweeps of an update; 0 for exact gradients."""
-        return 0 if self.negative == EXACT else int(self.negative.partition(":")[2])
+        """The number of Gibbs sweeps of an update with chains."""
+        return int(self.chains.partition(":")[2])
+
+    @property
+    def exact(self) -> bool:
+        """Whether training ends with exact gradients."""
+        return self.negative.endswith(EXACT)
 
     def __str__(self) -> str:
         return (
@@ -60,12 +71,12 @@ class Budget:
     betas: int
     seeds: int = 3
     batch_size: int = 100
-    stages: tuple[str, ...] = ("hidden", "learning_rate", "negative", "l2")
+    stages: tuple[str, ...] = ("hidden", "learning_rate", "negative", "l2", EXACT)
 
 
 BUDGETS = {
     "quick": Budget(3_000, 15_000, 300, 3_000),
-    "full": Budget(30_000, 300_000, 2_000, 20_000, stages=("hidden", "learning_rate", "negative", "l2", EXACT)),
+    "full": Budget(30_000, 300_000, 2_000, 20_000),
 }
 #: sets with many columns: an update costs ten times as much, so the quick search is shorter
 LARGE = ("binarized-mnist", "caltech-silhouettes")
@@ -81,7 +92,6 @@ HIDDEN = {
 RATES = (0.05, 0.1, 0.3)
 PENALTIES = (0.0, 3e-4, 3e-3)
 NEGATIVES = ("pcd:1", "pcd:5")
-EXACT_RATES = (0.1, 0.5)
 
 
 def budget_of(name: str, scale: str, updates: int = 0, betas: int = 0, seeds: int = 0) -> Budget:
@@ -101,20 +111,18 @@ def sizes(name: str) -> tuple[int, ...]:
     return HIDDEN.get(name, (50, 100, 200))
 
 
-def candidates(stage: str, name: str, best: Settings, columns: int) -> tuple[Settings, ...]:
+def candidates(stage: str, name: str, best: Settings) -> tuple[Settings, ...]:
     """The settings that a stage of the search compares: ``best`` with other values of one setting.
 
-    The stage "exact" tries exact gradients with several rates, and with at most 16 hidden units, unless the visible
-    ``columns`` are that few.
+    The stage "exact" tries to end with exact gradients, with few hidden units.
 
-    >>> [found.hidden for found in candidates("hidden", "nltcs", first("nltcs"), 16)]
+    >>> [found.hidden for found in candidates("hidden", "nltcs", first("nltcs"))]
     [16, 32, 64]
-    >>> {found.hidden for found in candidates(EXACT, "plants", first("plants"), 69)}
-    {16}
+    >>> [str(found) for found in candidates(EXACT, "plants", first("plants"))]
+    ['bernoulli units, 12 hidden, rate 0.1, L2 0, pcd:1+exact']
     """
     if stage == EXACT:
-        hidden = best.hidden if columns <= EXACT_HIDDEN else min(best.hidden, EXACT_HIDDEN)
-        return tuple(replace(best, hidden=hidden, negative=EXACT, learning_rate=rate) for rate in EXACT_RATES)
+        return (replace(best, hidden=min(best.hidden, EXACT_HIDDEN), negative=f"{best.chains}+{EXACT}"),)
     values: dict[str, tuple[Any, ...]] = {
         "hidden": sizes(name),
         "learning_rate": RATES,

@@ -34,7 +34,7 @@ def one(record: Record, pieces: Pieces, name: str, budget: Budget, seed: int) ->
 def plan(record: Record, rows: Rows, visible: str, budget: Budget) -> None:
     """Say what the run will cost, before it starts."""
     measured = cost.measure(rows, visible, budget.batch_size)
-    search, final = measured.seconds(rows.name, visible, rows.train.shape[1], budget)
+    search, final = measured.seconds(rows.name, visible, budget)
     record.numbers[f"planned minutes of {rows.name}, {visible}"] = round((search + final) / 60, 1)
     record.say(
         f"{rows.name}, {visible} units: planned {search / 60:.1f} minutes of one core for the search and "

@@ -24,7 +24,18 @@ from harmonium.errors import Diverged, InvalidData, NotLearned
 from harmonium.machines import enumeration
 
 from ..record import Record
-from .settings import BERNOULLI, CATEGORIES, EXACT, EXACT_SHARE, Budget, Settings, candidates, first
+from .settings import (
+    BERNOULLI,
+    CATEGORIES,
+    EXACT,
+    EXACT_BATCH,
+    EXACT_RATE,
+    EXACT_SHARE,
+    Budget,
+    Settings,
+    candidates,
+    first,
+)
 
 SAMPLING_SWEEPS = 1000  # at most, of the tempering before the reverse annealing
 _AGAIN = 4  # times as many annealing steps, if an estimate is not trustworthy
@@ -106,22 +117,17 @@ def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: i
     """Train a machine that starts at the modes of the data, with a rate that falls to zero and averaged parameters."""
     machine, data = rows.machine(settings), rows.encoded("train", settings.visible)
     penalty = [hm.L2(settings.l2)] if settings.l2 else []
-    wanted = updates // EXACT_SHARE if settings.negative == EXACT else updates
-    epochs = max(1, round(wanted * batch_size / len(data)))
-    hm.fit(
-        machine,
-        data,
-        negative=settings.negative,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=settings.learning_rate,
-        schedule="linear:0.5",
-        initialize="modes",
-        transforms=[*penalty, hm.Centered(), hm.training.Average(0.3)],
-        metrics_every=epochs,
-        seed=seed,
-        progress=False,
-    )
+
+    def fit(negative: str, number: int, size: int, rate: float, **options: Any) -> None:
+        epochs = max(1, round(number * size / len(data)))
+        transforms = [*penalty, hm.Centered(), hm.training.Average(0.3)]
+        options |= {"epochs": epochs, "metrics_every": epochs, "batch_size": size, "learning_rate": rate}
+        hm.fit(machine, data, negative=negative, transforms=transforms, seed=seed, progress=False, **options)
+
+    fit(settings.chains, updates, batch_size, settings.learning_rate, schedule="linear:0.5", initialize="modes")
+    if settings.exact:
+        number = max(1, updates // EXACT_SHARE)
+        fit(EXACT, number, EXACT_BATCH, EXACT_RATE, schedule="linear:0.3", initialize=False)
     return machine
 
 
@@ -191,7 +197,16 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
     'nltcs-bernoulli-64-rate-0.1-l2-0-pcd-1-updates-100-betas-50-batch-10-test-seed-0'
     """
     kind = [name, settings.visible, settings.hidden, "rate", f"{settings.learning_rate:g}", "l2", f"{settings.l2:g}"]
-    kind += [settings.negative.replace(":", "-"), "updates", lengths[0], "betas", lengths[1], "batch", size, split]
+    kind += [
+        settings.negative.replace(":", "-").replace("+", "-"),
+        "updates",
+        lengths[0],
+        "betas",
+        lengths[1],
+        "batch",
+        size,
+        split,
+    ]
     return "-".join(map(str, [*kind, "seed", seed]))
 
 
@@ -201,7 +216,7 @@ def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Bud
     table: list[dict[str, Any]] = []
     lengths = budget.search_updates, budget.search_betas
     for stage in budget.stages:
-        for settings in candidates(stage, rows.name, best, rows.train.shape[1]):
+        for settings in candidates(stage, rows.name, best):
             if settings in tried:
                 continue
             found = pieces.measured(rows, settings, "validation", lengths, budget.batch_size, seed)

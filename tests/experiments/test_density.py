@@ -142,14 +142,14 @@ def test_the_search_contains_where_it_starts():
         for scale in experiments.SCALES:
             for stage in settings.budget_of(name, scale).stages:
                 exact = stage == settings.EXACT
-                assert exact or first(name) in candidates(stage, name, first(name), 100)
+                assert exact or first(name) in candidates(stage, name, first(name))
 
 
 def test_planned_cost():
     """The cost of the search is that of its trainings, and exact gradients have their own cost."""
     known = cost.Cost(update=1.0, sweep=0.5, exact=20.0, estimate=3.0, beta=0.1, sampling_sweep=0.2)
     assert known.training(Settings(negative="pcd:5"), 10) == 30.0
-    assert known.training(Settings(negative="exact"), 10) == 20.0
+    assert known.training(Settings(negative="pcd:1+exact"), 30) == 50.0
     budget = Budget(10, 100, 20, 50, seeds=2, stages=("negative",))
-    search, final = known.seconds("plants", "bernoulli", 69, budget)
+    search, final = known.seconds("plants", "bernoulli", budget)
     assert search == 10 + 30 + 2 * (3 + 2 + 4) and final == 2 * (300 + 3 + 5 + 10)
