@@ -32,3 +32,6 @@ PUBLISHED: dict[str, dict[str, float]] = {
     },
     "caltech-silhouettes": {"RBM, 4000 hidden units (Cho, Raiko & Ilin 2013)": -107.78},
 }
+
+#: goals of this library, which no paper states
+GOALS = {"nltcs": -6.00, "binarized-mnist": -85.0}

@@ -2,28 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+
+from ..options import override
+
+BERNOULLI, CATEGORIES = "bernoulli", "categories"
+EXACT = "exact"
+EXACT_HIDDEN = 12  # largest number of hidden units with exact gradients: 2^12 states
+EXACT_SHARE = 30  # updates with chains for each exact update after them, which costs about ten times as much
+EXACT_BATCH, EXACT_RATE = 500, 1.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One way to train a machine: persistent chains with ``k`` sweeps, and a penalty ``l2``."""
+    """One way to train a machine.
+
+    Attributes:
+        hidden: number of hidden units.
+        learning_rate: rate at the beginning; it falls to zero in the second half.
+        l2: strength of the L2 penalty.
+        negative: negative phase: persistent chains ("pcd:K"), or these and then exact gradients ("pcd:K+exact").
+        visible: "bernoulli", or "categories" for units with the groups of exclusive columns.
+    """
 
     hidden: int = 64
-    learning_rate: float = 0.05
+    learning_rate: float = 0.1
     l2: float = 0.0
-    k: int = 1
-    visible: str = "bernoulli"  # or "categories": groups of exclusive columns, found in the training rows
+    negative: str = "pcd:1"
+    visible: str = BERNOULLI
+
+    @property
+    def chains(self) -> str:
+        """The negative phase with chains, such as "pcd:5"."""
+        return self.negative.partition("+")[0]
+
+    @property
+    def sweeps(self) -> int:
+        """The number of Gibbs sweeps of an update with chains."""
+        return int(self.chains.partition(":")[2])
+
+    @property
+    def exact(self) -> bool:
+        """Whether training ends with exact gradients."""
+        return self.negative.endswith(EXACT)
 
     def __str__(self) -> str:
-        return f"{self.visible} units, {self.hidden} hidden, rate {self.learning_rate:g}, L2 {self.l2:g}, PCD-{self.k}"
+        return (
+            f"{self.visible} units, {self.hidden} hidden, rate {self.learning_rate:g}, L2 {self.l2:g}, {self.negative}"
+        )
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is computed: updates of each training of the search and at the end, and annealing steps."""
+    """How much is computed.
+
+    Attributes:
+        search_updates, updates: updates of each training of the search, and of the final trainings.
+        search_betas, betas: annealing steps for the validation rows of the search, and for the test rows.
+        seeds: number of final trainings.
+        batch_size: rows of an update.
+        stages: the settings that are searched, in this order.
+    """
 
     search_updates: int
     updates: int
@@ -31,35 +71,72 @@ class Budget:
     betas: int
     seeds: int = 3
     batch_size: int = 100
+    stages: tuple[str, ...] = ("hidden", "learning_rate", "negative", "l2", EXACT)
 
 
-BUDGETS = {"quick": Budget(5_000, 30_000, 500, 3_000), "full": Budget(30_000, 300_000, 2_000, 20_000)}
+BUDGETS = {
+    "quick": Budget(3_000, 15_000, 300, 3_000),
+    "full": Budget(30_000, 300_000, 2_000, 20_000),
+}
+#: sets with many columns: an update costs ten times as much, so the quick search is shorter
+LARGE = ("binarized-mnist", "caltech-silhouettes")
 #: hidden units to choose from, for sets that are not in the list 50, 100 and 200
-HIDDEN = {"nltcs": (16, 32, 64), "binarized-mnist": (500,), "caltech-silhouettes": (500, 1000), "nips": (16, 50, 100)}
-RATES = (0.02, 0.05, 0.2)
+HIDDEN = {
+    "nltcs": (16, 32, 64),
+    "mushrooms": (16, 50, 100),
+    "dna": (8, 16, 50),
+    "nips": (8, 16, 50),
+    "binarized-mnist": (500,),
+    "caltech-silhouettes": (500, 1000),
+}
+RATES = (0.05, 0.1, 0.3)
 PENALTIES = (0.0, 3e-4, 3e-3)
-SWEEPS = (1, 5, 20)
+NEGATIVES = ("pcd:1", "pcd:5")
 
 
-def stages(name: str, categories: bool) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """The search, one setting after the other: the name of the setting, and the values that are compared.
+def budget_of(name: str, scale: str, updates: int = 0, betas: int = 0, seeds: int = 0) -> Budget:
+    """The budget of a data set; numbers that are not 0 replace those of the scale.
 
-    >>> [setting for setting, _ in stages("nltcs", categories=False)]
-    ['learning_rate', 'hidden', 'l2', 'k']
+    >>> budget_of("nltcs", "quick").search_updates, budget_of("binarized-mnist", "quick").search_updates
+    (3000, 1000)
     """
-    if categories:
-        yield "visible", ("bernoulli", "categories")
-    yield "learning_rate", RATES
-    yield "hidden", HIDDEN.get(name, (50, 100, 200))
-    yield "l2", PENALTIES
-    yield "k", SWEEPS
+    budget = BUDGETS[scale]
+    if scale == "quick" and name in LARGE:
+        budget = replace(budget, search_updates=1_000, updates=10_000, stages=("learning_rate", "l2"))
+    return override(budget, updates=updates, betas=betas, seeds=seeds)
 
 
-def first(name: str) -> Settings:
-    """Where the search starts: the middle of every list.
+def sizes(name: str) -> tuple[int, ...]:
+    """The numbers of hidden units to choose from."""
+    return HIDDEN.get(name, (50, 100, 200))
+
+
+def candidates(stage: str, name: str, best: Settings) -> tuple[Settings, ...]:
+    """The settings that a stage of the search compares: ``best`` with other values of one setting.
+
+    The stage "exact" tries to end with exact gradients, with few hidden units.
+
+    >>> [found.hidden for found in candidates("hidden", "nltcs", first("nltcs"))]
+    [16, 32, 64]
+    >>> [str(found) for found in candidates(EXACT, "plants", first("plants"))]
+    ['bernoulli units, 12 hidden, rate 0.1, L2 0, pcd:1+exact']
+    """
+    if stage == EXACT:
+        return (replace(best, hidden=min(best.hidden, EXACT_HIDDEN), negative=f"{best.chains}+{EXACT}"),)
+    values: dict[str, tuple[Any, ...]] = {
+        "hidden": sizes(name),
+        "learning_rate": RATES,
+        "negative": NEGATIVES,
+        "l2": PENALTIES,
+    }
+    return tuple(replace(best, **{stage: value}) for value in values[stage])
+
+
+def first(name: str, visible: str = BERNOULLI) -> Settings:
+    """Where the search starts: the middle of every list, and one sweep.
 
     >>> first("nltcs").hidden
     32
     """
-    sizes = HIDDEN.get(name, (50, 100, 200))
-    return replace(Settings(), hidden=sizes[len(sizes) // 2])
+    found = sizes(name)
+    return Settings(hidden=found[len(found) // 2], visible=visible)

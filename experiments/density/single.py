@@ -1,20 +1,31 @@
 """Test log-likelihood of RBMs on a binary data set, from both sides.
 
 Settings are chosen on the validation rows by a search that changes one setting after the other (``settings.py``). The
-test rows are used once, after training with the chosen settings and several seeds. Rows with "categories" use groups of
-exclusive columns, found in the training rows. Such a machine uses more knowledge than a model of binary columns.
+test rows are used once, after training with the chosen settings and several seeds. Sets with groups of exclusive
+columns have a second row with such groups as units ("categories"). Such a machine uses more knowledge than a model of
+binary columns. The planned cost is printed first. Every training is kept, and a stopped run continues after the last
+one.
 """
 
 from __future__ import annotations
 
-from ..options import override
+from pathlib import Path
+
 from ..record import Record
-from .settings import BUDGETS
+from .settings import budget_of
 from .tested import claims, one
+from .trained import Pieces
 
 
-def run(record: Record, scale: str, updates: int = 0, betas: int = 0, seeds: int = 0, seed: int = 0) -> None:
-    """Choose settings, train and test; ``updates``, ``betas`` and ``seeds`` replace those of the scale."""
-    budget = override(BUDGETS[scale], updates=updates, betas=betas, seeds=seeds)
+def run(
+    record: Record, scale: str, updates: int = 0, betas: int = 0, seeds: int = 0, seed: int = 0, pieces: str = ""
+) -> None:
+    """Choose settings, train and test.
+
+    ``updates``, ``betas`` and ``seeds`` replace those of the scale. ``pieces`` is the folder of finished trainings.
+    """
     name = record.name.partition("/")[2]
-    claims(record, name, one(record, name, budget, seed))
+    budget = budget_of(name, scale, updates, betas, seeds)
+    kept = Pieces(Path(pieces) if pieces else record.folder / "pieces")
+    for title, row in one(record, kept, name, budget, seed).items():
+        claims(record, title, row)

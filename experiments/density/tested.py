@@ -2,74 +2,113 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, fields
 from typing import Any
 
+from harmonium.training.threads import using
+
 from .. import judging
-from ..judging import Measured
+from ..judging import Measured, Verdict
 from ..record import Record
-from .published import PUBLISHED
-from .settings import Budget, Settings
-from .trained import Rows, choose, independent, load, measured, parameters
+from . import cost
+from .published import GOALS, PUBLISHED
+from .settings import BERNOULLI, Budget, Settings
+from .trained import Pieces, Rows, Trained, choose, independent, load
 
 
-def one(record: Record, name: str, budget: Budget, seed: int) -> dict[str, Any]:
-    """The results of one data set: a row of the table."""
-    rows = load(name)
-    return tested(record, rows, choose(record, rows, budget, seed), budget, seed)
+def one(record: Record, pieces: Pieces, name: str, budget: Budget, seed: int) -> dict[str, dict[str, Any]]:
+    """The results of one data set: a row of the table for each kind of visible units."""
+    found = {}
+    with using(1):  # times are those of one core; several sets run in parallel
+        rows = load(name)
+        for visible in rows.kinds:
+            plan(record, rows, visible, budget)
+        for visible in rows.kinds:
+            settings = choose(record, pieces, rows, visible, budget, seed)
+            found[name if visible == BERNOULLI else f"{name}, {visible}"] = tested(
+                record, pieces, rows, settings, budget, seed
+            )
+    return found
 
 
-def tested(record: Record, rows: Rows, settings: Settings, budget: Budget, seed: int) -> dict[str, Any]:
+def plan(record: Record, rows: Rows, visible: str, budget: Budget) -> None:
+    """Say what the run will cost, before it starts."""
+    measured = cost.measure(rows, visible, budget.batch_size)
+    search, final = measured.seconds(rows.name, visible, budget)
+    record.numbers[f"planned minutes of {rows.name}, {visible}"] = round((search + final) / 60, 1)
+    record.say(
+        f"{rows.name}, {visible} units: planned {search / 60:.1f} minutes of one core for the search and "
+        f"{final / 60:.1f} for {budget.seeds} trainings with their test likelihoods"
+    )
+
+
+def tested(record: Record, pieces: Pieces, rows: Rows, settings: Settings, budget: Budget, seed: int) -> dict[str, Any]:
     """Train with the chosen settings and several seeds, and estimate the test likelihood."""
-    runs: list[dict[str, Any]] = []
+    runs: list[tuple[int, Trained]] = []
     for k in range(seed, seed + budget.seeds):
-        found = measured(rows, settings, "test", (budget.updates, budget.betas), budget.batch_size, k)
-        low, high = found.interval
-        runs.append(
-            {
-                "seed": k,
-                "test": found.log_likelihood,
-                "forward": found.forward,
-                "reverse": found.reverse,
-                "low": low,
-                "high": high,
-                "exact": found.exact,
-                "trustworthy": not found.problems,
-                "problems": "; ".join(found.problems),
-                "parameters": parameters(found.machine),
-                "minutes": found.seconds / 60,
-            }
-        )
-        record.say(f"{rows.name}, seed {k}: test {found.log_likelihood:.3f} in [{low:.3f}, {high:.3f}]")
-    record.table(f"{rows.name}_test", runs)
-    mean = judging.mean(run["test"] for run in runs)
+        found = pieces.measured(rows, settings, "test", (budget.updates, budget.betas), budget.batch_size, k)
+        runs.append((k, found))
+        record.say(f"{rows.name}, seed {k}: test {found.log_likelihood:.3f} in [{found.low}, {found.high}]")
+    record.table(
+        f"{rows.name}_{settings.visible}_test",
+        [{"seed": k, "test": found.log_likelihood, **asdict(found)} for k, found in runs],
+    )
+    return row(settings, [found for _, found in runs], budget, independent(rows))
+
+
+def row(settings: Settings, runs: list[Trained], budget: Budget, base: float) -> dict[str, Any]:
+    """A row of the table."""
+    finite = all(found.forward is not None and found.reverse is not None for found in runs)
+    mean = judging.mean(found.log_likelihood for found in runs) if finite else Measured(0.0)
+    lows, highs = [found.low for found in runs], [found.high for found in runs]
     return {
         **asdict(settings),
         "updates": budget.updates,
-        "test": mean.value,
-        "standard_error": mean.error,
-        "lowest": low if math.isfinite(low := min(run["low"] for run in runs)) else None,  # JSON has no infinity
-        "trustworthy": sum(run["trustworthy"] for run in runs),
+        "betas": budget.betas,
+        "test": mean.value if finite else None,  # JSON has no infinity
+        "standard_error": mean.error if finite else None,
+        "lowest": None if None in lows else min(low for low in lows if low is not None),
+        "highest": None if None in highs else max(high for high in highs if high is not None),
+        "exact": all(found.exact for found in runs),
+        "trustworthy": sum(not found.problems for found in runs),
         "seeds": len(runs),
-        "parameters": runs[0]["parameters"],
-        "minutes": sum(run["minutes"] for run in runs) / len(runs),
-        "independent": independent(rows),
+        "parameters": runs[0].parameters,
+        "minutes": sum(found.seconds + found.estimate_seconds for found in runs) / len(runs) / 60,
+        "independent": base,
     }
 
 
 def claims(record: Record, name: str, row: dict[str, Any]) -> None:
-    """Record the row, and a verdict for each published number; open if an estimate is not trustworthy."""
+    """Record the row, and a verdict for each published number and goal."""
     record.numbers[name] = row
     settings = Settings(**{field.name: row[field.name] for field in fields(Settings)})
-    mean = Measured(row["test"], row["standard_error"], max(1, row["seeds"] - 1))
-    known = "" if settings.visible == "bernoulli" else " (knows the categories)"
-    words = f"{judging.brief(mean)} nats, mean of {row['seeds']} seeds{known}; {settings}"
-    for model, value in PUBLISHED.get(name, {}).items():
-        trusted = row["trustworthy"] == row["seeds"]
-        record.claim(f"{name}: above {value} nats, {model}", words, mean.above(value) if trusted else None)
+    trusted = row["trustworthy"] == row["seeds"]
+    if row["test"] is None:
+        words = f"-∞: a row has the probability zero, or a training diverged; {settings}"
+    else:
+        known = "" if settings.visible == BERNOULLI else " (knows the categories)"
+        mean = judging.brief(Measured(row["test"], row["standard_error"]))
+        words = f"{mean} nats, mean of {row['seeds']} seeds{known}; {settings}"
+    data_set = name.partition(",")[0]
+    for model, value in PUBLISHED.get(data_set, {}).items():
+        record.claim(f"{name}: above {value} nats, {model}", words, above(row, value) if trusted else None)
+    if data_set in GOALS:
+        goal = GOALS[data_set]
+        record.claim(f"{name}: goal of {goal:.2f} nats", words, above(row, goal) if trusted else None)
     record.claim(
-        f"{name}: the estimates of all seeds are trustworthy",
-        f"{row['trustworthy']} of {row['seeds']}",
-        row["trustworthy"] == row["seeds"],
+        f"{name}: the estimates of all seeds are trustworthy", f"{row['trustworthy']} of {row['seeds']}", trusted
     )
+
+
+def above(row: dict[str, Any], value: float) -> Verdict:
+    """Whether the test likelihood exceeds a value.
+
+    The mean over the seeds has to exceed it beyond the error from the seeds, and the interval of every estimate has to
+    be above it. It does not exceed the value if both are below; otherwise the verdict is open.
+    """
+    if row["test"] is None:
+        return False
+    mean = Measured(row["test"], row["standard_error"], max(1, row["seeds"] - 1)).above(value)
+    low, high = row["lowest"], row["highest"]
+    inside = True if low is not None and low > value else False if high is not None and high < value else None
+    return mean if mean == inside else None

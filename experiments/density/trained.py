@@ -1,30 +1,49 @@
-"""Machines trained with given settings, and settings chosen on validation rows."""
+"""Machines trained with given settings, their likelihood, and settings chosen on validation rows.
+
+Every training and its likelihood is a *piece*: a file in the folder of pieces, named by what was computed. A run that
+was stopped continues with the next piece, and several runs may share the folder.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 import harmonium as hm
+from harmonium import files
 from harmonium.data.found_categories import FoundCategories
 from harmonium.errors import Diverged, InvalidData, NotLearned
 from harmonium.machines import enumeration
 
 from ..record import Record
-from .settings import Budget, Settings, first, stages
+from .settings import (
+    BERNOULLI,
+    CATEGORIES,
+    EXACT,
+    EXACT_BATCH,
+    EXACT_RATE,
+    EXACT_SHARE,
+    Budget,
+    Settings,
+    candidates,
+    first,
+)
 
-EXACT_STATES = 2**18  # of the layer that is summed over, up to which the likelihood is exact
+SAMPLING_SWEEPS = 1000  # at most, of the tempering before the reverse annealing
+_AGAIN = 4  # times as many annealing steps, if an estimate is not trustworthy
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a data set by split, and the categories that were found in the training rows, if any."""
+    """The rows of a data set by split, and the categories in the training and validation rows, if there are any."""
 
     name: str
     train: Tensor
@@ -32,131 +51,182 @@ class Rows:
     test: Tensor
     categories: FoundCategories | None
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of visible units to try."""
+        return (BERNOULLI,) if self.categories is None else (BERNOULLI, CATEGORIES)
+
     def encoded(self, split: str, visible: str) -> Tensor:
-        """The rows of a split as states of the visible layer."""
+        """The rows of a split as states of the visible layer; raises for test rows that are no states."""
         rows: Tensor = getattr(self, split)
-        if visible == "bernoulli":
+        if visible == BERNOULLI:
             return rows
         assert self.categories is not None
         return self.categories.encode(rows)
 
     def layer(self, visible: str) -> hm.units.Unit:
         """A new visible layer."""
-        if visible == "bernoulli":
+        if visible == BERNOULLI:
             return hm.units.Bernoulli(self.train.shape[1])
         assert self.categories is not None
         return self.categories.layer()
 
+    def machine(self, settings: Settings) -> hm.RBM:
+        """A new machine."""
+        return hm.RBM(self.layer(settings.visible), hm.units.Bernoulli(settings.hidden))
+
 
 def load(name: str) -> Rows:
-    """Load the three splits; categories that a validation row violates are not used."""
+    """Load the three splits, and find the categories in the training and validation rows."""
     train, validation, test = (hm.data.load(name, split=split) for split in ("train", "validation", "test"))
-    found = hm.data.find_categories(train)
-    categories: FoundCategories | None = found if found.groups else None
-    if categories is not None:
-        try:
-            categories.encode(validation)
-        except InvalidData:
-            categories = None
-    return Rows(name, train, validation, test, categories)
+    found = hm.data.find_categories(torch.cat([train, validation]))
+    return Rows(name, train, validation, test, found if found.groups else None)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A machine, the log-likelihood of a split in nats, and the seconds of one core that training took.
+    """The log-likelihood of a split in nats, and what it cost.
 
     ``forward`` and ``reverse`` are the two directions of the annealing, and equal to the exact value if it is known.
+    ``seconds`` and ``estimate_seconds`` are those of one core for training and for the likelihood. Values that are not
+    finite are None.
     """
 
-    machine: hm.RBM
+    forward: float | None
+    reverse: float | None
+    low: float | None
+    high: float | None
+    exact: bool
+    problems: tuple[str, ...]
+    parameters: int
     seconds: float
-    forward: float
-    reverse: float
-    interval: tuple[float, float]
-    exact: bool = False
-    problems: tuple[str, ...] = ()
+    estimate_seconds: float
 
     @property
     def log_likelihood(self) -> float:
         """The mean of the two directions."""
-        return (self.forward + self.reverse) / 2
+        return -math.inf if self.forward is None or self.reverse is None else (self.forward + self.reverse) / 2
 
     @property
     def lower(self) -> float:
         """The smaller of the two directions, by which settings are compared."""
-        return min(self.forward, self.reverse)
+        return -math.inf if self.forward is None or self.reverse is None else min(self.forward, self.reverse)
 
 
-def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: int) -> tuple[hm.RBM, float]:
-    """Train a machine with persistent chains, a rate that falls to zero and averaged parameters."""
-    machine = hm.RBM(rows.layer(settings.visible), hm.units.Bernoulli(settings.hidden))
-    data = rows.encoded("train", settings.visible)
+def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: int) -> hm.RBM:
+    """Train a machine that starts at the modes of the data, with a rate that falls to zero and averaged parameters."""
+    machine, data = rows.machine(settings), rows.encoded("train", settings.visible)
     penalty = [hm.L2(settings.l2)] if settings.l2 else []
-    epochs = max(1, round(updates * batch_size / len(data)))
-    begin = time.process_time()
-    hm.fit(
-        machine,
-        data,
-        negative=hm.PCD(settings.k),
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=settings.learning_rate,
-        schedule="linear:0.5",
-        transforms=[*penalty, hm.Centered(), hm.training.Average(0.3)],
-        metrics_every=epochs,
-        seed=seed,
-        progress=False,
-    )
-    return machine, time.process_time() - begin
+
+    def fit(negative: str, number: int, size: int, rate: float, **options: Any) -> None:
+        epochs = max(1, round(number * size / len(data)))
+        transforms = [*penalty, hm.Centered(), hm.training.Average(0.3)]
+        options |= {"epochs": epochs, "metrics_every": epochs, "batch_size": size, "learning_rate": rate}
+        hm.fit(machine, data, negative=negative, transforms=transforms, seed=seed, progress=False, **options)
+
+    fit(settings.chains, updates, batch_size, settings.learning_rate, schedule="linear:0.5", initialize="modes")
+    if settings.exact:
+        number = max(1, updates // EXACT_SHARE)
+        fit(EXACT, number, EXACT_BATCH, EXACT_RATE, schedule="linear:0.3", initialize=False)
+    return machine
 
 
-def measured(rows: Rows, settings: Settings, split: str, budget: tuple[int, int], size: int, seed: int) -> Trained:
-    """Train for ``budget[0]`` updates, and measure the likelihood of a split with ``budget[1]`` annealing steps.
+def measured(rows: Rows, settings: Settings, split: str, lengths: tuple[int, int], size: int, seed: int) -> Trained:
+    """Train for ``lengths[0]`` updates, and measure the likelihood of a split with ``lengths[1]`` annealing steps.
 
-    Machines that can be enumerated are measured exactly.
+    Machines that can be enumerated are measured exactly. An estimate for test rows that is not trustworthy is repeated
+    once with four times as many steps. A machine that gives a row the probability zero has the log-likelihood -∞.
     """
-    machine, seconds = train(rows, settings, budget[0], size, seed)
-    data = rows.encoded(split, settings.visible)
-    if enumeration.cheaper_parity(machine)[1] <= EXACT_STATES:
-        value = hm.likelihood.exact(machine).log_likelihood(data)
-        return Trained(machine, seconds, value, value, (value, value), exact=True)
-    found = hm.likelihood.estimate(machine, data, betas=budget[1], seed=seed)
-    return Trained(
-        machine, seconds, found.from_forward, found.from_reverse, found.interval, problems=tuple(found.problems)
-    )
+    began = time.process_time()
+    machine = train(rows, settings, lengths[0], size, seed)
+    trained = time.process_time()
+    number = sum(p.numel() for p in machine.parameters() if p.requires_grad)
+    low: float | None
+    try:
+        data = rows.encoded(split, settings.visible)
+    except InvalidData as error:
+        return Trained(None, None, None, None, True, (str(error),), number, trained - began, 0.0)
+    if enumeration.enumerable(machine):
+        low = high = forward = reverse = hm.likelihood.exact(machine).log_likelihood(data)
+        exact, problems = True, tuple[str, ...]()
+    else:
+        found = estimate(machine, data, lengths[1], seed)
+        if found.problems and split == "test":
+            found = estimate(machine, data, _AGAIN * lengths[1], seed)
+        forward, reverse, (low, high) = found.from_forward, found.from_reverse, found.interval
+        exact, problems = False, found.problems
+    spent = time.process_time() - trained
+    values = [value if math.isfinite(value) else None for value in (forward, reverse, low, high)]
+    return Trained(*values, exact, problems, number, trained - began, spent)
 
 
-def choose(record: Record, rows: Rows, budget: Budget, seed: int) -> Settings:
+def estimate(machine: hm.RBM, data: Tensor, betas: int, seed: int) -> hm.likelihood.TwoSided:
+    """Estimate the likelihood from both sides; a short annealing has a short tempering for its samples, too."""
+    sweeps = min(SAMPLING_SWEEPS, betas)
+    return hm.likelihood.estimate(machine, data, betas=betas, sampling_sweeps=sweeps, seed=seed)
+
+
+class Pieces:
+    """The folder of the finished pieces."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def measured(
+        self, rows: Rows, settings: Settings, split: str, lengths: tuple[int, int], size: int, seed: int
+    ) -> Trained:
+        """The result of :func:`measured`, from its file if there is one. A training that diverges has -∞."""
+        place = self.folder / f"{piece_name(rows.name, settings, split, lengths, size, seed)}.json"
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", NotLearned)  # the likelihood says so too
+                    found = measured(rows, settings, split, lengths, size, seed)
+            except Diverged as error:
+                found = Trained(None, None, None, None, False, (str(error),), 0, 0.0, 0.0)
+            files.write_text(place, json.dumps(asdict(found), indent=1) + "\n")
+        values = json.loads(place.read_text(encoding="utf-8"))
+        return Trained(**{**values, "problems": tuple(values["problems"])})
+
+
+def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, int], size: int, seed: int) -> str:
+    """The name of the file of a piece.
+
+    >>> piece_name("nltcs", Settings(), "test", (100, 50), 10, 0)
+    'nltcs-bernoulli-64-rate-0.1-l2-0-pcd-1-updates-100-betas-50-batch-10-test-seed-0'
+    """
+    kind = [name, settings.visible, settings.hidden, "rate", f"{settings.learning_rate:g}", "l2", f"{settings.l2:g}"]
+    kind += [
+        settings.negative.replace(":", "-").replace("+", "-"),
+        "updates",
+        lengths[0],
+        "betas",
+        lengths[1],
+        "batch",
+        size,
+        split,
+    ]
+    return "-".join(map(str, [*kind, "seed", seed]))
+
+
+def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Budget, seed: int) -> Settings:
     """Change one setting after the other, and keep the value with the largest validation likelihood."""
-    best, tried = first(rows.name), dict[Settings, float]()
+    best, tried = first(rows.name, visible), dict[Settings, float]()
     table: list[dict[str, Any]] = []
-    for name, values in stages(rows.name, rows.categories is not None):
-        for value in values:
-            settings = replace(best, **{name: value})
+    lengths = budget.search_updates, budget.search_betas
+    for stage in budget.stages:
+        for settings in candidates(stage, rows.name, best):
             if settings in tried:
                 continue
-            tried[settings] = _validated(rows, settings, budget, seed)
-            table.append({**asdict(settings), "validation": tried[settings]})
-            record.say(f"{rows.name}: {settings}: validation {tried[settings]:.3f}")
+            found = pieces.measured(rows, settings, "validation", lengths, budget.batch_size, seed)
+            tried[settings] = found.lower
+            seconds = found.seconds + found.estimate_seconds
+            table.append({**asdict(settings), "validation": found.lower, "seconds": seconds})
+            record.say(f"{rows.name}: {settings}: validation {found.lower:.3f}, {seconds:.0f} s")
         best = max(tried, key=lambda settings: tried[settings])
-    record.table(f"{rows.name}_search", table)
+    record.table(f"{rows.name}_{visible}_search", table)
     return best
-
-
-def _validated(rows: Rows, settings: Settings, budget: Budget, seed: int) -> float:
-    lengths = budget.search_updates, budget.search_betas
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotLearned)  # the validation likelihood says so too
-            found = measured(rows, settings, "validation", lengths, budget.batch_size, seed)
-    except Diverged:
-        return -math.inf
-    return found.lower if math.isfinite(found.lower) else -math.inf
-
-
-def parameters(machine: hm.RBM) -> int:
-    """The number of learned parameters."""
-    return sum(p.numel() for p in machine.parameters() if p.requires_grad)
 
 
 def independent(rows: Rows) -> float:

@@ -62,6 +62,10 @@ class NotMixed(UserWarning):
     """Samples of Markov chains that have not mixed, or that are too few or too short to judge mixing."""
 
 
+class BusyMachine(UserWarning):
+    """Other processes use the CPU, so that one thread is faster than several."""
+
+
 class NotLearned(UserWarning):
     """Training finished without an error, but its result should not be used."""
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
 import experiments
-from experiments.density import all_sets, single, tested, trained
-from experiments.density.settings import Budget, Settings, first, stages
+from experiments.density import all_sets, cost, settings, tested, trained
+from experiments.density.settings import Budget, Settings, candidates, first
+from experiments.density.trained import Pieces, Trained
 from harmonium import data
+from harmonium.errors import Diverged, RunError
 
-BUDGET = Budget(search_updates=20, updates=60, search_betas=20, betas=50, seeds=2)
+BUDGET = Budget(search_updates=20, updates=60, search_betas=20, betas=50, seeds=2, stages=("hidden", "exact"))
 
 
 def rows_of_a_machine(name: str = "nltcs") -> trained.Rows:
@@ -27,49 +30,126 @@ def rows_of_a_machine(name: str = "nltcs") -> trained.Rows:
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(tested, "load", rows_of_a_machine)
-    monkeypatch.setattr("experiments.density.settings.HIDDEN", {"nltcs": (2, 3)})
-    monkeypatch.setattr(single, "BUDGETS", {"quick": BUDGET})
-    monkeypatch.setattr(all_sets, "BUDGETS", {"quick": BUDGET})
+    monkeypatch.setattr(settings, "HIDDEN", {"nltcs": (2, 3)})
+    monkeypatch.setattr(settings, "BUDGETS", {"quick": BUDGET})
     monkeypatch.setattr(all_sets, "SETS", ("nltcs",))
     monkeypatch.setattr(data, "status", lambda name: "here")
 
 
-def test_a_set_from_search_to_verdict(small, tmp_path):
+def test_a_set_from_search_to_verdict(small, tmp_path, capsys):
     record = experiments.reproduce("density/nltcs", "quick", tmp_path / "one")
-    row = record.numbers["nltcs"]
-    assert row["seeds"] == row["trustworthy"] == 2
-    assert row["test"] > row["independent"] + 0.5  # the columns depend on each other
-    assert row["visible"] == "categories"
+    rows = {title: record.numbers[title] for title in ("nltcs", "nltcs, categories")}
+    for row in rows.values():
+        assert row["seeds"] == row["trustworthy"] == 2 and row["exact"]
+        assert row["lowest"] <= row["test"] <= row["highest"]
+    known = rows["nltcs, categories"]
+    assert (
+        known["test"] > max(rows["nltcs"]["test"], known["independent"]) + 0.5
+    )  # the first columns exclude each other
     assert record.claims[-1].holds
+    first_line = capsys.readouterr().out.splitlines()[0]
+    assert "planned" in first_line and "minutes of one core" in first_line
 
 
-def test_all_sets_continue_where_they_stopped(small, tmp_path, monkeypatch):
-    experiments.reproduce("density/all", "quick", tmp_path / "all")
-    row = json.loads((tmp_path / "all" / "nltcs.json").read_text(encoding="utf-8"))
+def test_every_training_is_kept(small, tmp_path, monkeypatch):
+    """A run that was stopped continues with the next training, and all sets continue with the next set."""
+    calls, compute = [], trained.measured
+
+    def stops(*given):
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        calls.append(given)
+        return compute(*given)
+
+    monkeypatch.setattr(trained, "measured", stops)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.reproduce("density/all", "quick", tmp_path / "all", jobs=1)
+    assert len(list((tmp_path / "all" / "nltcs" / "pieces").iterdir())) == 3
+    monkeypatch.setattr(trained, "measured", compute)
+    record = experiments.reproduce("density/all", "quick", tmp_path / "all", jobs=1)
+    monkeypatch.setattr(trained, "measured", lambda *_: pytest.fail("computed again"))
+    again = experiments.reproduce("density/nltcs", "quick", tmp_path / "b", pieces=str(tmp_path / "all/nltcs/pieces"))
+    assert again.numbers["nltcs"] == record.numbers["nltcs"]
     (tmp_path / "all" / "verdict.json").unlink()
-    monkeypatch.setattr(all_sets, "one", lambda *_: pytest.fail("computed again"))
-    record = experiments.reproduce("density/all", "quick", tmp_path / "all")
-    assert record.numbers["nltcs"] == row
+    assert experiments.reproduce("density/all", "quick", tmp_path / "all").numbers == record.numbers
+
+
+@pytest.mark.slow
+def test_sets_in_other_processes(tmp_path, monkeypatch):
+    """Two sets at once; a set that fails is named, with the place of its output."""
+    monkeypatch.setattr(all_sets, "SETS", ("nltcs", "no-such-set"))
+    monkeypatch.setattr(data, "status", lambda name: "here")
+    record = experiments.Record("density/all", "quick", tmp_path)
+    with pytest.raises(RunError, match=r"density/no-such-set: stopped with status 2; see .*log\.txt"):
+        all_sets.run(record, "quick", updates=1, betas=1, seeds=1)
+    assert "unknown experiment" in (tmp_path / "no-such-set" / "log.txt").read_text(encoding="utf-8")
 
 
 def test_test_rows_are_not_used_for_the_choice(small, tmp_path):
-    rows = rows_of_a_machine()
+    rows, record = rows_of_a_machine(), experiments.Record("density/nltcs", "quick", tmp_path)
+    chosen = trained.choose(record, Pieces(tmp_path / "a"), rows, "categories", BUDGET, 0)
+    blind = replace(rows, test=torch.full_like(rows.test, torch.nan))
+    assert trained.choose(record, Pieces(tmp_path / "b"), blind, "categories", BUDGET, 0) == chosen
+
+
+def test_the_best_validation_likelihood_is_chosen(small, tmp_path, monkeypatch):
+    def score(rows, settings, *_):
+        if settings.l2:
+            raise Diverged("weights")
+        value = -abs(settings.learning_rate - 0.3) - abs(settings.hidden - 2) - (settings.negative != "pcd:5")
+        return Trained(value, value + 1, value, value, False, (), 1, 0.0, 0.0)
+
+    monkeypatch.setattr(trained, "measured", score)
     record = experiments.Record("density/nltcs", "quick", tmp_path)
-    chosen = trained.choose(record, rows, BUDGET, 0)
-    blind = trained.Rows(rows.name, rows.train, rows.validation, torch.full_like(rows.test, torch.nan), rows.categories)
-    assert trained.choose(record, blind, BUDGET, 0) == chosen
+    whole = Budget(20, 60, 20, 50)
+    chosen = trained.choose(record, Pieces(tmp_path / "a"), rows_of_a_machine(), "bernoulli", whole, 0)
+    assert chosen == Settings(hidden=2, learning_rate=0.3, negative="pcd:5")
 
 
-@pytest.mark.parametrize(("trustworthy", "test", "verdict"), [(3, -9.0, True), (3, -16.0, False), (2, -9.0, None)])
-def test_verdicts(tmp_path, trustworthy, test, verdict):
+def test_categories_that_a_test_row_violates(small, tmp_path):
+    """Such a row has probability zero; the choice of categories must not depend on test rows."""
+    rows = rows_of_a_machine()
+    wrong = replace(rows, test=torch.ones_like(rows.test))
+    found = trained.measured(wrong, Settings(hidden=2, visible="categories"), "test", (10, 10), 100, 0)
+    assert found.log_likelihood == -torch.inf and "exactly one" in found.problems[0]
+    row = tested.row(Settings(hidden=2, visible="categories"), [found], BUDGET, -3.0)
+    assert row["test"] is None and json.dumps(row, allow_nan=False)
+    record = experiments.Record("density/mushrooms", "quick", tmp_path)
+    tested.claims(record, "mushrooms, categories", row)
+    assert "-∞" in record.claims[0].measured and record.claims[0].holds is not True
+
+
+@pytest.mark.parametrize(
+    ("trustworthy", "test", "low", "high", "verdict"),
+    [
+        (3, -9.0, -9.1, -8.9, True),
+        (3, -9.0, -16.0, -8.9, None),  # the interval of an estimate contains the published numbers
+        (3, -9.0, None, -8.9, None),
+        (3, -16.0, -16.1, -15.9, False),
+        (2, -9.0, -9.1, -8.9, None),
+    ],
+)
+def test_verdicts(tmp_path, trustworthy, test, low, high, verdict):
     record = experiments.Record("density/mushrooms", "quick", tmp_path)
     row = {**vars(Settings()), "test": test, "standard_error": 0.01, "seeds": 3, "trustworthy": trustworthy}
-    tested.claims(record, "mushrooms", row)
+    tested.claims(record, "mushrooms", {**row, "lowest": low, "highest": high})
     assert [claim.holds for claim in record.claims[:-1]] == [verdict] * 4
     assert record.claims[-1].holds == (trustworthy == 3)
 
 
 def test_the_search_contains_where_it_starts():
     for name in experiments.DENSITY:
-        values = dict(stages(name, categories=True))
-        assert all(getattr(first(name), setting) in tried for setting, tried in values.items())
+        for scale in experiments.SCALES:
+            for stage in settings.budget_of(name, scale).stages:
+                exact = stage == settings.EXACT
+                assert exact or first(name) in candidates(stage, name, first(name))
+
+
+def test_planned_cost():
+    """The cost of the search is that of its trainings, and exact gradients have their own cost."""
+    known = cost.Cost(update=1.0, sweep=0.5, exact=20.0, estimate=3.0, beta=0.1, sampling_sweep=0.2)
+    assert known.training(Settings(negative="pcd:5"), 10) == 30.0
+    assert known.training(Settings(negative="pcd:1+exact"), 30) == 50.0
+    budget = Budget(10, 100, 20, 50, seeds=2, stages=("negative",))
+    search, final = known.seconds("plants", "bernoulli", budget)
+    assert search == 10 + 30 + 2 * (3 + 2 + 4) and final == 2 * (300 + 3 + 5 + 10)

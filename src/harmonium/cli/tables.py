@@ -14,7 +14,7 @@ from ..data import TableEncoder, read_table
 from ..data.table import EXTENSIONS
 from ..errors import InvalidOption, NotEnumerable, RunError, unknown
 from ..machines import RBM
-from ..machines.partial import check_enumerable
+from ..machines.enumeration import enumerable
 from ..report.evaluation import LikelihoodRow
 from ..runs.tables import NAME, encoder_of
 from ..tasks.denoising import METHODS
@@ -23,6 +23,7 @@ from ..training.incomplete import Incomplete
 
 _SHOWN = 40  # columns that are printed one by one
 _MOST_ROWS = 20_000
+_EXACT_STATES = 2**16  # hidden states up to which missing cells are summed out by default: a sum for every row
 
 
 def described(table: TableEncoder) -> dict[str, str]:
@@ -92,11 +93,7 @@ def impute_run(
 
 
 def _best_method(machine: Any) -> str:
-    try:
-        check_enumerable(machine)
-    except (NotEnumerable, AttributeError):  # a machine with several hidden layers
-        return "gibbs"
-    return "exact" if machine.hidden.cardinality <= 2**16 else "gibbs"
+    return "exact" if isinstance(machine, RBM) and enumerable(machine, _EXACT_STATES, parity=1) else "gibbs"
 
 
 def observed_likelihood(

@@ -14,13 +14,12 @@ from .. import likelihood, noise
 from ..arrays import as_tensor
 from ..checks import whole
 from ..couplings import Masked
-from ..errors import InvalidData, InvalidOption, NotEnumerable
+from ..errors import InvalidData, InvalidOption
 from ..machines import RBM, enumeration
 from ..training import fit
 from ..units import Bernoulli, Unit
 from .tuples import check_order, random_tuples
 
-_EXACT_STATES = 2**20
 _MOST_UNITS = 2000
 
 
@@ -172,11 +171,7 @@ def order_selection(
 @torch.no_grad()
 def _held_out(order: int, machine: RBM, test: Tensor, options: dict[str, Any]) -> OrderResult:
     free_energy = machine.free_energy(test, check=False).double()
-    try:
-        enumerable = enumeration.cheaper_parity(machine)[1] <= _EXACT_STATES
-    except NotEnumerable:
-        enumerable = False
-    if enumerable:
+    if enumeration.enumerable(machine):
         return OrderResult(order, machine, -free_energy - machine.log_partition(), (0.0, 0.0), True)
     estimate = likelihood.estimate(machine, machine.as_states(test), **options)
     low, high = estimate.interval

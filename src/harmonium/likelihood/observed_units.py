@@ -10,10 +10,10 @@ from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import InvalidOption
-from ..machines import RBM
+from ..machines import RBM, enumeration
 from ..machines.chain import ArrayLike
 from ..machines.given import Given
-from ..machines.partial import MOST_STATES, PartialRows, log_marginal, observed_sites
+from ..machines.partial import PartialRows, log_marginal, observed_sites
 from ..sampling.path import beta_grid
 from ..units.base import per_row
 from .clamped import ClampedEstimate
@@ -94,11 +94,11 @@ def observed(
     double = copy.deepcopy(rbm).double()
     rows = PartialRows.of(given.values.double(), double.visible, given.mask)
     double.visible.check(rows.fill(_any_state(double, len(rows))), "data")
-    number = rbm.hidden.cardinality
+    sums = enumeration.enumerable(rbm, parity=1)
     complete = observed_sites(double.visible, rows.mask).all(1)
     found, errors = torch.empty(len(rows), dtype=torch.float64), torch.zeros(len(rows), dtype=torch.float64)
-    exact = (number is not None and number <= MOST_STATES) or bool(complete.all())
-    if number is not None and number <= MOST_STATES:
+    exact = sums or bool(complete.all())
+    if sums:
         found = torch.cat([log_marginal(double, rows.rows(index)) for index in torch.arange(len(rows)).split(_ROWS)])
     else:
         found[complete] = -double.free_energy(rows.values[complete])

@@ -11,7 +11,6 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
-from ..errors import NotEnumerable
 from ..machines import BoltzmannMachine, DeepBeliefNetwork, Machine, enumeration
 from ..sampling import parallel_tempering, trajectory_tempering
 from ..sampling.base import base_machine
@@ -24,7 +23,6 @@ from .modes import disagreement
 
 FREE, CHAINS, DATA = "free units", "short chains", "the data"  # bases
 
-_EXACT_STATES = 2**20
 _ERRORS = 3  # standard errors of a sampled free energy in the intervals
 _FREE_SHARE = 2  # the cross-check from free units uses 1/2 of the betas
 _CHECK_SHARE = 5  # the other cross-checks use 1/5 of the betas
@@ -358,8 +356,4 @@ def _fewer(betas: Betas, share: int) -> Betas:
 
 
 def _exact(machine: BoltzmannMachine, free_energy: float) -> float | None:
-    try:
-        _, states = enumeration.cheaper_parity(machine)
-    except NotEnumerable:
-        return None
-    return -free_energy - machine.log_partition() if states <= _EXACT_STATES else None
+    return -free_energy - machine.log_partition() if enumeration.enumerable(machine) else None

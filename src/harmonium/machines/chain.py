@@ -14,7 +14,8 @@ from torch import Generator, Tensor, nn
 from .. import noise
 from ..arrays import as_tensor, check_finite
 from ..couplings import Coupling, Dense
-from ..errors import InvalidData, InvalidOption, NotMixed
+from ..couplings.base import check_scale
+from ..errors import InvalidData, InvalidOption, NotMixed, unknown
 from ..shown import Shown
 from ..units import Bernoulli, Unit
 from ..units.base import per_row
@@ -22,9 +23,11 @@ from . import enumeration, kernel, mixing, normalizable
 from .given import Given
 from .hints import CALLS
 from .kernel import Held, State
+from .modes import SCALE, weights_along
 from .scaling import Scaling
 
 ArrayLike = Any
+_WEIGHTS = ("normal", "sign", "modes")  # kinds of initial weights
 
 
 def as_layer(layer: Unit | int | tuple[int, ...]) -> Unit:
@@ -244,8 +247,9 @@ class BoltzmannMachine(Shown, nn.Module):
 
     def field(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
         """B on a layer from its neighbors in ``state``: (batch, *shape)."""
-        below = self.couplings[layer - 1].up(state[layer - 1]) if layer > 0 else None  # type: ignore[arg-type]
-        above = self.couplings[layer].down(state[layer + 1]) if layer < len(self.couplings) else None  # type: ignore[arg-type]
+        couplings = self.couplings
+        below = couplings[layer - 1].up(state[layer - 1]) if layer > 0 else None  # type: ignore[arg-type]
+        above = couplings[layer].down(state[layer + 1]) if layer < len(couplings) else None  # type: ignore[arg-type]
         if below is None or above is None:
             return above if below is None else below  # type: ignore[return-value]
         return below + above
@@ -384,8 +388,17 @@ class BoltzmannMachine(Shown, nn.Module):
         initial machine does not depend on which of two values is coded as 1. If ``scale`` is not given, the weights of
         Gaussian units are divided by the standard deviations of the units in the data: units of measurement do not
         matter.
+
+        ``weights="modes"``: random combinations of the principal modes of the data, such that the input to a hidden
+        unit has the root mean square ``scale``, by default 4. The visible biases cancel the field of the mean hidden
+        states. Learning then does not begin with finding the modes. Other couplings of a deep machine are normal.
         """
+        if weights not in _WEIGHTS:
+            raise unknown("weight initialization", weights, _WEIGHTS)
         generator = noise.generator(seed, self.device) if generator is None else generator
+        if weights == "modes":
+            self._along_modes(data, SCALE if scale is None else scale, pseudocount, generator)
+            return
         for coupling in (*self.couplings, *self.context_couplings.values()):
             default = 0.01 if weights == "normal" else (0.1 / coupling.fan_in) ** 0.5
             coupling.initialize(default if scale is None else scale, weights, generator)
@@ -393,6 +406,27 @@ class BoltzmannMachine(Shown, nn.Module):
             if scale is None:
                 self._rescale(data)
             self._match(data, pseudocount)
+
+    @torch.no_grad()
+    def _along_modes(self, data: Any, scale: float, pseudocount: float | None, generator: Generator | None) -> None:
+        check_scale(scale)
+        first, hidden = self.couplings[0], self.layers[1]
+        if data is None or self.context is not None:
+            found = "none" if data is None else "a machine with a context"
+            raise InvalidOption(f"weights: modes expects data of a machine without a context, found {found}")
+        if not first.outer_product or not all(part.support.bounded for part in hidden.parts):
+            found = type(first).__name__ if not first.outer_product else f"{hidden.name()} units"
+            raise InvalidOption(f"weights: modes expects a dense coupling to bounded hidden units, found {found}")
+        for coupling in self.couplings[1:]:
+            coupling.initialize(0.01, "normal", generator)
+        rows = self.as_states(data)
+        scaling = Scaling.of(self.visible, rows)
+        flat = (rows if scaling is None else scaling.states(rows)).flatten(1)
+        first.weight.copy_(weights_along(flat, hidden.size, scale, generator))
+        self._rescale(rows)
+        self._match(rows, pseudocount)
+        means = hidden.mean(first.up(rows.mean(0, keepdim=True)))
+        self.visible.shift_bias(-first.down(means)[0])
 
     @torch.no_grad()
     def _rescale(self, data: Any) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .chain import BoltzmannMachine
 
 MAX_STATES = 2**26
+EXACT_STATES = 2**20  # up to which sums are exact where the alternative is an estimate
 _CHUNK_ELEMENTS = 2**22
 
 
@@ -38,6 +39,23 @@ def cheaper_parity(machine: BoltzmannMachine, parity: int | None = None) -> tupl
             f"found 2^{math.log2(numbers[best]):.1f}"
         )
     return best, numbers[best]
+
+
+def enumerable(machine: BoltzmannMachine, most: int | None = None, *, parity: int | None = None) -> bool:
+    """Whether the even or the odd layers (or those of ``parity``) have at most ``most`` joint states, 2^20 by default.
+
+    >>> from harmonium import RBM
+    >>> from harmonium.units import Bernoulli, Gaussian
+    >>> enumerable(RBM(Bernoulli(784), Bernoulli(20))), enumerable(RBM(Bernoulli(784), Bernoulli(21)))
+    (True, False)
+    >>> enumerable(RBM(Gaussian(4), Bernoulli(2)), parity=0)
+    False
+    """
+    try:
+        _, number = cheaper_parity(machine, parity)
+    except NotEnumerable:
+        return False
+    return number <= (EXACT_STATES if most is None else most)
 
 
 def chunks(machine: BoltzmannMachine, parity: int | None = None) -> Iterator[tuple[list[Tensor | None], Tensor]]:

@@ -17,12 +17,12 @@ from torch import Tensor
 from ..errors import NotEnumerable
 from ..units import Unit
 from ..units.base import per_row
+from .enumeration import enumerable
 from .given import check_whole_units
 
 if TYPE_CHECKING:
     from .rbm import RBM
 
-MOST_STATES = 2**20
 _CHUNK_ELEMENTS = 2**22
 
 
@@ -71,8 +71,8 @@ def observed_sites(layer: Unit, mask: Tensor) -> Tensor:
 
 def check_enumerable(rbm: RBM) -> None:
     """Raise :class:`NotEnumerable` unless the hidden layer has at most 2^20 states."""
-    number = rbm.hidden.cardinality
-    if number is None or number > MOST_STATES:
+    if not enumerable(rbm, parity=1):
+        number = rbm.hidden.cardinality
         found = "infinitely many" if number is None else f"{number:.3g}"
         raise NotEnumerable(f"exact sum: expected at most 2^20 states of the hidden layer, found {found}")
 

@@ -158,15 +158,16 @@ class MachineOptions:
     )
     initialize: str = option(
         "normal",
-        "Distribution of the initial weights: normal or sign.",
+        "Initial weights: normal, sign, or along the principal modes of the data (modes).",
+        details="`modes` saves the first part of learning, in which a machine with small weights finds the modes.",
         metavar="NAME",
-        choices=("normal", "sign"),
+        choices=("normal", "sign", "modes"),
         plan=("initial weights", "{}"),
     )
     scale: float | None = option(
         None,
         "Scale of the initial weights.",
-        unset="normal: 0.01, sign: √(0.1/N); with labels 1/√(visible units)",
+        unset="normal: 0.01, sign: √(0.1/N), modes: 4 (of the input to a hidden unit); with labels 1/√(visible units)",
         plan=("initial weights", "scale {}"),
     )
     dtype: str = option(
@@ -296,6 +297,13 @@ class TrainingOptions:
         plan=("device", "matrix products in {}"),
     )
     threads: int | None = option(
-        None, "Number of CPU threads.", at_least=1, unset="the PyTorch default", plan=("device", "threads: {}")
+        None,
+        "Number of CPU threads.",
+        details="The default is measured: if other processes keep the cores busy, several threads wait for each other "
+        "and are many times slower than one. The number is recorded, and a resumed run uses it again. The environment "
+        "variable OMP_NUM_THREADS also gives the number.",
+        at_least=1,
+        unset="the PyTorch default, or 1 on a busy machine",
+        plan=("device", "threads: {}"),
     )
     device: str = option("cpu", "PyTorch device: cpu, cuda, …", metavar="NAME", plan=("device", "{}"))

@@ -16,6 +16,7 @@ import torch
 from .. import files, landscape, noise, plots, quality, spectra
 from ..errors import HarmoniumError
 from ..machines import BoltzmannMachine
+from ..machines.enumeration import EXACT_STATES
 from ..machines.mixing import watch
 from ..quality.inputs import FEWEST_ROWS
 from ..training.callbacks import equilibrium_verdict
@@ -25,7 +26,6 @@ from .html import escape
 from .sequences import evaluate_frames
 from .subject import RunSubject
 
-_MOST_STATES = 2**20  # keeps the report quick; 'harmonium evaluate' enumerates more
 _SMALL = 2**16  # weights, up to which the annealing has both directions
 _BETAS, _FEW_BETAS = 500, 200  # of the annealing, if the machine cannot be enumerated
 _SAMPLES, _SAMPLE_SWEEPS, _COMPARED_ROWS = 500, 200, 2000
@@ -94,7 +94,7 @@ def _likelihood(subject: RunSubject, found: Analysis, kept: saved.Evaluation | N
 def _measures(subject: RunSubject) -> list[LikelihoodRow]:
     """Measure with ln Z by enumeration, or else by a short annealing."""
     assert subject.data is not None
-    rows = evaluation.evaluate(evaluation.Subject(subject.machine, subject.data, subject.test, _MOST_STATES))
+    rows = evaluation.evaluate(evaluation.Subject(subject.machine, subject.data, subject.test, EXACT_STATES))
     if rows[0].train is not None:
         return rows
     small = subject.weights <= _SMALL

@@ -31,7 +31,6 @@ from ..units import Unit
 from . import specs
 
 PENALTIES: dict[str, Any] = {"l1": L1, "l2": L2, "l1_squared": L1Squared, "l2_to_mean": L2ToMean}
-_MOST_STATES = 2**20  # above, ln Z is estimated by annealing
 _RUNS, _BETAS = 100, 1000
 
 
@@ -68,7 +67,7 @@ def score(study: Study, task: int) -> tuple[float, float]:
 
 def _log_partition(machine: RBM, rows: Tensor, seed: int) -> float:
     try:
-        if enumeration.cheaper_parity(machine)[1] <= _MOST_STATES:
+        if enumeration.enumerable(machine):
             return exact(machine).log_partition
     except HarmoniumError:
         pass

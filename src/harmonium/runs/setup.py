@@ -20,11 +20,10 @@ from ..training import Run, recorded
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
 from ..training.specs import default_negative, default_optimizer, default_rate, negative_for
+from ..training.threads import check_threads, suitable
 from . import config as schema
 from . import fitted, rows, specs
 from . import machine as machines
-
-_MOST_THREADS = 1024  # far above, the OpenMP library ends the process
 
 
 @dataclass
@@ -42,9 +41,7 @@ def prepare(config: schema.Config) -> Setup:
     chosen = rows.training_defaults(config)
     for table in (config.data, config.machine, chosen):
         options.check(table)
-    threads = torch.get_num_threads() if chosen.threads is None else chosen.threads
-    if threads > _MOST_THREADS:
-        raise InvalidOption(f"threads: expected at most {_MOST_THREADS}, found {threads}")
+    threads = suitable() if chosen.threads is None else check_threads(chosen.threads)
     torch.set_num_threads(threads)
     noise.check_seed(chosen.seed)
     if config.machine.scale is not None:

@@ -50,7 +50,8 @@ def _train(setup: Setup, run: str | Path, resume: bool, progress: bool, callback
     common: dict[str, Any] = {"progress": progress, "callbacks": callbacks, "validation": held_out}
     if setup.arguments is not None:
         return training.fit(setup.machine, rows, run=run, resume=resume, **common, **setup.arguments)
-    scale = label_scale(setup.machine) if machine.scale is None and setup.config.data.labels else machine.scale
+    small = machine.scale is None and setup.config.data.labels and machine.initialize != "modes"
+    scale = label_scale(setup.machine) if small else machine.scale
     initialize: Any = {"weights": machine.initialize, **({} if scale is None else {"scale": scale})}
     joint = {**common, **keywords_of(chosen), "config": setup.config.to_dict()}
     greedy = chosen.training == "greedy"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from torch import Generator, Tensor
 
-from ..errors import InvalidOption, NotEnumerable
+from ..errors import InvalidOption
 from ..machines import BoltzmannMachine, enumeration
 from ..machines.chain import ArrayLike
 from .path import draws, fitted, free, independent, matched, uncoupled_log_partition
 
-_EXACT_STATES = 2**20  # maximum number of states for exact draws of a coupled machine by enumeration
 _SWEEPS = 1000
 
 
@@ -66,11 +65,7 @@ def base_states(base: BoltzmannMachine, n: int, generator: Generator | None = No
     """
     if not has_couplings(base):
         return draws(base, n, generator)
-    try:
-        _, states = enumeration.cheaper_parity(base)
-    except NotEnumerable:
-        states = _EXACT_STATES + 1
-    if states <= _EXACT_STATES:
+    if enumeration.enumerable(base):
         return enumeration.draws(base, n, generator)
     state = draws(base, n, generator)
     for _ in range(_SWEEPS):

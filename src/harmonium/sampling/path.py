@@ -46,8 +46,10 @@ class Path:
         self.target, self.base = target, free(target) if base is None else base
         if [u.config() for u in self.base.layers] != [u.config() for u in target.layers]:
             raise InvalidOption("base: expected a machine on the same units as the target, found different units")
-        self.even = range(0, len(target.layers), 2)
-        self.odd = range(1, len(target.layers), 2)
+        # read once: a step of the annealing of a small machine takes as long as ten look-ups of a module
+        self._layers, self._dims = list(target.layers), [len(unit.shape) for unit in target.layers]
+        self.even = range(0, len(self._layers), 2)
+        self.odd = range(1, len(self._layers), 2)
         self._flat = [not bool(c.weight.any()) for c in self.base.couplings]
         self._flat_target = [False for _ in target.couplings]  # may change during training, so it is treated as coupled
         self.refresh()
@@ -59,6 +61,7 @@ class Path:
             for a, b in zip(self.base.layers, self.target.layers, strict=True)
         ]
         self._same = [all(torch.equal(a[name], b[name]) for name in a) for a, b in self._ends]
+        self._slopes: dict[int, Tensor] = {}  # ∂_β of the biases, flat
 
     def reversed(self) -> Path:
         """The same path from the target back to the base."""
@@ -73,10 +76,10 @@ class Path:
 
     def unit(self, layer: int, beta: float | Tensor) -> Unit:
         """The units of a layer at β; a tensor β of shape (K, 1, …) gives parameters with that leading shape."""
-        start, end = self._ends[layer]
-        unit = self.target.layers[layer]
+        unit = self._layers[layer]
         if self._same[layer]:
             return unit
+        start, end = self._ends[layer]
         mixed = {name: _mix(start[name], end[name], _beside(beta, start[name].ndim)) for name in start}
         return unit.with_natural(mixed)
 
@@ -89,7 +92,7 @@ class Path:
         neighbor = layer - 1 if layer else 1
         x = state[neighbor]
         assert x is not None
-        batch = x.shape[: x.ndim - len(self.target.layer(neighbor).shape)]
+        batch = x.shape[: x.ndim - self._dims[neighbor]]
         if len(batch) > 1:  # couplings accept only one batch dimension
             flat = [None if x is None else x.flatten(0, len(batch) - 1) for x in state]
             return self.responses(layer, flat).map(lambda x: x.view(*batch, *x.shape[1:]))
@@ -105,7 +108,7 @@ class Path:
     def mixed(self, layer: int, responses: Responses, beta: float | Tensor, *, last: bool = False) -> Tensor:
         """The field on a layer at β from the responses at the ends, which may be overwritten if ``last``."""
         low, high = responses.low, responses.high
-        beta = _beside(beta, len(self.target.layer(layer).shape))
+        beta = _beside(beta, self._dims[layer])
         if low is not None and high is not None:
             return _mix(low, high, beta)
         part, share = (high, beta) if low is None else (low, 1 - beta)
@@ -120,16 +123,21 @@ class Path:
             assert x is not None
             if self._same[layer]:
                 continue
-            start, end = self._ends[layer]
-            if set(start) == {"bias"}:
-                part = x.flatten(1) @ self.target.layers[layer].full(end["bias"] - start["bias"]).flatten()
+            if self._ends[layer][0].keys() == {"bias"}:
+                part = x.flatten(1) @ self._slope(layer)
             else:
-                a, b = self.base.layers[layer], self.target.layers[layer]
-                part = per_row(b.log_weight(x) - a.log_weight(x))
+                part = per_row(self._layers[layer].log_weight(x) - self.base.layers[layer].log_weight(x))
             total = part if total is None else total + part
         first = state[0]
         assert first is not None
         return torch.zeros(len(first), dtype=first.dtype, device=first.device) if total is None else total
+
+    def _slope(self, layer: int) -> Tensor:
+        """∂_β of the biases of a layer, (size,)."""
+        if layer not in self._slopes:
+            start, end = self._ends[layer]
+            self._slopes[layer] = self._layers[layer].full(end["bias"] - start["bias"]).flatten()
+        return self._slopes[layer]
 
     def machine(self, beta: float) -> BoltzmannMachine:
         """A new machine with the parameters at β."""
@@ -158,7 +166,7 @@ class Point:
     @property
     def depth(self) -> int:
         """The number of layers."""
-        return self.path.target.depth
+        return len(self.path._layers)
 
     def layer(self, layer: int) -> Unit:
         """The units of a layer, with their parameters at β."""

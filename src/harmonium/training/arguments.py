@@ -52,7 +52,6 @@ _INSTEAD = {
     "zero_sum": "transforms=[harmonium.Centered(), harmonium.ZeroSum()]",
     "device": "machine.to({!r}) before the call",
     "dtype": "machine.to(dtype=torch.float64) before the call",
-    "threads": "torch.set_num_threads({}) before the call",
     "hidden": "hidden units of the machine, as in harmonium.RBM(visible, harmonium.units.Bernoulli({}))",
 }
 
@@ -105,14 +104,15 @@ class Arguments:
     seed: int = again(TrainingOptions, "seed")
     progress: bool = option(True, "show a progress bar on a terminal.")
     validation: Any = option(None, "validation rows, for the free-energy gap.", unset="none")
-    initialize: bool | Mapping[str, Any] | None = option(
+    initialize: bool | str | Mapping[str, Any] | None = option(
         None,
-        "whether to initialize the parameters from the data, or a dict of options of ``machine.initialize`` such as "
-        '{"weights": "sign"}.',
+        'whether to initialize the parameters from the data; "normal", "sign" or "modes" for the initial weights, or a '
+        'dict of options of ``machine.initialize`` such as {"weights": "sign", "scale": 0.1}.',
         unset="only if all weights are zero, as in a new machine",
     )
     metrics_every: int = again(TrainingOptions, "metrics_every")
     precision: str = again(TrainingOptions, "precision")
+    threads: int | None = again(TrainingOptions, "threads")
     config: dict[str, Any] | None = option(
         None, "configuration to write to the folder ``run``.", unset="that of the machine and of these arguments"
     )
@@ -140,7 +140,7 @@ class Arguments:
 
     def __post_init__(self) -> None:
         declared = options(TrainingOptions)
-        for name in ("epochs", "batch_size", "learning_rate", "seed", "metrics_every", "precision"):
+        for name in ("epochs", "batch_size", "learning_rate", "seed", "metrics_every", "precision", "threads"):
             setattr(self, name, declared[name].check(getattr(self, name)))
         if self.transforms is not None and (
             isinstance(self.transforms, Transform) or not all(isinstance(part, Transform) for part in self.transforms)
@@ -225,7 +225,7 @@ class Arguments:
 
 
 def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
-    """Convert options of a run to arguments of ``fit``, except threads and device, which the caller sets.
+    """Convert options of a run to arguments of ``fit``, except the device, which the caller sets.
 
     >>> found = keywords_of(TrainingOptions(l2=0.001, chains=10))
     >>> found["negative"].config(), [type(part).__name__ for part in found["transforms"]]
@@ -233,7 +233,7 @@ def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
     """
     found: dict[str, Any] = {
         name: getattr(chosen, name)
-        for name in ("epochs", "batch_size", "seed", "metrics_every", "precision", "optimizer")
+        for name in ("epochs", "batch_size", "seed", "metrics_every", "precision", "threads", "optimizer")
     }
     if chosen.negative is not None or chosen.chains is not None:  # else chosen by fit
         found["negative"] = specs.negative_phase(chosen.negative or specs.default_negative(1), chosen.chains)

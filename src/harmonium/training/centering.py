@@ -208,7 +208,7 @@ def _gradient_of(parameter: Tensor) -> Tensor | None:
 
 
 def _joined(unit: Unit, value_of: Callable[[Tensor], Tensor | None]) -> Tensor:
-    """Return the values of a layer's biases, such as their gradients, in a new tensor (*shape).
+    """Return the values of a layer's biases, such as their gradients, as one tensor (*shape).
 
     That of a shared bias is divided equally among its units.
     """

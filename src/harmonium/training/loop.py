@@ -31,6 +31,7 @@ from .schedules import Clock
 from .stacks import jointly
 from .state import stream
 from .stopping import Stopping
+from .threads import using
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
@@ -38,7 +39,7 @@ _SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
 #: entries of the configuration that may change when a run continues
-_CHANGEABLE = (("training", "epochs"), ("data", "source"))
+_CHANGEABLE = (("training", "epochs"), ("training", "threads"), ("data", "source"))
 # purposes of the random streams, which are independent of each other
 _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
@@ -80,7 +81,7 @@ def fit(*positional: Any, **keywords: Any) -> Result:
     [1, 2]
     """
     given = Arguments.of(*positional, **keywords)
-    with distributed.writing(given.run):
+    with distributed.writing(given.run), using(given.threads, given.run, given.resume):
         return Training(given).train()
 
 
@@ -157,14 +158,15 @@ class Training:
             raise InvalidData(f"data: expected at least {self.world} rows, one per process, found {len(self.source)}")
         return min(batch_size, self.share)
 
-    def _initialize(self, initialize: bool | Mapping[str, Any] | None) -> None:
+    def _initialize(self, initialize: bool | str | Mapping[str, Any] | None) -> None:
         def wanted(machine: BoltzmannMachine) -> bool:
             parts = (*machine.couplings, *machine.context_couplings.values())
             return initialize is not None or not any(bool(coupling.weight.any()) for coupling in parts)
 
         if initialize is False or not any(map(wanted, self.machine.machines)):
             return
-        options = initialize if isinstance(initialize, Mapping) else {}
+        options = {"weights": initialize} if isinstance(initialize, str) else initialize
+        options = options if isinstance(options, Mapping) else {}
         some = self.source.rows(self._some(len(self.source), self.source.initial_rows), self.machine)
         generator = stream(self.seed, _INITIALIZE, device=self.machine.device)
         for machine, rows in self.machine.stacked(some, generator=generator):
@@ -211,7 +213,7 @@ class Training:
 
     def _config(self, given: Arguments, mean: Any) -> dict[str, Any]:
         """Return the configuration of a run that names its arguments, but not its data."""
-        resolved = {"epochs": self.epochs, "batch_size": self.batch_size}
+        resolved = {"epochs": self.epochs, "batch_size": self.batch_size, "threads": torch.get_num_threads()}
         return {
             "harmonium": {"format": 1},
             "data": {"rows": len(self.source), "mean": data_mean(mean)},
@@ -220,7 +222,7 @@ class Training:
         }
 
     def _record(self, run: Run, given: Arguments, mean: Any, resume: bool) -> None:
-        """Write the configuration and the first machine; on resume only a new number of epochs or place of the data."""
+        """Write the configuration and the first machine; on resume only what may change."""
         if not resume:
             run.write_config(self._config(given, mean) if given.config is None else given.config)
             run.write_snapshot(self.machine, 0)
@@ -228,7 +230,8 @@ class Training:
             written = run.read_config()
             config = written if given.config is None else given.config
             if given.config is None and isinstance(written.get("training"), Mapping):
-                config = {**written, "training": {**written["training"], "epochs": self.epochs}}
+                changed = {"epochs": self.epochs, "threads": torch.get_num_threads()}
+                config = {**written, "training": {**written["training"], **changed}}
             if any(_entry(written, *place) != _entry(config, *place) for place in _CHANGEABLE):
                 run.write_config(config)
 
@@ -294,6 +297,7 @@ class Training:
         signal stops it, ``self.step`` is the number of finished steps, otherwise 0.
         """
         epoch = self.epoch + 1
+        self._casts = self.rounded or torch.is_autocast_enabled(self.machine.device.type)  # of the caller
         setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
         batch_size = self.batch_size if setting.batch_size is None else self._checked_batch(setting.batch_size)
         if batch_size != self.batch_size:
@@ -328,15 +332,22 @@ class Training:
         if missing is not None:
             self.negative.complete(self.machine, missing, self.source.sweeps, self.generator)
             self.source.keep(index, self.negative.batch)
-        with torch.autocast(self.machine.device.type, torch.bfloat16, self.rounded, cache_enabled=False):
-            self._gradient()
-            self._take(setting.rate * len(index) / self.batch_size)  # every row of an epoch has the same weight
+        rate = setting.rate * len(index) / self.batch_size  # every row of an epoch has the same weight
+        if self._casts:
+            with torch.autocast(self.machine.device.type, torch.bfloat16, self.rounded, cache_enabled=False):
+                self._update(rate)
+        else:
+            self._update(rate)
         for coupling in self._couplings:
             coupling.project()
         for bound in self._bounds:
             bound.hold()
         for transform in self.transforms:
             transform.parameters(self.machine, clock)
+
+    def _update(self, rate: float) -> None:
+        self._gradient()
+        self._take(rate)
 
     def _gradient(self) -> None:
         """Compute the gradient of the batch and apply the transforms to it."""

@@ -23,7 +23,7 @@ from .transforms import Average, Clip, Transform, ZeroSum
 TRANSFORMS: dict[str, type[Transform]] = {
     kind.__name__: kind for kind in (L1, L2, L1Squared, L2ToMean, Centered, Clip, ZeroSum, Average)
 }
-_PLAIN = ("epochs", "batch_size", "seed", "metrics_every", "precision")
+_PLAIN = ("epochs", "batch_size", "seed", "metrics_every", "precision", "threads")
 #: rows that a file can contain; others are weighted, drawn again, have labels, a context or missing values
 _PLAIN_SOURCES = (TensorSource, ArraySource, DatasetSource)
 

@@ -143,9 +143,7 @@ class UnitLayer(nn.Module):
 
     def by_member(self, x: Tensor) -> list[tuple[Unit, Tensor]]:
         """The members, each with its part of the values: (n, *shape) -> pairs of a layer and (n, *member shape)."""
-        members = self.members
-        pieces = x.reshape(len(x), -1).split([member.size for member in members], 1)
-        return [(member, piece.reshape(-1, *member.shape)) for member, piece in zip(members, pieces, strict=True)]
+        return [(cast("Unit", self), x)]
 
     # -- parameters ---------------------------------------------------------------------------------------------
 
@@ -277,10 +275,9 @@ class UnitLayer(nn.Module):
         return [member.shared_mean(piece[0]) for member, piece in pairs]
 
     def from_biases(self, values: Sequence[Tensor]) -> Tensor:
-        """The transpose of :meth:`by_bias`: one tensor for each of :meth:`biases` -> (*shape)."""
-        pairs = zip(self.members, values, strict=True)
-        full = [(member.full(value) * (value.numel() / member.size)).flatten() for member, value in pairs]
-        return torch.cat(full).view(self.shape)
+        """The transpose of :meth:`by_bias`: one tensor for each of :meth:`biases` -> (*shape), perhaps the same one."""
+        (value,) = values
+        return self.full(value) * (value.numel() / self.size) if self.shared else value.view(self.shape)
 
     # -- names and files ----------------------------------------------------------------------------------------
 

@@ -66,6 +66,14 @@ class Mixed(Unit):
     def members(self) -> list[Unit]:
         return [member for unit in self._members for member in unit.members]
 
+    def by_member(self, x: Tensor) -> list[tuple[Unit, Tensor]]:
+        members = self.members
+        return list(zip(members, split_parts(members, x), strict=True))
+
+    def from_biases(self, values: Sequence[Tensor]) -> Tensor:
+        pairs = zip(self.members, values, strict=True)
+        return torch.cat([member.from_biases([value]).flatten() for member, value in pairs])
+
     def split(self, x: Tensor) -> list[Tensor]:
         return split_parts(self.parts, x)
 
