@@ -45,7 +45,7 @@ class Incomplete(TensorSource):
         if whole("sweeps", sweeps) < 1:
             raise InvalidOption(f"sweeps: expected at least 1, found {sweeps}")
         rows = as_tensor(data).detach()
-        if rows.ndim < 2 or len(rows) == 0 or not rows.is_floating_point():
+        if rows.ndim < 2 or rows.numel() == 0 or not rows.is_floating_point():
             raise InvalidData(f"data: expected rows of real numbers, found {tuple(rows.shape)} of {rows.dtype}")
         self._missing, self.sweeps = torch.isnan(rows), sweeps
         super().__init__(_filled(rows, self._missing, noise.generator(seed)), rows.shape[1:])
