@@ -295,7 +295,7 @@ def _stacks(choice: random.Random, folder: Path) -> dict[str, Call]:
         "stack reconstruct": lambda: made.dbn.reconstruct(any_data(choice)),
         "stack sample": lambda: stack.sample(few, sweeps=1, start=_one(choice, None, [any_data(choice)]), seed=0),
         "stack initialize": lambda: hm.DeepBeliefNetwork.of([6, 3, 2]).initialize(any_data(choice), seed=0),
-        "deep free_energy": lambda: made.dbm.free_energy(any_data(choice)),
+        "deep initialize": lambda: hm.DeepBoltzmannMachine([6, 3, 2]).initialize(any_data(choice), seed=0),
         "pretrain": lambda: hm.pretrain(
             hm.DeepBeliefNetwork.of([6, 3, 2]),
             any_data(choice),
@@ -324,7 +324,7 @@ def _samples(choice: random.Random, folder: Path) -> dict[str, Call]:
         "clamped_ais": lambda: likelihood.clamped_ais(machine, any_data(choice), runs=few, betas=2, seed=0),
         "estimate": lambda: likelihood.estimate(made.potts, any_data(choice), runs=few, betas=2, seed=0),
         "any hidden_mean": lambda: choice.choice([made.rated, made.texts, made.labels]).hidden_mean(any_data(choice)),
-        "any sample": lambda: machine.sample(2, sweeps=1, given=any_data(choice), seed=0),
+        "deep sample given": lambda: made.dbm.sample(2, sweeps=1, given=any_data(choice), seed=0),
         "novelty": lambda: quality.novelty(any_data(choice), any_data(choice)),
         "nearest_neighbor_accuracy": lambda: quality.nearest_neighbor_accuracy(any_data(choice), any_data(choice)),
         "entropy": lambda: quality.entropy(machine, number, any_data(choice)),

@@ -54,6 +54,11 @@ REFUSED = {
     ),
     "states of another table": (lambda: ENCODER.probabilities([[1.0]]), r"means: expected shape \(n, 4\)"),
     "rows outside of the table": (lambda: hm.data.TableEncoder.fit(PEOPLE, rows=[99]), "rows: expected row numbers"),
+    "cells that are lists": (lambda: hm.data.TableEncoder.fit(pandas.DataFrame({"a": [[1], [2]]})), "expected numbers"),
+    "cells of another kind": (
+        lambda: ENCODER.complete(PEOPLE.assign(age="old"), torch.zeros(3, 4)),
+        "column 'age': expected float64",
+    ),
     "no encoder": (lambda: hm.data.TableEncoder.load("none.json"), "none.json: expected the description of a table"),
     "an empty encoder": (lambda: hm.data.TableEncoder.from_dict({"format": 1}), "table: expected the columns"),
     "a long name of documents": (lambda: hm.data.read_documents(LONG), "File name too long"),

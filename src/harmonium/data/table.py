@@ -186,7 +186,10 @@ class TableEncoder:
             cells.index = found.index
             if str(name) in found.columns:
                 given = found[name].astype(object)
-                cells = given.where(given.notna(), cells.astype(object)).astype(cells.dtype)
+                try:
+                    cells = given.where(given.notna(), cells.astype(object)).astype(cells.dtype)
+                except (TypeError, ValueError) as error:
+                    raise InvalidData(f"{_source(found)}, column '{name}': expected {cells.dtype} ({error})") from None
             found[name] = cells
         return found
 
@@ -303,6 +306,8 @@ def _each(
         except InvalidData as error:
             where = f"{_source(frame)}{_line(frame, error.row)}" if isinstance(error, InvalidCell) else _source(frame)
             raise InvalidData(f"{where}, column '{name}': {error}") from None
+        except TypeError as error:  # cells that are lists or other objects
+            raise InvalidData(f"{_source(frame)}, column '{name}': expected numbers or text ({error})") from None
 
 
 def _source(frame: pandas.DataFrame) -> str:
