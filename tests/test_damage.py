@@ -113,7 +113,11 @@ def test_a_small_file_cannot_declare_a_large_machine(path, config):
 
 @pytest.mark.parametrize(
     "metadata",
-    [[], "text", 3, None, {"version": ["1"]}, {"version": {}}, {"version": "1", "config": 3}, {"version": "9" * 5000}],
+    [
+        *([], "text", 3, None, {"version": ["1"]}, {"version": {}}, {"version": "1", "config": 3}),
+        *({"version": "9" * 5000}, {"version": "1", "config": "[" * 10**5}),
+    ],
+    ids=lambda metadata: str(metadata)[:40],
 )
 def test_metadata_of_another_form(path, metadata):
     save_file({"x": torch.zeros(1)}, path, {"harmonium": json.dumps(metadata)})
