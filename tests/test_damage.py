@@ -113,7 +113,11 @@ def test_a_small_file_cannot_declare_a_large_machine(path, config):
 
 @pytest.mark.parametrize(
     "metadata",
-    [[], "text", 3, None, {"version": ["1"]}, {"version": {}}, {"version": "1", "config": 3}, {"version": "9" * 5000}],
+    [
+        *([], "text", 3, None, {"version": ["1"]}, {"version": {}}, {"version": "1", "config": 3}),
+        *({"version": "9" * 5000}, {"version": "1", "config": "[" * 10**5}),
+    ],
+    ids=lambda metadata: str(metadata)[:40],
 )
 def test_metadata_of_another_form(path, metadata):
     save_file({"x": torch.zeros(1)}, path, {"harmonium": json.dumps(metadata)})
@@ -195,30 +199,73 @@ def test_states_that_no_version_has_written(run, change, message):
     assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(
-    "negative", ["pcd:1", "parallel-tempering:1,rungs=3", "trajectory-tempering:1", "mean-field:2"]
-)
-def test_states_of_another_shape(negative, tmp_path):
-    """Chains, walkers, offsets and averages are checked before the run is changed."""
-    options = {**OPTIONS, "negative": negative, "transforms": [hm.Centered(), hm.Average(1.0, every=1)]}
-    hm.fit(hm.RBM(6, 2), ROWS, epochs=2, run=tmp_path, **options)
+GRAY = torch.randn(30, 6, generator=torch.Generator().manual_seed(1))
+HOLES = ROWS.masked_fill(torch.eye(30, 6).roll(2, 0).bool(), torch.nan)
+#: machine, rows and options of runs whose checkpoints contain every kind of state
+STATES = {
+    "pcd": (lambda: hm.RBM(6, 2), ROWS, {"negative": "pcd:1", "optimizer": "adam"}),
+    "momentum": (lambda: hm.RBM(6, 2), ROWS, {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.5)}),
+    "parallel tempering": (lambda: hm.RBM(6, 2), ROWS, {"negative": "parallel-tempering:1,rungs=3"}),
+    "trajectory": (lambda: hm.RBM(6, 2), ROWS, {"negative": "trajectory-tempering:1"}),
+    "mean field": (lambda: hm.RBM(6, 2), ROWS, {"negative": "mean-field:2"}),
+    "messages": (lambda: hm.RBM(6, 2), ROWS, {"negative": lambda: hm.training.MeanField(2, method="bp")}),
+    "deep": (lambda: hm.DeepBoltzmannMachine([6, 3, 2]), ROWS, {"negative": "deep-pcd:1"}),
+    "stack": (lambda: hm.DeepBeliefNetwork.of([6, 3, 2]), ROWS, {}),
+    "standardized": (lambda: hm.RBM(hm.units.Gaussian(6), 2), GRAY, {"penalty": hm.L2(0.01)}),
+    "missing values": (lambda: hm.RBM(6, 2), lambda: hm.Incomplete(HOLES), {}),
+}
+TYPES = (torch.float32, torch.float64, torch.int64, torch.complex64)
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_states_of_another_shape_or_type(kind, tmp_path):
+    """Chains, walkers, offsets, averages and states of optimizers are checked before the run is changed."""
+    make, rows, given = STATES[kind]
     run = hm.Run(tmp_path)
+
+    def fit(epochs: int, **options: object) -> None:
+        made = {name: value() if name == "negative" and callable(value) else value for name, value in given.items()}
+        penalty = made.pop("penalty", None)
+        made["transforms"] = [*([penalty] if penalty else []), hm.Centered(), hm.Average(1.0, every=1)]
+        data = rows() if callable(rows) else rows
+        hm.fit(make(), data, epochs=epochs, run=run.folder, **OPTIONS, **made, **options)
+
+    fit(2)
     tensors, metadata = files.read_tensors(run.last)
     state = parse_json(metadata["training"])
-    rbm = hm.RBM(6, 2)
-    files.load_parameters(rbm, run.last, tensors)
+    machine = make()
+    files.load_parameters(machine, run.last, tensors)
     extra = {name: x for name, x in tensors.items() if not name.startswith("machine/")}
-    shaped = [name for name in extra if ".processes.0.negative." in name or ".transforms." in name]
-    assert len(shaped) >= 7
-    changes = [({**extra, name: torch.zeros(3, 4)}, state) for name in shaped]
-    numbers = [_replaced(state, key, "x") for key in ("moves", "count", "seen")]
+    changes = [({**extra, name: torch.zeros(3, 4)}, state) for name in extra]
+    for k, (name, x) in enumerate(extra.items()):
+        others = [other for other in TYPES if other != x.dtype]
+        changes.append(({**extra, name: x.to(others[k % len(others)])}, state))
+    numbers = [_replaced(state, key, "x") for key in ("moves", "count", "seen", "lr", "betas", "momentum")]
     changes += [(extra, changed) for changed in numbers if changed is not None]
     for kept, changed in changes:
-        files.write_tensors(run.last, kept, {"training": json.dumps(changed)}, rbm)
+        files.write_tensors(run.last, kept, {"training": json.dumps(changed)}, machine)
         before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
         with pytest.raises(CheckpointError, match="the training state is damaged"):
-            hm.fit(hm.RBM(6, 2), ROWS, epochs=3, run=run.folder, resume=True, **options)
+            fit(3, resume=True)
         assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
+    files.write_tensors(run.last, extra, {"training": json.dumps(state)}, machine.double())
+    with pytest.raises(CheckpointError, match=r"another machine: expected .* of type float32 .*, found float64"):
+        fit(3, resume=True)
+    files.write_tensors(run.last, extra, {"training": json.dumps(state)}, machine.float())
+    fit(3, resume=True)  # what was written again without a change is intact
+
+
+@pytest.mark.parametrize("other", [torch.int64, torch.complex64, torch.bool, torch.float64])
+def test_parameters_of_another_type(path, other):
+    """All real numbers of a file have the same type."""
+    rbm = hm.load(path)
+    state = {f"machine/{name}": t for name, t in rbm.state_dict().items()}
+    crafted(path, rbm.config(), state | {"machine/couplings.0.weight": rbm.weight.detach().to(other)})
+    with (
+        pytest.raises(CheckpointError, match=r"expected \S+ of type float(32|64) .*, found "),
+        pytest.warns(Unverified),
+    ):
+        hm.load(path)
 
 
 def _replaced(tree: object, key: str, value: object) -> object:

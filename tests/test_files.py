@@ -350,7 +350,7 @@ def test_parameters_of_another_machine(path):
     tensors, _ = files.read_tensors(path)
     other = machine(hidden=5)
     before = {name: value.clone() for name, value in other.state_dict().items()}
-    with pytest.raises(CheckpointError, match=r"another machine: expected layers\.1\.bias .* \(5,\), found \(3,\)"):
+    with pytest.raises(CheckpointError, match=r"another machine: expected layers\.1\.bias .* \(5,\), found .* \(3,\)"):
         files.load_parameters(other, path, tensors)
     assert all(torch.equal(value, before[name]) for name, value in other.state_dict().items())
     deep = hm.DeepBoltzmannMachine([units.Bernoulli(4), units.Gaussian(3), units.Bernoulli(2)])
@@ -362,5 +362,5 @@ def test_parameters_of_another_machine(path):
 def test_parameters_that_do_not_fit_the_description(path, change):
     hm.save(machine(), path)
     rewrite(path, tensors={"machine/couplings.0.weight": change})
-    with pytest.raises(CheckpointError, match=r"another machine: expected couplings\.0\.weight of shape \(4, 3\)"):
+    with pytest.raises(CheckpointError, match=r"machine: expected couplings\.0\.weight of type float32 \(4, 3\)"):
         hm.load(path)

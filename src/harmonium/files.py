@@ -20,7 +20,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,8 @@ _DAMAGE = (
     ValueError,
 )
 _PICKLES = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+#: types of the real numbers of a machine
+_REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _KINDS = {"BoltzmannMachine": BoltzmannMachine, "DeepBoltzmannMachine": DeepBoltzmannMachine}
 
 
@@ -100,31 +102,44 @@ def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 def load_parameters(machine: Machine, path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Load the parameters of a file into a machine of the same type and shape."""
     machine_state = parameters_for(machine, path, tensors)
-    kinds = {t.dtype for t in machine_state.values() if t.is_floating_point()}
-    if len(kinds) == 1:
-        machine.to(dtype=kinds.pop())
+    machine.to(dtype=next(t.dtype for t in machine_state.values() if t.is_floating_point()))
     machine.load_state_dict(machine_state)
 
 
-def parameters_for(machine: Machine, path: Path, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the ``state_dict`` of a file; raise if it does not fit the machine or has values that are not finite."""
+def parameters_for(
+    machine: Machine, path: Path, tensors: Mapping[str, Tensor], *, same_type: bool = False
+) -> dict[str, Tensor]:
+    """Return the ``state_dict`` of a file; raise if it does not fit the machine or has values that are not finite.
+
+    The real numbers of a file have one type, that of the machine with ``same_type``.
+    """
     state = {name.removeprefix(_MACHINE): t for name, t in tensors.items() if name.startswith(_MACHINE)}
-    current = machine.state_dict()
+    real = machine.dtype if same_type else next((t.dtype for t in state.values() if t.dtype in _REAL), machine.dtype)
+    current = {name: t.to(real) if t.is_floating_point() else t for name, t in machine.state_dict().items()}
     # older files have no bound on learned precisions; keep that of the machine
     state |= {name: t for name, t in current.items() if name.endswith(".log_max_precision") and name not in state}
-    expected = {name: tuple(t.shape) for name, t in current.items()}
-    found = {name: tuple(t.shape) for name, t in state.items()}
+    expected = {name: tensor_type(t) for name, t in current.items()}
+    found = {name: tensor_type(t) for name, t in state.items()}
     if expected != found:
         name = next(name for name in {**expected, **found} if expected.get(name) != found.get(name))
         raise CheckpointError(
-            f"{path}: a checkpoint of another machine: expected {name} of shape {expected.get(name, 'none')}, "
+            f"{path}: a checkpoint of another machine: expected {name} of type {expected.get(name, 'none')}, "
             f"found {found.get(name, 'none')}"
         )
     learned = dict(machine.named_parameters())  # a bound in a buffer may be infinite
     for name, t in state.items():
-        if t.is_complex() or bool((t.isnan() if name not in learned else ~t.isfinite()).any()):
-            raise CheckpointError(f"{path}: expected finite values of {name}, found NaN, infinite or complex values")
+        if bool((t.isnan() if name not in learned else ~t.isfinite()).any()):
+            raise CheckpointError(f"{path}: expected finite values of {name}, found NaN or infinite values")
     return state
+
+
+def tensor_type(tensor: Tensor, shape: Sequence[int] | None = None) -> str:
+    """Return the type and shape of a tensor, or another shape, to compare them and for messages.
+
+    >>> tensor_type(torch.zeros(2, 3)), tensor_type(torch.zeros(2).long(), shape=(4,))
+    ('float32 (2, 3)', 'int64 (4,)')
+    """
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape if shape is None else shape)}"
 
 
 def build(config: Mapping[str, Any]) -> Machine:

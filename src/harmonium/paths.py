@@ -30,6 +30,14 @@ def resolved(path: str | os.PathLike[str]) -> Path:
         raise DataNotFound(f"path: expected a file at {path}, found a loop of symbolic links ({error})") from None
 
 
+def is_folder(path: Path) -> bool:
+    """Return whether there is a folder; False for a path that cannot be, such as a name that is too long."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def file_size(path: Path) -> int:
     """Return the size of a file in bytes; raise :class:`DataNotFound` if there is no regular file.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import traceback
 import warnings
@@ -10,51 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+from arguments import NUMBERS, PATHS, SHAPES, WHOLE, any_data
 from counting import Counts, Hang, at_most, timed
+from estimator_calls import estimator_calls, is_of_sklearn
+from task_calls import task_calls
 
 import harmonium as hm
 from harmonium import interactions, likelihood, meanfield, quality, sampling, spectra, tasks
 from harmonium.errors import HarmoniumError
-
-NUMBERS: list[Any] = [-1, 0, 1, 2, 3, 5, 0.5, -0.0, 1e-300, 1e30, 1e38, math.nan, math.inf, -math.inf, np.int64(2)]
-WHOLE: list[int] = [-5, -1, 0, 1, 2, 3, 4]
-PATHS = ["", "none", ".", "/", "a\0b.npy", "~nosuchuser/a.csv", "x" * 5000]
-SHAPES: list[Any] = [1, 2, 3, 0, -1, (2,), (2, 3), (0,), (), (1,) * 200, (2, 2, 2), 2.5, "2"]
-
-
-def _data(choice: random.Random) -> Any:
-    """Data of any kind, most of them with rows of six bits."""
-    bits = np.random.default_rng(choice.randrange(1000)).integers(0, 2, (choice.choice([1, 5, 45]), 6))
-    kinds: list[Callable[[], Any]] = [
-        lambda: bits,
-        lambda: bits.astype(float),
-        lambda: torch.tensor(bits).float(),
-        lambda: bits.tolist(),
-        lambda: bits * 1e38,
-        lambda: bits * math.nan,
-        lambda: bits * 1j,
-        lambda: bits.astype(str),
-        lambda: bits[:, :3],
-        lambda: bits[:0],
-        lambda: bits[0],
-        lambda: None,
-        lambda: "text",
-        lambda: 3,
-        lambda: [],
-        lambda: [[]],
-        lambda: torch.tensor(bits).bool(),
-        lambda: bits.astype(">f8"),
-        lambda: bits[::-1],
-        lambda: bits.reshape(-1, 2, 3),
-        lambda: bits * 255,
-        lambda: -bits,
-        lambda: bits + 0.5,
-        lambda: {"a": 1},
-        lambda: [object()] * 6,
-    ]
-    return choice.choice(kinds)()
 
 
 def _units(choice: random.Random) -> Any:
@@ -90,36 +53,36 @@ def _calls(rbm: Any, choice: random.Random) -> dict[str, Callable[[], Any]]:
         "RBM of units": lambda: hm.RBM(_units(choice), _units(choice)).check_normalizable(),
         "DeepBeliefNetwork": lambda: hm.DeepBeliefNetwork.of([choice.choice(SHAPES), 2, choice.choice(SHAPES)]),
         "sample": lambda: rbm.sample(few, sweeps=k, seed=0),
-        "sample from": lambda: rbm.sample(3, sweeps=1, start=_data(choice), seed=0),
-        "sample given": lambda: rbm.sample(3, sweeps=1, given=_data(choice), seed=0),
-        "free_energy": lambda: rbm.free_energy(_data(choice), check=choice.random() < 0.7),
-        "hidden_mean": lambda: rbm.hidden_mean(_data(choice)),
-        "reconstruct": lambda: rbm.reconstruct(_data(choice)),
-        "energy": lambda: rbm.energy(_data(choice), _data(choice)),
-        "log_probability": lambda: rbm.log_probability(_data(choice)),
-        "initialize": lambda: hm.RBM(6, 2).initialize(_data(choice), seed=0),
-        "fit": lambda: hm.fit(hm.RBM(6, 2), _data(choice), epochs=1, batch_size=20, seed=0, progress=False),
+        "sample from": lambda: rbm.sample(3, sweeps=1, start=any_data(choice), seed=0),
+        "sample given": lambda: rbm.sample(3, sweeps=1, given=any_data(choice), seed=0),
+        "free_energy": lambda: rbm.free_energy(any_data(choice), check=choice.random() < 0.7),
+        "hidden_mean": lambda: rbm.hidden_mean(any_data(choice)),
+        "reconstruct": lambda: rbm.reconstruct(any_data(choice)),
+        "energy": lambda: rbm.energy(any_data(choice), any_data(choice)),
+        "log_probability": lambda: rbm.log_probability(any_data(choice)),
+        "initialize": lambda: hm.RBM(6, 2).initialize(any_data(choice), seed=0),
+        "fit": lambda: hm.fit(hm.RBM(6, 2), any_data(choice), epochs=1, batch_size=20, seed=0, progress=False),
         "fit options": lambda: hm.fit(
             hm.RBM(6, 2), torch.eye(6).repeat(4, 1), epochs=few, batch_size=k, learning_rate=x, progress=False
         ),
-        "fit weighted": lambda: hm.Weighted(_data(choice), _data(choice)),
-        "redrawn": lambda: hm.Redrawn(_data(choice)),
+        "fit weighted": lambda: hm.Weighted(any_data(choice), any_data(choice)),
+        "redrawn": lambda: hm.Redrawn(any_data(choice)),
         "exact": lambda: likelihood.exact(rbm),
         "ais": lambda: likelihood.ais(rbm, runs=few, betas=k, seed=0),
-        "ais base": lambda: likelihood.ais(rbm, runs=2, betas=2, base=_data(choice), seed=0),
-        "pseudo": lambda: likelihood.pseudo_log_likelihood(rbm, _data(choice)),
-        "tap": lambda: meanfield.tap(rbm, start=_data(choice), damping=x, iterations=3),
+        "ais base": lambda: likelihood.ais(rbm, runs=2, betas=2, base=any_data(choice), seed=0),
+        "pseudo": lambda: likelihood.pseudo_log_likelihood(rbm, any_data(choice)),
+        "tap": lambda: meanfield.tap(rbm, start=any_data(choice), damping=x, iterations=3),
         "naive": lambda: meanfield.naive(rbm, start=k, iterations=few, seed=0),
-        "clamped": lambda: meanfield.tap(rbm, clamped=_data(choice), iterations=2),
-        "denoise": lambda: tasks.denoise(rbm, _data(choice), tasks.BinarySymmetric(x)),
-        "gaussian noise": lambda: tasks.AdditiveGaussian(x).corrupt(_data(choice), seed=0),
-        "impute": lambda: tasks.impute(rbm, _data(choice)),
-        "impute mask": lambda: tasks.impute(rbm, _data(choice), missing=_data(choice)),
-        "data_modes": lambda: spectra.data_modes(_data(choice)),
+        "clamped": lambda: meanfield.tap(rbm, clamped=any_data(choice), iterations=2),
+        "denoise": lambda: tasks.denoise(rbm, any_data(choice), tasks.BinarySymmetric(x)),
+        "gaussian noise": lambda: tasks.AdditiveGaussian(x).corrupt(any_data(choice), seed=0),
+        "impute": lambda: tasks.impute(rbm, any_data(choice)),
+        "impute mask": lambda: tasks.impute(rbm, any_data(choice), missing=any_data(choice)),
+        "data_modes": lambda: spectra.data_modes(any_data(choice)),
         "spectrum": lambda: spectra.spectrum(rbm, layer=k),
-        "correlations": lambda: quality.correlations(_data(choice), _data(choice), seed=0),
-        "principal": lambda: quality.principal(_data(choice), _data(choice), seed=0),
-        "compare": lambda: quality.compare(_data(choice), _data(choice), seed=0),
+        "correlations": lambda: quality.correlations(any_data(choice), any_data(choice), seed=0),
+        "principal": lambda: quality.principal(any_data(choice), any_data(choice), seed=0),
+        "compare": lambda: quality.compare(any_data(choice), any_data(choice), seed=0),
         "n_body": lambda: interactions.strongest(rbm, k, few),
         "CD": lambda: hm.CD(few),
         "PCD": lambda: hm.PCD(few, chains=k),
@@ -142,10 +105,11 @@ def calls(n: int, number: int, folder: Path) -> Counts:
     rbm.initialize(torch.eye(6).repeat(3, 1), seed=0)
     with timed(counts), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        names = list(_calls(rbm, choice))
+        groups = (lambda: _calls(rbm, choice), lambda: task_calls(choice, folder), lambda: estimator_calls(choice))
+        names = [(group, name) for group in groups for name in group()]
         for k in range(n):
-            name = names[k % len(names)]
-            _call(counts, name, _calls(rbm, choice).get(name, lambda: None))
+            group, name = names[k % len(names)]
+            _call(counts, name, group()[name])
     return counts
 
 
@@ -161,6 +125,9 @@ def _call(counts: Counts, name: str, call: Callable[[], Any]) -> None:
     except Hang:
         counts.problem(f"hang in {name}", name)
     except BaseException as error:
+        if is_of_sklearn(error):
+            counts.outcomes["refused by scikit-learn"] += 1
+            return
         kind = type(error).__name__
         counts.problem(f"raw {kind} of {name}", f"{name}: {kind}: {error}\n{traceback.format_exc()[-1200:]}")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import resource
 import signal
@@ -10,8 +11,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from forking import Server
 
@@ -33,6 +35,21 @@ class Counts:
     examples: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
+    @classmethod
+    def of(cls, **parts: Any) -> Counts:
+        """The counts that ``asdict`` described."""
+        return cls(**{**parts, "outcomes": Counter(parts["outcomes"]), "problems": Counter(parts["problems"])})
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.name,
+            self.tried + other.tried,
+            self.outcomes + other.outcomes,
+            self.problems + other.problems,
+            {**other.examples, **self.examples},
+            self.seconds + other.seconds,
+        )
+
     def problem(self, kind: str, example: object) -> None:
         """Count a problem."""
         self.problems[kind] += 1
@@ -43,6 +60,34 @@ class Counts:
         outcomes = ", ".join(f"{n} {name}" for name, n in sorted(self.outcomes.items()))
         problems = ", ".join(f"{n} {name}" for name, n in sorted(self.problems.items())) or "none"
         return f"| {self.name} | {self.tried} | {outcomes} | {problems} | {self.seconds:.0f} |"
+
+
+class Collected:
+    """The counts of parts of the campaign by their seed, kept in a file if there is one."""
+
+    def __init__(self, path: Path | None, pieces: dict[str, dict[str, Counts]]) -> None:
+        self.path, self.pieces = path, pieces
+
+    @classmethod
+    def read(cls, path: Path | None) -> Collected:
+        """What the file has, or nothing."""
+        found = json.loads(path.read_text()) if path is not None and path.exists() else {}
+        return cls(path, {name: {seed: Counts.of(**part) for seed, part in by.items()} for name, by in found.items()})
+
+    def has(self, name: str, seed: int) -> bool:
+        """Whether this piece has been run."""
+        return str(seed) in self.pieces.get(name, {})
+
+    def add(self, name: str, seed: int, part: Counts) -> None:
+        """Add a piece, and write the file."""
+        self.pieces.setdefault(name, {})[str(seed)] = part
+        if self.path is not None:
+            plain = {name: {seed: asdict(part) for seed, part in by.items()} for name, by in self.pieces.items()}
+            self.path.write_text(json.dumps(plain, indent=1))
+
+    def sums(self) -> list[Counts]:
+        """The sums over the seeds."""
+        return [sum(by.values(), Counts(next(iter(by.values())).name)) for by in self.pieces.values()]
 
 
 class Deadline:

@@ -46,6 +46,8 @@ def originals(folder: Path) -> dict[str, tuple[Path, Read, bool]]:
     (folder / "map.csv").write_text("first,second\n1,3\n2,5\n")
     (folder / "texts.csv").write_text("text\n" + "".join(f"the word {'abc'[k % 3]} here\n" for k in range(20)))
     (folder / "rates.csv").write_text("user,item,rating\n" + "".join(f"{k},{k % 4},{k % 5 + 1}\n" for k in range(20)))
+    people = pandas.DataFrame({"age": [20.5, 30.0, 41.5], "job": ["a", "b", "c"], "children": [0, 1, 3]})
+    hm.data.TableEncoder.fit(people).save(folder / "table.json")
     rbm = hm.RBM(6, 3)
     rbm.initialize(rows, seed=0)
     for name in ("machine.npz", "machine.h5"):
@@ -71,6 +73,7 @@ def originals(folder: Path) -> dict[str, tuple[Path, Read, bool]]:
         "machine in npz": (folder / "machine.npz", convert.read, False),
         "machine in HDF5": (folder / "machine.h5", convert.read, False),
         "machine in MATLAB": (folder / "machine.mat", convert.read, False),
+        "columns of a table": (folder / "table.json", hm.data.TableEncoder.load, False),
         "contacts": (folder / "map.csv", lambda path: read_contacts(path, 6), False),
     }
 

@@ -282,6 +282,16 @@ def test_without_a_home_folder(command, monkeypatch):
     assert found.status == 2 and "nosuchuser" in found.err and "Traceback" not in found.err
 
 
+def test_a_user_without_a_home(command, monkeypatch):
+    """As in a container whose user is not in the list of users: nothing tells where the cache is."""
+    for name in ("HOME", "XDG_CACHE_HOME", "HARMONIUM_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert command("data", "list").status == 0
+    found = command("train", "~/rows.npy")
+    assert found.status == 2 and "home" in found.err
+
+
 def test_a_narrow_terminal(trained, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     for words in (["info", trained], ["data", "list"], ["train", "--help"]):
@@ -314,6 +324,20 @@ def test_paths_that_cannot_be(name, command, tmp_path, monkeypatch):
     assert outcome.status == 2 and "Traceback" not in outcome.err and len(outcome.err.splitlines()) <= 2
     outcome = command("train", "digits", "--epochs", 1, "--run", name)
     assert outcome.status == 2 and "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("name", ["~nosuchuser/x", "loop", "x" * 3000])
+def test_paths_of_other_commands_that_cannot_be(name, trained, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    before = contents(trained)
+    lines = [[command_name, name] for command_name in ("info", "resume", "sample", "evaluate", "report")]
+    lines += [["train", "--config", name], ["sample", trained, "-n", 2, "--sweeps", 1, "--out", f"{name}/x.npy"]]
+    lines += [["evaluate", trained, "--data", f"{name}.npy"], ["impute", trained, f"{name}.csv"]]
+    for words in lines:
+        outcome = command(*words)
+        assert outcome.status == 2 and len(outcome.err) < 4500 and "Traceback" not in outcome.err, (words, outcome.err)
+    assert contents(trained) == before
 
 
 def test_a_data_file_behind_a_link(binary, command, tmp_path):

@@ -102,7 +102,7 @@ def test_errors_name_file_and_line(name, text, words, tmp_path):
 
 
 def test_missing_files_and_wrong_options(tmp_path):
-    with pytest.raises(hm.errors.DataNotFound, match="no such file or folder"):
+    with pytest.raises(hm.errors.DataNotFound, match="found no file"):
         read_documents(tmp_path / "absent.txt")
     (tmp_path / "docword.y.txt").write_text("1\n1\n1\n1 1 1\n")
     with pytest.raises(hm.errors.DataNotFound, match=r"expected the words in vocab.y.txt"):

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harmonium.arrays import as_tensor
 from harmonium.data.sequence_files import extension, text_lines
 from harmonium.errors import DataNotFound, InvalidData, InvalidOption, clipped, unknown
 from harmonium.extras import require
-from harmonium.paths import expanded
+from harmonium.paths import expanded, file_size, is_folder
 
 #: number of words of a vocabulary that is made from the documents
 VOCABULARY_SIZE = 2000
@@ -25,6 +26,7 @@ VOCABULARY_SIZE = 2000
 PATTERN = r"[^\W\d_]{3,}"
 TEXT_COLUMNS = ("text", "document")
 NAME_COLUMNS = ("name", "id", "title")
+_MOST_WORDS = 10**6  # of one kind in a text that is written
 _HEADER = 3  # lines of a docword file before the triples: numbers of documents, words and triples
 
 
@@ -110,10 +112,10 @@ def read_documents(
     >>> folder.cleanup()
     """
     path = expanded(path)
-    if not path.exists():
-        raise DataNotFound(f"path: expected documents at {path}, found no such file or folder")
+    if not is_folder(path):
+        file_size(path)  # raises if there is no file
     left_out = _stop_words(stop_words)
-    counted = None if path.is_dir() else _counts_reader(path)
+    counted = None if is_folder(path) else _counts_reader(path)
     if counted is not None:
         names, places, columns, counts = counted(path)
         wanted = [word for word in columns if word not in left_out] if vocabulary is None else vocabulary
@@ -152,10 +154,12 @@ def decode(counts: Any, words: Sequence[str]) -> list[str]:
     >>> decode(torch.tensor([[0, 2, 1]]), ("apple", "pear", "plum"))
     ['pear pear plum']
     """
-    table = torch.as_tensor(counts).round().long()
-    if table.ndim != 2 or table.shape[1] != len(words):
-        raise InvalidData(f"counts: expected the shape (n, {len(words)}), found {tuple(table.shape)}")
-    texts = []
+    given = as_tensor(counts, "counts")
+    if given.ndim != 2 or given.shape[1] != len(words):
+        raise InvalidData(f"counts: expected the shape (n, {len(words)}), found {tuple(given.shape)}")
+    if not bool((given < _MOST_WORDS).all()):
+        raise InvalidData(f"counts: expected numbers below {_MOST_WORDS:,}, found {given.max().item():g}")
+    texts, table = [], given.round().long()
     for row in table.tolist():
         order = sorted((k for k, number in enumerate(row) if number > 0), key=lambda k: -row[k])
         texts.append(" ".join(word for k in order for word in [words[k]] * row[k]))
@@ -245,8 +249,11 @@ def _kept(
 
 
 def _texts(path: Path, pattern: re.Pattern[str]) -> list[Text]:
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and extension(file) == ".txt")
+    if is_folder(path):
+        try:
+            files = sorted(file for file in path.rglob("*") if extension(file) == ".txt" and file.is_file())
+        except OSError as error:
+            raise InvalidData(f"{path}: expected a folder of documents, found {error}") from None
         if not files:
             raise InvalidData(f"{path}: expected .txt files in the folder, found none")
         return [

@@ -14,7 +14,7 @@ from torch import Tensor
 from harmonium.data.loading import info, load
 from harmonium.data.reading import is_header, read
 from harmonium.errors import InvalidData, InvalidOption
-from harmonium.paths import expanded
+from harmonium.paths import expanded, is_folder
 
 EXTENSIONS = (".npy", ".npz", ".csv", ".parquet")
 
@@ -71,7 +71,7 @@ def read_frames(path: str | Path) -> Frames:
     """
     path = expanded(path)
     files = [path]
-    if path.is_dir():
+    if is_folder(path):
         files = sorted(file for file in path.iterdir() if file.suffix.lower() in EXTENSIONS)
         if not files:
             raise InvalidData(f"{path}: expected files of sequences ({', '.join(EXTENSIONS)}), found none")

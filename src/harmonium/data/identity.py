@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harmonium.arrays import as_tensor
 from harmonium.errors import InvalidData
 
 _CHUNK = 1000
@@ -15,7 +16,7 @@ _CHUNK = 1000
 
 def one_hot_rows(rows: Any, what: str = "rows") -> Tensor:
     """Convert to a tensor of one-hot sequences (n, sites, letters); raise if it is not."""
-    sequences = torch.as_tensor(rows)
+    sequences = as_tensor(rows, what)
     if sequences.ndim != 3 or not bool((sequences.sum(-1) == 1).all()):
         raise InvalidData(f"{what}: expected one-hot sequences (n, sites, letters), found {tuple(sequences.shape)}")
     return sequences

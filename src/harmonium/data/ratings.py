@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from harmonium.arrays import as_tensor
 from harmonium.data.rating_files import read_lines
 from harmonium.errors import InvalidData, InvalidOption
 from harmonium.limits import LONGEST_NUMBER
@@ -53,11 +55,17 @@ class RatingTable:
 
         By default, ``values`` are the steps from the smallest to the largest rating (:func:`scale_of`).
         """
-        pairs = [(str(user), str(item)) for user, item, _ in ratings]
+        try:
+            triples = [(str(user), str(item), float(rating)) for user, item, rating in ratings]
+        except (OverflowError, TypeError, ValueError) as error:
+            raise InvalidData(
+                f"ratings: expected triples (user, item, rating) with a number as rating ({error})"
+            ) from None
+        pairs = [(user, item) for user, item, _ in triples]
         people = _names((user for user, _ in pairs), users, "users")
         things = _names((item for _, item in pairs), items, "items")
-        found = [float(rating) for *_, rating in ratings]
-        scale = scale_of(found) if values is None else tuple(float(x) for x in values)
+        found = [rating for *_, rating in triples]
+        scale = scale_of(found) if values is None else check_scale(values)
         places = {value: k for k, value in enumerate(scale)}
         for rating in found:
             if rating not in places:
@@ -80,7 +88,8 @@ class RatingTable:
 
     def subset(self, index: Tensor) -> RatingTable:
         """The ratings selected by a mask or by positions (m,); all users, items and values are kept."""
-        return replace(self, user=self.user[index], item=self.item[index], level=self.level[index]).sorted()
+        chosen = _positions(index, len(self.user), "index")
+        return replace(self, user=self.user[chosen], item=self.item[chosen], level=self.level[chosen]).sorted()
 
     @property
     def ratings(self) -> Tensor:
@@ -115,11 +124,13 @@ class RatingTable:
         return len(self.users)
 
     def __getitem__(self, user: int) -> Tensor:
-        return self.one_hot([user])[0]
+        if not -len(self) <= user < len(self):
+            raise IndexError(f"user: expected a position below {len(self)}, found {user}")
+        return self.one_hot([user % len(self)])[0]
 
     def one_hot(self, users: Sequence[int] | Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:
         """The rows of some users, given by their positions (default: all): (n, items, values)."""
-        chosen = range(len(self)) if users is None else [int(user) for user in users]
+        chosen = range(len(self)) if users is None else _positions(users, len(self), "users").tolist()
         out = torch.zeros(len(chosen), *self.shape, dtype=dtype or torch.get_default_dtype())
         for row, user in zip(out, chosen, strict=True):
             span = slice(self._ends[user], self._ends[user + 1])
@@ -133,9 +144,10 @@ class RatingTable:
         >>> table.decode(table.one_hot([1]))
         [(0, 'film', 2.0), (0, 'play', 3.0)]
         """
-        if tuple(rows.shape[1:]) != self.shape:
-            raise InvalidData(f"rows: expected shape (n, {self.shape[0]}, {self.shape[1]}), found {tuple(rows.shape)}")
-        return [(row, self.items[item], self.values[level]) for row, item, level in rows.nonzero().tolist()]
+        found = as_tensor(rows, "rows")
+        if tuple(found.shape[1:]) != self.shape:
+            raise InvalidData(f"rows: expected shape (n, {self.shape[0]}, {self.shape[1]}), found {tuple(found.shape)}")
+        return [(row, self.items[item], self.values[level]) for row, item, level in found.nonzero().tolist()]
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -203,6 +215,8 @@ def scale_of(ratings: Sequence[float]) -> tuple[float, ...]:
     >>> scale_of([5, 1, 4, 2]), scale_of([0.5, 1.0, 2.5]), scale_of([1, 2, 4.5])
     ((1.0, 2.0, 3.0, 4.0, 5.0), (0.5, 1.0, 1.5, 2.0, 2.5), (1.0, 2.0, 4.5))
     """
+    if not all(map(math.isfinite, ratings)):
+        raise InvalidData("ratings: expected finite numbers, found NaN or infinity")
     found = sorted({round(float(rating), 9) for rating in ratings})
     if len(found) < 2:
         raise InvalidData(f"ratings: expected two or more different values, found {len(found)}")
@@ -237,6 +251,21 @@ def parse_scale(text: str) -> tuple[float, ...]:
     if not 0 < number < MOST_VALUES or abs(number - round(number)) > 1e-6:
         raise InvalidOption(f"ratings: expected LOW:HIGH or LOW:HIGH:STEP, such as 1:5 or 0.5:5:0.5, found '{text}'")
     return check_scale([round(low + k * step, 9) for k in range(round(number) + 1)])
+
+
+def _positions(index: Any, n: int, what: str) -> Tensor:
+    """Positions (m,) from 0 to n - 1, or those of a mask (n,), as int64; raises for others."""
+    found = as_tensor(index, what).cpu()
+    if found.dtype == torch.bool and found.shape == (n,):
+        return found.nonzero().squeeze(1)
+    if found.numel() == 0 and found.ndim == 1:
+        return torch.zeros(0, dtype=torch.int64)
+    whole = found.dtype != torch.bool and not found.is_floating_point()
+    if not whole or found.ndim != 1 or int(found.min()) < 0 or int(found.max()) >= n:
+        raise InvalidData(
+            f"{what}: expected whole numbers (m,) from 0 to {n - 1}, found {found.dtype} of shape {tuple(found.shape)}"
+        )
+    return found.long()
 
 
 def _names(found: object, given: Sequence[object] | None, what: str) -> dict[str, int]:

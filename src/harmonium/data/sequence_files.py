@@ -93,6 +93,8 @@ def text_lines(path: Path) -> list[str]:
         raise InvalidData(f"{path} is damaged or not a gzip file: {error}") from error
     except UnicodeDecodeError as error:
         raise InvalidData(f"{path} is not UTF-8 text: {error}") from error
+    except OSError as error:
+        raise InvalidData(f"{clipped(path)}: cannot be read ({error.strerror})") from error
     return text.splitlines()
 
 

@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from harmonium import files
+from harmonium.arrays import as_tensor
 from harmonium.data import columns as kinds_of
 from harmonium.data.columns import Binary, Category, Column, Count, Ignored, InvalidCell, Real
 from harmonium.data.reading import is_header
-from harmonium.errors import DataNotFound, InvalidData, InvalidOption, unknown
+from harmonium.errors import InvalidData, InvalidOption, clipped, unknown
 from harmonium.extras import require
-from harmonium.paths import expanded
+from harmonium.limits import parse_json
+from harmonium.paths import expanded, file_size
 from harmonium.units import Bernoulli, Binomial, Categories, Gaussian, Mixed, Poisson, Unit
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ class TableEncoder:
             raise InvalidData(f"{_source(frame)} has columns but no rows: expected at least one row")
         found = list(_each(frame, names, lambda name, cells: kinds_of.column(name, cells, given.get(name))))
         if rows is not None:
-            chosen = frame.iloc[np.asarray(rows)]
+            chosen = frame.iloc[_row_numbers(rows, len(frame))]
             scaled = [name for name, column in zip(names, found, strict=True) if isinstance(column, Real)]
             refit = dict(
                 zip(
@@ -166,9 +168,7 @@ class TableEncoder:
     def decode(self, states: Tensor) -> pandas.DataFrame:
         """Decode states (n, size) to a table. Values that are not possible are rounded to the nearest possible one."""
         pandas = require("pandas", "tables need")
-        array, entries = states.detach().cpu().double().numpy(), self.entries
-        if array.ndim != 2 or array.shape[1] != self.size:
-            raise InvalidData(f"states: expected shape (n, {self.size}), found {tuple(array.shape)}")
+        array, entries = self._checked(states, "states").numpy(), self.entries
         kept = [column for column in self.columns if not isinstance(column, Ignored)]
         nothing = slice(0, 0)
         return pandas.DataFrame(
@@ -186,7 +186,10 @@ class TableEncoder:
             cells.index = found.index
             if str(name) in found.columns:
                 given = found[name].astype(object)
-                cells = given.where(given.notna(), cells.astype(object)).astype(cells.dtype)
+                try:
+                    cells = given.where(given.notna(), cells.astype(object)).astype(cells.dtype)
+                except (TypeError, ValueError) as error:
+                    raise InvalidData(f"{_source(found)}, column '{name}': expected {cells.dtype} ({error})") from None
             found[name] = cells
         return found
 
@@ -196,7 +199,7 @@ class TableEncoder:
         The names of the columns are "name=value".
         """
         pandas = require("pandas", "tables need")
-        array = means.detach().cpu().double().numpy()
+        array = self._checked(means, "means").numpy()
         found: dict[str, np.ndarray] = {}
         for column in self.columns:
             if isinstance(column, (Binary, Category)):
@@ -210,12 +213,20 @@ class TableEncoder:
 
         Add it to the log-density of the encoded rows to get that of the table, in its own units.
         """
-        total = torch.zeros(len(states), dtype=torch.float64)
+        rows = self._checked(states, "states")
+        total = torch.zeros(len(rows), dtype=torch.float64)
         for column in self.columns:
             if isinstance(column, Real):
-                seen = ~torch.isnan(states[:, self.entries[column.name].start])
-                total -= seen.cpu().double() * float(np.log(column.scale))
+                seen = ~torch.isnan(rows[:, self.entries[column.name].start])
+                total -= seen.double() * float(np.log(column.scale))
         return total
+
+    def _checked(self, states: Any, what: str) -> Tensor:
+        """Rows (n, size) in float64; raises if they have another shape."""
+        rows = as_tensor(states, what).detach().cpu().double()
+        if rows.ndim != 2 or rows.shape[1] != self.size:
+            raise InvalidData(f"{what}: expected shape (n, {self.size}), found {tuple(rows.shape)}")
+        return rows
 
     # -- files ------------------------------------------------------------------------------------------------------
 
@@ -232,8 +243,13 @@ class TableEncoder:
     def from_dict(cls, values: Mapping[str, Any]) -> TableEncoder:
         """The encoder that :meth:`to_dict` describes."""
         if values.get("format") != FORMAT:
-            raise InvalidOption(f"table: expected format {FORMAT}, found {values.get('format')!r}")
-        return cls(tuple(map(kinds_of.from_dict, values["columns"])))
+            raise InvalidOption(f"table: expected format {FORMAT}, found {clipped(repr(values.get('format')))}")
+        try:
+            found = cls(tuple(map(kinds_of.from_dict, values["columns"])))
+            found.layer()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise InvalidOption(f"table: expected the columns of a table, found others ({clipped(error)})") from None
+        return found
 
     def save(self, path: str | Path) -> None:
         """Write the encoder to a JSON file."""
@@ -242,7 +258,22 @@ class TableEncoder:
     @classmethod
     def load(cls, path: str | Path) -> TableEncoder:
         """Read the encoder from a JSON file."""
-        return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        path = expanded(path)
+        try:
+            values = parse_json(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InvalidData(f"{clipped(path)}: expected the description of a table ({clipped(error)})") from None
+        if not isinstance(values, dict):
+            raise InvalidData(f"{path}: expected the description of a table, found {type(values).__name__}")
+        return cls.from_dict(values)
+
+
+def _row_numbers(rows: Any, n: int) -> np.ndarray:
+    """Row numbers (m,) as an array; raises unless they are whole numbers from 0 to n - 1."""
+    found = as_tensor(rows, "rows").cpu().numpy()
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found) or found.min() < 0 or found.max() >= n:
+        raise InvalidData(f"rows: expected row numbers (m,) from 0 to {n - 1}, found others")
+    return found
 
 
 def _bound(column: Column) -> str:
@@ -275,6 +306,8 @@ def _each(
         except InvalidData as error:
             where = f"{_source(frame)}{_line(frame, error.row)}" if isinstance(error, InvalidCell) else _source(frame)
             raise InvalidData(f"{where}, column '{name}': {error}") from None
+        except TypeError as error:  # cells that are lists or other objects
+            raise InvalidData(f"{_source(frame)}, column '{name}': expected numbers or text ({error})") from None
 
 
 def _source(frame: pandas.DataFrame) -> str:
@@ -320,8 +353,7 @@ def read_table(path: str | Path) -> pandas.DataFrame:
     pandas, path = require("pandas", "tables need"), expanded(path)
     if path.suffix.lower() not in EXTENSIONS:
         raise unknown("file extension of a table", path.suffix or path.name, EXTENSIONS)
-    if not path.is_file():
-        raise DataNotFound(f"path: expected a file at {path}, found {'a folder' if path.is_dir() else 'no file'}")
+    file_size(path)  # raises if there is no file
     if path.suffix.lower() == ".parquet":
         require("pyarrow", ".parquet files need")
         frame = pandas.read_parquet(path)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
@@ -63,7 +64,7 @@ def coupling_norms(couplings: Any, letters: str | None = None) -> Tensor:
     >>> coupling_norms(couplings, "AC-")[0, 1].item()
     5.0
     """
-    values = torch.as_tensor(couplings)
+    values = as_tensor(couplings, "couplings")
     if values.ndim not in (2, 4) or values.shape[0] != values.shape[1] or values.shape[-1] != values.shape[-2]:
         raise InvalidData(f"couplings: expected shape (sites, sites, q, q), found {tuple(values.shape)}")
     if values.ndim == 2:
@@ -86,7 +87,7 @@ def average_product_correction(scores: Any) -> Tensor:
     >>> average_product_correction(scores)[0, 1].item()  # 2 - 2 · 3.5 / 3
     -0.3333333333333335
     """
-    matrix = torch.as_tensor(scores).double().clone()
+    matrix = as_tensor(scores, "scores").double().clone()
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
         raise InvalidData(f"scores: expected a square matrix of at least two sites, found {tuple(matrix.shape)}")
     matrix.fill_diagonal_(0)
@@ -113,11 +114,11 @@ class ContactRanking:
     @classmethod
     def of(cls, scores: Any, contact_map: Any = None, separation: int = 5) -> Self:
         """Rank all pairs at least ``separation`` sites apart by ``scores`` (sites, sites); see :func:`contacts`."""
-        matrix = torch.as_tensor(scores)
+        matrix = as_tensor(scores, "scores")
         sites = len(matrix)
         if not 1 <= whole("separation", separation) < sites:
             raise InvalidOption(f"separation: expected 1 to {sites - 1} for {sites} sites, found {separation}")
-        known = None if contact_map is None else torch.as_tensor(contact_map).double()
+        known = None if contact_map is None else as_tensor(contact_map, "contact_map").double()
         if known is not None and known.shape != matrix.shape:
             raise InvalidData(
                 f"contact_map: expected the shape {tuple(matrix.shape)} for {sites} sites, found {tuple(known.shape)}"

@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from .. import noise
 from ..allocation import check_memory
+from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidOption, NotEnumerable
 
@@ -81,7 +82,7 @@ def random_tuples(
 
 def check_tuples(indices: Any, n: int, order: int) -> Tensor:
     """Check ``indices`` and return them as an int64 tensor (n_tuples, order); the units of a tuple must differ."""
-    tuples = torch.as_tensor(indices)
+    tuples = as_tensor(indices, "indices")
     if tuples.is_floating_point() or tuples.is_complex() or tuples.dtype == torch.bool:
         raise InvalidOption(f"indices: expected whole numbers, found {tuples.dtype}")
     if tuples.ndim != 2 or tuples.shape[1] != order:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arrays import as_tensor
 from ..checks import as_shape
 from ..couplings import Coupling, Dense
 from ..errors import InvalidData, InvalidOption
@@ -235,10 +236,7 @@ class ConditionalRBM(RBM):
 
     def as_context(self, context: ArrayLike, n: int | None = None) -> Tensor:
         """Convert contexts (n, *context) to the machine's dtype and device; raise unless they are finite numbers."""
-        try:
-            rows = torch.as_tensor(context)
-        except (TypeError, ValueError) as error:
-            raise InvalidData(f"context: expected an array of numbers ({error})") from None
+        rows = as_tensor(context, "context")
         if rows.shape[1:] != self.context or (n is not None and len(rows) != n):
             expected = ", ".join(map(str, ("n" if n is None else n, *self.context)))
             raise InvalidData(f"context: expected shape ({expected}), found {tuple(rows.shape)}")

@@ -60,7 +60,9 @@ def read(path: str | Path) -> Config:
         tables = read_toml(path)
     except FileNotFoundError:
         raise InvalidOption(f"{path}: no such file; expected a configuration in TOML") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise InvalidOption(f"{path}: expected a configuration in TOML ({error.strerror})") from None
+    except ValueError as error:
         raise InvalidOption(f"{path}: expected a configuration in TOML ({error})") from None
     if written_by_fit(tables):
         raise RunError(

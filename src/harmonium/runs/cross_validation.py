@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .. import noise
+from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import Diverged, InvalidData, InvalidOption, unknown
 from ..machines import RBM
@@ -191,7 +192,7 @@ def _study(
         raise InvalidOption(
             'options: expected arguments of fit that can be written as JSON, such as negative="cd:1", found objects'
         ) from None
-    rows = torch.as_tensor(data)
+    rows = as_tensor(data)
     layer = _visible(visible, tuple(rows.shape[1:]))
     names = ["+".join(map(str, specs.parse_hidden(str(text)))) for text in hidden]
     if len(set(names)) < len(names) or len(set(penalties)) < len(penalties):

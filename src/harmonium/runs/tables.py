@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..data.table import TableEncoder
-from ..errors import InvalidOption, RunError
+from ..errors import HarmoniumError, InvalidOption, RunError
 
 NAME = "table.json"
 
@@ -33,5 +33,5 @@ def encoder_of(folder: Path) -> TableEncoder | None:
         return None
     try:
         return TableEncoder.load(path)
-    except (ValueError, KeyError, TypeError) as error:
+    except HarmoniumError as error:
         raise RunError(f"{path}: damaged ({error})") from None

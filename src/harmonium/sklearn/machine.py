@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ..errors import NotEnumerable
+from ..errors import InvalidData, NotEnumerable
 from ..likelihood import ais
 from ..machines import RBM as Machine
 from ..training import fit
@@ -93,7 +93,7 @@ class RBM(Transformer, TrainedMachine):
         check_is_fitted(self)
         h = check_array(X, dtype=FLOATS)
         if h.shape[1] != self._n_features_out:
-            raise ValueError(f"X has {h.shape[1]} features, but inverse_transform expects {self._n_features_out}")
+            raise InvalidData(f"X has {h.shape[1]} features, but inverse_transform expects {self._n_features_out}")
         machine = self.machine_
         states = torch.from_numpy(h).view(-1, *machine.hidden.shape)
         with torch.no_grad():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from ..arrays import as_tensor, check_finite
+from ..errors import InvalidData, InvalidOption
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,17 @@ class LinearAutoregression:
             strength: weight of the squared slopes.
             weights: weight of each row, (n,); by default 1.
         """
-        x, y = context.flatten(1).double(), v.flatten(1).double()
+        windows, frames = as_tensor(context, "context"), as_tensor(v, "v")
+        if windows.ndim < 2 or frames.ndim < 2 or len(windows) != len(frames) or not len(frames):
+            raise InvalidData(
+                f"v, context: expected the same number of rows (n, *frame) and (n, order, *frame), n ≥ 1, "
+                f"found {tuple(frames.shape)} and {tuple(windows.shape)}"
+            )
+        for rows, what in ((frames, "v"), (windows, "context")):
+            check_finite(rows, what)
+        if not 0 < strength < math.inf:
+            raise InvalidOption(f"strength: expected a positive number, found {strength}")
+        x, y = windows.flatten(1).double(), frames.flatten(1).double()
         w = torch.ones(len(y), 1, dtype=torch.float64) if weights is None else weights.unsqueeze(1)
         inputs, mean = (w * x).sum(0) / w.sum(), (w * y).sum(0) / w.sum()
         x, y = x - inputs, y - mean

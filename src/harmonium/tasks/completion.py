@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from .. import noise
+from ..arrays import as_tensor
 from ..errors import InvalidData
 from ..likelihood.data import replicated_softmax
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 
 _ELEMENTS = 2**24  # fields of hidden units computed at once
+_MOST_WORDS = 2**24  # of one kind in a document
 
 
 @torch.no_grad()
@@ -54,16 +54,15 @@ def completion_perplexity(log_probabilities: Tensor, rest: ArrayLike) -> float:
     >>> round(completion_perplexity(torch.full((2, 4), 0.25).log(), torch.ones(2, 4)), 3)
     4.0
     """
-    counts = torch.as_tensor(rest).to(log_probabilities.dtype)
+    log_probabilities = as_tensor(log_probabilities, "log_probabilities").double()
+    counts = as_tensor(rest, "rest").double()
     if counts.shape != log_probabilities.shape:
-        raise InvalidData(
-            f"rest: expected the shape {tuple(log_probabilities.shape)}, found {tuple(torch.as_tensor(rest).shape)}"
-        )
+        raise InvalidData(f"rest: expected the shape {tuple(log_probabilities.shape)}, found {tuple(counts.shape)}")
     total = counts.sum().item()
     if not total > 0:
         raise InvalidData("rest: expected at least one word, found none")
     seen = counts > 0  # 0 · ln 0 = 0
-    return math.exp(-(counts[seen] * log_probabilities[seen]).double().sum().item() / total)
+    return (-(counts[seen] * log_probabilities[seen]).sum() / total).exp().item()
 
 
 def halves(documents: ArrayLike, *, seed: int | None = 0) -> tuple[Tensor, Tensor]:
@@ -73,7 +72,12 @@ def halves(documents: ArrayLike, *, seed: int | None = 0) -> tuple[Tensor, Tenso
     >>> first.sum(1), second.sum(1), (first + second)[0]
     (tensor([3, 1]), tensor([2, 0]), tensor([2, 0, 3]))
     """
-    counts = torch.as_tensor(documents)
+    counts = as_tensor(documents, "documents")
+    if counts.ndim != 2 or not bool(((counts >= 0) & (counts == counts.round()) & (counts < _MOST_WORDS)).all()):
+        raise InvalidData(
+            f"documents: expected word counts (n, words) from 0 to {_MOST_WORDS - 1}, found the shape "
+            f"{tuple(counts.shape)}" + ("" if counts.ndim != 2 else " with other numbers")
+        )
     generator = noise.generator(seed)
     first = torch.zeros_like(counts)
     for row, out in zip(counts, first, strict=True):

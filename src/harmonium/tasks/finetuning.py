@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import noise
+from ..checks import whole
 from ..errors import Diverged, InvalidOption
 from ..machines import RBM, DeepBeliefNetwork
 from ..training import specs
@@ -92,7 +93,7 @@ def finetune(
     True
     """
     source, truth = _checked(machine, data, labels, "data")
-    if epochs < 1 or batch_size < 1 or (patience is not None and patience < 1):
+    if min(whole("epochs", epochs), whole("batch_size", batch_size), 1 if patience is None else patience) < 1:
         raise InvalidOption(
             f"epochs, batch_size, patience: expected at least 1, found {epochs}, {batch_size}, {patience}"
         )

@@ -8,6 +8,8 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..arrays import as_tensor
+from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..machines import ConditionalRBM
 
@@ -40,7 +42,7 @@ def next_frame(
     tensor([0.5000, 0.5000, 0.5000])
     """
     rows = _rows(machine, context)
-    if sweeps < 1 or warm_up < 0:
+    if whole("sweeps", sweeps) < 1 or whole("warm_up", warm_up) < 0:
         raise InvalidOption(f"sweeps, warm_up: expected sweeps ≥ 1 and warm_up ≥ 0, found {sweeps} and {warm_up}")
     generator = noise.generator(seed, machine.device) if generator is None else generator
     given = machine.given(rows)
@@ -96,13 +98,14 @@ def forecast(
             f"(order, {', '.join(map(str, machine.visible.shape))}), found {type(machine).__name__} with "
             f"{'none' if machine.context is None else tuple(machine.context)}"
         )
-    if frames < 1 or n < 1 or sweeps < 1:
+    if min(whole("frames", frames), whole("n", n), whole("sweeps", sweeps)) < 1:
         raise InvalidOption(
             f"frames, n, sweeps: expected at least 1 of each, found frames={frames}, n={n}, sweeps={sweeps}"
         )
     generator = noise.generator(seed, machine.device) if generator is None else generator
-    single = torch.as_tensor(start).shape == machine.context
-    windows = _rows(machine, torch.as_tensor(start)[None] if single else start)
+    first = as_tensor(start, "start")
+    single = first.shape == machine.context
+    windows = _rows(machine, first[None] if single else first)
     machine.visible.check(windows.flatten(0, 1), "start")
     window = windows.repeat_interleave(n, 0)
     made = []

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arrays import as_tensor
 from ..errors import InvalidData
 from ..interactions.sites import Sites
 from ..machines import RBM
@@ -39,7 +40,7 @@ def mutations(rbm: RBM, sequence: Any) -> Tensor:
     >>> bool((table[1, 1] - change).abs() < 1e-5)
     True
     """
-    rows = torch.as_tensor(sequence)
+    rows = as_tensor(sequence, "sequence")
     single = rows.shape == rbm.visible.shape
     states = rbm.checked_states(rows[None] if single else rows, "sequence")
     sites = Sites.of(rbm)

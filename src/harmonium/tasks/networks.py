@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 from torch import nn
 from torch.nn.utils import skip_init
 
+from ..checks import whole
 from ..errors import InvalidOption
 from ..machines import RBM, DeepBeliefNetwork
 from ..units.modules import Pool
@@ -42,7 +44,7 @@ def to_sequential(
     )
     """
     machines: Sequence[Any] = machine.machines
-    if not all(isinstance(part, RBM) for part in machines):
+    if not all(isinstance(part, RBM) and part.context is None for part in machines):
         raise InvalidOption(f"machine: expected an RBM or a deep belief network, found {type(machine).__name__}")
     drops = _dropped(dropout, len(machines) + 1)
     modules: list[nn.Module] = [*drops[0]]
@@ -55,6 +57,8 @@ def to_sequential(
         modules += [Pool(part.hidden)] if shape != tuple(part.hidden.shape) else []
         modules += dropped
     if outputs is not None:
+        if whole("outputs", outputs) < 1:
+            raise InvalidOption(f"outputs: expected at least 1, found {outputs}")
         size = math.prod(shape)
         head = skip_init(nn.Linear, size, outputs, dtype=machine.dtype, device=machine.device)
         nn.init.zeros_(head.weight)
@@ -72,7 +76,7 @@ def _reshaped(shape: tuple[int, ...], wanted: tuple[int, ...]) -> list[nn.Module
 
 def _dropped(dropout: float | Sequence[float], layers: int) -> list[list[nn.Module]]:
     """Return the dropout modules after each layer; layers with probability 0 have none."""
-    rates = [0.0, *[dropout] * (layers - 1)] if isinstance(dropout, (int, float)) else list(dropout)
+    rates = [0.0, *[dropout] * (layers - 1)] if isinstance(dropout, Real) else list(dropout)
     if len(rates) != layers or not all(0 <= rate < 1 for rate in rates):
         raise InvalidOption(
             f"dropout: expected a probability in [0, 1), or one for each of {layers} layers, found {dropout}"

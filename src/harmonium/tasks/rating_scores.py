@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arrays import as_tensor, check_finite
+from ..checks import whole
 from ..data.ratings import RatingTable
 from ..errors import InvalidData, InvalidOption
 
@@ -54,11 +56,12 @@ def score_ratings(ratings: RatingTable, estimate: Any, *, k: int = 10, relevant:
     >>> print(score_ratings(table, [4, 2, 2], k=1))
     RMSE 0.8165, MAE 0.6667, NDCG@1 1.0000, precision 0.5000, recall 1.0000
     """
-    guess = torch.as_tensor(estimate, dtype=torch.float64).flatten().cpu()
+    guess = as_tensor(estimate, "estimate").detach().double().flatten().cpu()
     truth = ratings.ratings
     if len(guess) != len(truth) or len(truth) == 0:
         raise InvalidData(f"estimate: expected {len(truth)} predictions, one for each rating, found {len(guess)}")
-    if k < 1:
+    check_finite(guess, "estimate")
+    if whole("k", k) < 1:
         raise InvalidOption(f"k: expected at least 1, found {k}")
     low, high = ratings.values[0], ratings.values[-1]
     bound = low + _GOOD * (high - low) if relevant is None else relevant

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arrays import as_tensor
+from ..checks import whole
 from ..data.ratings import RatingTable
 from ..errors import InvalidData, InvalidOption, unknown
 from ..machines import RBM, ConditionalRBM
@@ -49,7 +51,8 @@ def rating_probabilities(
     """
     if method not in METHODS:
         raise unknown("method", method, METHODS)
-    unit, users = _unit(machine), len(ratings)
+    unit, ratings = _unit(machine), _known(ratings)
+    users = len(ratings)
     if pairs is None:
         every = torch.cartesian_prod(torch.arange(users), torch.arange(unit.shape[0]))
         found = rating_probabilities(machine, ratings, every, context=context, method=method)
@@ -59,6 +62,8 @@ def rating_probabilities(
     weights = machine.coupling.matrix().view(*unit.shape, -1)
     bias = unit.full(unit.bias)
     out = torch.empty(len(wanted), unit.shape[1], dtype=machine.dtype, device=machine.device)
+    if isinstance(ratings, Tensor):
+        machine.converted(ratings)  # raises unless the rows have the shape of the visible layer
     for place, field in _fields(machine, ratings, wanted, weights):
         user, item = wanted[place].T
         own = bias[item] + given[0][user, item] if 0 in given else bias[item]
@@ -128,8 +133,9 @@ def recommend(
     >>> print(recommend(rbm, table, users=["ann"])[0])
     ann: play (3.00)
     """
-    if n < 1:
+    if whole("n", n) < 1:
         raise InvalidOption(f"n: expected at least 1, found {n}")
+    _unit(machine)
     table = ratings if isinstance(ratings, RatingTable) else _table(machine, ratings)
     places = {name: k for k, name in enumerate(table.users)}
     chosen = list(table.users) if users is None else [str(user) for user in users]
@@ -201,7 +207,7 @@ def _unit(machine: RBM) -> Unit:
 
 
 def _checked_pairs(pairs: Any, users: int, items: int) -> Tensor:
-    found = torch.as_tensor(pairs)
+    found = as_tensor(pairs, "pairs")
     if found.ndim != 2 or found.shape[1] != 2 or found.is_floating_point():
         raise InvalidData(f"pairs: expected whole numbers of shape (m, 2), found {found.dtype} {tuple(found.shape)}")
     for column, (name, number) in enumerate((("user", users), ("item", items))):
@@ -211,10 +217,18 @@ def _checked_pairs(pairs: Any, users: int, items: int) -> Tensor:
     return found
 
 
-def _rows(ratings: Any, users: Tensor) -> Tensor:
+def _known(ratings: Any) -> RatingTable | Tensor:
+    """The table, or the rows (n, …) as a tensor."""
     if isinstance(ratings, RatingTable):
-        return ratings.one_hot(users)
-    return torch.as_tensor(ratings)[users.cpu()]
+        return ratings
+    rows = as_tensor(ratings, "ratings")
+    if rows.ndim == 0:
+        raise InvalidData("ratings: expected a RatingTable or rows (n, items, values), found one number")
+    return rows
+
+
+def _rows(ratings: RatingTable | Tensor, users: Tensor) -> Tensor:
+    return ratings.one_hot(users) if isinstance(ratings, RatingTable) else ratings[users.to(ratings.device)]
 
 
 def _values(ratings: Any, values: Sequence[float] | None, number: int) -> Tensor:

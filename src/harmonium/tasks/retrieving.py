@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arrays import as_tensor
 from ..errors import InvalidData
 
 _QUERIES = 256  # queries that are ranked at once
@@ -48,7 +49,7 @@ def retrieval(features: Any, labels: Any, queries: Any, query_labels: Any) -> Re
     ([1.0, 1.0, 0.6666666666666666], 1.0)
     """
     rows, wanted = _normalized(features, "features"), _normalized(queries, "queries")
-    of_rows, of_queries = (torch.as_tensor(x) for x in (labels, query_labels))
+    of_rows, of_queries = as_tensor(labels, "labels"), as_tensor(query_labels, "query_labels")
     for name, values, given in (("labels", rows, of_rows), ("query_labels", wanted, of_queries)):
         if given.shape != (len(values),):
             raise InvalidData(f"{name}: expected one for each of {len(values)} rows, found {tuple(given.shape)}")
@@ -75,7 +76,7 @@ def retrieval(features: Any, labels: Any, queries: Any, query_labels: Any) -> Re
 
 
 def _normalized(features: Any, name: str) -> Tensor:
-    values = torch.as_tensor(features).float()
+    values = as_tensor(features, name).float()
     if values.ndim != 2 or not len(values):
         raise InvalidData(f"{name}: expected the shape (n, features) with n ≥ 1, found {tuple(values.shape)}")
     return values / values.norm(dim=1, keepdim=True).clamp_min(1e-30)

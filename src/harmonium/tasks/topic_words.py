@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM, BoltzmannMachine
 from ..machines.chain import ArrayLike
@@ -62,7 +63,7 @@ def topics(
     words, size = list(vocabulary), machine.visible.size
     if len(words) != size:
         raise InvalidData(f"vocabulary: expected {size} words, one for each visible unit, found {len(words)}")
-    if not 1 <= n <= size:
+    if not 1 <= whole("n", n) <= size:
         raise InvalidOption(f"n: expected 1 to {size} words, found {n}")
     weight = machine.coupling.matrix().double()
     p = weight.new_full((size,), 1 / size)

@@ -184,12 +184,12 @@ class Centered(Transform):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._offsets, self._used = (
-            [restored(kept, own.shape).to(own.device) for own, kept in zip(self._offsets, values, strict=True)]
+            [restored(kept, own).to(own.device) for own, kept in zip(self._offsets, values, strict=True)]
             for values in (state["offsets"], state.get("used", state["offsets"]))
         )
         # earlier versions did not standardize; their runs continue without
-        device = self._offsets[0].device
-        kept = [state[name].to(device, copy=True) for name in ("location", "scale") if name in state]
+        like = self._offsets[0]
+        kept = [restored(state[name], like).to(like.device) for name in ("location", "scale") if name in state]
         self._scaling = Scaling(*kept) if kept else None
 
 

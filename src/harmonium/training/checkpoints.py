@@ -113,7 +113,6 @@ def _load(training: Training, tensors: dict[str, Tensor] | None, state: dict[str
     machine = training.machine
     if training.run is not None and tensors is not None:
         files.load_parameters(machine, training.run.last, tensors)
-    machine.to(dtype=distributed.of_first(machine.dtype))
     distributed.share_parameters(machine)
     training.epoch, training.step = state["epoch"], state.get("step", 0)
     training.batch_size, training.negative.k = state["batch_size"], state["k"]
@@ -173,5 +172,5 @@ def _read(training: Training) -> tuple[dict[str, Tensor] | None, dict[str, Any],
     if run is None:
         return None, *distributed.of_first(None)
     tensors, state = run.read_state()
-    files.parameters_for(training.machine, run.last, tensors)  # raises if they do not fit
+    files.parameters_for(training.machine, run.last, tensors, same_type=True)  # raises if they do not fit
     return tensors, *distributed.of_first((state, run.read_metrics()))

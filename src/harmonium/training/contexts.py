@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..machines import Machine
@@ -104,7 +105,7 @@ class Windows(Source):
 
     def standardized(self, x: Any) -> Tensor:
         """Frames (..., *frame) in the units of the data as the machine learns them."""
-        x = torch.as_tensor(x)
+        x = as_tensor(x, "frames")
         return x if self.location is None or self.scale is None else (x - self.location) / self.scale
 
     def restored(self, x: Tensor) -> Tensor:
@@ -125,10 +126,7 @@ def as_sequences(sequences: Any) -> list[Tensor]:
     several = isinstance(sequences, Sequence) and not isinstance(sequences, str)
     parts: list[Tensor] = []
     for k, given in enumerate(sequences if several else [sequences]):
-        try:
-            part = torch.as_tensor(given)
-        except (TypeError, ValueError) as error:
-            raise InvalidData(f"sequence {k}: expected an array of numbers (frames, channels) ({error})") from None
+        part = as_tensor(given, f"sequence {k}")
         if part.ndim < 2:
             raise InvalidData(f"sequence {k}: expected shape (frames, channels), found {tuple(part.shape)}")
         if parts and part.shape[1:] != parts[0].shape[1:]:

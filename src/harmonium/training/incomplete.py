@@ -8,12 +8,14 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine, Machine
 from ..machines.given import check_whole_units
 from .batches import Source, TensorSource
 from .negative.base import as_rbm, complete
+from .state import restored
 
 _SWEEPS = 100  # to complete rows that are not trained on
 
@@ -42,8 +44,8 @@ class Incomplete(TensorSource):
     def __init__(self, data: Any, *, sweeps: int = 1, seed: int | None = 0) -> None:
         if whole("sweeps", sweeps) < 1:
             raise InvalidOption(f"sweeps: expected at least 1, found {sweeps}")
-        rows = torch.as_tensor(data).detach()
-        if rows.ndim < 2 or len(rows) == 0 or not rows.is_floating_point():
+        rows = as_tensor(data).detach()
+        if rows.ndim < 2 or rows.numel() == 0 or not rows.is_floating_point():
             raise InvalidData(f"data: expected rows of real numbers, found {tuple(rows.shape)} of {rows.dtype}")
         self._missing, self.sweeps = torch.isnan(rows), sweeps
         super().__init__(_filled(rows, self._missing, noise.generator(seed)), rows.shape[1:])
@@ -69,7 +71,8 @@ class Incomplete(TensorSource):
         return {"missing": self._rows[self._missing]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._rows[self._missing] = state["missing"].to(self._rows)
+        own = self._rows[self._missing]
+        self._rows[self._missing] = restored(state["missing"], own).to(own.device)
 
 
 def completed(

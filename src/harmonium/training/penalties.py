@@ -13,6 +13,7 @@ from ..machines import BoltzmannMachine
 from ..machines.scaling import Scaling
 from .gradient import CouplingGradient
 from .negative import NegativePhase
+from .state import restored
 from .transforms import Transform, all_couplings
 
 
@@ -54,7 +55,8 @@ class Penalty(Transform):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         # earlier versions did not standardize; their runs continue without
-        self._scale = state["scale"].to(self._scale) if self._scale is not None and "scale" in state else None
+        own = self._scale
+        self._scale = restored(state["scale"], own).to(own.device) if own is not None and "scale" in state else None
 
     def _factors(self, k: int, coupling: Coupling) -> Tensor | None:
         """Return the factors of the penalized weights of coupling ``k``; None if they are all 1."""

@@ -83,7 +83,9 @@ class Run(Shown):
             return read_toml(self.config_path)
         except FileNotFoundError:
             raise RunError(f"{self.folder}: not a run folder (no config.toml)") from None
-        except (ValueError, OSError) as error:
+        except OSError as error:
+            raise RunError(f"{self.config_path}: cannot be read ({error.strerror})") from None
+        except ValueError as error:
             raise RunError(f"{self.config_path}: damaged; expected a TOML file ({error})") from None
 
     # -- metrics --------------------------------------------------------------------------------------------

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
+
+from ..errors import clipped
+from ..files import tensor_type
 
 _TENSOR = "__tensor__"
 
@@ -39,18 +44,22 @@ def unflatten(plain: Any, tensors: dict[str, Tensor]) -> Any:
     return plain
 
 
-def restored(found: Any, shape: Sequence[int]) -> Tensor:
-    """Return a copy of a tensor from a checkpoint; raise ``ValueError`` unless it is one with this shape.
+def restored(found: Any, like: Tensor, shape: Sequence[int] | None = None) -> Tensor:
+    """Return a copy of a tensor from a checkpoint; raise ``ValueError`` unless it has the type and shape of ``like``.
 
-    >>> restored(torch.ones(2), (3,))
+    >>> restored(torch.ones(2), torch.ones(3))
     Traceback (most recent call last):
     ...
-    ValueError: expected a tensor of shape (3,), found one of shape (2,)
+    ValueError: expected a tensor float32 (3,), found float32 (2,)
+    >>> restored(torch.ones(3).double(), torch.ones(4), shape=(3,))
+    Traceback (most recent call last):
+    ...
+    ValueError: expected a tensor float32 (3,), found float64 (3,)
     """
-    if not isinstance(found, Tensor):
-        raise ValueError(f"expected a tensor of shape {tuple(shape)}, found {type(found).__name__}")
-    if tuple(found.shape) != tuple(shape):
-        raise ValueError(f"expected a tensor of shape {tuple(shape)}, found one of shape {tuple(found.shape)}")
+    expected = tensor_type(like, shape)
+    actual = tensor_type(found) if isinstance(found, Tensor) else type(found).__name__
+    if actual != expected:
+        raise ValueError(f"expected a tensor {expected}, found {actual}")
     return found.clone()
 
 
@@ -66,13 +75,40 @@ def restored_number(found: Any) -> int:
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Load the state of an optimizer; JSON has converted its integer keys to strings."""
-    state["state"] = {int(key): value for key, value in state["state"].items()}
+    """Load the state of an optimizer; raise ``ValueError`` unless it is one from which this optimizer can continue."""
+    state["state"] = {int(key): value for key, value in state["state"].items()}  # JSON has only text as keys
     for group in state["param_groups"]:
         for key, value in group.items():
             if key == "betas":
                 group[key] = tuple(value)
+    _check_optimizer(optimizer, state)
     optimizer.load_state_dict(state)
+
+
+def _check_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Raise ``ValueError`` unless a copy of the optimizer has tensors of the same types, and can take a step."""
+    trial = copy.copy(optimizer)
+    trial.state = defaultdict(dict)
+    trial.param_groups = [
+        {**group, "params": [torch.zeros_like(parameter) for parameter in group["params"]]}
+        for group in optimizer.param_groups
+    ]
+    for parameter in (parameter for group in trial.param_groups for parameter in group["params"]):
+        parameter.grad = torch.zeros_like(parameter)
+    try:
+        trial.step()
+    except Exception:  # an optimizer of a user, which cannot be copied
+        return
+    for index, own in trial.state_dict()["state"].items():
+        for name, found in state["state"].get(index, {}).items():
+            if isinstance(own.get(name), Tensor) and found is not None:
+                restored(found, own[name])
+    try:
+        trial.load_state_dict(copy.deepcopy(state))  # a step changes the tensors in place
+        for _ in range(2):  # the first one may make buffers that only the second one uses
+            trial.step()
+    except Exception as error:
+        raise ValueError(f"expected a state of {type(optimizer).__name__}: {clipped(error)}") from error
 
 
 def derived_seed(*parts: int) -> int:

@@ -188,7 +188,7 @@ class Average(Transform):
 
     def begin(self, machine: BoltzmannMachine, data_mean: Any) -> None:
         self._mean, self._count, self._seen, self._device = [], 0, 0, machine.device
-        self._shapes = [parameter.shape for parameter in machine.parameters()]
+        self._like = [torch.empty_like(parameter, device="meta") for parameter in machine.parameters()]
 
     @torch.no_grad()
     def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
@@ -212,8 +212,8 @@ class Average(Transform):
         return {"mean": list(self._mean), "count": self._count, "seen": self._seen}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        shapes = self._shapes if state["mean"] else []
-        self._mean = [restored(x, shape).to(self._device) for x, shape in zip(state["mean"], shapes, strict=True)]
+        like = self._like if state["mean"] else []
+        self._mean = [restored(x, own).to(self._device) for x, own in zip(state["mean"], like, strict=True)]
         self._count, self._seen = restored_number(state["count"]), restored_number(state["seen"])
 
 

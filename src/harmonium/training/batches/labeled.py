@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from ...arrays import as_tensor
 from ...errors import InvalidData
 from .conversion import as_rows
 from .source import Source
@@ -55,7 +56,7 @@ def as_labels(labels: Any, n: int | None = None, classes: int | None = None) -> 
     ...
     harmonium.errors.InvalidData: labels: expected whole numbers from 0 to 1, found 2 in row 1
     """
-    found = torch.as_tensor(labels).detach().cpu()
+    found = as_tensor(labels, "labels").detach().cpu()
     if found.ndim != 1 or (n is not None and len(found) != n):
         shape = "(n,)" if n is None else f"({n},)"
         raise InvalidData(f"labels: expected shape {shape}, one label for each row, found {tuple(found.shape)}")

@@ -97,7 +97,7 @@ class DeepPCD(SignedRows):
 
     def _set_chains(self, machine: BoltzmannMachine, state: State) -> None:
         for buffer, x in zip(self._chains, state, strict=True):
-            buffer.copy_(restored(x, buffer.shape))
+            buffer.copy_(restored(x, buffer))
         self._x[0][self._n_batch : self._n].copy_(state[0])
         self._above = self._fields_from_above(machine, self._chains)
 
@@ -213,7 +213,7 @@ class DeepPCD(SignedRows):
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
         self._set_chains(machine, state["state"])  # older files have only the states
         for k, mean in enumerate(state.get("above", ()), start=1):
-            self._above[k].copy_(restored(mean, self._above[k].shape))
+            self._above[k].copy_(restored(mean, self._above[k]))
 
 
 def _odd(coupling: int) -> int:

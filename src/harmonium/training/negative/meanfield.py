@@ -277,27 +277,36 @@ class MeanField(NegativePhase):
         kept: dict[str, Any] = {"a": list(self._model.a), "c": list(self._model.c)}
         if self._solutions is not None:
             s = self._solutions
-            kept["solutions"] = {
-                "lists": [s.magnetizations, s.variances, s.B, s.A, s.messages],
-                "tensors": [s.free_energy, s.iterations, s.converged],
-                "method": s.method,
-            }
+            kept["solutions"] = {"lists": _lists(s), "tensors": _tensors(s), "method": s.method}
         return kept
 
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
         a, c = (
-            [restored(kept, x.shape) for x, kept in zip(own, state[name], strict=True)]
+            [restored(kept, x) for x, kept in zip(own, state[name], strict=True)]
             for name, own in (("a", self._model.a), ("c", self._model.c))
         )
         self._model = self._chain(machine, a, c)
         kept = state.get("solutions")
         self._solutions = None
         if kept is not None:
-            a, c, B, A, messages = ([x.clone() for x in part] for part in kept["lists"])
-            value, iterations, converged = kept["tensors"]
-            self._solutions = Solutions(
-                kept["method"], a, c, B, A, value, iterations, converged, messages=messages, damping=self.damping
+            own = _OTHERS[self.method](machine, self._model.a[0], damping=self.damping, iterations=1)
+            a, c, B, A, messages = (
+                [restored(x, like) for x, like in zip(part, likes, strict=True)]
+                for part, likes in zip(kept["lists"], _lists(own), strict=True)
             )
+            pairs = zip(kept["tensors"], _tensors(own), strict=True)
+            value, iterations, converged = (restored(x, like) for x, like in pairs)
+            self._solutions = Solutions(
+                own.method, a, c, B, A, value, iterations, converged, messages=messages, damping=self.damping
+            )
+
+
+def _lists(s: Solutions) -> list[list[Tensor]]:
+    return [s.magnetizations, s.variances, s.B, s.A, s.messages]
+
+
+def _tensors(s: Solutions) -> list[Tensor]:
+    return [s.free_energy, s.iterations, s.converged]
 
 
 class _Moments:

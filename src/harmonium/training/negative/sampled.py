@@ -111,8 +111,8 @@ class Sampled(SignedRows):
         return {"v": self._chain_v.clone(), "h": self._h.clone()}
 
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
-        self._chain_v.copy_(restored(state["v"], self._chain_v.shape))
-        self._h.copy_(restored(state["h"], self._h.shape))
+        self._chain_v.copy_(restored(state["v"], self._chain_v))
+        self._h.copy_(restored(state["h"], self._h))
         self._bound = machine.visible.conserving(self._chain_v)
 
 

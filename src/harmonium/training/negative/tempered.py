@@ -60,11 +60,11 @@ class Exchanged(Sampled):
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
         size = self.ladder(cast("RBM", machine)).size
         pairs = zip(self._state.layers, state["layers"], strict=True)
-        layers = [restored(kept, (size, *layer.shape[1:])) for layer, kept in pairs]
-        walker = restored(state["walker"], (size, *self._state.walker.shape[1:]))
+        layers = [restored(kept, layer, (size, *layer.shape[1:])) for layer, kept in pairs]
+        walker = restored(state["walker"], self._state.walker, (size, *self._state.walker.shape[1:]))
         self._state = LadderState(layers, walker, restored_number(state["moves"]))
-        self._acceptance = restored(state["acceptance"], (size - 1,))
-        self._chain_v.copy_(restored(state["v"], self._chain_v.shape))
+        self._acceptance = restored(state["acceptance"], self._acceptance, (size - 1,))
+        self._chain_v.copy_(restored(state["v"], self._chain_v))
         self._bound = machine.visible.conserving(self._chain_v)
 
     def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
@@ -173,6 +173,7 @@ class TrajectoryTempering(Exchanged):
         self._copies = []
         for parameters in state["copies"]:
             earlier = copy.deepcopy(machine)
-            earlier.load_state_dict(parameters)
+            own = earlier.state_dict()
+            earlier.load_state_dict({name: restored(parameters[name], own[name]) for name in {**own, **parameters}})
             self._copies.append(earlier)
         super().load_state_dict(state, machine)
