@@ -30,6 +30,12 @@ OtherData = Annotated[
     str | None,
     typer.Option("--data", metavar="FILE", help="Data file of the run, if it has moved.", show_default=False),
 ]
+ImageShape = Annotated[
+    str | None,
+    typer.Option(
+        "--image", metavar="HxW", help="Image size of a row, HxW or CxHxW. [recorded by 'train']", show_default=False
+    ),
+]
 TableFile = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="Table to write; the figure is beside it. [in DIR]"),
@@ -142,6 +148,7 @@ def sample(
         ),
     ] = None,
     data: OtherData = None,
+    image: ImageShape = None,
     json: Json = False,
 ) -> None:
     """Draw samples from a trained machine; a warning says if the chains have not mixed."""
@@ -482,7 +489,7 @@ def convert(
 
 @app.command("report")
 @calls("running.report_run")
-def report_command(folder: Folder, data: OtherData = None) -> None:
+def report_command(folder: Folder, data: OtherData = None, image: ImageShape = None) -> None:
     """Write report.html, one self-contained page about the run."""
 
 

@@ -47,11 +47,11 @@ class Ladder(Layers, Protocol):
 
 
 class PathLadder:
-    """A ladder of machines p_β on a path from a base to the target machine, for increasing β."""
+    """A ladder of machines p_β on a path from a base to the target machine (β = 1), for increasing β."""
 
     def __init__(self, path: Path, betas: Sequence[float]) -> None:
-        if len(betas) < 2 or any(b <= a for a, b in pairwise(betas)) or betas[-1] != 1:
-            raise InvalidOption("betas: expected two or more increasing values, the last one 1")
+        if len(betas) < 2 or any(b <= a for a, b in pairwise(betas)):
+            raise InvalidOption(f"betas: expected two or more increasing values, found {list(betas)}")
         self.path = path
         self.betas = torch.tensor(betas, dtype=path.target.dtype, device=path.target.device)
         self._here = path.at(self.betas.unsqueeze(1))

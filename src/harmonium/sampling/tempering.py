@@ -73,6 +73,8 @@ def parallel_tempering(
     path = Path(machine, base_machine(machine, base))
     if betas is None or isinstance(betas, int):
         betas = choose_betas(path, rungs=betas, generator=generator)
+    if len(betas) < 2 or betas[-1] != 1:
+        raise InvalidOption(f"betas: expected two or more increasing values, the last one 1, found {list(betas)}")
     return _run(PathLadder(path, betas), n, sweeps, start, generator, tuple(betas))
 
 
