@@ -199,6 +199,10 @@ def select_command(
     ] = False,
     visible: Annotated[str | None, typer.Option(metavar="UNIT", help="Visible units. [as in train]")] = None,
     binarize: Annotated[str | None, typer.Option(metavar="METHOD", help="Binarization. [as in train]")] = None,
+    array: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Array in a .mat, .h5 or .npz file. [as in train]")
+    ] = None,
+    transpose: Annotated[bool, typer.Option("--transpose", help="The columns of the file are the samples.")] = False,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of each training. [as in train]")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Rows of a batch. [as in train]")] = None,
     negative: Annotated[str | None, typer.Option(metavar="PHASE", help="Negative phase. [as in train]")] = None,
@@ -222,7 +226,7 @@ def select_command(
         "epochs": epochs,
     }
     options |= {"batch_size": batch_size, "negative": negative, "progress": not quiet}
-    options |= {"visible": visible, "binarize": binarize}
+    options |= {"visible": visible, "binarize": binarize, "array": array, "transpose": transpose}
     answer(json, select_run, source, hidden=hidden, strengths=strengths, penalty=penalty, out=out, options=options)
 
 

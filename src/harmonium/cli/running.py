@@ -124,7 +124,7 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     config, rows = setup.config, setup.rows
     how = _BINARIZED.get(config.data.binarize or "")
     parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
-    held_out = f"{len(rows.held_out):,} held out" if rows.held_out else "none held out"
+    held_out = f"{len(rows.held_out):,} held out ({config.data.validation})" if rows.held_out else "none held out"
     if rows.held_out_ratings is not None:
         held_out = f"{len(rows.held_out_ratings.user):,} ratings held out"
     hidden = config.machine.hidden if isinstance(config.machine.hidden, list) else [config.machine.hidden]

@@ -18,6 +18,7 @@ from .. import noise
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine, kernel
 from ..machines.kernel import Layers
+from ..shown import brief
 from ..units import Unit
 from .path import Path, Point
 
@@ -134,6 +135,7 @@ class MachineLadder(Stack):
         return [Stack([self.machines[min(max(k + shift, 0), last)] for k in range(self.size)]) for shift in shifts]
 
 
+@brief
 @dataclass
 class LadderState:
     """States of all rungs.

@@ -12,12 +12,14 @@ from .. import noise
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
+from ..shown import brief
 from . import ladder as ladders
 from .base import base_machine
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder, exchange, sweep
 from .path import Path
 
 
+@brief
 @dataclass(frozen=True)
 class Tempered:
     """Samples of the target machine, and diagnostics of the ladder.

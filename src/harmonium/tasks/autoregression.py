@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..shown import brief
 
+
+@brief
 @dataclass(frozen=True)
 class LinearAutoregression:
     """The mean of a frame as a linear function of the window of frames before it.

@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from .. import noise
 from ..errors import Diverged, InvalidOption
 from ..machines import RBM, DeepBeliefNetwork
+from ..shown import brief
 from ..training import specs
 from ..training.batches import Source, as_labels, as_source
 from ..training.schedules import Clock, Schedule
@@ -22,6 +23,7 @@ from .classifiers import Classifier, check_pair
 from .networks import to_sequential
 
 
+@brief
 @dataclass
 class FeedforwardClassifier(Classifier):
     """A feedforward network with a softmax over classes, made from a machine.
