@@ -44,6 +44,35 @@ def test_objects_are_shown_in_one_line_and_as_a_table(tmp_path) -> None:
     )  # fmt: skip
 
 
+def test_a_result_is_shown_by_its_epochs_and_main_metrics() -> None:
+    history = [{"epoch": 3, "seconds": 1.0, "weight_norm": 2.0, "pseudo_likelihood": -0.33333, "reconstruction": 0.1}]
+    result = hm.training.Result(hm.RBM(4, 2), history)
+    assert repr(result) == "Result(3 epochs, pseudo likelihood -0.333, reconstruction 0.1)"
+    assert "weight norm" in result._repr_html_() and "RBM" in result._repr_html_()
+    assert repr(hm.training.Result(hm.RBM(4, 2), [])) == "Result(0 epochs)"
+
+
+def test_results_with_large_tensors_are_shown_in_one_line() -> None:
+    rbm, rows = hm.RBM(4, 2), torch.eye(4).repeat(20, 1)
+    shown = [
+        hm.sampling.parallel_tempering(rbm, 10, sweeps=2, betas=4, seed=0),
+        hm.sampling.temperature_sweep(rbm, n=4, sweeps=2, seed=0),
+        hm.landscape.find_solutions(rbm, rows[:5]),
+        hm.meanfield.tap(rbm, rows[:5]),
+        hm.likelihood.tap(rbm, rows[:5]),
+        hm.spectra.spectrum(rbm),
+        hm.spectra.data_modes(rows),
+        hm.quality.correlations(rows, rows),
+        hm.quality.principal(rows, rows),
+        hm.interactions.strength(rbm, n_tuples=10),
+    ]
+    for result in shown:
+        line = repr(result)
+        assert line.startswith(type(result).__name__) and "\n" not in line and "tensor(" not in line
+        assert len(line) < 300
+    assert "samples 10×4, acceptance 3 values" in repr(shown[0])
+
+
 def test_a_notebook_shows_one_line_that_is_replaced(monkeypatch) -> None:
     shown: list[str] = []
     handle = SimpleNamespace(update=lambda markup: shown.append(markup))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 
 class Shown:
@@ -53,3 +54,50 @@ def short(value: float, digits: int = 4) -> str:
     ('-18.12', '1.235e+06')
     """
     return f"{value:.{digits}g}"
+
+
+Class = TypeVar("Class", bound=type)
+_MOST_CHARACTERS = 60
+
+
+def brief(kind: Class) -> Class:
+    """Decorate a dataclass with large fields: ``repr`` shows the shapes of arrays and the sizes of collections.
+
+    >>> from dataclasses import dataclass
+    >>> @brief
+    ... @dataclass
+    ... class Found:
+    ...     rows: Any
+    ...     error: float
+    >>> import numpy
+    >>> Found(numpy.zeros((50, 64)), 0.123456)
+    Found(rows 50×64, error 0.1235)
+    """
+
+    def represent(self: Any) -> str:
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}
+        parts = [f"{name} {_summary(value)}" for name, value in values.items() if value is not None]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    kind.__repr__ = represent  # type: ignore[assignment]
+    return kind
+
+
+def _summary(value: Any) -> str:
+    """A few words about a value of any kind.
+
+    >>> _summary([1, 2]), _summary({}), _summary("tap"), _summary(True)
+    ('2 items', '0 items', 'tap', 'True')
+    """
+    shape = getattr(value, "shape", None)
+    if shape is not None and not callable(shape):
+        sizes = "×".join(map(str, shape))
+        return short(float(value)) if not sizes else f"{sizes} values" if len(shape) == 1 else sizes
+    if isinstance(value, float):
+        return short(value)
+    if type(value) in (list, tuple, dict, set):
+        return f"{len(value)} item{'' if len(value) == 1 else 's'}"
+    words = str(value) if isinstance(value, (str, int, tuple)) else type(value).__name__
+    if hasattr(value, "__len__") and not isinstance(value, (str, tuple)):
+        words += f" ({len(value)})"
+    return words if len(words) <= _MOST_CHARACTERS else words[:_MOST_CHARACTERS] + "…"

@@ -65,6 +65,21 @@ def test_commands_on_a_run_of_fit(binary, tmp_path, command) -> None:
     assert command("interactions", run).status == 0
 
 
+@pytest.mark.whole_report
+def test_the_shape_of_images_of_a_run_of_fit(binary, tmp_path, command) -> None:
+    run = tmp_path / "run"
+    fitted(binary, run)
+    assert command("report", run, "--image", "2x3").status == 0
+    assert "The weights of each hidden unit" in (run / "report.html").read_text()
+    assert (run / "report.html").read_text().count('class="tiles"') == 2  # samples and weights
+    assert command("report", run, "--data", binary, "--image", "2x3").status == 0
+    assert (run / "report.html").read_text().count('class="tiles"') == 4  # also data and reconstructions
+    outcome = command("report", run, "--image", "2x4")
+    assert outcome.status == 2 and "with 6 values in total, found '2x4'" in outcome.err
+    assert command("sample", run, "-n", 4, "--sweeps", 5, "--image", "2x3", "--out", tmp_path / "s.png").status == 0
+    assert (tmp_path / "s.png").exists()
+
+
 def test_other_rows_are_rejected(binary, tmp_path, command) -> None:
     run, rows = tmp_path / "run", np.load(binary)
     fitted(binary, run, callbacks=[StopAfter(2)])

@@ -104,10 +104,12 @@ def test_npz_with_one_array_keeps_its_type(tmp_path):
     assert found.dtype == torch.int16 and torch.equal(found.float(), torch.from_numpy(VALUES).floor())
 
 
-@pytest.mark.parametrize(("keys", "listed"), [(["a", "b"], "a, b"), (["x", "data"], "x, data"), ([], "none")])
+@pytest.mark.parametrize(
+    ("keys", "listed"), [(["a", "b"], r"a \(6×4\), b"), (["x", "data"], r"x \(6×4\), data"), ([], "none")]
+)
 def test_npz_with_unclear_keys_lists_them(tmp_path, keys, listed):
     np.savez(tmp_path / "a.npz", **{key: VALUES for key in keys})
-    with pytest.raises(InvalidData, match=f"one named data, x, X; found {listed}"):
+    with pytest.raises(InvalidData, match=f"one named data, x, X, found {listed}"):
         data.read(tmp_path / "a.npz")
 
 
@@ -232,13 +234,32 @@ def test_matlab_and_hdf5_files(tmp_path):
     assert np.array_equal(data.read(tmp_path / "d.mat"), VALUES)
 
 
+def test_the_only_matrix_beside_numbers_and_names(tmp_path, write):
+    scipy_io = pytest.importorskip("scipy.io")
+    scipy_io.savemat(
+        tmp_path / "a.mat", {"S": VALUES, "dt": 0.02, "rates": VALUES[0], "names": np.array(["a"], object)}
+    )
+    assert np.array_equal(data.read(tmp_path / "a.mat"), VALUES)
+    np.savez(tmp_path / "a.npz", S=VALUES, dt=0.02)
+    assert np.array_equal(data.read(tmp_path / "a.npz"), VALUES)
+    np.savez(tmp_path / "b.npz", S=VALUES, x=VALUES + 1)
+    assert np.array_equal(data.read(tmp_path / "b.npz"), VALUES + 1)
+    assert np.array_equal(data.read(tmp_path / "b.npz", "S"), VALUES)
+    with pytest.raises(InvalidData, match=r"expected no name of an array for a \.csv file, found 'S'"):
+        data.read(write("c.csv", "1,2\n"), "S")
+
+
 def test_matlab_files_without_one_matrix(tmp_path, write):
     scipy_io = pytest.importorskip("scipy.io")
     scipy_io.savemat(tmp_path / "a.mat", {"first": VALUES, "second": VALUES})
-    with pytest.raises(InvalidData, match="expected one array, or one named data, x, X; found first, second"):
+    found = r"expected one matrix, or one named data, x, X, found first \(\d×\d\), second \(\d×\d\); choose one"
+    with pytest.raises(InvalidData, match=found):
         data.read(tmp_path / "a.mat")
+    assert np.array_equal(data.read(tmp_path / "a.mat", "second"), VALUES)
+    with pytest.raises(InvalidData, match=r"expected an array named 'third', found first \("):
+        data.read(tmp_path / "a.mat", "third")
     scipy_io.savemat(tmp_path / "b.mat", {"cells": np.array(["a", VALUES], dtype=object)})
-    with pytest.raises(InvalidData, match="expected one array"):
+    with pytest.raises(InvalidData, match="expected one matrix"):
         data.read(tmp_path / "b.mat")
     with pytest.raises(InvalidData, match=r"is damaged or not a \.mat file"):
         data.read(write("c.mat", "nothing of MATLAB"))

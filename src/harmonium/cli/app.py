@@ -30,6 +30,12 @@ OtherData = Annotated[
     str | None,
     typer.Option("--data", metavar="FILE", help="Data file of the run, if it has moved.", show_default=False),
 ]
+ImageShape = Annotated[
+    str | None,
+    typer.Option(
+        "--image", metavar="HxW", help="Image size of a row, HxW or CxHxW. [recorded by 'train']", show_default=False
+    ),
+]
 TableFile = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="Table to write; the figure is beside it. [in DIR]"),
@@ -142,6 +148,7 @@ def sample(
         ),
     ] = None,
     data: OtherData = None,
+    image: ImageShape = None,
     json: Json = False,
 ) -> None:
     """Draw samples from a trained machine; a warning says if the chains have not mixed."""
@@ -192,6 +199,10 @@ def select_command(
     ] = False,
     visible: Annotated[str | None, typer.Option(metavar="UNIT", help="Visible units. [as in train]")] = None,
     binarize: Annotated[str | None, typer.Option(metavar="METHOD", help="Binarization. [as in train]")] = None,
+    array: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Array in a .mat, .h5 or .npz file. [as in train]")
+    ] = None,
+    transpose: Annotated[bool, typer.Option("--transpose", help="The columns of the file are the samples.")] = False,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of each training. [as in train]")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Rows of a batch. [as in train]")] = None,
     negative: Annotated[str | None, typer.Option(metavar="PHASE", help="Negative phase. [as in train]")] = None,
@@ -215,7 +226,7 @@ def select_command(
         "epochs": epochs,
     }
     options |= {"batch_size": batch_size, "negative": negative, "progress": not quiet}
-    options |= {"visible": visible, "binarize": binarize}
+    options |= {"visible": visible, "binarize": binarize, "array": array, "transpose": transpose}
     answer(json, select_run, source, hidden=hidden, strengths=strengths, penalty=penalty, out=out, options=options)
 
 
@@ -482,7 +493,7 @@ def convert(
 
 @app.command("report")
 @calls("running.report_run")
-def report_command(folder: Folder, data: OtherData = None) -> None:
+def report_command(folder: Folder, data: OtherData = None, image: ImageShape = None) -> None:
     """Write report.html, one self-contained page about the run."""
 
 

@@ -39,6 +39,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "report": (
         "harmonium report runs/digits",
         "harmonium report runs/python --data digits",
+        "harmonium report runs/python --data rows.npy --image 28x28",
     ),
     "reproduce": ("harmonium reproduce mnist/500 --scale quick",),
     "data list": ("harmonium data list",),

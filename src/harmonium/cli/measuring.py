@@ -37,6 +37,7 @@ def sample_run(
     label: int | None = None,
     data: str | None = None,
     tempering: bool = False,
+    image: str | None = None,
 ) -> dict[str, Any]:
     """Draw samples from the machine of a run folder or a file, of one class if ``label`` is given, and write them."""
     if start not in ("random", "data"):
@@ -55,6 +56,7 @@ def sample_run(
     suffix = path.suffix.lower()
     letters = suffix in output.FASTA or (suffix == ".csv" and trained_on_letters)
     text = letters or suffix == output.TEXT
+    as_picture = suffix == ".png" and image is None  # the rows have the shape of an image
     if text and not folder.is_dir():
         what = "letters" if letters else "words"
         raise InvalidOption(f"{folder}: {suffix} needs a run folder, which records the {what}; found a file")
@@ -66,7 +68,7 @@ def sample_run(
         sample_frames(folder, n=n, sweeps=sweeps, seed=seed, path=path, source=data)
         print(f"{n} frames, each given a window of training frames, after {sweeps} sweeps: {path}")
         return {"n": n, "sweeps": sweeps, "tempering": False, "file": str(path)}
-    machine, rows = _open(folder, data, need_rows=start == "data" or suffix == ".png" or text or by_row)
+    machine, rows = _open(folder, data, need_rows=start == "data" or as_picture or text or by_row)
     begin = None
     if start == "data" or by_row:  # with the lengths of training documents, or the rated items of training users
         if rows is None:
@@ -92,7 +94,8 @@ def sample_run(
     elif table is not None and suffix == ".csv":
         write_table(path, table.decode(samples))
     else:
-        output.write(path, samples, machine, None if rows is None else rows.image)
+        shape = output.picture_of(machine, image) or (None if rows is None else rows.image)
+        output.write(path, samples, machine, shape)
     print(f"{n} samples after {sweeps} sweeps{note}: {path}")
     return {"n": n, "sweeps": sweeps, "tempering": tempering, "file": str(path)}
 

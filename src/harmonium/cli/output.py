@@ -15,8 +15,9 @@ from .. import data, files
 from ..data.alignments import decode
 from ..data.documents import decode as decode_words
 from ..errors import InvalidOption, unknown
-from ..machines import RBM
+from ..machines import RBM, Machine
 from ..runs.rows import Rows
+from ..runs.rows.shapes import picture
 
 FASTA = (".fasta", ".fa", ".fas")
 TEXT = ".txt"
@@ -34,6 +35,11 @@ def check_folder(path: Path) -> None:
     """Raise, before any work is done, if the folder of a file does not exist."""
     if not path.parent.is_dir():
         raise InvalidOption(f"{path}: expected a file in a folder that exists; create the folder first")
+
+
+def picture_of(machine: Machine, image: str | None) -> Picture:
+    """Return the shape of ``--image HxW`` for the visible units, of which an image is the first part."""
+    return None if image is None else picture(machine.visible.parts[0].shape, image)
 
 
 def write(path: Path, samples: object, machine: RBM, image: Picture) -> None:

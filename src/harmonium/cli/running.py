@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from .. import options
+from .. import files, options
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..runs import config as schema
@@ -19,7 +19,7 @@ from ..runs.training import train
 from ..training import Callback, MixingTime, Run
 from ..training.distributed import writing
 from ..training.greedy import machine_folder
-from . import INTERRUPTED, Interrupted, Terminated, show
+from . import INTERRUPTED, Interrupted, Terminated, output, show
 from .tables import described
 
 #: the mixing time is measured in the middle and at the end of a run, with few chains; more would slow down training
@@ -106,15 +106,17 @@ def _continued(folder: Path, epochs: int | None, data: str | None, quiet: bool) 
     return setup
 
 
-def report_run(folder: Path, *, data: str | None = None) -> None:
+def report_run(folder: Path, *, data: str | None = None, image: str | None = None) -> None:
     """Write ``report.html`` into the run folder; for a run of ``hm.fit`` without ``data``, only what needs no rows."""
     if data is None and recipe.started_by_fit(folder):
         from .. import report
 
-        print(report.write(folder))
+        print(report.write(folder, image=output.picture_of(files.load(folder), image)))
         print("The page shows no data and no likelihoods; --data NAME or FILE adds them.")
         return
-    print(_write_report(recipe.reopen(folder, data), folder))
+    setup = recipe.reopen(folder, data)
+    setup.rows.image = output.picture_of(setup.machine, image) or setup.rows.image
+    print(_write_report(setup, folder))
 
 
 def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
@@ -122,7 +124,7 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     config, rows = setup.config, setup.rows
     how = _BINARIZED.get(config.data.binarize or "")
     parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
-    held_out = f"{len(rows.held_out):,} held out" if rows.held_out else "none held out"
+    held_out = f"{len(rows.held_out):,} held out ({config.data.validation})" if rows.held_out else "none held out"
     if rows.held_out_ratings is not None:
         held_out = f"{len(rows.held_out_ratings.user):,} ratings held out"
     hidden = config.machine.hidden if isinstance(config.machine.hidden, list) else [config.machine.hidden]

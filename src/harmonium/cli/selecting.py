@@ -28,11 +28,10 @@ def select_run(
 ) -> dict[str, Any]:
     """Print the score of every candidate, and write a plot."""
     output.check_folder(out)
-    visible, binarize = options.pop("visible", None), options.pop("binarize", None)
-    config = schema.merge(
-        schema.Config(),
-        {"data": {"source": source, "binarize": binarize, "validation": "none"}, "machine": {"visible": visible}},
-    )
+    visible = options.pop("visible", None)
+    chosen = {name: options.pop(name, None) for name in ("binarize", "array", "transpose")}
+    tables = {"data": {"source": source, "validation": "none", **chosen}, "machine": {"visible": visible}}
+    config = schema.merge(schema.Config(), tables)
     loaded = rows.load(config)
     layer = specs.layer(loaded.visible)
     data = loaded.train.rows(torch.arange(len(loaded.train)), RBM(layer, 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from harmonium.errors import InvalidData
 from harmonium.extras import require
 from harmonium.limits import check_expansion
 
-#: picks one of several names, or raises
-Pick = Callable[[Path, list[str]], str]
+#: picks one of several arrays by their names and shapes, or raises
+Pick = Callable[[Path, Mapping[str, tuple[int, ...]]], str]
 
 
 def read_mat(path: Path, pick: Pick) -> np.ndarray:
@@ -28,7 +28,7 @@ def read_mat(path: Path, pick: Pick) -> np.ndarray:
 
     with _damage(path, "a .mat file"):
         shapes = {name: shape for name, shape, kind in whosmat(path) if kind not in ("cell", "struct", "char")}
-        name = pick(path, list(shapes))
+        name = pick(path, shapes)
         check_expansion(path, path.stat().st_size, 8 * math.prod(shapes[name]))
         found = loadmat(path, variable_names=[name])[name]
     return np.asarray(found.toarray() if hasattr(found, "toarray") else found)  # a sparse matrix
@@ -40,7 +40,7 @@ def read_hdf5(path: Path, pick: Pick) -> np.ndarray:
     with _damage(path, "an HDF5 file"), h5py.File(path, "r") as file:
         found: dict[str, Any] = {}
         file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
-        entry = found[pick(path, [name for name in found if not name.startswith("#")])]
+        entry = found[pick(path, {name: item.shape for name, item in found.items() if not name.startswith("#")})]
         check_expansion(path, path.stat().st_size, entry.nbytes)
         return np.asarray(entry[()])
 

@@ -9,7 +9,8 @@ import csv
 import io
 import lzma
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -26,20 +27,23 @@ from harmonium.paths import expanded, file_size
 from .matlab_matrices import Pick, read_hdf5, read_mat
 
 if TYPE_CHECKING:
+    import zipfile
+
     import pandas
 
 NPZ_KEYS = ("data", "x", "X")
 
 
-def read(path: str | Path) -> Tensor | np.memmap:
+def read(path: str | Path, name: str | None = None) -> Tensor | np.memmap:
     """Read a file of numbers, one sample per row.
 
     - ``.npy``: a read-only memory map, so the file may be larger than memory; its values are not checked;
-    - ``.npz``: the only array, or the one named ``data``, ``x`` or ``X``, in its own type;
+    - ``.npz``: the array ``name``, by default the only matrix, or the one named ``data``, ``x`` or ``X``, in its own
+      type;
     - ``.csv``: comma-separated numbers as float32, with or without a header. The first row is a header if it contains
       a cell that is not a number, or if it is 0, 1, 2, ... (at least three columns, the default names of pandas);
     - ``.parquet``: numeric columns, as float32;
-    - ``.mat`` (MATLAB), ``.h5``, ``.hdf5``: the only matrix, or the one named ``data``, ``x`` or ``X``.
+    - ``.mat`` (MATLAB), ``.h5``, ``.hdf5``: the same as for ``.npz``.
 
     Numbers must be finite, except in a memory map.
 
@@ -53,11 +57,16 @@ def read(path: str | Path) -> Tensor | np.memmap:
     >>> folder.cleanup()
     """
     path = expanded(path)
-    if path.suffix.lower() not in _READERS:
-        raise unknown("file extension", path.suffix or path.name, _READERS)
+    if path.suffix.lower() not in (*_READERS, *_SEVERAL):
+        raise unknown("file extension", path.suffix or path.name, (*_READERS, *_SEVERAL))
     if file_size(path) == 0:
         raise InvalidData(f"{path} is empty: expected numbers, one sample per row")
-    return _READERS[path.suffix.lower()](path)
+    suffix = path.suffix.lower()
+    if suffix in _SEVERAL:
+        return _SEVERAL[suffix](path, partial(_chosen, name=name))
+    if name is not None:
+        raise InvalidData(f"{path}: expected no name of an array for a {suffix} file, found '{clipped(name)}'")
+    return _READERS[suffix](path)
 
 
 def _npy(path: Path) -> Tensor | np.memmap:
@@ -92,7 +101,7 @@ def _check_size(path: Path, shape: tuple[int, ...], dtype: np.dtype, found: int)
         raise InvalidData(f"{path} is damaged: expected {expected:,} bytes of the shape {shape}, found {found:,}")
 
 
-def _npz(path: Path) -> Tensor:
+def _npz(path: Path, pick: Pick) -> Tensor:
     import zipfile
     import zlib
 
@@ -101,7 +110,7 @@ def _npz(path: Path) -> Tensor:
             members = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
             if len(members) > MOST_MEMBERS:
                 raise InvalidData(f"{path}: expected at most {MOST_MEMBERS:,} arrays, found {len(members):,}")
-            key = _npz_key(path, list(members))
+            key = pick(path, {name: _npz_shape(path, archive, part) for name, part in members.items()})
             entry = members[key]
             check_expansion(path, entry.compress_size, entry.file_size)
             with archive.open(entry) as file:
@@ -122,14 +131,26 @@ def _npz(path: Path) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
 
 
-def _npz_key(path: Path, keys: list[str]) -> str:
-    chosen = list(keys) if len(keys) == 1 else [key for key in NPZ_KEYS if key in keys]
-    if len(chosen) != 1:
-        raise InvalidData(
-            f"{path}: expected one array, or one named {', '.join(NPZ_KEYS)}; "
-            f"found {clipped(', '.join(keys)) or 'none'}"
-        )
-    return chosen[0]
+def _npz_shape(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> tuple[int, ...]:
+    with archive.open(entry) as file:
+        return _npy_header(path, file)[0]
+
+
+def _chosen(path: Path, shapes: Mapping[str, tuple[int, ...]], *, name: str | None) -> str:
+    """Return the array of a file with this name; without a name, the only one, the only matrix, or one of NPZ_KEYS."""
+    found = ", ".join(f"{key} ({'×'.join(map(str, shape)) or 'a number'})" for key, shape in shapes.items())
+    if name is not None:
+        if name not in shapes:
+            raise InvalidData(f"{path}: expected an array named '{clipped(name)}', found {clipped(found) or 'none'}")
+        return name
+    matrices = [key for key, shape in shapes.items() if sum(size > 1 for size in shape) > 1]
+    for keys in (list(shapes), [key for key in NPZ_KEYS if key in shapes], matrices):
+        if len(keys) == 1:
+            return keys[0]
+    raise InvalidData(
+        f"{path}: expected one matrix, or one named {', '.join(NPZ_KEYS)}, found {clipped(found) or 'none'}"
+        + ("; choose one: --array NAME, hm.data.read(path, NAME)" if shapes else "")
+    )
 
 
 def _csv(path: Path) -> Tensor:
@@ -214,8 +235,8 @@ def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
     return torch.from_numpy(array.astype(np.float32))
 
 
-def _matrix(path: Path, reader: Callable[[Path, Pick], np.ndarray]) -> Tensor:
-    array = reader(path, _npz_key)
+def _matrix(path: Path, pick: Pick, reader: Callable[[Path, Pick], np.ndarray]) -> Tensor:
+    array = reader(path, pick)
     _check_array(path, "the matrix", array.shape, array.dtype)
     _check_finite(path, array, None)
     return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("=")))
@@ -241,10 +262,13 @@ def _check_finite(path: Path, array: np.ndarray, names: Sequence[str] | None) ->
 
 _READERS: dict[str, Callable[[Path], Tensor | np.memmap]] = {
     ".npy": _npy,
-    ".npz": _npz,
     ".csv": _csv,
     ".parquet": _parquet,
-    ".mat": lambda path: _matrix(path, read_mat),
-    ".h5": lambda path: _matrix(path, read_hdf5),
-    ".hdf5": lambda path: _matrix(path, read_hdf5),
+}
+#: files with several arrays, of which one is picked
+_SEVERAL: dict[str, Callable[[Path, Pick], Tensor]] = {
+    ".npz": _npz,
+    ".mat": partial(_matrix, reader=read_mat),
+    ".h5": partial(_matrix, reader=read_hdf5),
+    ".hdf5": partial(_matrix, reader=read_hdf5),
 }

@@ -12,6 +12,7 @@ from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
+from ..shown import brief
 from .n_body_formula import n_body
 
 
@@ -96,6 +97,7 @@ def average_product_correction(scores: Any) -> Tensor:
     return (matrix - torch.outer(mean, mean) / total).fill_diagonal_(0) if total != 0 else matrix
 
 
+@brief
 @dataclass(frozen=True)
 class ContactRanking:
     """Pairs of sites from the highest score to the lowest.

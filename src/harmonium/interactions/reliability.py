@@ -13,6 +13,7 @@ from .. import noise
 from ..arrays import as_tensor
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
+from ..shown import brief
 from ..training import fit
 from .comparison import InteractionComparison, ratio, rms
 from .statistics import sampled
@@ -60,6 +61,7 @@ class Halves:
         return math.expm1(math.log1p(self.error) / self.order)
 
 
+@brief
 @dataclass(frozen=True)
 class SplitHalf:
     """Result of :func:`split_half`: the agreement for each order, and the machines trained on the two halves."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from .. import noise
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
+from ..shown import brief
 from .comparison import InteractionComparison, rms
 from .n_body_formula import n_body
 from .sites import Sites
@@ -41,6 +42,7 @@ class Decay:
         return math.exp(self.intercept - self.rate * order)
 
 
+@brief
 @dataclass(frozen=True)
 class Strength:
     """Root mean square of the interactions of each order; ``numbers`` says how many were used."""

@@ -21,6 +21,7 @@ from ..extras import require
 from ..machines import BoltzmannMachine
 from ..machines.trajectory import Machines, by_epoch
 from ..meanfield import Solutions
+from ..shown import brief
 
 SAME = 5e-2  # solutions are the same if no visible magnetization differs by more than this
 HEALTHY, _GLASSY = 0.1, 0.5  # limits of the number of distinct solutions per initial state
@@ -29,6 +30,7 @@ _CHUNK = 4096
 Method = Callable[..., Solutions]
 
 
+@brief
 @dataclass(frozen=True)
 class Landscape:
     """The distinct stable solutions of one machine, sorted by decreasing basin size.
@@ -153,6 +155,7 @@ def _distinct(machine: BoltzmannMachine, found: Solutions, same: float) -> Lands
     return Landscape(distinct.select(order), basin, sizes[order], distinct.select(others))
 
 
+@brief
 @dataclass(frozen=True)
 class Growth:
     """Landscapes of the checkpoints of a run, and the tree that connects their solutions.

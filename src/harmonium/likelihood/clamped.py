@@ -16,12 +16,14 @@ from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.kernel import half_sweep, log_weight
 from ..sampling.path import Path, beta_grid
+from ..shown import brief
 from ..units import Unit
 from ..units.base import per_row
 
 _STATES = 4096  # rows times runs that are annealed at once
 
 
+@brief
 @dataclass(frozen=True)
 class ClampedEstimate:
     """ln p*(v) of every row of data, where p(v) = p*(v)/Z; p* sums over the hidden layers.

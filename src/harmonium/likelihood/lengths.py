@@ -16,6 +16,7 @@ from ..machines import RBM, BoltzmannMachine, enumeration
 from ..machines.chain import ArrayLike
 from ..machines.kernel import log_partitions
 from ..sampling.path import Path, beta_grid, matched
+from ..shown import brief
 from ..units import Unit
 from ..units.base import per_row
 from ..units.multinomial import log_multinomial
@@ -31,6 +32,7 @@ _LARGEST_SHARE = 0.25  # largest accepted share of lengths whose weights are une
 _LARGEST_GAP = 1.0  # largest accepted mean difference of the two directions, in nats per document
 
 
+@brief
 @dataclass(frozen=True)
 class DocumentLikelihood:
     """Log-probabilities of documents as sequences of words, for each document given its length.

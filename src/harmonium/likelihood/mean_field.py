@@ -13,11 +13,13 @@ from .. import meanfield
 from ..errors import InvalidOption, unknown
 from ..machines import RBM, BoltzmannMachine
 from ..meanfield import Solutions
+from ..shown import brief
 
 _CHUNK = 4096
 _COMBINATIONS = ("average", "log-sum-exp")
 
 
+@brief
 @dataclass(frozen=True)
 class TapLikelihood:
     """Estimate of ln Z from the distinct stable TAP solutions.

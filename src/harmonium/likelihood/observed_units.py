@@ -15,6 +15,7 @@ from ..machines.chain import ArrayLike
 from ..machines.given import Given
 from ..machines.partial import PartialRows, log_marginal, observed_sites
 from ..sampling.path import beta_grid
+from ..shown import brief
 from ..units.base import per_row
 from .clamped import ClampedEstimate
 
@@ -23,6 +24,7 @@ _STATES = 8192  # rows times runs that are annealed at once
 _ITERATIONS = 20  # of mean field, for the start of the annealing
 
 
+@brief
 @dataclass(frozen=True)
 class ObservedLikelihood:
     """ln p(v_obs) of every row, with missing units summed out.

@@ -9,7 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..shown import brief
 
+
+@brief
 @dataclass(frozen=True)
 class Solutions:
     """One solution per start. Lists have one entry per layer, tensors one row per start.

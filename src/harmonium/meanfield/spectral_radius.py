@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 
 from ..machines import BoltzmannMachine
+from ..shown import brief
 from . import adaptive, chain, messages
 from .iteration import Map
 from .solutions import Solutions
@@ -41,6 +42,7 @@ _CHUNK_ELEMENTS = 2**25
 _BREAKDOWN = 1e-13
 
 
+@brief
 @dataclass(frozen=True)
 class Stability:
     """Leading eigenvalues of the iteration at each of n solutions, computed on first access.

@@ -38,13 +38,26 @@ class DataOptions:
         "Validation rows for the free-energy gap: name of a split, a fraction of the rows such as 0.1, or none.",
         metavar="SPLIT|FRACTION",
         unset="the validation or test split of a named data set; none for a file",
-        plan=("rows", "validation {}"),
+        plan=ELSEWHERE,
     )
     image: str | None = option(
         None,
         "Image size of the rows of a file: HxW or CxHxW.",
         details="Not needed for named data sets and for `.npy` files of images.",
         metavar="HxW",
+    )
+    array: str | None = option(
+        None,
+        "Name of the array in a .mat, .h5 or .npz file.",
+        metavar="NAME",
+        unset="the only matrix of the file, or the one named data, x or X",
+        plan=("data", "array {}"),
+    )
+    transpose: bool = option(
+        False,
+        "The columns of the file are the samples, and its rows the units.",
+        details="For example, a matrix of spikes with a neuron in each row.",
+        plan=("data", "transposed"),
     )
     alphabet: str | None = option(
         None,

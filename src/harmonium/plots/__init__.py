@@ -46,6 +46,7 @@ from .spectrum import (
     spectrum_histogram,
     spectrum_page,
 )
+from .temperatures import overlap_histogram, temperature_sweep
 from .thermodynamics import phase_diagram
 from .tiling import diverging, mosaic, tiles
 from .unit_functions import unit_curves
@@ -86,6 +87,7 @@ __all__ = [
     "mosaic",
     "mutation_map",
     "neighbor_accuracy",
+    "overlap_histogram",
     "phase_diagram",
     "principal_clouds",
     "principal_overlay",
@@ -103,6 +105,7 @@ __all__ = [
     "spectra",
     "spectrum_histogram",
     "spectrum_page",
+    "temperature_sweep",
     "tiles",
     "unit_curves",
     "weight_histogram",

@@ -27,6 +27,7 @@ _SETTINGS: dict[str, Any] = {
     "axes.titlesize": 10.5,
     "axes.titlelocation": "left",
     "axes.titlepad": 8,
+    "axes.titley": 1.0,  # else every drawing measures all tick labels to place it
     "axes.labelsize": 9.5,
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -13,6 +13,7 @@ from .measured import Measured
 from .nearest import NeighborAccuracy, nearest_neighbor_accuracy
 from .pair_correlations import Correlations, correlations
 from .principal_axes import Principal, principal
+from .replica_overlaps import overlaps
 
 __all__ = [
     "Correlations",
@@ -28,6 +29,7 @@ __all__ = [
     "entropy",
     "nearest_neighbor_accuracy",
     "novelty",
+    "overlaps",
     "principal",
     "site_entropy",
     "state_entropy",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 
 from ..errors import InvalidData
+from ..shown import brief
 from .distinct import Novelty, novelty
 from .entropies import Entropy, site_entropy, state_entropy
 from .inputs import ArrayLike, Seed, alike
@@ -26,6 +27,7 @@ class QualityRow(NamedTuple):
     ideal: float
 
 
+@brief
 @dataclass(frozen=True)
 class SampleComparison:
     """Result of :func:`compare`. Entropies are pairs (samples, data)."""

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..errors import InvalidOption
+from ..shown import brief
 from .inputs import GROUPS, ArrayLike, Seed, alike, centered, count, drawn, one_hot_size, random
 from .measured import SIGMAS, Measured, jackknife, spread
 
@@ -19,6 +20,7 @@ _CHUNK = 2**24
 _SPLITS = 50
 
 
+@brief
 @dataclass(frozen=True)
 class Correlations:
     """Connected moments of one order of samples and data, for ``tuples`` (t, order) of flat indices.

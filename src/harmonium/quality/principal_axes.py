@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..errors import InvalidOption
+from ..shown import brief
 from .inputs import GROUPS, ArrayLike, Seed, alike, centered, count, drawn, random
 from .measured import SIGMAS, Measured, jackknife, spread
 
@@ -17,6 +18,7 @@ _MATRIX = 2048  # maximum number of columns to compute the covariance matrix exp
 _SPLITS = 6
 
 
+@brief
 @dataclass(frozen=True)
 class Principal:
     """Samples and data on the leading principal axes of the data.

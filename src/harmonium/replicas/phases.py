@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidOption
+from ..shown import brief
 from .averages import COMPONENTS
 from .ensemble import Ensemble, numbers
 from .equations import Equations
@@ -20,6 +21,7 @@ from .thermodynamics import Phase, phase
 _ROWS = 8  # rows per call: the number of quadrature nodes depends on the largest field among them
 
 
+@brief
 @dataclass(frozen=True)
 class PhaseDiagram:
     """The solution of lowest free energy at each temperature 1/σ (rows) and coupling w/σ (columns).

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 
 from .. import files, landscape, noise, plots, quality, spectra
 from ..errors import HarmoniumError
 from ..machines import BoltzmannMachine
 from ..machines.enumeration import EXACT_STATES
 from ..machines.mixing import watch
+from ..plots import style
 from ..quality.inputs import FEWEST_ROWS
 from ..training.callbacks import equilibrium_verdict
 from . import evaluation, figures, html, saved
@@ -26,11 +28,12 @@ from .html import escape
 from .sequences import evaluate_frames
 from .subject import RunSubject
 
-_SMALL = 2**16  # weights, up to which the annealing has both directions
-_BETAS, _FEW_BETAS = 500, 200  # of the annealing, if the machine cannot be enumerated
-_SAMPLES, _SAMPLE_SWEEPS, _COMPARED_ROWS = 500, 200, 2000
-_CHAINS = 100
-_STARTS, _ITERATIONS = 100, 300  # of mean field
+_SMALL = 2**15  # cost of a sweep, up to which the annealing has both directions
+_BETAS, _FEW_BETAS = 300, 200  # of the annealing, if the machine cannot be enumerated
+_MOST_TERMS, _FEWEST_PSEUDO_ROWS = 2**24, 100  # of the pseudo-likelihood
+_SAMPLES, _SAMPLE_SWEEPS, _COMPARED_ROWS = 400, 100, 2000
+_CHAINS = 32
+_STARTS, _ITERATIONS = 60, 300  # of mean field
 _CHECKPOINTS = 8  # of the trajectory
 _AXES_ROWS = 5000
 
@@ -94,10 +97,12 @@ def _likelihood(subject: RunSubject, found: Analysis, kept: saved.Evaluation | N
 def _measures(subject: RunSubject) -> list[LikelihoodRow]:
     """Measure with ln Z by enumeration, or else by a short annealing."""
     assert subject.data is not None
-    rows = evaluation.evaluate(evaluation.Subject(subject.machine, subject.data, subject.test, EXACT_STATES))
+    seen = min(evaluation.MOST_ROWS, max(_FEWEST_PSEUDO_ROWS, _MOST_TERMS // max(1, subject.weights)))
+    chosen = evaluation.Subject(subject.machine, subject.data, subject.test, EXACT_STATES, most_rows=seen)
+    rows = evaluation.evaluate(chosen)
     if rows[0].train is not None:
         return rows
-    small = subject.weights <= _SMALL
+    small = subject.cost <= _SMALL
     chosen = evaluation.Subject(subject.machine, subject.data, subject.test, betas=_BETAS if small else _FEW_BETAS)
     return [*(evaluation.annealed(chosen) if small else evaluation.forward(chosen)), *rows[1:]]
 
@@ -128,11 +133,11 @@ def _quality(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None
         most_rows=1000, seed=0,
     )  # fmt: skip
     found.verdicts["Sample quality"] = compared.verdict
-    figure = plots.quality(compared)
-    figure.suptitle("")
     found.figures.append(
         html.figure(
-            figures.svg(figure, "quality", "Samples compared with data: moments, principal axes, nearest neighbors"),
+            figures.svg(
+                _compared(compared), "quality", "Samples compared with data: moments, principal axes, nearest neighbors"
+            ),
             "Samples compared with data",
             f"{_SAMPLES} samples after {sweeps} sweeps from training rows, compared with "
             f"{'training' if test is None else subject.test_name} rows.",
@@ -140,6 +145,22 @@ def _quality(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None
             "slopes below 1 (too little training), or an accuracy far from 0.5 (1: noise; 0: copies).",
         )
     )
+
+
+def _compared(compared: quality.SampleComparison) -> Figure:
+    """Return the main plots of a comparison; ``plots.quality`` has all of them."""
+    figure = style.new_figure((9.0, 5.6))
+    moments, cloud, spectra_, neighbors = figure.subplots(2, 2).ravel()
+    order = 2 if 2 in compared.correlations else 1
+    plots.correlation_scatter(compared.correlations[order], ax=moments)
+    moments.set_aspect("auto")
+    if len(compared.principal.axes) > 1:
+        plots.principal_overlay(compared.principal, ax=cloud)
+    else:
+        cloud.set_visible(False)
+    plots.spectra(compared.principal, ax=spectra_)
+    plots.neighbor_accuracy(compared.neighbors, ax=neighbors)
+    return figure
 
 
 def _equilibrium(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None) -> None:
@@ -192,14 +213,22 @@ def _spectrum(subject: RunSubject, found: Analysis, kept: saved.Evaluation | Non
     found.verdicts["Spectrum"] = words + "."
     found.figures.append(
         html.figure(
-            figures.svg(plots.spectrum_page(history, axes), "spectrum", "Singular values of the weights"),
+            figures.svg(_growth(history), "spectrum", "Singular values of the weights"),
             "Spectrum of the weights",
-            f"The singular values at {len(machines)} checkpoints, compared with noise and with the principal axes of "
-            "the data.",
-            "several modes leave the noise one after the other and follow the principal axes of the data.",
+            f"Some singular values at {len(machines)} checkpoints, and all of them at the end, compared with noise. "
+            "'harmonium spectrum' shows more.",
+            "several modes leave the noise one after the other.",
             "all values in the noise (nothing was learned), or one mode alone.",
         )
     )
+
+
+def _growth(history: spectra.SpectralHistory) -> Figure:
+    figure = style.new_figure((9.0, 3.0))
+    left, right = figure.subplots(1, 2)
+    plots.mode_evolution(history, ax=left)
+    plots.spectrum_histogram(history.spectra[-1], noise=history.spectra[0].noise, ax=right)
+    return figure
 
 
 def _landscape(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None) -> None:

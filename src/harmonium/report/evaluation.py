@@ -29,6 +29,7 @@ class Subject:
     test: Tensor | None = None
     most_states: int = enumeration.MAX_STATES
     betas: int = 0  # steps of annealed importance sampling; 0 skips it
+    most_rows: int = MOST_ROWS  # of the pseudo-likelihood
 
     def named(self, name: str) -> str:
         """Return the name of a quantity; for a deep machine it is a bound, by mean field of the hidden layers."""
@@ -127,14 +128,14 @@ def pseudo_likelihood(subject: Subject) -> list[LikelihoodRow]:
     if not isinstance(machine, RBM):
         return []
     try:
-        train, test = (_mean_pseudo(machine, rows) for rows in (subject.train, subject.test))
+        train, test = (_mean_pseudo(machine, rows, subject.most_rows) for rows in (subject.train, subject.test))
     except HarmoniumError as error:
         return [LikelihoodRow(name, "nats per row", note=str(error))]
     sites = machine.visible.sites
-    seen = [str(min(len(rows), MOST_ROWS)) for rows in (subject.train, subject.test) if rows is not None]
+    seen = [str(min(len(rows), subject.most_rows)) for rows in (subject.train, subject.test) if rows is not None]
     note = f"on {' and '.join(seen)} rows"
-    if _sites(machine) < sites:
-        note += f", {_sites(machine)} random units of each"
+    if _sites(machine, subject.most_rows) < sites:
+        note += f", {_sites(machine, subject.most_rows)} random units of each"
     return [
         LikelihoodRow(name, "nats per row", train, test, f"sum over {sites} units; {note}"),
         LikelihoodRow(
@@ -168,19 +169,19 @@ MEASURES: list[Measure] = [exact, annealed, pseudo_likelihood, reconstruction, f
 
 
 @torch.no_grad()
-def _mean_pseudo(machine: RBM, rows: Tensor | None) -> float | None:
+def _mean_pseudo(machine: RBM, rows: Tensor | None, most_rows: int) -> float | None:
     if rows is None:
         return None
-    sites, generator = _sites(machine), noise.generator(0, machine.device)
+    sites, generator = _sites(machine, most_rows), noise.generator(0, machine.device)
     exact = sites == machine.visible.sites
-    found = likelihood.pseudo_log_likelihood(machine, rows[:MOST_ROWS], exact=exact, sites=sites, generator=generator)
+    found = likelihood.pseudo_log_likelihood(machine, rows[:most_rows], exact=exact, sites=sites, generator=generator)
     return found.double().mean().item()
 
 
-def _sites(machine: RBM) -> int:
+def _sites(machine: RBM, most_rows: int) -> int:
     """Return the number of sites of each row for the pseudo-likelihood: all, or fewer for a large machine."""
     states = machine.visible.support.states()
-    cost = MOST_ROWS * machine.hidden.size * (1 if states is None else len(states))
+    cost = most_rows * machine.hidden.size * (1 if states is None else len(states))
     return min(machine.visible.sites, max(_FEWEST_SITES, _MOST_TERMS // cost))
 
 

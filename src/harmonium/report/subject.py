@@ -61,6 +61,11 @@ class RunSubject:
         return sum(c.lower.numel() * c.upper.numel() for c in self.machine.couplings)
 
     @property
+    def cost(self) -> int:
+        """The cost of a sweep of one chain, about: the number of weights, and of random numbers for all states."""
+        return self.weights + 100 * sum(unit.shape.numel() for unit in self.machine.layers)
+
+    @property
     def sweeps(self) -> int:
         """The number of Gibbs sweeps of samples on the page."""
         return FEW_SWEEPS if self.weights > LARGE else SWEEPS

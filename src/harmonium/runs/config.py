@@ -91,7 +91,8 @@ def merge(config: Config, options: Mapping[str, Mapping[str, Any]]) -> Config:
         tables[name] |= {key: value for key, value in values.items() if value is not None}
     given = options.get("data", {})
     if given.get("source") is not None:  # other data: drop what was recorded about the old file
-        kept = {key: given.get(key) for key in ("alphabet", "columns", "ratings", "vocabulary", "stop_words")}
+        own = ("array", "alphabet", "columns", "ratings", "vocabulary", "stop_words")
+        kept = {key: given.get(key) for key in own}
         tables["data"] |= dict.fromkeys(("rows", "bytes", "sha256")) | kept
     return from_dict({k: v for k, v in tables.items() if v is not None}, "the options")
 

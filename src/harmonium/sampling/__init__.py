@@ -7,6 +7,7 @@ from .ladder import Ladder, LadderState, MachineLadder, PathLadder
 from .path import Path
 from .population import Population, annealed, population_annealing
 from .tempering import Tempered, choose_betas, parallel_tempering, trajectory_tempering
+from .thermal import TemperatureSweep, temperature_sweep
 
 __all__ = [
     "Ladder",
@@ -18,6 +19,7 @@ __all__ = [
     "Path",
     "PathLadder",
     "Population",
+    "TemperatureSweep",
     "Tempered",
     "annealed",
     "autocorrelation",
@@ -29,5 +31,6 @@ __all__ = [
     "parallel_tempering",
     "population_annealing",
     "sweep",
+    "temperature_sweep",
     "trajectory_tempering",
 ]

@@ -14,6 +14,7 @@ from .. import noise
 from ..errors import InvalidOption
 from ..machines import RBM
 from ..machines.chain import ArrayLike, BoltzmannMachine
+from ..shown import brief
 from ..signatures import forwards
 from ..units.support import real
 
@@ -22,6 +23,7 @@ LogDensity = Callable[[Tensor], Tensor]
 Move = Callable[[RBM, Tensor, Generator | None], tuple[Tensor, Tensor]]
 
 
+@brief
 @dataclass(frozen=True)
 class Moved:
     """Samples, and the acceptance rate of the Metropolis steps (1 without them).

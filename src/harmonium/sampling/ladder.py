@@ -18,6 +18,7 @@ from .. import noise
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine, kernel
 from ..machines.kernel import Layers
+from ..shown import brief
 from ..units import Unit
 from .path import Path, Point
 
@@ -47,11 +48,11 @@ class Ladder(Layers, Protocol):
 
 
 class PathLadder:
-    """A ladder of machines p_β on a path from a base to the target machine, for increasing β."""
+    """A ladder of machines p_β on a path from a base to the target machine (β = 1), for increasing β."""
 
     def __init__(self, path: Path, betas: Sequence[float]) -> None:
-        if len(betas) < 2 or any(b <= a for a, b in pairwise(betas)) or betas[-1] != 1:
-            raise InvalidOption("betas: expected two or more increasing values, the last one 1")
+        if len(betas) < 2 or any(b <= a for a, b in pairwise(betas)):
+            raise InvalidOption(f"betas: expected two or more increasing values, found {list(betas)}")
         self.path = path
         self.betas = torch.tensor(betas, dtype=path.target.dtype, device=path.target.device)
         self._here = path.at(self.betas.unsqueeze(1))
@@ -134,6 +135,7 @@ class MachineLadder(Stack):
         return [Stack([self.machines[min(max(k + shift, 0), last)] for k in range(self.size)]) for shift in shifts]
 
 
+@brief
 @dataclass
 class LadderState:
     """States of all rungs.

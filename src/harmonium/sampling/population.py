@@ -20,6 +20,7 @@ from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.kernel import log_partitions, sweep
+from ..shown import brief
 from .base import base_machine
 from .path import Path, beta_grid, draws, uncoupled_log_partition
 
@@ -36,6 +37,7 @@ _LEVEL = 0.0027  # probability outside three standard errors of a normal distrib
 _MARKOV = math.log(370)  # from Markov's inequality at level 1/370 ≈ _LEVEL
 
 
+@brief
 @dataclass(frozen=True)
 class Population:
     """The result of annealing ``n`` initial states. The descendants of an initial state are its *family*.

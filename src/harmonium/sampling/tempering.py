@@ -12,12 +12,14 @@ from .. import noise
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
+from ..shown import brief
 from . import ladder as ladders
 from .base import base_machine
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder, exchange, sweep
 from .path import Path
 
 
+@brief
 @dataclass(frozen=True)
 class Tempered:
     """Samples of the target machine, and diagnostics of the ladder.
@@ -73,6 +75,8 @@ def parallel_tempering(
     path = Path(machine, base_machine(machine, base))
     if betas is None or isinstance(betas, int):
         betas = choose_betas(path, rungs=betas, generator=generator)
+    if len(betas) < 2 or betas[-1] != 1:
+        raise InvalidOption(f"betas: expected two or more increasing values, the last one 1, found {list(betas)}")
     return _run(PathLadder(path, betas), n, sweeps, start, generator, tuple(betas))
 
 

@@ -19,12 +19,14 @@ from torch import Tensor
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
 from ..machines.chain import ArrayLike
+from ..shown import brief
 from .singular_values import Spectrum, spectrum
 
 _REACH, _NODES = 20.0, 401  # range and number of nodes of a Gaussian integral
 _CHUNK = 4096
 
 
+@brief
 @dataclass(frozen=True)
 class Kinematics:
     """First-order changes of the singular values and vectors under a change dW of the weights.

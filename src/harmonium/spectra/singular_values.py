@@ -16,6 +16,7 @@ from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.trajectory import Machines, by_epoch
+from ..shown import brief
 from ..units import Unit
 from ..units.support import OneHot
 from .marchenko_pastur import MarchenkoPastur
@@ -23,6 +24,7 @@ from .marchenko_pastur import MarchenkoPastur
 _CHUNK = 4096
 
 
+@brief
 @dataclass(frozen=True)
 class Spectrum:
     """Singular value decomposition of one coupling, in float64 and in decreasing order.
@@ -142,6 +144,7 @@ def _spread(unit: Unit) -> Tensor:
     return torch.cat(found).sqrt()
 
 
+@brief
 @dataclass(frozen=True)
 class DataModes:
     """Principal axes of data: ``variances`` (k,) in decreasing order along ``axes`` (k, *visible)."""
@@ -176,6 +179,7 @@ def data_modes(data: ArrayLike, *, centered: bool = True) -> DataModes:
     return DataModes(mean.view(shape), values.flip(0).clamp(min=0), vectors.flip(1).T.reshape(-1, *shape))
 
 
+@brief
 @dataclass(frozen=True)
 class SpectralHistory:
     """Spectra of the checkpoints of a run."""

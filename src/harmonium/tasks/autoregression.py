@@ -10,8 +10,10 @@ from torch import Tensor
 
 from ..arrays import as_tensor, check_finite
 from ..errors import InvalidData, InvalidOption
+from ..shown import brief
 
 
+@brief
 @dataclass(frozen=True)
 class LinearAutoregression:
     """The mean of a frame as a linear function of the window of frames before it.

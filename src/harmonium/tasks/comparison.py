@@ -12,6 +12,7 @@ from torch import Tensor
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..noise import resolve_seed
+from ..shown import brief
 from .baselines import Pointwise, nearest_neighbors
 from .channels import Channel
 from .denoising import denoise
@@ -20,6 +21,7 @@ from .posterior import nearest
 from .scores import Score, mcc, mse
 
 
+@brief
 @dataclass(frozen=True)
 class DenoisingCurves:
     """Scores of denoisers at each noise level, and the estimates of the first few images."""

@@ -16,6 +16,7 @@ from .. import noise
 from ..checks import whole
 from ..errors import Diverged, InvalidOption
 from ..machines import RBM, DeepBeliefNetwork
+from ..shown import brief
 from ..training import specs
 from ..training.batches import Source, as_labels, as_source
 from ..training.schedules import Clock, Schedule
@@ -23,6 +24,7 @@ from .classifiers import Classifier, check_pair
 from .networks import to_sequential
 
 
+@brief
 @dataclass
 class FeedforwardClassifier(Classifier):
     """A feedforward network with a softmax over classes, made from a machine.

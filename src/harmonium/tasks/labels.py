@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import InvalidData, InvalidOption, unknown
 from ..machines import RBM, Label
+from ..shown import brief
 from ..training import Callback, Discriminative, Labeled, NegativePhase, Progress, WeightedSum, fit, specs
 from ..training.batches import Source, as_labels, as_rows
 from ..training.defaults import label_scale
@@ -32,6 +33,7 @@ def label_rbm(features: Unit, classes: int, hidden: Unit | int) -> RBM:
     return RBM(Mixed(features, Potts((1, classes))), hidden)
 
 
+@brief
 @dataclass
 class LabelClassifier(Classifier):
     """The label of a machine given the features, with exact probabilities; see :class:`harmonium.machines.Label`.

@@ -14,9 +14,11 @@ from torch import Generator, Tensor, nn
 
 from ..machines import BoltzmannMachine
 from ..machines.chain import check_undirected
+from ..shown import brief
 from ..units import Tail, Unit
 
 
+@brief
 @dataclass(frozen=True)
 class Evidence:
     """Evidence of a batch of observations about the visible units; every tensor is (n, *visible).

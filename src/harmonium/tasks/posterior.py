@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import NotEnumerable
+from ..shown import brief
 from ..units import Unit
 from ..units.support import OneHot
 from .observed import by_part
@@ -16,6 +17,7 @@ from .observed import by_part
 _MOST_STATES = 4096  # limit of states of a unit, because each is compared with the mean
 
 
+@brief
 @dataclass(frozen=True)
 class Posterior:
     """Posterior of the visible units given observations, one row per observation.

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from ..arrays import as_tensor
 from ..errors import InvalidData
+from ..shown import brief
 
 _QUERIES = 256  # queries that are ranked at once
 
 
+@brief
 @dataclass(frozen=True)
 class Retrieval:
     """Precision and recall of retrieved rows, averaged over queries.

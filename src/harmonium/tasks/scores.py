@@ -13,10 +13,12 @@ from .. import noise
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption, unknown
 from ..quality.inputs import rows
+from ..shown import brief
 
 _TILE = 2**20  # images per step of the bootstrap
 
 
+@brief
 @dataclass(frozen=True)
 class Score:
     """A score with its confidence interval [low, high] at the confidence ``level``.

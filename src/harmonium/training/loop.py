@@ -35,6 +35,7 @@ from .threads import using
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
+_IN_REPR = ("pseudo_likelihood", "reconstruction", "free_energy_gap", "label_error")  # metrics of a short line
 _SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
@@ -56,6 +57,12 @@ class Result(Shown):
         last = self.history[-1] if self.history else {}
         metrics = {name.replace("_", " "): short(value) for name, value in last.items()}
         return "Result", {"machine": repr(self.machine), **metrics}
+
+    def __repr__(self) -> str:
+        last = self.history[-1] if self.history else {}
+        metrics = [f"{name.replace('_', ' ')} {short(last[name], 3)}" for name in _IN_REPR if name in last]
+        words = ", ".join([f"{last.get('epoch', 0):.0f} epochs", *metrics])
+        return f"Result({words})"
 
 
 @takes(Arguments)

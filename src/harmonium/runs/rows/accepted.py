@@ -7,7 +7,10 @@ from typing import Any
 from ...errors import InvalidOption
 from ...options import DataOptions
 
-_NAMES = ("binarize", "image", "labels", "alphabet", "ratings", "columns", "vocabulary", "stop_words", "window")
+_NAMES = (
+    *("binarize", "image", "labels", "array", "transpose"),
+    *("alphabet", "ratings", "columns", "vocabulary", "stop_words", "window"),
+)
 
 
 def given(options: DataOptions) -> dict[str, Any]:
