@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
 import harmonium as hm
+from harmonium.data import Whitening
 
 #: weight of the diagonal in the covariance, of which validation rows choose one
 SHRINKAGE = tuple(10 ** (k / 4) for k in range(-16, 1))
@@ -21,12 +22,28 @@ _GRAY = (0.299, 0.587, 0.114)  # luminance of red, green and blue
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of each part, (n, units), and the height and width of the image of a row."""
+    """Rows of each part, (n, units), and the height and width of the image of a row; possibly whitened."""
 
     training: Tensor
     validation: Tensor
     test: Tensor
     image: tuple[int, int]
+    whitening: Whitening | None = None
+
+    def whitened(self, shrinkage: float) -> Rows:
+        """The same rows in the whitened coordinates of the training rows."""
+        found = Whitening.fit(self.training, shrinkage)
+        parts = {name: found.whitened(getattr(self, name)) for name in ("training", "validation", "test")}
+        return replace(self, **parts, whitening=found)
+
+    @property
+    def log_determinant(self) -> float:
+        """What is added to a log-likelihood of these rows to get that of the pixels."""
+        return 0.0 if self.whitening is None else self.whitening.log_determinant
+
+    def pixels(self, x: Tensor) -> Tensor:
+        """Rows x in units of the gray range."""
+        return x if self.whitening is None else self.whitening.restored(x)
 
 
 def load(name: str, noise: float = 0.0) -> Rows:

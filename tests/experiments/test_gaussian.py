@@ -41,13 +41,25 @@ def test_the_covariance_is_chosen_on_validation_rows() -> None:
 def test_defaults(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(defaults, "load", generated)
     record = experiments.reproduce("gaussian/defaults", "quick", tmp_path / "out", data="frey", seeds=2, hidden=3)
-    assert record.claims[0].holds
-    assert record.claims[1].holds is not False  # two seeds may be too few for a verdict
+    for first in (0, 2):  # pixels, whitened pixels
+        assert record.claims[first].holds
+        assert record.claims[first + 1].holds is not False  # two seeds may be too few for a verdict
     table = list(csv.DictReader((tmp_path / "out" / "seeds.csv").read_text(encoding="utf-8").splitlines()))
-    assert len(table) == 2 and all(row["finite"] == "True" for row in table)
+    assert len(table) == 4 and all(row["finite"] == "True" for row in table)
     # binary causes: more likely than a Gaussian with a full covariance
     assert all(float(row["log_likelihood"]) > float(row["gaussian"]) for row in table)
-    assert (tmp_path / "out" / "frey.png").exists()
+    assert (tmp_path / "out" / "frey-pixels.png").exists() and (tmp_path / "out" / "frey-whitened.png").exists()
+
+
+def test_likelihoods_of_whitened_rows_are_those_of_pixels() -> None:
+    """A machine without weights on whitened rows is the Gaussian with the full covariance."""
+    data = generated()
+    found = rows.covariance(data)
+    whitened = data.whitened(found.shrinkage)
+    machine = hm.RBM(hm.units.Gaussian(4), 2).double()
+    value = machine.log_probability(whitened.test.double()).mean().item() + whitened.log_determinant
+    assert value == pytest.approx(found.full, abs=1e-4)
+    torch.testing.assert_close(whitened.pixels(whitened.test), data.test, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow

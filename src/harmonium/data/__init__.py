@@ -20,6 +20,7 @@ from harmonium.data.ratings import RatingTable, read_ratings
 from harmonium.data.reading import read
 from harmonium.data.table import TableEncoder, read_table
 from harmonium.data.weights import similarity_weights
+from harmonium.data.whitening import Whitening
 
 __all__ = [
     "Alignment",
@@ -30,6 +31,7 @@ __all__ = [
     "Frames",
     "RatingTable",
     "TableEncoder",
+    "Whitening",
     "find_categories",
     "info",
     "load",
