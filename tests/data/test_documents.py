@@ -84,7 +84,7 @@ def test_uci_bag_of_words(tmp_path):
         (
             "numbers.txt",
             "\n1 2\n3\n",
-            r"numbers.txt, line 2: expected a document with words, found none in this or any",
+            r"numbers.txt, line 2: expected a document with words, found none in this",
         ),
         ("empty.csv", 'name,text\na,""\nb," "\n', r"empty.csv, line 2: expected a document with words"),
         ("zeros.csv", "sun,moon\n0,0\n", r"zeros.csv, line 2: expected a document with words of the vocabulary"),

@@ -55,7 +55,7 @@ def test_difficult_rows() -> None:
     found = Whitening.fit(constant)
     assert bool((found.whitened(constant)[:, 4] == 0).all()) and bool((found.restored(constant * 0)[:, 4] == 3).all())
     copied = torch.cat([x, x[:, :1]], 1)
-    with pytest.raises(hm.errors.InvalidData, match="linearly independent columns.*use shrinkage"):
+    with pytest.raises(hm.errors.InvalidData, match=r"linearly independent columns.*use shrinkage"):
         Whitening.fit(copied)
     assert bool(torch.isfinite(Whitening.fit(copied, 0.01).whitened(copied)).all())
     with pytest.raises(hm.errors.InvalidData, match="finite numbers"):
