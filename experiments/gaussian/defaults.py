@@ -5,8 +5,9 @@ Rows are Frey faces, Olivetti faces, real-valued MNIST and patches of natural im
 up to 20 hidden units, and two-sided (annealing in both directions) for larger ones. It is compared with Gaussians
 fitted to the same rows; the weight of the diagonal in the full covariance is chosen on validation rows.
 
-Every machine is trained twice: on the pixels, and on whitened pixels. The whitening has the same full covariance as the
-Gaussian, and all likelihoods are those of the pixels, so that all numbers of a data set can be compared.
+With ``coordinates="whitened"`` the rows are whitened by the same full covariance. A machine without weights is then
+that Gaussian, and the hidden units only describe what it does not. Likelihoods are those of the pixels, so that all
+numbers of a data set can be compared.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def run(
     scale: str,
     *,
     data: str = "",
-    coordinates: str = "",
+    coordinates: str = "pixels",
     seeds: int = 0,
     hidden: int = 0,
     noise: float = 0.0,
@@ -58,25 +59,24 @@ def run(
 ) -> None:
     """Train and compare; ``data`` is one data set instead of all, ``noise`` the deviation of noise on all rows.
 
-    ``coordinates`` is "pixels" or "whitened" instead of both; ``epochs`` is by default that of ``fit``.
+    ``coordinates`` are "pixels" or "whitened"; ``epochs`` is by default that of ``fit``.
     """
     settings = override(SETTINGS[scale], seeds=seeds, hidden=hidden, epochs=epochs)
     table: list[dict[str, object]] = []
-    chosen = (parse_choice("coordinates", coordinates, COORDINATES),) if coordinates else COORDINATES
+    whiten = parse_choice("coordinates", coordinates, COORDINATES) == "whitened"
     for name in [data] if data else NAMES:
         pixels = load(name, noise)
         gaussian = covariance(pixels)
-        for kind in chosen:
-            rows = pixels.whitened(gaussian.shrinkage) if kind == "whitened" else pixels
-            found = _compare(record, f"{name}, {kind}", rows, gaussian, settings, table)
-            record.table("seeds", table)
-            record.figure(f"{name}-{kind}", _sheet(rows, found))
+        rows = pixels.whitened(gaussian.shrinkage) if whiten else pixels
+        found = _compare(record, name, rows, gaussian, settings, table)
+        record.table("seeds", table)
+        record.figure(name, _sheet(rows, found))
 
 
 def _compare(
     record: Record, name: str, rows: Rows, gaussian: Covariance, settings: Settings, table: list[dict[str, object]]
 ) -> hm.RBM:
-    """Train the machines of all seeds on one data set in one kind of coordinates; returns the last."""
+    """Train the machines of all seeds on one data set; returns the last."""
     values: list[float] = []
     machine = hm.RBM(hm.units.Gaussian(rows.training.shape[1]), settings.hidden)
     for seed in range(settings.seeds):

@@ -20,7 +20,6 @@ from harmonium.data.ratings import RatingTable, read_ratings
 from harmonium.data.reading import read
 from harmonium.data.table import TableEncoder, read_table
 from harmonium.data.weights import similarity_weights
-from harmonium.data.whitening import Whitening
 
 __all__ = [
     "Alignment",
@@ -31,7 +30,6 @@ __all__ = [
     "Frames",
     "RatingTable",
     "TableEncoder",
-    "Whitening",
     "find_categories",
     "info",
     "load",

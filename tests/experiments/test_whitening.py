@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium.data import Whitening
+from experiments.gaussian.whitening import Whitening
 
 F64 = torch.float64
 
