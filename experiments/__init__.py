@@ -36,6 +36,7 @@ EXPERIMENTS = {
     **{f"density/{name}": "density.single" for name in DENSITY},
     "deep/finetune": "deep.finetune",
     **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},
+    "gaussian/capacity": "gaussian.capacity",
     "gaussian/defaults": "gaussian.defaults",
     "gaussian/samplers": "gaussian.samplers",
     **{f"interactions/fig{k}": f"interactions.fig{k}" for k in range(2, 12)},

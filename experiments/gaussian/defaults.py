@@ -4,6 +4,10 @@ Rows are Frey faces, Olivetti faces, real-valued MNIST and patches of natural im
 ``hm.fit(machine, rows, seed=...)`` without other arguments. The log-likelihood of test rows is exact for machines of
 up to 20 hidden units, and two-sided (annealing in both directions) for larger ones. It is compared with Gaussians
 fitted to the same rows; the weight of the diagonal in the full covariance is chosen on validation rows.
+
+With ``coordinates="whitened"`` the rows are whitened by the same full covariance. A machine without weights is then
+that Gaussian, and the hidden units only describe what it does not. Likelihoods are those of the pixels, so that all
+numbers of a data set can be compared.
 """
 
 from __future__ import annotations
@@ -21,12 +25,13 @@ from harmonium.errors import Diverged
 from harmonium.plots.tiling import diverging, mosaic
 
 from ..judging import Measured
-from ..options import override
+from ..options import override, parse_choice
 from ..record import Record
-from .rows import NAMES, Rows, covariance, load
+from .rows import NAMES, Covariance, Rows, covariance, load
 
 _EXACT = 20  # the largest number of hidden units whose states are enumerated
 _SHOWN = 12  # images of each kind in a sheet
+COORDINATES = ("pixels", "whitened")
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ def run(
     scale: str,
     *,
     data: str = "",
+    coordinates: str = "pixels",
     seeds: int = 0,
     hidden: int = 0,
     noise: float = 0.0,
@@ -53,20 +59,24 @@ def run(
 ) -> None:
     """Train and compare; ``data`` is one data set instead of all, ``noise`` the deviation of noise on all rows.
 
-    ``epochs`` is by default that of ``fit``.
+    ``coordinates`` are "pixels" or "whitened"; ``epochs`` is by default that of ``fit``.
     """
     settings = override(SETTINGS[scale], seeds=seeds, hidden=hidden, epochs=epochs)
     table: list[dict[str, object]] = []
+    whiten = parse_choice("coordinates", coordinates, COORDINATES) == "whitened"
     for name in [data] if data else NAMES:
-        rows = load(name, noise)
-        found = _compare(record, name, rows, settings, table)
+        pixels = load(name, noise)
+        gaussian = covariance(pixels)
+        rows = pixels.whitened(gaussian.shrinkage) if whiten else pixels
+        found = _compare(record, name, rows, gaussian, settings, table)
         record.table("seeds", table)
         record.figure(name, _sheet(rows, found))
 
 
-def _compare(record: Record, name: str, rows: Rows, settings: Settings, table: list[dict[str, object]]) -> hm.RBM:
+def _compare(
+    record: Record, name: str, rows: Rows, gaussian: Covariance, settings: Settings, table: list[dict[str, object]]
+) -> hm.RBM:
     """Train the machines of all seeds on one data set; returns the last."""
-    gaussian = covariance(rows)
     values: list[float] = []
     machine = hm.RBM(hm.units.Gaussian(rows.training.shape[1]), settings.hidden)
     for seed in range(settings.seeds):
@@ -75,7 +85,7 @@ def _compare(record: Record, name: str, rows: Rows, settings: Settings, table: l
         try:
             hm.fit(machine, rows.training, epochs=settings.epochs, seed=seed, progress=False, metrics_every=10_000)
             cpu = time.process_time() - began
-            value, low, high = _log_likelihood(machine, rows.test, seed)
+            value, low, high = (x + rows.log_determinant for x in _log_likelihood(machine, rows.test, seed))
         except Diverged as error:
             record.say(f"{name}, seed {seed}: {error}")
             cpu, value, low, high = time.process_time() - began, math.nan, math.nan, math.nan
@@ -129,12 +139,13 @@ def _sheet(rows: Rows, machine: hm.RBM) -> Figure:
     machine = machine.float()
     precision: Tensor = machine.visible.natural()["precision"].detach()
     chains = machine.sample(_SHOWN, sweeps=2000, seed=0, check_mixing=False)
-    means = machine.visible_mean(machine.sample_hidden(chains))
+    means = machine.visible_mean(machine.sample_hidden(chains)).detach()
+    strokes = (machine.weight.detach() / precision[:, None]).T[:_SHOWN]
     kinds = {
-        "test rows": rows.test[:: max(1, len(rows.test) // _SHOWN)][:_SHOWN],
-        "samples": chains,
-        "means given h": means.detach(),
-        "weights": (machine.weight.detach() / precision[:, None]).T[:_SHOWN],
+        "test rows": rows.pixels(rows.test[:: max(1, len(rows.test) // _SHOWN)][:_SHOWN]),
+        "samples": rows.pixels(chains),
+        "means given h": rows.pixels(means),
+        "weights": rows.pixels(strokes) - rows.pixels(torch.zeros_like(strokes)),
     }
     figure = Figure(figsize=(9, 3.4), dpi=100)
     axes = figure.subplots(len(kinds), 1)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
 import harmonium as hm
+
+from .whitening import Whitening
 
 #: weight of the diagonal in the covariance, of which validation rows choose one
 SHRINKAGE = tuple(10 ** (k / 4) for k in range(-16, 1))
@@ -21,12 +23,28 @@ _GRAY = (0.299, 0.587, 0.114)  # luminance of red, green and blue
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of each part, (n, units), and the height and width of the image of a row."""
+    """Rows of each part, (n, units), and the height and width of the image of a row; possibly whitened."""
 
     training: Tensor
     validation: Tensor
     test: Tensor
     image: tuple[int, int]
+    whitening: Whitening | None = None
+
+    def whitened(self, shrinkage: float) -> Rows:
+        """The same rows in the whitened coordinates of the training rows."""
+        found = Whitening.fit(self.training, shrinkage)
+        training, validation, test = (found.whitened(part) for part in (self.training, self.validation, self.test))
+        return replace(self, training=training, validation=validation, test=test, whitening=found)
+
+    @property
+    def log_determinant(self) -> float:
+        """What is added to a log-likelihood of these rows to get that of the pixels."""
+        return 0.0 if self.whitening is None else self.whitening.log_determinant
+
+    def pixels(self, x: Tensor) -> Tensor:
+        """Rows x in units of the gray range."""
+        return x if self.whitening is None else self.whitening.restored(x)
 
 
 def load(name: str, noise: float = 0.0) -> Rows:
@@ -129,14 +147,24 @@ def binary_units(covariance: Tensor) -> float:
     """The number of binary hidden units that a machine needs to have a covariance, approximately.
 
     Given the hidden units, the visible units have independent noise. In units of their standard deviations, its
-    variance can be at most the smallest eigenvalue σ² of the correlation matrix. An axis of variance λ is then a sum of
-    binary steps of σ, 2σ, 4σ, …: log2(√λ/σ) units. The result is the sum over all axes.
+    variance can be at most the smallest eigenvalue σ² of the correlation matrix. An axis of variance λ then needs
+    :func:`units_of_axis` (λ/σ²) units. The result is the sum over all axes.
 
     >>> round(binary_units(torch.diag(torch.tensor([1.0, 5.0]))), 3)  # independent
     0.0
     >>> round(binary_units(torch.tensor([[1.0, 0.6], [0.6, 1.0]])), 3)  # eigenvalues 0.4 and 1.6
-    1.0
+    1.6
     """
     deviation = covariance.diagonal().sqrt()
     eigenvalues = torch.linalg.eigvalsh(covariance / torch.outer(deviation, deviation))
-    return (eigenvalues / eigenvalues[0]).log2().sum().item() / 2
+    return sum(units_of_axis(ratio) for ratio in (eigenvalues / eigenvalues[0]).tolist())
+
+
+def units_of_axis(ratio: float) -> float:
+    """Binary units for a normal distribution along one axis, with variance ``ratio`` times that of the noise.
+
+    Each unit contributes ln(1 + e^{c + wv}) to the log-density, which must have the curvature 1 - 1/``ratio`` over the
+    whole range of v. A unit does so over a few deviations of the noise, so the number of units grows with the
+    deviation, and not with its logarithm. The factor is that of ``gaussian/capacity``.
+    """
+    return 1.6 * (math.sqrt(ratio) - 1)

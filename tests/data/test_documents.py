@@ -81,7 +81,14 @@ def test_uci_bag_of_words(tmp_path):
     ("name", "text", "words"),
     [
         ("empty.txt", "\n", "expected documents"),
-        ("numbers.txt", "1 2\n", "expected documents with words"),
+        (
+            "numbers.txt",
+            "\n1 2\n3\n",
+            r"numbers.txt, line 2: expected a document with words, found none in this",
+        ),
+        ("empty.csv", 'name,text\na,""\nb," "\n', r"empty.csv, line 2: expected a document with words"),
+        ("zeros.csv", "sun,moon\n0,0\n", r"zeros.csv, line 2: expected a document with words of the vocabulary"),
+        ("docword.x.txt", "0\n2\n0\n", r"docword.x.txt, line 1: expected at least one document, found 0"),
         ("docword.x.txt", "2\n3\nmany\n", r"docword.x.txt, line 3: expected a whole number, found 'many'"),
         ("docword.x.txt", "1\n2\n1\n1 7 1\n", r"line 4: expected a word from 1 to 2, found 7"),
         ("docword.x.txt", "1\n2\n1\n1 1\n", r"line 4: expected 3 whole numbers \(document, word, count\), found '1 1'"),

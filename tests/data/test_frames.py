@@ -47,6 +47,19 @@ def test_errors_name_the_file(write, words, tmp_path):
         read_frames(tmp_path)
 
 
+def test_short_sequences_name_file_and_last_line(tmp_path):
+    (tmp_path / "long.csv").write_text("x\n" + "1\n" * 9)
+    (tmp_path / "short.csv").write_text("x\n\n1\n2\n\n")
+    found = read_frames(tmp_path)
+    with pytest.raises(hm.errors.InvalidData, match=r"short.csv, line 4: expected more than 3 frames.*, found 2"):
+        found.check_longer_than(3)
+    with pytest.raises(hm.errors.InvalidData, match=r"short.csv, line 4: expected more than 1 frames for training"):
+        found.cut(0.5, 1)
+    np.save(tmp_path / "one.npy", np.zeros((2, 1)))
+    with pytest.raises(hm.errors.InvalidData, match=r"one.npy: expected more than 2 frames"):
+        read_frames(tmp_path / "one.npy").check_longer_than(2)
+
+
 def test_sequences_of_a_named_data_set():
     try:
         found = load_frames("mocap", "test")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 
 import pytest
 import torch
 
 import experiments
 import harmonium as hm
-from experiments.gaussian import defaults, rows, samplers
+from experiments.gaussian import capacity, defaults, rows, samplers
 
 
 def generated(name: str = "", noise: float = 0.0) -> rows.Rows:
@@ -48,6 +49,44 @@ def test_defaults(tmp_path, monkeypatch) -> None:
     # binary causes: more likely than a Gaussian with a full covariance
     assert all(float(row["log_likelihood"]) > float(row["gaussian"]) for row in table)
     assert (tmp_path / "out" / "frey.png").exists()
+
+
+def test_likelihoods_of_whitened_rows_are_those_of_pixels() -> None:
+    """A machine without weights on whitened rows is the Gaussian with the full covariance."""
+    data = generated()
+    found = rows.covariance(data)
+    whitened = data.whitened(found.shrinkage)
+    machine = hm.RBM(hm.units.Gaussian(4), 2).double()
+    value = machine.log_probability(whitened.test.double()).mean().item() + whitened.log_determinant
+    assert value == pytest.approx(found.full, abs=1e-4)
+    torch.testing.assert_close(whitened.pixels(whitened.test), data.test, rtol=0, atol=1e-5)
+
+
+def test_units_for_one_axis_are_found_by_their_curvature() -> None:
+    """With the number of units that is said to be enough, little is lost; with half of it much more."""
+    enough = math.ceil(rows.units_of_axis(16.0))
+    found = capacity.divergence(16.0, enough)
+    assert 0 < found < capacity.GAP < capacity.divergence(16.0, enough // 2)
+
+
+@pytest.mark.slow
+def test_capacity(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(capacity, "load", generated)
+    monkeypatch.setattr(capacity, "RATIOS", (4.0,))
+    experiments.reproduce("gaussian/capacity", "quick", tmp_path / "out", hidden=3, iterations=50)
+    verdict = json.loads((tmp_path / "out" / "verdict.json").read_text(encoding="utf-8"))
+    assert len(verdict["claims"]) == 4
+    assert verdict["numbers"]["maximum likelihood"] > verdict["numbers"]["full covariance"]  # binary causes
+
+
+def test_maximum_likelihood_begins_at_the_machine() -> None:
+    """Without iterations, the likelihood is that of the machine; it rises with them."""
+    data = generated()
+    machine = hm.RBM(hm.units.Gaussian(4), 3).double()
+    machine.initialize(data.training.double(), seed=0)
+    value = machine.log_probability(data.test.double()).mean().item()
+    assert capacity.maximum_likelihood(machine, data, 0) == pytest.approx(value, abs=1e-9)
+    assert capacity.maximum_likelihood(machine, data, 30) > value + 0.5
 
 
 @pytest.mark.slow

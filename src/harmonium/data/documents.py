@@ -119,19 +119,19 @@ def read_documents(
     if counted is not None:
         names, places, columns, counts = counted(path)
         wanted = [word for word in columns if word not in left_out] if vocabulary is None else vocabulary
-        words = _chosen(Counter(dict(zip(columns, counts.sum(0).tolist(), strict=True))), wanted, left_out, path)
+        words = _chosen(Counter(dict(zip(columns, counts.sum(0).tolist(), strict=True))), wanted, left_out, places[0])
         index = {word: k for k, word in enumerate(columns)}
         table = torch.zeros(len(counts), len(words), dtype=torch.int32)
         known = [(k, index[word]) for k, word in enumerate(words) if word in index]
         if known:
             to, at = map(list, zip(*known, strict=True))
             table[:, to] = counts[:, at]
-        return _kept(path, names, places, table, words, [])
+        return _kept(names, places, table, words, [])
     texts = _texts(path, _compiled(pattern))
     wanted = VOCABULARY_SIZE if vocabulary is None else vocabulary
-    words = _chosen(Counter(word for text in texts for word in text.tokens), wanted, left_out, path)
+    words = _chosen(Counter(word for text in texts for word in text.tokens), wanted, left_out, texts[0].where)
     notes = [] if isinstance(wanted, int) else _unknown_words(texts, {*words, *left_out})
-    return _kept(path, [t.name for t in texts], [t.where for t in texts], _table(texts, words), words, notes)
+    return _kept([t.name for t in texts], [t.where for t in texts], _table(texts, words), words, notes)
 
 
 def holds_documents(path: Path) -> bool:
@@ -195,7 +195,7 @@ def _stop_words(given: str | Iterable[str]) -> frozenset[str]:
 
 
 def _chosen(
-    counter: Counter[str], vocabulary: int | Sequence[str], left_out: frozenset[str], path: Path
+    counter: Counter[str], vocabulary: int | Sequence[str], left_out: frozenset[str], place: str
 ) -> tuple[str, ...]:
     """The words of the columns: those given, or the most frequent ones."""
     if not isinstance(vocabulary, int):
@@ -207,7 +207,7 @@ def _chosen(
         raise InvalidOption(f"vocabulary: expected at least one word, found {vocabulary}")
     found = [word for word in counter if word not in left_out and counter[word] > 0]
     if not found:
-        raise InvalidData(f"{path}: expected documents with words, found none")
+        raise InvalidData(f"{place}: expected a document with words, found none in this or any other")
     return tuple(sorted(found, key=lambda word: (-counter[word], word))[:vocabulary])
 
 
@@ -231,12 +231,14 @@ def _table(texts: Sequence[Text], words: Sequence[str]) -> Tensor:
 
 
 def _kept(
-    path: Path, names: Sequence[str], places: Sequence[str], table: Tensor, words: tuple[str, ...], notes: list[str]
+    names: Sequence[str], places: Sequence[str], table: Tensor, words: tuple[str, ...], notes: list[str]
 ) -> Documents:
     """The documents that have words, and a note on the others."""
     full = table.sum(1) > 0
     if not bool(full.any()):
-        raise InvalidData(f"{path}: expected documents with words of the vocabulary, found none")
+        raise InvalidData(
+            f"{places[0]}: expected a document with words of the vocabulary, found none in this or any other"
+        )
     empty = [k for k, kept in enumerate(full.tolist()) if not kept]
     if empty:
         what = "documents without words" if len(empty) > 1 else "document without words"
@@ -337,6 +339,9 @@ def _docword(path: Path) -> Counted:
     lines = text_lines(path)
     numbers = [_whole(path, k + 1, lines[k].split() if k < len(lines) else [], 1)[0] for k in range(_HEADER)]
     documents, size, triples = numbers
+    for line, (what, number) in enumerate((("document", documents), ("word", size)), 1):
+        if number < 1:
+            raise InvalidData(f"{path}, line {line}: expected at least one {what}, found 0")
     vocabulary = path.with_name(path.name.removesuffix(".gz").replace("docword", "vocab", 1))
     found = next((file for file in (vocabulary, Path(f"{vocabulary}.gz")) if file.is_file()), None)
     if found is None:

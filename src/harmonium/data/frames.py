@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,18 +21,22 @@ EXTENSIONS = (".npy", ".npz", ".csv", ".parquet")
 
 @dataclass(frozen=True)
 class Frames:
-    """Sequences (frames, *frame) with names that errors can use, and the names of the channels, if known."""
+    """Sequences (frames, *frame) with their names, and the names of the channels, if known.
+
+    ``places`` says where each sequence ends, the file and its last line, for messages; by default its name.
+    """
 
     sequences: tuple[Tensor, ...]
     names: tuple[str, ...]
     channels: tuple[str, ...] | None = None
+    places: tuple[str, ...] = ()
 
     def check_longer_than(self, order: int) -> None:
         """Raise an error that names the first sequence with no frame after its first ``order`` frames."""
-        for name, sequence in zip(self.names, self.sequences, strict=True):
+        for place, sequence in zip(self.places or self.names, self.sequences, strict=True):
             if len(sequence) <= order:
                 raise InvalidData(
-                    f"{name}: expected more than {order} frames, the length of the window, found {len(sequence)}"
+                    f"{place}: expected more than {order} frames, the length of the window, found {len(sequence)}"
                 )
 
     def cut(self, share: float, order: int) -> tuple[Frames, Frames]:
@@ -44,14 +48,14 @@ class Frames:
         """
         ends = [len(sequence) - round(share * len(sequence)) for sequence in self.sequences]
         parts = (
-            Frames(tuple(x[:end] for x, end in zip(self.sequences, ends, strict=True)), self.names, self.channels),
-            Frames(tuple(x[end:] for x, end in zip(self.sequences, ends, strict=True)), self.names, self.channels),
+            replace(self, sequences=tuple(x[:end] for x, end in zip(self.sequences, ends, strict=True))),
+            replace(self, sequences=tuple(x[end:] for x, end in zip(self.sequences, ends, strict=True))),
         )
         for part, what in zip(parts, ("for training", "held out"), strict=True):
-            for name, sequence in zip(self.names, part.sequences, strict=True):
+            for place, sequence in zip(self.places or self.names, part.sequences, strict=True):
                 if len(sequence) <= order:
                     raise InvalidData(
-                        f"{name}: expected more than {order} frames {what}, the length of the window, "
+                        f"{place}: expected more than {order} frames {what}, the length of the window, "
                         f"found {len(sequence)}; change --validation"
                     )
         return parts
@@ -82,7 +86,8 @@ def read_frames(path: str | Path) -> Frames:
                 f"{file}: expected frames of shape {tuple(sequences[0].shape[1:])}, as in {files[0].name}, "
                 f"found {tuple(sequence.shape[1:])}"
             )
-    return Frames(tuple(sequences), tuple(str(f) if f == path else f.name for f in files), _channels(files[0]))
+    names = tuple(str(file) if file == path else file.name for file in files)
+    return Frames(tuple(sequences), names, _channels(files[0]), tuple(map(_place, files)))
 
 
 def load_frames(name: str, split: str = "train") -> Frames:
@@ -109,6 +114,15 @@ def _rows(path: Path) -> Tensor:
     if not bool(torch.isfinite(rows).all()):
         raise InvalidData(f"{path}: expected finite numbers, found NaN or infinity")
     return rows
+
+
+def _place(path: Path) -> str:
+    """The file, with the number of its last line if it is a text."""
+    if path.suffix.lower() != ".csv":
+        return str(path)
+    with path.open(encoding="utf-8-sig") as file:
+        last = max((number for number, line in enumerate(file, 1) if line.strip()), default=0)
+    return f"{path}, line {last}"
 
 
 def _channels(path: Path) -> tuple[str, ...] | None:
