@@ -93,9 +93,10 @@ def _classify(
 ) -> tuple[float, float, np.ndarray]:
     """The cost that is best on validation rows, their error, and the errors on the test set with all training rows."""
     pool = trained.settings(dataset).pool
+    encoder = None if network is None else trained.encoder(dataset, network)
 
     def represent(images: Tensor) -> Tensor:
-        return images.flatten(1).float() / BRIGHTEST if network is None else features(network, images, levels, pool)
+        return images.flatten(1).float() / BRIGHTEST if encoder is None else features(encoder, images, levels, pool)
 
     images, labels = trained.load(dataset, "train")
     test, answers = trained.load(dataset, "test")

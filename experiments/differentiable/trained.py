@@ -28,11 +28,23 @@ from harmonium.training import CD, Clock, Reconstruction, Setting
 from .. import machines as shared
 from ..machines import MachineOptions, name_by_settings
 from ..record import Record
-from .networks import PUBLISHED, Architecture, Sparse, Window, build, groups, initialize
+from .networks import (
+    PUBLISHED,
+    Architecture,
+    Sparse,
+    Window,
+    build,
+    equalized,
+    groups,
+    initialize,
+    levels_of,
+    restrided,
+)
 
 BRIGHTEST = 255  # of the pixels
 BATCH = 128
 PUBLISHED_EPOCHS = 500
+SOME = 500  # images from which the sizes of inputs are computed
 CHUNK = 100  # images whose features are computed at once; larger ones spend their time in allocations
 
 
@@ -48,6 +60,8 @@ class Settings:
     activity: float = 0.05  # mean hidden state as a share of N; 0.5 means no penalty
     aligned: bool = False
     pool: int = 1  # features are means over blocks of pool × pool units of a map
+    stride: int = 0  # with which features are computed; 0 means that of the training
+    deviation: float = 0.0  # of the inputs of the units whose means are features; 0 means as trained
     batch: int = BATCH
     size: int = 0  # height and width to which images are reduced; 0 keeps them
 
@@ -188,6 +202,16 @@ class Machines(shared.Machines):
             + (f", learning rate × {factor:.3g}" if factor != 1 else ""),
             **self.options(dataset, network, levels, factor),
         )
+        return network
+
+    def encoder(self, dataset: str, network: DeepBeliefNetwork) -> DeepBeliefNetwork:
+        """The network that computes the features of a classifier: the kernels of ``network``, with the chosen inputs."""
+        chosen = self.settings(dataset)
+        if chosen.stride:
+            network = restrided(network, chosen.stride)
+        if chosen.deviation:
+            some = states(self.rows(dataset)[:SOME], levels_of(network))
+            network = equalized(network, some, chosen.deviation, chosen.activity)
         return network
 
     def options(self, dataset: str, network: DeepBeliefNetwork, levels: int, factor: float = 1.0) -> dict[str, Any]:
