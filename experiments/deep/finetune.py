@@ -47,7 +47,7 @@ class Settings:
 
 
 SETTINGS = {
-    "quick": Settings((784, 500, 500, 2000), 60_000, 10_000, 20_000, (6, 4, 3), 40, 1),
+    "quick": Settings((784, 500, 500, 2000), 60_000, 10_000, 20_000, (6, 4, 3), 50, 1),
     "full": Settings((784, 500, 500, 2000), 60_000, 10_000, 50_000, (20, 20, 20), 200, 3),
 }
 #: dropout of the visible layer and of the hidden layers
@@ -58,7 +58,8 @@ PUBLISHED = 0.012
 GOAL = 0.0095
 _BY_GRADIENTS = "Hinton & Salakhutdinov 2006, these layers, fine-tuned with conjugate gradients"
 _BY_MEAN_FIELD = "Salakhutdinov & Hinton 2009, a deep Boltzmann machine"
-_RATE = 1e-3
+_RATE = 2e-3
+_SCHEDULE = "linear:0.1"
 _BATCH = 100
 _BIAS = -2.0  # of hidden units at the start
 _FIRST = 10_000  # rows that set the visible biases
@@ -213,6 +214,7 @@ def tuned(
         epochs=settings.epochs,
         batch_size=_BATCH,
         learning_rate=_RATE,
+        schedule=_SCHEDULE,
         dropout=rates,
         seed=seed,
         checkpoint=checkpoint,

@@ -122,21 +122,20 @@ def initialize(
 
 
 @torch.no_grad()
-def restrided(network: DeepBeliefNetwork, stride: int) -> DeepBeliefNetwork:
-    """A network of one convolution with the same kernels and biases, and another stride.
+def rewindowed(network: DeepBeliefNetwork, window: Window) -> DeepBeliefNetwork:
+    """A network of one convolution with the same kernels and biases, and another stride and padding.
 
-    >>> made = restrided(build((1, 8, 8), Architecture((2,)), 255), 1)
+    >>> made = rewindowed(build((1, 8, 8), Architecture((2,)), 255), Window(4, 1, 1))
     >>> tuple(made.top.hidden.shape)
     (2, 7, 7)
     """
     (machine,) = network.machines
-    weight, options = machine.coupling.weight, machine.coupling.config()
-    window = Window(options["kernel"], stride, options["padding"])
     image: Any = tuple(machine.visible.shape)
-    made = build(image, Architecture((len(weight),), windows=(window,)), levels_of(network))
-    made.top.coupling.weight.copy_(weight)
+    architecture = Architecture((len(machine.coupling.weight),), windows=(window,))
+    made = build(image, architecture, levels_of(network))
+    made.top.coupling.weight.copy_(machine.coupling.weight)
     made.top.hidden.bias.copy_(machine.hidden.bias)
-    made.top.visible.bias.copy_(machine.visible.bias.expand_as(made.top.visible.bias))
+    made.top.visible.bias.copy_(machine.visible.bias)
     return made
 
 
@@ -145,9 +144,9 @@ def equalized(network: DeepBeliefNetwork, data: Tensor, deviation: float, activi
     """A copy of a convolutional network in which all hidden units have inputs of the same mean and deviation.
 
     The weights of each map are multiplied by a number, and its bias is moved, so that over ``data`` and all positions
-    its inputs have the standard deviation ``deviation``, and a unit at the mean input has the mean N · activity. Only the
-    directions of the kernels remain of the network. Networks can then be compared at the same size of the inputs, which
-    matters more to a classifier than the training (docs/differentiable.md).
+    its inputs have the standard deviation ``deviation``, and a unit at the mean input has the mean N · activity. Only
+    the directions of the kernels remain of the network. Networks can then be compared at the same size of the inputs,
+    which matters more to a classifier than the training (docs/differentiable.md).
     """
     made = copy.deepcopy(network)
     start = torch.logit(torch.tensor(activity, dtype=torch.float64)).item()
