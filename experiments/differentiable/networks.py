@@ -9,6 +9,7 @@ the units, and the noise of the draws, which is smaller by √N relative to the 
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -118,6 +119,43 @@ def initialize(
         fan_in = float(machine.coupling.fan_in)
         machine.initialize(rows, scale=gain / (levels * fan_in**0.5), generator=generator)
         machine.hidden.bias.add_(start)
+
+
+@torch.no_grad()
+def rewindowed(network: DeepBeliefNetwork, window: Window) -> DeepBeliefNetwork:
+    """A network of one convolution with the same kernels and biases, and another stride and padding.
+
+    >>> made = rewindowed(build((1, 8, 8), Architecture((2,)), 255), Window(4, 1, 1))
+    >>> tuple(made.top.hidden.shape)
+    (2, 7, 7)
+    """
+    (machine,) = network.machines
+    image: Any = tuple(machine.visible.shape)
+    architecture = Architecture((len(machine.coupling.weight),), windows=(window,))
+    made = build(image, architecture, levels_of(network))
+    made.top.coupling.weight.copy_(machine.coupling.weight)
+    made.top.hidden.bias.copy_(machine.hidden.bias)
+    made.top.visible.bias.copy_(machine.visible.bias)
+    return made
+
+
+@torch.no_grad()
+def equalized(network: DeepBeliefNetwork, data: Tensor, deviation: float, activity: float) -> DeepBeliefNetwork:
+    """A copy of a convolutional network in which all hidden units have inputs of the same mean and deviation.
+
+    The weights of each map are multiplied by a number, and its bias is moved, so that over ``data`` and all positions
+    its inputs have the standard deviation ``deviation``, and a unit at the mean input has the mean N · activity. Only
+    the directions of the kernels remain of the network. Networks can then be compared at the same size of the inputs,
+    which matters more to a classifier than the training (docs/differentiable.md).
+    """
+    made = copy.deepcopy(network)
+    start = torch.logit(torch.tensor(activity, dtype=torch.float64)).item()
+    for machine, rows in made.stacked(made.as_states(data)):
+        inputs = machine.coupling.up(rows).transpose(0, 1).flatten(1)
+        mean, scale = inputs.mean(1), deviation / inputs.std(1).clamp(min=1e-12)
+        machine.coupling.weight.mul_(scale[:, None, None, None])
+        machine.hidden.bias.copy_((start - scale * mean)[:, None, None].expand_as(machine.hidden.bias))
+    return made
 
 
 def groups(network: DeepBeliefNetwork, rate: float) -> list[dict[str, Any]]:

@@ -93,17 +93,20 @@ def _classify(
 ) -> tuple[float, float, np.ndarray]:
     """The cost that is best on validation rows, their error, and the errors on the test set with all training rows."""
     pool = trained.settings(dataset).pool
+    encoder = None if network is None else trained.encoder(dataset, network)
 
-    def represent(images: Tensor) -> Tensor:
-        return images.flatten(1).float() / BRIGHTEST if network is None else features(network, images, levels, pool)
+    def represent(split: str) -> tuple[Tensor, Tensor]:
+        images, labels = trained.load(dataset, split)
+        if encoder is None:
+            return images.flatten(1).float() / BRIGHTEST, labels
+        return features(encoder, trained.inputs(dataset, split), levels, pool), labels
 
-    images, labels = trained.load(dataset, "train")
-    test, answers = trained.load(dataset, "test")
+    x, labels = represent("train")
     classes = int(labels.max()) + 1
-    x = represent(images)
     cost, error = _choose_cost(x, labels, classes)
-    wrong = train(x, labels, cost, classes=classes).predict(represent(test)) != answers
-    return cost, error, wrong.numpy().astype(float)
+    machine = train(x, labels, cost, classes=classes)
+    test, answers = represent("test")
+    return cost, error, (machine.predict(test) != answers).numpy().astype(float)
 
 
 def _choose_cost(x: Tensor, labels: Tensor, classes: int) -> tuple[float, float]:

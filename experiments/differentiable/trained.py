@@ -28,12 +28,34 @@ from harmonium.training import CD, Clock, Reconstruction, Setting
 from .. import machines as shared
 from ..machines import MachineOptions, name_by_settings
 from ..record import Record
-from .networks import PUBLISHED, Architecture, Sparse, Window, build, groups, initialize
+from .contrast import normalized
+from .networks import (
+    PUBLISHED,
+    Architecture,
+    Sparse,
+    Window,
+    build,
+    equalized,
+    groups,
+    initialize,
+    levels_of,
+    rewindowed,
+)
 
 BRIGHTEST = 255  # of the pixels
 BATCH = 128
 PUBLISHED_EPOCHS = 500
+SOME = 500  # images from which the sizes of inputs are computed
 CHUNK = 100  # images whose features are computed at once; larger ones spend their time in allocations
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How features are computed from the kernels of a network of one convolution (:func:`.networks.equalized`)."""
+
+    window: Window
+    deviation: float = 2.5  # of the inputs of the hidden units
+    activity: float = 0.2  # mean of a unit at the mean input, as a share of N
 
 
 @dataclass(frozen=True)
@@ -48,6 +70,8 @@ class Settings:
     activity: float = 0.05  # mean hidden state as a share of N; 0.5 means no penalty
     aligned: bool = False
     pool: int = 1  # features are means over blocks of pool × pool units of a map
+    encoding: Encoding | None = None  # of the features; None means as trained
+    contrast: bool = False  # whether the network sees images with normalized local contrast
     batch: int = BATCH
     size: int = 0  # height and width to which images are reduced; 0 keeps them
 
@@ -118,13 +142,18 @@ class Machines(shared.Machines):
 
     def __init__(self, record: Record, scale: str, data: str = "", **options: Unpack[MachineOptions]) -> None:
         super().__init__(record, scale, data, **options)
-        self.load = cache(self._load)
+        self.load, self.inputs = cache(self._load), cache(self._inputs)
         for name in self.data.split(",") if self.data else ():
             self.settings(name)
 
     def _load(self, dataset: str, split: str) -> tuple[Tensor, Tensor]:
         images, labels = pixels(dataset, split)
         return reduced(images, self.settings(dataset).size), labels
+
+    def _inputs(self, dataset: str, split: str) -> Tensor:
+        """The images as the network sees them."""
+        images = self.load(dataset, split)[0]
+        return normalized(images) if self.settings(dataset).contrast else images
 
     def settings(self, dataset: str) -> Settings:
         """The settings of a data set at this scale."""
@@ -142,7 +171,7 @@ class Machines(shared.Machines):
 
     def rows(self, dataset: str) -> Tensor:
         """The images on which the network of a data set is trained."""
-        images = self.load(dataset, "train")[0]
+        images = self.inputs(dataset, "train")
         return images[: self.given_rows or self.settings(dataset).rows or len(images)]
 
     def difference(self, dataset: str) -> str:
@@ -189,6 +218,15 @@ class Machines(shared.Machines):
             **self.options(dataset, network, levels, factor),
         )
         return network
+
+    def encoder(self, dataset: str, network: DeepBeliefNetwork) -> DeepBeliefNetwork:
+        """The network that computes the features of a classifier: the kernels of ``network``, with chosen inputs."""
+        encoding = self.settings(dataset).encoding
+        if encoding is None:
+            return network
+        some = states(self.rows(dataset)[:SOME], levels_of(network))
+        network = rewindowed(network, encoding.window)
+        return equalized(network, some, encoding.deviation, encoding.activity)
 
     def options(self, dataset: str, network: DeepBeliefNetwork, levels: int, factor: float = 1.0) -> dict[str, Any]:
         """The options of ``fit``: means for many levels, whose draws have little noise, and draws for N = 1."""

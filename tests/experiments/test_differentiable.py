@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -10,7 +11,17 @@ import torch
 
 from experiments import Record
 from experiments.differentiable import faces, fig1, fig2, figA1, greedy_joint, table1, table2, trained
-from experiments.differentiable.networks import Architecture, Sparse, Window, build, groups, initialize
+from experiments.differentiable.contrast import normalized
+from experiments.differentiable.networks import (
+    Architecture,
+    Sparse,
+    Window,
+    build,
+    equalized,
+    groups,
+    initialize,
+    rewindowed,
+)
 from experiments.differentiable.svm import Standardized, train
 from experiments.judging import Measured
 from harmonium.training import Reconstruction, fit
@@ -108,6 +119,38 @@ def test_windows_and_blocks_of_features():
     initialize(made, trained.states(images, 255), 2.0, seed=0)
     every = trained.features(made, images, 255).reshape(20, 6, 2, 2, 2, 2)
     torch.testing.assert_close(trained.features(made, images, 255, pool=2), every.mean((3, 5)).flatten(1))
+
+
+def test_equal_inputs_leave_only_the_directions_of_kernels():
+    """Factors of the weights and shifts of the biases do not change the features, and all inputs have one size."""
+    images, window = pictures(50), Window(4, 1, 2)
+    made = build((1, 8, 8), Architecture((5,)), 255)
+    initialize(made, trained.states(images, 255), 2.0, seed=0)
+    other = copy.deepcopy(made)
+    with torch.no_grad():
+        other.top.coupling.weight.mul_(torch.tensor([0.1, 1.0, 3.0, 7.0, 20.0])[:, None, None, None])
+        other.top.hidden.bias.add_(1.5)
+    data, found = trained.states(images, 255), []
+    for network in (made, other):
+        encoder = equalized(rewindowed(network, window), data, 2.5, 0.2)
+        assert encoder.top.hidden.shape == (5, 9, 9)
+        inputs = encoder.top.coupling.up(data) + encoder.top.hidden.bias
+        for part in inputs.transpose(0, 1).flatten(1):
+            assert part.std().item() == pytest.approx(2.5, rel=1e-3)
+            assert part.mean().sigmoid().item() == pytest.approx(0.2, rel=1e-3)
+        found.append(encoder.features(data))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-3)
+    kernels = rewindowed(made, window).top.coupling.weight
+    assert torch.equal(kernels, made.top.coupling.weight)  # the network itself is not changed
+
+
+def test_local_contrast_does_not_depend_on_brightness_and_contrast():
+    images = pictures(4, channels=3, size=16).float()
+    a = normalized((60 + images / 4).round().to(torch.uint8)).float()
+    b = normalized((100 + images / 2).round().to(torch.uint8)).float()
+    inside = (..., slice(5, 11), slice(5, 11))
+    assert np.corrcoef(a[inside].flatten(), b[inside].flatten())[0, 1] > 0.99
+    assert abs(a[inside].mean() - 128) < 5 and a[inside].std() > 20
 
 
 def test_reduced_images():

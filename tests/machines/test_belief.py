@@ -171,6 +171,8 @@ def test_errors():
         hm.DeepBeliefNetwork.of([3, 2], inputs="sample")
     with pytest.raises(hm.errors.InvalidOption, match="two or more layers"):
         hm.DeepBeliefNetwork.of([3])
+    with pytest.raises(hm.errors.InvalidOption, match=r"layer 2: expected a coupling of the shapes \(\(2,\), \(4,\)\)"):
+        hm.DeepBeliefNetwork.of([3, 2, 4], [hm.couplings.Dense(3, 2), hm.couplings.Dense(5, 4)])
     with pytest.raises(hm.errors.InvalidOption, match="couplings: expected 2 for 3 layers, found 1"):
         hm.DeepBeliefNetwork.of([3, 2, 2], [hm.couplings.Dense(3, 2)])
     network = hm.DeepBeliefNetwork.of([3, 2, 2])

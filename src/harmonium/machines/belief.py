@@ -15,7 +15,7 @@ from ..errors import InvalidOption, unknown
 from ..shown import Shown
 from ..signatures import forwards
 from ..units import Unit
-from .chain import ArrayLike, Initialization, as_layer, described
+from .chain import ArrayLike, Initialization, as_layer, check_coupling, described
 from .rbm import RBM
 
 INPUTS = ("samples", "means")
@@ -92,6 +92,8 @@ class DeepBeliefNetwork(Shown, nn.Module):
         if couplings is not None and len(couplings) != len(units) - 1:
             raise InvalidOption(f"couplings: expected {len(units) - 1} for {len(units)} layers, found {len(couplings)}")
         lower = [units[0], *(unit.pooled_layer() for unit in units[1:-1])]
+        for k, coupling in enumerate(couplings or ()):
+            check_coupling(k + 1, coupling, lower[k], units[k + 1])
         links = couplings if couplings is not None else [None] * len(lower)
         return cls([RBM(*parts) for parts in zip(lower, units[1:], links, strict=True)], inputs=inputs)
 

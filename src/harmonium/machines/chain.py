@@ -46,6 +46,16 @@ def as_layer(layer: Unit | int | tuple[int, ...]) -> Unit:
     return Bernoulli(sizes)
 
 
+def check_coupling(layer: int, coupling: Coupling, lower: Unit, upper: Unit) -> None:
+    """Raise unless ``coupling`` has the shapes of both layers; ``layer`` is the number of the upper one."""
+    found, expected = (coupling.lower, coupling.upper), (lower.shape, upper.shape)
+    if found != expected:
+        raise InvalidOption(
+            f"layer {layer}: expected a coupling of the shapes {tuple(map(tuple, expected))}, "
+            f"found {tuple(map(tuple, found))}"
+        )
+
+
 def check_undirected(machine: Any, what: str) -> None:
     """Raise :class:`InvalidOption` for a machine that is not a Boltzmann machine, such as a deep belief network."""
     if not isinstance(machine, BoltzmannMachine):
@@ -110,12 +120,7 @@ class BoltzmannMachine(Shown, nn.Module):
         if len(couplings) != len(units) - 1:
             raise InvalidOption(f"couplings: expected {len(units) - 1} for {len(units)} layers, found {len(couplings)}")
         for k, coupling in enumerate(couplings):
-            found, expected = (coupling.lower, coupling.upper), (units[k].shape, units[k + 1].shape)
-            if found != expected:
-                raise InvalidOption(
-                    f"layer {k + 1}: expected a coupling of the shapes {tuple(map(tuple, expected))}, "
-                    f"found {tuple(map(tuple, found))}"
-                )
+            check_coupling(k + 1, coupling, units[k], units[k + 1])
         # with unbounded hidden units, learned variances easily leave the range where the partition function is finite
         if self.learns_as_visible and all(part.support.bounded for part in units[1].parts):
             units[0].become_visible()

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any
 
 import torch
@@ -20,7 +21,9 @@ from ..shown import brief
 from ..training import specs
 from ..training.batches import Source, as_labels, as_source
 from ..training.schedules import Clock, Schedule
+from ..training.state import load_optimizer
 from .classifiers import Classifier, check_pair
+from .continuing import Checkpoint
 from .networks import to_sequential
 
 
@@ -63,6 +66,7 @@ def finetune(
     validation: tuple[Any, Any] | None = None,
     patience: int | None = None,
     seed: int = 0,
+    checkpoint: str | PathLike[str] | None = None,
 ) -> FeedforwardClassifier:
     """Train the feedforward network of a machine (:func:`to_sequential`) with labels by cross entropy.
 
@@ -83,6 +87,8 @@ def finetune(
         validation: rows and labels that are used to choose the epoch; never test data.
         patience: with ``validation``, stop after this number of epochs without a smaller error; by default never.
         seed: seed of the order of the rows and of dropout.
+        checkpoint: file that is written after every epoch. If it exists, the training continues from it, and the result
+            is the same as without an interruption.
 
     Returns:
         a :class:`Classifier` with ``predict``, ``predict_proba`` and ``error``.
@@ -105,24 +111,51 @@ def finetune(
     classifier = FeedforwardClassifier(network, classes.to(machine.device), [], machine)
     steps = _Steps(network, source, target.to(machine.device), machine, _maker(optimizer, learning_rate), seed)
     rule = specs.schedule(schedule) if isinstance(schedule, str) else schedule
-    best, kept, waited = math.inf, None, 0
-    for epoch in range(1, epochs + 1):
+    arguments = {"rows": len(source), "epochs": epochs, "batch_size": batch_size, "seed": seed}
+    kept = Checkpoint(checkpoint, machine, {**arguments, "optimizer": type(steps.optimizer).__name__})
+    best = _Best(patience)
+    if (state := kept.read()) is not None:
+        steps.load_state_dict(state["steps"])
+        best.load_state_dict(state["best"])
+        classifier.history.extend(state["history"])
+    for epoch in range(len(classifier.history) + 1, epochs + 1):
+        if best.over:
+            break
         row: dict[str, float] = {"epoch": epoch, "loss": steps.one_epoch(epoch, epochs, batch_size, rule)}
         classifier.history.append(row)
         if not math.isfinite(row["loss"]):
             raise Diverged(f"fine-tuning diverged in epoch {epoch}; try a smaller learning rate")
-        if held_out is None:
-            continue
-        row["validation_error"] = classifier.error(*held_out)
-        waited += 1
-        if row["validation_error"] < best:
-            best, kept, waited = row["validation_error"], copy.deepcopy(network.state_dict()), 0
-        if patience is not None and waited >= patience:
-            break
-    if kept is not None:
-        network.load_state_dict(kept)
+        if held_out is not None:
+            row["validation_error"] = classifier.error(*held_out)
+            best.compare(row["validation_error"], network)
+        kept.write({"steps": steps.state_dict(), "best": best.state_dict(), "history": classifier.history})
+    if best.parameters is not None:
+        network.load_state_dict(best.parameters)
     network.eval()
     return classifier
+
+
+class _Best:
+    """The parameters with the smallest validation error, and the number of epochs since."""
+
+    def __init__(self, patience: int | None) -> None:
+        self.patience, self.error, self.waited = patience, math.inf, 0
+        self.parameters: dict[str, Any] | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.patience is not None and self.waited >= self.patience
+
+    def compare(self, error: float, network: nn.Module) -> None:
+        self.waited += 1
+        if error < self.error:
+            self.error, self.parameters, self.waited = error, copy.deepcopy(network.state_dict()), 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self.parameters is None else {k: getattr(self, k) for k in ("error", "parameters", "waited")}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
 
 
 class _Steps:
@@ -136,6 +169,19 @@ class _Steps:
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.order = noise.generator(seed)
         self.rows = noise.generator(seed, machine.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "generators": [generator.get_state() for generator in (self.order, self.rows)],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.network.load_state_dict(state["network"])
+        load_optimizer(self.optimizer, state["optimizer"])
+        for generator, kept in zip((self.order, self.rows), state["generators"], strict=True):
+            generator.set_state(kept)
 
     def one_epoch(self, epoch: int, epochs: int, batch_size: int, schedule: Schedule) -> float:
         """Return the mean loss of the epoch."""
