@@ -106,15 +106,13 @@ def load_parameters(machine: Machine, path: Path, tensors: Mapping[str, Tensor])
     machine.load_state_dict(machine_state)
 
 
-def parameters_for(
-    machine: Machine, path: Path, tensors: Mapping[str, Tensor], *, same_type: bool = False
-) -> dict[str, Tensor]:
+def parameters_for(machine: Machine, path: Path, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the ``state_dict`` of a file; raise if it does not fit the machine or has values that are not finite.
 
-    The real numbers of a file have one type, that of the machine with ``same_type``.
+    The real numbers of a file have one type, which may differ from that of the machine.
     """
     state = {name.removeprefix(_MACHINE): t for name, t in tensors.items() if name.startswith(_MACHINE)}
-    real = machine.dtype if same_type else next((t.dtype for t in state.values() if t.dtype in _REAL), machine.dtype)
+    real = next((t.dtype for t in state.values() if t.dtype in _REAL), machine.dtype)
     current = {name: t.to(real) if t.is_floating_point() else t for name, t in machine.state_dict().items()}
     # older files have no bound on learned precisions; keep that of the machine
     state |= {name: t for name, t in current.items() if name.endswith(".log_max_precision") and name not in state}

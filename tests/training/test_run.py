@@ -63,7 +63,7 @@ def test_files(tmp_path: Path) -> None:
     assert config == run.read_config()
     assert config["training"] == {
         "epochs": 20, "batch_size": 20, "seed": 7, "metrics_every": 1, "precision": "float32", "optimizer": "sgd",
-        "schedule": "linear:0.5",
+        "schedule": "linear:0.5", "threads": torch.get_num_threads(),
     }  # fmt: skip
     assert config["negative"] == {"method": "pcd", "k": 1}
     assert config["transforms"] == [{"transform": "Centered", "smoothing": 0.01}]

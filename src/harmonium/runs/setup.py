@@ -19,7 +19,7 @@ from ..paths import expanded
 from ..training import Run, recorded
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
-from ..training.specs import default_negative, default_optimizer, default_rate, negative_for
+from ..training.specs import default_chains, default_negative, default_optimizer, default_rate, negative_for
 from ..training.threads import check_threads, suitable
 from . import config as schema
 from . import fitted, rows, specs
@@ -59,7 +59,9 @@ def prepare(config: schema.Config) -> Setup:
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     first = machine.machines[0]
     if config.training.negative is None and not config.data.labels:
-        chosen = replace(chosen, negative=negative_for(machine))
+        negative = negative_for(machine)
+        chains = chosen.chains or default_chains(negative, len(loaded.train), chosen.batch_size)
+        chosen = replace(chosen, negative=negative, chains=chains)
     optimizer = chosen.optimizer or default_optimizer(first.visible.conserves, chosen.learning_rate, chosen.momentum)
     rate = chosen.learning_rate or default_rate(optimizer, chosen.momentum)
     epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs

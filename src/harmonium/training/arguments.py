@@ -152,11 +152,14 @@ class Arguments:
         if self.resume and self.run is None:
             raise InvalidOption("run: resume=True expects run=…, the folder of the run to resume, found None")
 
-    def phase(self) -> NegativePhase:
-        """Return the negative phase."""
+    def phase(self, rows: int) -> NegativePhase:
+        """Return the negative phase for data with this number of rows."""
         context = self.machine.context is not None
-        given = specs.negative_for(self.machine) if self.negative is None else self.negative
-        phase = specs.negative_phase(given) if isinstance(given, str) else given
+        given, chains = self.negative, None
+        if given is None:
+            given = specs.negative_for(self.machine)
+            chains = specs.default_chains(given, rows, self.batch_size)
+        phase = specs.negative_phase(given, chains) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
                 f'negative: expected a phase such as harmonium.PCD(1) or a string such as "pcd:1", found {phase!r}'

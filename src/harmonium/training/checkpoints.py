@@ -27,6 +27,9 @@ _MOST_SWEEPS = 10**6  # of one training step
 _FORMER = {"optimiser": "optimizer", "Centred": "Centered"}
 
 
+Kept = tuple[dict[str, Tensor] | None, dict[str, Any], list[dict[str, float]]]  # tensors, state and metrics
+
+
 def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | None, bool]:
     """Return the run folder (only in the first process) and whether there is a checkpoint to resume from."""
     run = Run(folder) if folder is not None and rank == 0 else None
@@ -71,9 +74,25 @@ def save(training: Training, *, snapshot: bool) -> None:
     )
 
 
-def restore(training: Training) -> None:
-    """Restore the state of the newest checkpoint; raise if it was written with different arguments."""
-    tensors, state, rows = _read(training)
+def read(training: Training) -> Kept:
+    """Read the newest checkpoint in the first process, and send its state to all; only the first has the tensors.
+
+    The machine takes the type of the real numbers of the file, before anything of this type is allocated.
+    """
+    run, tensors, state = training.run, None, None
+    dtype = training.machine.dtype
+    if run is not None:
+        tensors, saved = run.read_state()
+        fitting = files.parameters_for(training.machine, run.last, tensors)  # raises if they do not fit
+        dtype = next(t.dtype for t in fitting.values() if t.is_floating_point())
+        state = saved, run.read_metrics()
+    training.machine.to(dtype=distributed.of_first(dtype))
+    return tensors, *distributed.of_first(state)
+
+
+def restore(training: Training, kept: Kept) -> None:
+    """Restore the state of a checkpoint; raise if it was written with different arguments."""
+    tensors, state, rows = kept
     try:
         _check(training, state)
         _load(training, tensors, state)
@@ -164,13 +183,3 @@ def _spelled(tree: Any) -> Any:
     if isinstance(tree, list):
         return [_spelled(value) for value in tree]
     return _FORMER.get(tree, tree) if isinstance(tree, str) else tree
-
-
-def _read(training: Training) -> tuple[dict[str, Tensor] | None, dict[str, Any], list[dict[str, float]]]:
-    """Read the saved state and metrics in the first process and send them to all; only the first has the tensors."""
-    run = training.run
-    if run is None:
-        return None, *distributed.of_first(None)
-    tensors, state = run.read_state()
-    files.parameters_for(training.machine, run.last, tensors, same_type=True)  # raises if they do not fit
-    return tensors, *distributed.of_first((state, run.read_metrics()))

@@ -103,15 +103,16 @@ class Training:
 
     def __init__(self, given: Arguments) -> None:
         machine: Any = given.machine  # a machine or a stack, for which ``jointly`` makes phase and transforms
-        self.machine, phase = machine, given.phase()
+        self.machine = machine
         self.seed = given.seed
         self.schedule, self.callbacks = given.scheduled(), check_callbacks(given.callbacks)
         self.default_schedule = given.default_schedule if given.schedule is None else None
         self.metrics_every, self.progress = given.metrics_every, given.progress
-        self.rounded = given.rounded(phase)
         distributed.join()
         self.rank, self.world = distributed.world()
         self.source = as_source(given.data, machine)
+        phase = given.phase(len(self.source))
+        self.rounded = given.rounded(phase)
         self.validation = (
             None if given.validation is None else as_source(given.validation, machine, what="validation data")
         )
@@ -121,8 +122,8 @@ class Training:
         self.epochs = default_epochs(self.share, self.batch_size) if given.epochs is None else given.epochs
         self.keep = given.run is not None
         self.run, resume = checkpoints.begin(given.run, given.resume, self.rank)
-
-        if not resume:
+        kept = checkpoints.read(self) if resume else None
+        if kept is None:
             self._initialize(given.initialize)
             distributed.share_parameters(machine)
             self._check_weights()
@@ -148,8 +149,8 @@ class Training:
         self.history: list[dict[str, float]] = []
         self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
         self.step = 0  # number of finished steps of the epoch in progress
-        if resume:
-            checkpoints.restore(self)
+        if kept is not None:
+            checkpoints.restore(self, kept)
         self._plain = plain_groups(self.optimizer)  # after loading, which replaces the groups
         self._all_plain = len(self._plain) == sum(len(group["params"]) for group in self.optimizer.param_groups)
         if self.run is not None:  # last, so that a call that fails changes nothing

@@ -127,6 +127,17 @@ def negative_for(machine: Machine) -> str:
     return default_negative(len(first.couplings), first.context is not None or first.visible.conserves, counts)
 
 
+def default_chains(negative: str, rows: int, batch_size: int) -> int | None:
+    """Return the number of chains of the default negative phase; None means the batch size.
+
+    A batch has no more rows than the data. Chains are not limited so, because few persistent chains lose modes.
+
+    >>> default_chains("pcd:1", 30, 100), default_chains("pcd:1", 1000, 100), default_chains("cd:1", 30, 100)
+    (100, None, None)
+    """
+    return batch_size if rows < batch_size and _takes_chains(negative) else None
+
+
 def default_optimizer(conserves: bool, rate: float | None = None, momentum: float | None = None) -> str:
     """Return the default optimizer, which is sgd except for documents and ratings (``Unit.conserves``).
 
