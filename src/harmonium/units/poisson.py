@@ -21,8 +21,8 @@ _SPREAD = 2.2  # the standard deviation in units of the stride: the sum's error 
 class Poisson(Unit):
     """Counts x = 0, 1, 2, … with -U(x) = b x - ln x!; the mean and the variance are e^{b+B}.
 
-    Used for counts without a maximum, such as numbers of spikes or photons. ln Z = e^{b+B}. Machines with hidden Poisson
-    units are trained by default with contrastive divergence (``cd:5``), because persistent chains may diverge.
+    Used for counts without a maximum, such as numbers of spikes or photons. ln Z = e^{b+B}. Machines with hidden
+    Poisson units are trained by default with contrastive divergence (``cd:5``), because persistent chains may diverge.
 
     A quadratic term requires A ≥ 0: with A < 0 the sum diverges for every field, even if its first terms appear to
     converge. A mean above the largest float is infinite (from b + B = 88.7 in float32), never NaN.
