@@ -26,7 +26,7 @@ WIDE = {
     "double-relu": union(segment(-30.0, 0.0, 80), segment(0.0, 30.0, 80)),
     "mixed-unbounded": product(states([0, 1]), line(30.0)),
 }
-NODES = {name: [case.site] + [WIDE[name]] * (name in WIDE) for name, case in cases.UNITS.items()}
+NODES = {name: [case.site, *([WIDE[name]] if name in WIDE else [])] for name, case in cases.UNITS.items()}
 NODES["poisson"] = [states(range(100))]  # means up to 16
 #: every unit with a Bernoulli partner
 TRIED = [pair for pair in LEARNABLE if "bernoulli" in pair]
