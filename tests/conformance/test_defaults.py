@@ -178,14 +178,15 @@ def test_defaults_learn(pair: tuple[str, str]) -> None:
     assert gain(pair, epochs=epochs(*pair), metrics_every=1000) > 0.01
 
 
-#: with a constant rate the first ended up to 2.9 nats below independent units; the second did not leave zero weights
-#: at a hundredth of the inverse curvature; the third diverged with persistent chains
+#: least gains, in nats. With a constant rate, the first ended at 0.20 and 0.38; the second did not leave zero weights
+#: at a hundredth of the inverse curvature; the third diverged with persistent chains.
+DIFFICULT = {("spin", "multinomial"): 0.44, ("potts", "relu"): 0.01, ("multinary-integral", "poisson"): 0.5}
+
+
 @pytest.mark.parametrize("seed", range(3 if cases.EVERY_PAIR else 1))
-@pytest.mark.parametrize(
-    "pair", [("spin", "multinomial"), ("potts", "relu"), ("multinary-integral", "poisson")], ids=cases.id_of
-)
+@pytest.mark.parametrize("pair", DIFFICULT, ids=cases.id_of)
 def test_defaults_learn_with_every_seed(pair: tuple[str, str], seed: int) -> None:
-    assert gain(pair, seed=seed, metrics_every=1000) > 0.01
+    assert gain(pair, seed=seed, metrics_every=1000) > DIFFICULT[pair]
 
 
 @pytest.mark.parametrize("pair", OTHERS, ids=cases.id_of)
