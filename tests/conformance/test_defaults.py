@@ -15,11 +15,19 @@ from torch import Tensor
 import harmonium as hm
 from harmonium.errors import Diverged, NotEnumerable, NotLearned, NotNormalizable
 from harmonium.sampling.path import independent, uncoupled_log_partition
+from harmonium.testing.nodes import line, product, segment, states, union
 
 #: a learner needs weights of both signs, which some unbounded pairs do not allow
 LEARNABLE = [pair for pair in cases.PAIRS if cases.sign(*pair) == "any"]
-#: hidden counts have means up to 16 here
-NODES = {"poisson": dataclasses.replace(cases.UNITS["poisson"], site=cases.states(range(100)))}
+#: the states of one hidden unit, and more of them for machines with strong couplings
+WIDE = {
+    "gaussian": line(30.0),
+    "relu": segment(0.0, 30.0, 120),
+    "double-relu": union(segment(-30.0, 0.0, 80), segment(0.0, 30.0, 80)),
+    "mixed-unbounded": product(states([0, 1]), line(30.0)),
+}
+NODES = {name: [case.site, *([WIDE[name]] if name in WIDE else [])] for name, case in cases.UNITS.items()}
+NODES["poisson"] = [states(range(100))]  # means up to 16
 #: every unit with a Bernoulli partner
 TRIED = [pair for pair in LEARNABLE if "bernoulli" in pair]
 #: the other pairs, for `make conformance`
@@ -85,12 +93,13 @@ def untrained(machine: hm.RBM) -> hm.RBM:
 @torch.no_grad()
 def hidden_marginal(machine: hm.RBM, hidden: str) -> tuple[Tensor, Tensor]:
     """All states of the hidden layer, or quadrature nodes (m, *hidden), and ln of their terms in Z (m,)."""
-    states, weights = NODES.get(hidden, cases.UNITS[hidden]).nodes(machine.hidden)
-    terms = weights - machine.hidden_free_energy(states)
-    if cases.UNITS[hidden].tail != "bounded":
-        far = states.flatten(1).abs().amax(1) > 0.8 * states.abs().max()
-        assert terms.softmax(0)[far].sum() < 1e-6, "the nodes do not reach the tails of the hidden units"
-    return states, terms
+    for site in NODES[hidden]:
+        nodes, weights = dataclasses.replace(cases.UNITS[hidden], site=site).nodes(machine.hidden)
+        terms = weights - machine.hidden_free_energy(nodes)
+        far = nodes.flatten(1).abs().amax(1) > 0.8 * nodes.abs().max()
+        if cases.UNITS[hidden].tail == "bounded" or terms.softmax(0)[far].sum() < 1e-6:
+            return nodes, terms
+    raise AssertionError("the nodes do not reach the tails of the hidden units")
 
 
 @torch.no_grad()
@@ -99,10 +108,10 @@ def draws(machine: hm.RBM, hidden: str, n: int) -> Tensor:
 
     p(v) = Σ_h p(h) p(v|h) is a sum over quadrature nodes if the hidden units are continuous.
     """
-    states, terms = hidden_marginal(machine, hidden)
+    nodes, terms = hidden_marginal(machine, hidden)
     source = cases.generator("draws")
     chosen = torch.multinomial(terms.softmax(0), n, replacement=True, generator=source)
-    return machine.sample_visible(states[chosen], generator=source)
+    return machine.sample_visible(nodes[chosen], generator=source)
 
 
 @torch.no_grad()
@@ -169,14 +178,15 @@ def test_defaults_learn(pair: tuple[str, str]) -> None:
     assert gain(pair, epochs=epochs(*pair), metrics_every=1000) > 0.01
 
 
-#: with a constant rate the first ended up to 2.9 nats below independent units; the second did not leave zero weights
-#: at a hundredth of the inverse curvature; the third diverged with persistent chains
+#: least gains, in nats. With a constant rate, the first ended at 0.20 and 0.38; the second did not leave zero weights
+#: at a hundredth of the inverse curvature; the third diverged with persistent chains.
+DIFFICULT = {("spin", "multinomial"): 0.44, ("potts", "relu"): 0.01, ("multinary-integral", "poisson"): 0.5}
+
+
 @pytest.mark.parametrize("seed", range(3 if cases.EVERY_PAIR else 1))
-@pytest.mark.parametrize(
-    "pair", [("spin", "multinomial"), ("potts", "relu"), ("multinary-integral", "poisson")], ids=cases.id_of
-)
+@pytest.mark.parametrize("pair", DIFFICULT, ids=cases.id_of)
 def test_defaults_learn_with_every_seed(pair: tuple[str, str], seed: int) -> None:
-    assert gain(pair, seed=seed, metrics_every=1000) > 0.01
+    assert gain(pair, seed=seed, metrics_every=1000) > DIFFICULT[pair]
 
 
 @pytest.mark.parametrize("pair", OTHERS, ids=cases.id_of)

@@ -70,6 +70,20 @@ def test_short_forms_mean_the_objects(short, objects):
     assert torch.equal(trained(**short), trained(**objects))
 
 
+@pytest.mark.parametrize(
+    ("visible", "hidden", "config"),
+    [
+        (hm.units.Bernoulli(6), hm.units.Bernoulli(3), {"method": "pcd", "k": 1}),
+        (hm.units.Poisson(6), hm.units.Bernoulli(3), {"method": "pcd", "k": 1}),
+        (hm.units.Bernoulli(6), hm.units.Poisson(3), {"method": "cd", "k": 5}),
+        (hm.units.Bernoulli(6), hm.units.Mixed(hm.units.Bernoulli(2), hm.units.Poisson(1)), {"method": "cd", "k": 5}),
+        (hm.units.Multinomial((1, 6)), hm.units.Poisson(3), {"method": "cd", "k": 1}),
+    ],
+)
+def test_the_default_negative_phase(visible, hidden, config):
+    assert Arguments.of(hm.RBM(visible, hidden), DATA).phase().config() == config
+
+
 def test_options_change_what_is_learned():
     plain = trained()
     for options in ({"learning_rate": 0.3}, {"optimizer": "adam"}, {"negative": "cd:1"}, {"preset": "plain"}):

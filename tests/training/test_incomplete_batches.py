@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -73,6 +74,14 @@ def test_every_row_is_used_once_in_an_epoch() -> None:
     source = Counted(draw(machine, 47), (5,))
     hm.fit(machine, source, epochs=2, batch_size=10, progress=False)
     assert sorted(Counted.taken) == sorted([*range(47)] * 2)
+
+
+def test_the_speed_counts_the_rows_of_all_batches_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = binary(5, 3, seed=1)
+    clock = itertools.count(step=1.0)
+    monkeypatch.setattr("harmonium.training.loop.time.perf_counter", lambda: next(clock))
+    (row,) = hm.fit(machine, draw(machine, 47), epochs=1, batch_size=10, progress=False).history
+    assert row["samples_per_second"] == 47 / 2  # the clock is read twice after the beginning
 
 
 def test_a_few_rows_are_one_batch() -> None:
