@@ -133,7 +133,7 @@ def test_verdicts(tmp_path, trustworthy, test, low, high, verdict):
     record = experiments.Record("density/mushrooms", "quick", tmp_path)
     row = {**vars(Settings()), "test": test, "standard_error": 0.01, "seeds": 3, "trustworthy": trustworthy}
     tested.claims(record, "mushrooms", {**row, "lowest": low, "highest": high})
-    assert [claim.holds for claim in record.claims[:-1]] == [verdict] * 4
+    assert [claim.holds for claim in record.claims[:-1]] == [verdict] * 5
     assert record.claims[-1].holds == (trustworthy == 3)
 
 
