@@ -58,7 +58,7 @@ def _finished(record: Record, scale: str, names: list[str], options: dict[str, i
     if jobs < 2:
         for name in names:
             part = Record(f"density/{name}", scale, record.folder / name)
-            single.run(part, scale, **options)
+            single.run(part, scale, **options)  # type: ignore[arg-type]
             part.close()
             yield name
         return

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -69,15 +70,14 @@ def measure(rows: Rows, visible: str, batch_size: int) -> Cost:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotLearned)  # the trainings are short
         one, several = (
-            _slope(lambda updates, way=way: _train(rows, replace(best, negative=way), updates, batch_size), _UPDATES)
-            for way in NEGATIVES[:2]
+            _slope(partial(_train, rows, replace(best, negative=way), batch_size), _UPDATES) for way in NEGATIVES[:2]
         )
-        exact = _slope(lambda updates: _train_exactly(rows, best, updates), _EXACT_UPDATES)
+        exact = _slope(partial(_train_exactly, rows, best), _EXACT_UPDATES)
     further = replace(best, negative=NEGATIVES[1]).sweeps - 1
     return Cost(one, max(0.0, several - one) / further, exact, *_annealing(rows, best))
 
 
-def _train(rows: Rows, settings: Settings, updates: int, batch_size: int) -> None:
+def _train(rows: Rows, settings: Settings, batch_size: int, updates: int) -> None:
     """Train for one epoch of ``updates`` updates."""
     few = replace(rows, train=rows.train[torch.arange(updates * batch_size) % len(rows.train)])
     train(few, settings, updates, batch_size, 0)

@@ -141,7 +141,6 @@ def measured(rows: Rows, settings: Settings, split: str, lengths: tuple[int, int
     machine = train(rows, settings, lengths[0], size, seed)
     trained = time.process_time()
     number = sum(p.numel() for p in machine.parameters() if p.requires_grad)
-    low: float | None
     try:
         data = rows.encoded(split, settings.visible)
     except InvalidData as error:
@@ -156,8 +155,13 @@ def measured(rows: Rows, settings: Settings, split: str, lengths: tuple[int, int
         forward, reverse, (low, high) = found.from_forward, found.from_reverse, found.interval
         exact, problems = False, found.problems
     spent = time.process_time() - trained
-    values = [value if math.isfinite(value) else None for value in (forward, reverse, low, high)]
-    return Trained(*values, exact, problems, number, trained - began, spent)
+    ends = finite(forward), finite(reverse), finite(low), finite(high)
+    return Trained(*ends, exact, problems, number, trained - began, spent)
+
+
+def finite(value: float) -> float | None:
+    """The value, or None if it is not finite: JSON has no infinity."""
+    return value if math.isfinite(value) else None
 
 
 def estimate(machine: hm.RBM, data: Tensor, betas: int, seed: int) -> hm.likelihood.TwoSided:
