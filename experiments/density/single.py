@@ -9,12 +9,8 @@ one.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..record import Record
-from .settings import budget_of
-from .tested import claims, one
-from .trained import Pieces
+from .tested import report
 
 
 def run(
@@ -24,8 +20,4 @@ def run(
 
     ``updates``, ``betas`` and ``seeds`` replace those of the scale. ``pieces`` is the folder of finished trainings.
     """
-    name = record.name.partition("/")[2]
-    budget = budget_of(name, scale, updates, betas, seeds)
-    kept = Pieces(Path(pieces) if pieces else record.folder / "pieces")
-    for title, row in one(record, kept, name, budget, seed).items():
-        claims(record, title, row)
+    report(record, scale, updates, betas, seeds, seed, pieces)

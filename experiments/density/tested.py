@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 from harmonium.training.threads import using
@@ -12,8 +13,17 @@ from ..judging import Measured, Verdict
 from ..record import Record
 from . import cost
 from .published import GOALS, PUBLISHED
-from .settings import BERNOULLI, Budget, Settings
+from .settings import BERNOULLI, Budget, Settings, budget_of
 from .trained import Pieces, Rows, Trained, choose, independent, load
+
+
+def report(record: Record, scale: str, updates: int, betas: int, seeds: int, seed: int, pieces: str = "") -> None:
+    """Run the data set that the experiment is named after, and record its rows and verdicts."""
+    name = record.name.partition("/")[2]
+    budget = budget_of(name, scale, updates, betas, seeds)
+    kept = Pieces(Path(pieces) if pieces else record.folder / "pieces")
+    for title, row in one(record, kept, name, budget, seed).items():
+        claims(record, title, row)
 
 
 def one(record: Record, pieces: Pieces, name: str, budget: Budget, seed: int) -> dict[str, dict[str, Any]]:
@@ -32,7 +42,7 @@ def one(record: Record, pieces: Pieces, name: str, budget: Budget, seed: int) ->
 
 
 def plan(record: Record, rows: Rows, visible: str, budget: Budget) -> None:
-    """Say what the run will cost, before it starts."""
+    """State the cost of the run before it starts."""
     measured = cost.measure(rows, visible, budget.batch_size)
     search, final = measured.seconds(rows.name, visible, budget)
     record.numbers[f"planned minutes of {rows.name}, {visible}"] = round((search + final) / 60, 1)
@@ -48,7 +58,7 @@ def tested(record: Record, pieces: Pieces, rows: Rows, settings: Settings, budge
     for k in range(seed, seed + budget.seeds):
         found = pieces.measured(rows, settings, "test", (budget.updates, budget.betas), budget.batch_size, k)
         runs.append((k, found))
-        record.say(f"{rows.name}, seed {k}: test {found.log_likelihood:.3f} in [{found.low}, {found.high}]")
+        record.say(f"{rows.name}, seed {k}: test {found}")
     record.table(
         f"{rows.name}_{settings.visible}_test",
         [{"seed": k, "test": found.log_likelihood, **asdict(found)} for k, found in runs],

@@ -107,6 +107,11 @@ class Trained:
         """The mean of the two directions."""
         return -math.inf if self.forward is None or self.reverse is None else (self.forward + self.reverse) / 2
 
+    def __str__(self) -> str:
+        low = "-∞" if self.low is None else f"{self.low:.3f}"
+        high = "∞" if self.high is None else f"{self.high:.3f}"
+        return f"{self.log_likelihood:.3f} in [{low}, {high}]{'' if self.exact else ', annealed'}"
+
     @property
     def lower(self) -> float:
         """The smaller of the two directions, by which settings are compared."""
