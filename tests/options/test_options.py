@@ -115,7 +115,7 @@ def test_arguments_of_fit_share_defaults_and_meaning():
     shared = fields.keys() & options.options(TrainingOptions).keys()
     assert shared == {
         *("epochs", "batch_size", "seed", "negative", "optimizer", "learning_rate", "schedule"),
-        *("metrics_every", "precision"),
+        *("metrics_every", "precision", "threads"),
     }
     for name in shared:
         assert fields[name].default == options.options(TrainingOptions)[name].default
