@@ -14,10 +14,18 @@ from .tested import report
 
 
 def run(
-    record: Record, scale: str, updates: int = 0, betas: int = 0, seeds: int = 0, seed: int = 0, pieces: str = ""
+    record: Record,
+    scale: str,
+    updates: int = 0,
+    betas: int = 0,
+    seeds: int = 0,
+    seed: int = 0,
+    pieces: str = "",
+    visible: str = "",
 ) -> None:
     """Choose settings, train and test.
 
     ``updates``, ``betas`` and ``seeds`` replace those of the scale. ``pieces`` is the folder of finished trainings.
+    ``visible`` is "bernoulli" or "categories"; by default both.
     """
-    report(record, scale, updates, betas, seeds, seed, pieces)
+    report(record, scale, updates, betas, seeds, seed, pieces, visible)
