@@ -57,7 +57,7 @@ def _finished(record: Record, scale: str, names: list[str], options: dict[str, i
     if jobs < 2:
         for name in names:
             part = Record(f"density/{name}", scale, record.folder / name)
-            report(part, scale, **options)
+            report(part, scale, options["updates"], options["betas"], options["seeds"], options["seed"])
             part.close()
             yield name
         return
