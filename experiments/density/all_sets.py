@@ -19,8 +19,7 @@ from harmonium import data
 from harmonium.errors import RunError
 
 from ..record import Record
-from . import single
-from .tested import claims
+from .tested import claims, report
 
 #: the most expensive first, so that no long one is left at the end
 SETS = (
@@ -35,7 +34,7 @@ def run(
     record: Record, scale: str, updates: int = 0, betas: int = 0, seeds: int = 0, seed: int = 0, jobs: int = 2
 ) -> None:
     """Run every data set that is available, ``jobs`` at once; the other options are those of ``density/NAME``."""
-    options = {"updates": updates, "betas": betas, "seeds": seeds, "seed": seed}
+    options: dict[str, int] = {"updates": updates, "betas": betas, "seeds": seeds, "seed": seed}
     names = [name for name in SETS if data.status(name) != "missing"]
     for name in SETS:
         if name not in names:
@@ -58,7 +57,7 @@ def _finished(record: Record, scale: str, names: list[str], options: dict[str, i
     if jobs < 2:
         for name in names:
             part = Record(f"density/{name}", scale, record.folder / name)
-            single.run(part, scale, **options)
+            report(part, scale, options["updates"], options["betas"], options["seeds"], options["seed"])
             part.close()
             yield name
         return

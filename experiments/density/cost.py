@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -16,8 +17,8 @@ from harmonium.machines import enumeration
 from .settings import EXACT, EXACT_BATCH, EXACT_SHARE, NEGATIVES, Budget, Settings, candidates, first
 from .trained import SAMPLING_SWEEPS, Rows, train
 
-_FEW, _MORE = 10, 60  # updates, annealing steps and sweeps of the measurements, whose difference counts
-_EXACT_FEW, _EXACT_MORE = 1, 3
+#: updates of the measurements, whose difference counts; exact updates; annealing steps and sweeps
+_UPDATES, _EXACT_UPDATES, _STEPS = (10, 200), (1, 4), (10, 100)
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,14 @@ def measure(rows: Rows, visible: str, batch_size: int) -> Cost:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotLearned)  # the trainings are short
         one, several = (
-            _slope(lambda updates, way=way: _train(rows, replace(best, negative=way), updates, batch_size), _FEW, _MORE)
-            for way in NEGATIVES[:2]
+            _slope(partial(_train, rows, replace(best, negative=way), batch_size), _UPDATES) for way in NEGATIVES[:2]
         )
-        exact = _slope(lambda updates: _train_exactly(rows, best, updates), _EXACT_FEW, _EXACT_MORE)
+        exact = _slope(partial(_train_exactly, rows, best), _EXACT_UPDATES)
     further = replace(best, negative=NEGATIVES[1]).sweeps - 1
     return Cost(one, max(0.0, several - one) / further, exact, *_annealing(rows, best))
 
 
-def _train(rows: Rows, settings: Settings, updates: int, batch_size: int) -> None:
+def _train(rows: Rows, settings: Settings, batch_size: int, updates: int) -> None:
     """Train for one epoch of ``updates`` updates."""
     few = replace(rows, train=rows.train[torch.arange(updates * batch_size) % len(rows.train)])
     train(few, settings, updates, batch_size, 0)
@@ -100,13 +100,15 @@ def _annealing(rows: Rows, settings: Settings) -> tuple[float, float, float]:
     def estimate(betas: int, sweeps: int) -> None:
         likelihood.estimate(machine, data, betas=betas, sampling_sweeps=sweeps, seed=0)
 
-    beta = _slope(lambda betas: estimate(betas, _FEW), _FEW, _MORE)
-    sweep = _slope(lambda sweeps: estimate(_FEW, sweeps), _FEW, _MORE)
-    return max(0.0, _seconds(lambda: estimate(_FEW, _FEW)) - _FEW * (beta + sweep)), beta, sweep
+    few, _ = _STEPS
+    beta = _slope(lambda betas: estimate(betas, few), _STEPS)
+    sweep = _slope(lambda sweeps: estimate(few, sweeps), _STEPS)
+    return max(0.0, _seconds(lambda: estimate(few, few)) - few * (beta + sweep)), beta, sweep
 
 
-def _slope(work: Callable[[int], None], few: int, more: int) -> float:
+def _slope(work: Callable[[int], None], amounts: tuple[int, int]) -> float:
     """The seconds per unit of work, without what a call costs in any case."""
+    few, more = amounts
     work(few)  # the first call is slower
     return max(0.0, _seconds(lambda: work(more)) - _seconds(lambda: work(few))) / (more - few)
 

@@ -9,23 +9,23 @@ one.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..record import Record
-from .settings import budget_of
-from .tested import claims, one
-from .trained import Pieces
+from .tested import report
 
 
 def run(
-    record: Record, scale: str, updates: int = 0, betas: int = 0, seeds: int = 0, seed: int = 0, pieces: str = ""
+    record: Record,
+    scale: str,
+    updates: int = 0,
+    betas: int = 0,
+    seeds: int = 0,
+    seed: int = 0,
+    pieces: str = "",
+    visible: str = "",
 ) -> None:
     """Choose settings, train and test.
 
     ``updates``, ``betas`` and ``seeds`` replace those of the scale. ``pieces`` is the folder of finished trainings.
+    ``visible`` is "bernoulli" or "categories"; by default both.
     """
-    name = record.name.partition("/")[2]
-    budget = budget_of(name, scale, updates, betas, seeds)
-    kept = Pieces(Path(pieces) if pieces else record.folder / "pieces")
-    for title, row in one(record, kept, name, budget, seed).items():
-        claims(record, title, row)
+    report(record, scale, updates, betas, seeds, seed, pieces, visible)

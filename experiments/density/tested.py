@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 from harmonium.training.threads import using
 
 from .. import judging
 from ..judging import Measured, Verdict
+from ..options import parse_choice
 from ..record import Record
 from . import cost
 from .published import GOALS, PUBLISHED
-from .settings import BERNOULLI, Budget, Settings
+from .settings import BERNOULLI, CATEGORIES, Budget, Settings, budget_of
 from .trained import Pieces, Rows, Trained, choose, independent, load
 
 
-def one(record: Record, pieces: Pieces, name: str, budget: Budget, seed: int) -> dict[str, dict[str, Any]]:
-    """The results of one data set: a row of the table for each kind of visible units."""
+def report(
+    record: Record, scale: str, updates: int, betas: int, seeds: int, seed: int, pieces: str = "", visible: str = ""
+) -> None:
+    """Run the data set that the experiment is named after, and record its rows and verdicts."""
+    name = record.name.partition("/")[2]
+    if visible:
+        parse_choice("visible", visible, (BERNOULLI, CATEGORIES))
+    budget = budget_of(name, scale, updates, betas, seeds)
+    kept = Pieces(Path(pieces) if pieces else record.folder / "pieces")
+    for title, row in one(record, kept, name, budget, seed, visible).items():
+        claims(record, title, row)
+
+
+def one(
+    record: Record, pieces: Pieces, name: str, budget: Budget, seed: int, only: str = ""
+) -> dict[str, dict[str, Any]]:
+    """The results of one data set: a row of the table for each kind of visible units, or for ``only`` one."""
     found = {}
     with using(1):  # times are those of one core; several sets run in parallel
         rows = load(name)
-        for visible in rows.kinds:
+        kinds = [visible for visible in rows.kinds if only in ("", visible)]
+        for visible in kinds:
             plan(record, rows, visible, budget)
-        for visible in rows.kinds:
+        for visible in kinds:
             settings = choose(record, pieces, rows, visible, budget, seed)
             found[name if visible == BERNOULLI else f"{name}, {visible}"] = tested(
                 record, pieces, rows, settings, budget, seed
@@ -32,7 +50,7 @@ def one(record: Record, pieces: Pieces, name: str, budget: Budget, seed: int) ->
 
 
 def plan(record: Record, rows: Rows, visible: str, budget: Budget) -> None:
-    """Say what the run will cost, before it starts."""
+    """State the cost of the run before it starts."""
     measured = cost.measure(rows, visible, budget.batch_size)
     search, final = measured.seconds(rows.name, visible, budget)
     record.numbers[f"planned minutes of {rows.name}, {visible}"] = round((search + final) / 60, 1)
@@ -48,7 +66,7 @@ def tested(record: Record, pieces: Pieces, rows: Rows, settings: Settings, budge
     for k in range(seed, seed + budget.seeds):
         found = pieces.measured(rows, settings, "test", (budget.updates, budget.betas), budget.batch_size, k)
         runs.append((k, found))
-        record.say(f"{rows.name}, seed {k}: test {found.log_likelihood:.3f} in [{found.low}, {found.high}]")
+        record.say(f"{rows.name}, seed {k}: test {found}")
     record.table(
         f"{rows.name}_{settings.visible}_test",
         [{"seed": k, "test": found.log_likelihood, **asdict(found)} for k, found in runs],
@@ -60,6 +78,7 @@ def row(settings: Settings, runs: list[Trained], budget: Budget, base: float) ->
     """A row of the table."""
     finite = all(found.forward is not None and found.reverse is not None for found in runs)
     mean = judging.mean(found.log_likelihood for found in runs) if finite else Measured(0.0)
+    worst = [found.pessimistic for found in runs if found.pessimistic is not None]
     lows, highs = [found.low for found in runs], [found.high for found in runs]
     return {
         **asdict(settings),
@@ -67,6 +86,7 @@ def row(settings: Settings, runs: list[Trained], budget: Budget, base: float) ->
         "betas": budget.betas,
         "test": mean.value if finite else None,  # JSON has no infinity
         "standard_error": mean.error if finite else None,
+        "pessimistic": sum(worst) / len(worst) if finite and worst else None,
         "lowest": None if None in lows else min(low for low in lows if low is not None),
         "highest": None if None in highs else max(high for high in highs if high is not None),
         "exact": all(found.exact for found in runs),
@@ -88,7 +108,10 @@ def claims(record: Record, name: str, row: dict[str, Any]) -> None:
     else:
         known = "" if settings.visible == BERNOULLI else " (knows the categories)"
         mean = judging.brief(Measured(row["test"], row["standard_error"]))
-        words = f"{mean} nats, mean of {row['seeds']} seeds{known}; {settings}"
+        doubt = (
+            "" if trusted else f", not trustworthy: {row['pessimistic']:.2f} with the largest ln Z of all annealings"
+        )
+        words = f"{mean} nats, mean of {row['seeds']} seeds{known}{doubt}; {settings}"
     data_set = name.partition(",")[0]
     for model, value in PUBLISHED.get(data_set, {}).items():
         record.claim(f"{name}: above {value} nats, {model}", words, above(row, value) if trusted else None)

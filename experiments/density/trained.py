@@ -88,12 +88,14 @@ class Trained:
     """The log-likelihood of a split in nats, and what it cost.
 
     ``forward`` and ``reverse`` are the two directions of the annealing, and equal to the exact value if it is known.
-    ``seconds`` and ``estimate_seconds`` are those of one core for training and for the likelihood. Values that are not
-    finite are None.
+    ``pessimistic`` is the smallest of them and of the cross-checks: annealing hardly ever gives too large a ln Z, so a
+    cross-check with a smaller likelihood shows that the two directions miss states. ``seconds`` and
+    ``estimate_seconds`` are those of one core for training and for the likelihood. Values that are not finite are None.
     """
 
     forward: float | None
     reverse: float | None
+    pessimistic: float | None
     low: float | None
     high: float | None
     exact: bool
@@ -107,10 +109,15 @@ class Trained:
         """The mean of the two directions."""
         return -math.inf if self.forward is None or self.reverse is None else (self.forward + self.reverse) / 2
 
+    def __str__(self) -> str:
+        low = "-∞" if self.low is None else f"{self.low:.3f}"
+        high = "∞" if self.high is None else f"{self.high:.3f}"
+        return f"{self.log_likelihood:.3f} in [{low}, {high}]{'' if self.exact else ', annealed'}"
+
     @property
-    def lower(self) -> float:
-        """The smaller of the two directions, by which settings are compared."""
-        return -math.inf if self.forward is None or self.reverse is None else min(self.forward, self.reverse)
+    def score(self) -> float:
+        """The pessimistic value, by which settings are compared."""
+        return -math.inf if self.pessimistic is None else self.pessimistic
 
 
 def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: int) -> hm.RBM:
@@ -141,23 +148,29 @@ def measured(rows: Rows, settings: Settings, split: str, lengths: tuple[int, int
     machine = train(rows, settings, lengths[0], size, seed)
     trained = time.process_time()
     number = sum(p.numel() for p in machine.parameters() if p.requires_grad)
-    low: float | None
     try:
         data = rows.encoded(split, settings.visible)
     except InvalidData as error:
-        return Trained(None, None, None, None, True, (str(error),), number, trained - began, 0.0)
+        return Trained(None, None, None, None, None, True, (str(error),), number, trained - began, 0.0)
     if enumeration.enumerable(machine):
-        low = high = forward = reverse = hm.likelihood.exact(machine).log_likelihood(data)
+        low = high = forward = reverse = pessimistic = hm.likelihood.exact(machine).log_likelihood(data)
         exact, problems = True, tuple[str, ...]()
     else:
         found = estimate(machine, data, lengths[1], seed)
         if found.problems and split == "test":
             found = estimate(machine, data, _AGAIN * lengths[1], seed)
         forward, reverse, (low, high) = found.from_forward, found.from_reverse, found.interval
+        checks = [-found.mean_free_energy - check.log_partition for check in found.checks.values()]
+        pessimistic = min(forward, reverse, *checks)
         exact, problems = False, found.problems
     spent = time.process_time() - trained
-    values = [value if math.isfinite(value) else None for value in (forward, reverse, low, high)]
+    values = finite(forward), finite(reverse), finite(pessimistic), finite(low), finite(high)
     return Trained(*values, exact, problems, number, trained - began, spent)
+
+
+def finite(value: float) -> float | None:
+    """The value, or None if it is not finite: JSON has no infinity."""
+    return value if math.isfinite(value) else None
 
 
 def estimate(machine: hm.RBM, data: Tensor, betas: int, seed: int) -> hm.likelihood.TwoSided:
@@ -184,7 +197,7 @@ class Pieces:
                     warnings.simplefilter("ignore", NotLearned)  # the likelihood says so too
                     found = measured(rows, settings, split, lengths, size, seed)
             except Diverged as error:
-                found = Trained(None, None, None, None, False, (str(error),), 0, 0.0, 0.0)
+                found = Trained(None, None, None, None, None, False, (str(error),), 0, 0.0, 0.0)
             files.write_text(place, json.dumps(asdict(found), indent=1) + "\n")
         values = json.loads(place.read_text(encoding="utf-8"))
         return Trained(**{**values, "problems": tuple(values["problems"])})
@@ -211,7 +224,7 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
 
 
 def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Budget, seed: int) -> Settings:
-    """Change one setting after the other, and keep the value with the largest validation likelihood."""
+    """Change one setting after the other, and keep the value with the largest pessimistic validation likelihood."""
     best, tried = first(rows.name, visible), dict[Settings, float]()
     table: list[dict[str, Any]] = []
     lengths = budget.search_updates, budget.search_betas
@@ -220,10 +233,10 @@ def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Bud
             if settings in tried:
                 continue
             found = pieces.measured(rows, settings, "validation", lengths, budget.batch_size, seed)
-            tried[settings] = found.lower
+            tried[settings] = found.score
             seconds = found.seconds + found.estimate_seconds
-            table.append({**asdict(settings), "validation": found.lower, "seconds": seconds})
-            record.say(f"{rows.name}: {settings}: validation {found.lower:.3f}, {seconds:.0f} s")
+            table.append({**asdict(settings), "validation": found.score, "seconds": seconds})
+            record.say(f"{rows.name}: {settings}: validation {found.score:.3f}, {seconds:.0f} s")
         best = max(tried, key=lambda settings: tried[settings])
     record.table(f"{rows.name}_{visible}_search", table)
     return best

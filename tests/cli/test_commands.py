@@ -133,6 +133,7 @@ def test_options_change_the_training(command, binary, tmp_path):
         "l2": ("--l2", 1.0),
         "clip": ("--clip", 0.001),
         "sign": ("--initialize", "sign"),
+        "modes": ("--initialize", "modes"),
         "scale": ("--scale", 0.5),
         "chains": ("--chains", 7),
         "exact": ("--negative", "exact"),

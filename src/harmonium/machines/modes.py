@@ -16,7 +16,8 @@ def weights_along(x: Tensor, hidden: int, scale: float, generator: Generator | N
 
     W = c V diag(σ_k) Q, where the columns of V are the first modes of the centered rows, at most as many as hidden
     units, σ_k are their standard deviations, and Q has random orthonormal rows. The number c is such that the input
-    (x - ⟨x⟩)W of a hidden unit has the root mean square ``scale``. Zero if all rows are equal.
+    (x - ⟨x⟩)W of a hidden unit has the root mean square ``scale``. Zero if all rows are equal. The idea is that of the
+    pre-training of Béreux et al. (2024), here without their optimization of a low-rank machine.
 
     >>> rows = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
     >>> W = weights_along(rows, 3, 2.0, torch.Generator().manual_seed(0))
