@@ -249,7 +249,9 @@ def test_states_of_another_shape_or_type(kind, tmp_path):
             fit(3, resume=True)
         assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
     files.write_tensors(run.last, extra, {"training": json.dumps(state)}, machine.double())
-    with pytest.raises(CheckpointError, match=r"training state is damaged \(expected a tensor float64 .*, found float32"):
+    with pytest.raises(
+        CheckpointError, match=r"state is damaged \(expected a tensor float64 .*, found float32"
+    ):
         fit(3, resume=True)
     files.write_tensors(run.last, extra, {"training": json.dumps(state)}, machine.float())
     fit(3, resume=True)  # what was written again without a change is intact

@@ -241,7 +241,10 @@ class TrainingOptions:
         plan_unset="chosen from the machine",
     )
     chains: int | None = option(
-        None, "Number of persistent chains.", unset="the batch size", plan=("negative phase", "{} chains")
+        None,
+        "Number of persistent chains.",
+        unset="the batch size; up to 1000 for small machines with the default negative phase",
+        plan=("negative phase", "{} chains"),
     )
     optimizer: str | None = option(
         None,

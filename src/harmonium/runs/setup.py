@@ -60,7 +60,7 @@ def prepare(config: schema.Config) -> Setup:
     first = machine.machines[0]
     if config.training.negative is None and not config.data.labels:
         negative = negative_for(machine)
-        chains = chosen.chains or default_chains(negative, len(loaded.train), chosen.batch_size)
+        chains = chosen.chains or default_chains(negative, machine, len(loaded.train), chosen.batch_size)
         chosen = replace(chosen, negative=negative, chains=chains)
     optimizer = chosen.optimizer or default_optimizer(first.visible.conserves, chosen.learning_rate, chosen.momentum)
     rate = chosen.learning_rate or default_rate(optimizer, chosen.momentum)

@@ -30,6 +30,7 @@ from .centering import Centered
 from .defaults import default_schedule
 from .negative import NegativePhase
 from .penalties import L1, L2, L1Squared, L2ToMean
+from .run import Run
 from .schedules import Schedule
 from .transforms import Average, Clip, Transform, ZeroSum
 
@@ -158,7 +159,11 @@ class Arguments:
         given, chains = self.negative, None
         if given is None:
             given = specs.negative_for(self.machine)
-            chains = specs.default_chains(given, rows, self.batch_size)
+            begun = Run(self.run) if self.run is not None and self.resume else None
+            if begun is not None and begun.exists():
+                chains = begun.recorded("negative", "chains")  # earlier versions had as many as rows in a batch
+            else:
+                chains = specs.default_chains(given, self.machine, rows, self.batch_size)
         phase = specs.negative_phase(given, chains) if isinstance(given, str) else given
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(

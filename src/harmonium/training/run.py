@@ -90,6 +90,14 @@ class Run(Shown):
 
     # -- metrics --------------------------------------------------------------------------------------------
 
+    def recorded(self, table: str, name: str) -> Any:
+        """Return an entry of the configuration; None if it is missing or the file is damaged."""
+        try:
+            found = self.read_config().get(table) if self.config_path.exists() else None
+        except HarmoniumError:  # reported when the run is opened
+            return None
+        return found.get(name) if isinstance(found, Mapping) else None
+
     def write_metrics(self, history: Sequence[dict[str, float]]) -> None:
         """Write the table of all epochs, with columns in order of first appearance."""
         columns = list(dict.fromkeys(key for row in history for key in row))

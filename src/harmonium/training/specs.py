@@ -47,6 +47,7 @@ OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # w
     "adamw": (torch.optim.AdamW, 1e-3),
     "rmsprop": (torch.optim.RMSprop, 1e-3),
 }
+_MOST_CHAINS, _CHAIN_VALUES = 1000, 8000  # of the default persistent chains of small machines
 _MOMENTUM_RATE = 0.05  # default learning rate of SGD with momentum
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
@@ -127,15 +128,23 @@ def negative_for(machine: Machine) -> str:
     return default_negative(len(first.couplings), first.context is not None or first.visible.conserves, counts)
 
 
-def default_chains(negative: str, rows: int, batch_size: int) -> int | None:
+def default_chains(negative: str, machine: Machine, rows: int, batch_size: int) -> int | None:
     """Return the number of chains of the default negative phase; None means the batch size.
 
-    A batch has no more rows than the data. Chains are not limited so, because few persistent chains lose modes.
+    Few persistent chains lose modes. A small machine has up to 1000 chains, with at most 8000 values in all, because
+    they cost little. A batch has no more rows than the data; chains are not limited in this way.
 
-    >>> default_chains("pcd:1", 30, 100), default_chains("pcd:1", 1000, 100), default_chains("cd:1", 30, 100)
-    (100, None, None)
+    >>> from harmonium import RBM
+    >>> [default_chains("pcd:1", RBM(*sizes), 500, 100) for sizes in ((6, 2), (30, 10), (784, 500))]
+    [1000, 200, None]
+    >>> default_chains("pcd:1", RBM(784, 500), 30, 100), default_chains("cd:1", RBM(6, 2), 30, 100)
+    (100, None)
     """
-    return batch_size if rows < batch_size and _takes_chains(negative) else None
+    if not _takes_chains(negative):
+        return None
+    values = sum(unit.size for unit in machine.machines[0].layers)
+    chains = max(batch_size, min(_MOST_CHAINS, _CHAIN_VALUES // values))
+    return chains if chains > min(rows, batch_size) else None
 
 
 def default_optimizer(conserves: bool, rate: float | None = None, momentum: float | None = None) -> str:

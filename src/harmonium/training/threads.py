@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from ..errors import BusyMachine, HarmoniumError, InvalidOption
+from ..errors import BusyMachine, InvalidOption
 from .run import Run
 
 _GIVEN = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # variables by which a user gives the number of threads
@@ -106,10 +106,5 @@ def _product_seconds(threads: int) -> float:
 
 def _recorded(folder: str | Path) -> int | None:
     """Return the number of threads in the configuration of a run, if it is known."""
-    run = Run(folder)
-    try:
-        training = run.read_config().get("training", {}) if run.config_path.exists() else {}
-    except HarmoniumError:  # reported when the run is opened
-        return None
-    threads = training.get("threads") if isinstance(training, dict) else None
+    threads = Run(folder).recorded("training", "threads")
     return threads if type(threads) is int and threads >= 1 else None
