@@ -11,7 +11,7 @@ from .. import data, files, plots
 from ..errors import HarmoniumError, InvalidOption
 from ..machines import Machine
 from ..plots import tiling
-from ..plots.curves import described, drawn
+from ..plots.curves import described, drawable, drawn
 from ..plots.machine import is_ink, value_range
 from ..runs import config as schema
 from ..runs import specs
@@ -45,7 +45,7 @@ class ComparedRun:
             "parameters": sum(p.numel() for p in self.machine.parameters()),
             "epochs": int(last.get("epoch", 0)),
         }
-        found |= {described(name)[0]: last[name] for name in drawn([last]) if name in _SHOWN}
+        found |= {", ".join(described(name)): last[name] for name in drawn([last]) if name in _SHOWN}
         if "seconds" in last:
             found["training time, s"] = last["seconds"]
         kept = saved.read(self.run.folder, int(last.get("epoch", 0)))
@@ -54,6 +54,8 @@ class ComparedRun:
                 if part.name.startswith("log-likelihood"):
                     both = ((f"{part.name}, train", part.train), (f"{part.name}, {kept.test_name}", part.test))
                     found |= {name: value for name, value in both if value is not None}
+                    if "trustworthy" in part.note:
+                        found[f"{part.name}, verdict"] = part.note.partition(": ")[2].partition(":")[0]
         return found
 
 
@@ -126,7 +128,7 @@ def cell_text(value: float | str | None) -> str:
 
 
 def _curves(runs: Sequence[ComparedRun]) -> list[str]:
-    names = dict.fromkeys(name for run in runs for name in drawn(run.history))
+    names = dict.fromkeys(name for run in runs for name in drawable(run.history))
     parts = []
     for k, name in enumerate(names):
         histories = {run.name: run.history for run in runs if any(name in row for row in run.history)}
