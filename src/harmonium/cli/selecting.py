@@ -59,7 +59,10 @@ def select_run(
     )  # fmt: skip
     print(out)
     penalized = f" --{penalty.replace('_', '-')} {found.best.strength:g}" if found.best.strength else ""
-    print(f"Next: harmonium train {source} --hidden {found.best.hidden}{penalized}")
+    as_given = " ".join(
+        f"--{name}" if value is True else f"--{name} {value}" for name, value in chosen.items() if value
+    )
+    print(f"Next: harmonium train {source} --hidden {found.best.hidden}{penalized} {as_given}".rstrip())
     return {"penalty": penalty, "rule": found.rule, "candidates": found.table(), "plot": str(out)}
 
 
