@@ -45,7 +45,7 @@ class ComparedRun:
             "parameters": sum(p.numel() for p in self.machine.parameters()),
             "epochs": int(last.get("epoch", 0)),
         }
-        found |= {", ".join(described(name)): last[name] for name in drawn([last]) if name in _SHOWN}
+        found |= {described(name)[0]: last[name] for name in drawn([last]) if name in _SHOWN}
         if "seconds" in last:
             found["training time, s"] = last["seconds"]
         kept = saved.read(self.run.folder, int(last.get("epoch", 0)))
@@ -79,8 +79,9 @@ def load_runs(folders: Sequence[str | Path]) -> list[ComparedRun]:
 def table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[float | str | None]]]:
     """Return the names of the runs, and a line of the name and the values of each number that a run has."""
     found = [run.numbers() for run in runs]
-    lines = dict.fromkeys(name for numbers in found for name in numbers)
-    return [run.name for run in runs], [[name, *(numbers.get(name) for numbers in found)] for name in lines]
+    units = dict(described(name) for name in _SHOWN)
+    lines = {name: f"{name}, {units[name]}" if units.get(name) else name for numbers in found for name in numbers}
+    return [run.name for run in runs], [[words, *(part.get(name) for part in found)] for name, words in lines.items()]
 
 
 def write(run_folders: Sequence[str | Path], target: str | Path) -> Path:
