@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from ...units import Unit
-from ...units.support import Support
 from .layers import LAYER
 from .mathematics import MATHEMATICS
 from .trial import Trial
@@ -30,11 +29,6 @@ def check_unit(unit: Unit, *, seed: int = 0) -> None:
     >>> from harmonium.units import Spin
     >>> check_unit(Spin(2, bias=torch.tensor([0.3, -0.5])))
     """
-    if not isinstance(getattr(unit, "support", None), Support):
-        raise AssertionError(
-            f"{type(unit).__name__}: expected a class attribute 'support', such as harmonium.units.support.Values, "
-            "found none"
-        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for part in unit.parts:
