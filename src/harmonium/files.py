@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 #: newest version that is read; version 2 is a training checkpoint within an epoch
 FORMAT_VERSION = 2
+#: extensions of the formats of figures
+FIGURES = (".png", ".pdf", ".svg")
 _METADATA = "harmonium"
 _TENSORS, _SUM = "tensors", "sha256"
 _MACHINE = "machine/"
@@ -330,9 +332,10 @@ def append_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_figure(path: str | os.PathLike[str], figure: Figure) -> None:
-    """Write a figure as PNG, atomically."""
+    """Write a figure in the format of the file's extension (one of ``FIGURES``; else PNG), atomically."""
+    suffix = Path(path).suffix.lower()
     with atomic(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=150)
+        figure.savefig(temporary, format=suffix[1:] if suffix in FIGURES else "png", dpi=150)
 
 
 def _umask() -> int:

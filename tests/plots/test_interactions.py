@@ -86,9 +86,16 @@ def test_the_network_draws_the_strongest_couplings():
     assert len(widths) == 2 and widths[1] == pytest.approx(4.0) and widths[0] < widths[1]
     red, blue = (matplotlib.colors.to_rgb(ax.lines[k].get_color()) for k in (1, 0))
     assert red[0] > red[2] and blue[2] > blue[0]
-    place = {text.get_text(): np.array(text.get_position()) / 1.07 for text in ax.texts}
+    place = {text.get_text(): np.array(text.get_position()) / np.hypot(*text.get_position()) for text in ax.texts}
     strongest = np.array(ax.lines[1].get_data()).T
     assert np.allclose(sorted(strongest.tolist()), sorted([place["a"].tolist(), place["b"].tolist()]))
+
+
+def test_short_names_in_a_network_are_upright():
+    couplings = torch.ones(9, 9)
+    assert {text.get_rotation() for text in plots.interaction_network(couplings).axes[0].texts} == {0.0}
+    long = plots.interaction_network(couplings, [f"cell {k}" for k in range(9)]).axes[0].texts
+    assert len({text.get_rotation() for text in long}) > 5
 
 
 def test_refusals(machine):

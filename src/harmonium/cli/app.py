@@ -208,7 +208,7 @@ def select_command(
     negative: Annotated[str | None, typer.Option(metavar="PHASE", help="Negative phase. [as in train]")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes. [number of processors]")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the folds and of the training.")] = 0,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Plot to write.")] = Path("select.png"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Plot: .png, .pdf or .svg.")] = Path("select.png"),
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -336,6 +336,10 @@ def interactions(
     n: Annotated[int, typer.Option("-n", min=1, help="Number of interactions to print, strongest first.")] = 20,
     gauge: Annotated[
         str | None, typer.Option(metavar="NAME", help="Gauge: lattice-gas or zero-sum. [depends on the units]")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Plot to write for order 2: .png, .pdf or .svg. [interactions.png in DIR]"),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -198,6 +198,8 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
         None if found is None else compared(found, sweeps),
     )
     plain = _show_evaluation(done, folder, setup.rows.title, "rows")
+    if setup.rows.weights is not None:
+        print("These are means over rows of equal weight; the metrics of training weight the rows by similarity.")
     if found is not None:
         _show_comparison(folder, found, sweeps)
     return plain

@@ -31,6 +31,10 @@ class OnceCommand(TyperCommand):
                 raise typer.BadParameter(f"expected once, found {count} times", ctx=ctx, param=param)
         return super().parse_args(ctx, args)
 
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the whole first paragraph for the list of commands, which wraps it; click would cut it."""
+        return " ".join((self.help or "").split("\n\n")[0].split()).rstrip(".")
+
     def _flags(self, ctx: Any) -> list[str]:
         """Return the long names of all options of the command."""
         parameters = self.get_params(ctx)

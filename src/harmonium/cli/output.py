@@ -37,6 +37,13 @@ def check_folder(path: Path) -> None:
         raise InvalidOption(f"{path}: expected a file in a folder that exists; create the folder first")
 
 
+def check_figure(path: Path) -> None:
+    """Raise, before any work is done, if a figure could not be written."""
+    if path.suffix.lower() not in files.FIGURES:
+        raise unknown("file extension", path.suffix or path.name, files.FIGURES)
+    check_folder(path)
+
+
 def picture_of(machine: Machine, image: str | None) -> Picture:
     """Return the shape of ``--image HxW`` for the visible units, of which an image is the first part."""
     return None if image is None else picture(machine.visible.parts[0].shape, image)

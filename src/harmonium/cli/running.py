@@ -20,6 +20,7 @@ from ..training import Callback, MixingTime, Run
 from ..training.distributed import writing
 from ..training.greedy import machine_folder
 from . import INTERRUPTED, Interrupted, Terminated, output, show
+from .steps import step
 from .tables import described
 
 #: the mixing time is measured in the middle and at the end of a run, with few chains; more would slow down training
@@ -188,13 +189,12 @@ def _mixes(setup: recipe.Setup) -> bool:
 
 def _finish(setup: recipe.Setup, run: Path, *, quiet: bool, report: bool) -> None:
     if report:
-        _write_report(setup, run)
+        with nullcontext() if quiet else step("report"):
+            _write_report(setup, run)
     if quiet:
         return
     last = Run(run).read_metrics()[-1]
-    rows = {name.replace("_", " "): show.number(value) for name, value in last.items()}
-    rows["seconds"] = show.duration(last["seconds"])
-    show.facts("done", {**rows, "run folder": run})
+    show.facts("done", {**show.metrics(last, _MIXING_SWEEPS), "run folder": run})
     if report:
         print(f"Open {run / 'report.html'} in a browser.")
 

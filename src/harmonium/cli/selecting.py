@@ -27,7 +27,7 @@ def select_run(
     options: dict[str, Any],
 ) -> dict[str, Any]:
     """Print the score of every candidate, and write a plot."""
-    output.check_folder(out)
+    output.check_figure(out)
     visible = options.pop("visible", None)
     chosen = {name: options.pop(name, None) for name in ("binarize", "array", "transpose")}
     tables = {"data": {"source": source, "validation": "none", **chosen}, "machine": {"visible": visible}}
@@ -58,6 +58,11 @@ def select_run(
         numbers=(1, 2, 3, 4),
     )  # fmt: skip
     print(out)
+    penalized = f" --{penalty.replace('_', '-')} {found.best.strength:g}" if found.best.strength else ""
+    as_given = " ".join(
+        f"--{name}" if value is True else f"--{name} {value}" for name, value in chosen.items() if value
+    )
+    print(f"Next: harmonium train {source} --hidden {found.best.hidden}{penalized} {as_given}".rstrip())
     return {"penalty": penalty, "rule": found.rule, "candidates": found.table(), "plot": str(out)}
 
 

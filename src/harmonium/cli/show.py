@@ -84,6 +84,37 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:,.1f}"
 
 
+#: units of the metrics of training
+_UNITS = {
+    "pseudo_likelihood": "nats per unit",
+    "reconstruction": "squared error per value",
+    "free_energy_gap": "nats, validation minus training rows",
+    "label_error": "of the validation rows",
+    "mixing_time": "sweeps",
+    "chain_drift": "standard errors (below 5: in equilibrium)",
+}
+
+
+def metrics(last: Mapping[str, float], longest: int) -> dict[str, str]:
+    """Describe the metrics of an epoch for reading, with their units; ``longest`` is the longest mixing time measured.
+
+    >>> metrics({"epoch": 3, "seconds": 2.0, "reconstruction_1": 0.12345, "mixing_time": float("inf")}, 500)
+    {'epoch': '3', 'time': '2.0 s', 'reconstruction 1': '0.1235 squared error per value', 'mixing time': 'more than 500
+    sweeps'}
+    """
+    rows = {}
+    for name, value in last.items():
+        words = number(value) if math.isfinite(value) or name != "mixing_time" else f"more than {longest}"
+        rows[name.replace("_", " ")] = f"{words} {_UNITS.get(name.rstrip('_0123456789'), '')}".strip()
+    if "seconds" in last:
+        rows = {("time" if name == "seconds" else name): words for name, words in rows.items()}
+        rows["time"] = duration(last["seconds"])
+    if "samples per second" in rows:
+        rows["time"] += f", {last['samples_per_second']:,.0f} rows per second"
+        del rows["samples per second"]
+    return rows
+
+
 def duration(seconds: float) -> str:
     """Format a duration in seconds for reading.
 

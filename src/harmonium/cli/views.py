@@ -15,6 +15,7 @@ from ..report import some_rows
 from ..runs.setup import reopen, started_by_fit
 from ..training import Run
 from . import show
+from .output import check_figure
 from .steps import step
 
 if TYPE_CHECKING:
@@ -91,16 +92,24 @@ def landscape_run(
 
 
 def interactions_run(
-    folder: Path, *, data: str | None = None, order: int = 2, n: int = 20, gauge: str | None = None
+    folder: Path,
+    *,
+    data: str | None = None,
+    order: int = 2,
+    n: int = 20,
+    gauge: str | None = None,
+    out: Path | None = None,
 ) -> dict[str, Any]:
-    """Print the strongest interactions between visible units; for order 2, also write ``interactions.png``."""
+    """Print the strongest interactions between visible units; for order 2, also write a plot."""
+    path = folder / "interactions.png" if out is None else out
+    check_figure(path)
     by_fit = data is None and started_by_fit(folder)  # the couplings need no rows
     machine = cast("RBM", files.load(folder) if by_fit else reopen(folder, data).machine)  # others are rejected below
     options = {} if gauge is None else {"gauge": gauge}
     with step(f"interactions of order {order}"):
         units, values = interactions.strongest(machine, order, n, **options)
     show.table(
-        f"{folder}: the strongest interactions of order {order}",
+        f"{folder}: the strongest interactions of order {order} (units are counted from 0)",
         ["units", "strength"],
         [
             [" ".join(map(str, row)), f"{value:+.4f}"]
@@ -118,7 +127,7 @@ def interactions_run(
         between[first, second] = between[second, first] = strength
         names = [str(unit) for unit in chosen.tolist()]
         figure = plots.interaction_network(between, names, n=len(pairs), title="Strongest couplings")
-        _save(folder / "interactions.png", figure)
+        _save(path, figure)
     return {"order": order, "units": units.tolist(), "strength": values.tolist()}
 
 

@@ -150,7 +150,8 @@ class TwoSided(Shown):
 
     def __str__(self) -> str:
         sizes = f"effective runs {self.effective[0]:.0f} and {self.effective[1]:.0f} of {len(self.forward.log_weights)}"
-        return f"{self.from_forward:.2f} forward, {self.from_reverse:.2f} reverse ({sizes})"
+        what = "bound of the log-likelihood" if self.bound else "log-likelihood"
+        return f"{what}, nats per row: {self.from_forward:.2f} forward, {self.from_reverse:.2f} reverse ({sizes})"
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from ..machines import Machine
 from ..meanfield import hidden_means
@@ -32,6 +33,7 @@ def hidden_activity(machine: Machine, data: Any, *, layer: int = 1, ax: Axes | N
         )
         ax.step(number, means.mean(0)[order], where="mid", color=style.ACCENT, label="mean over the rows")
         ax.set(xlabel="hidden unit, most active first", ylabel="mean activity", xlim=(0.5, len(order) + 0.5))
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=9, borderaxespad=0.2)
     return style.figure_of(ax)
 
@@ -50,6 +52,8 @@ def weight_histogram(machine: Machine, *, bins: int = 81, ax: Axes | None = None
             )
         ax.axvline(0, color=style.FAINT, linewidth=0.8)
         ax.set(xlabel="weight", ylabel="number of weights")
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+        ax.yaxis.set_minor_formatter(NullFormatter())
         if len(weights) > 1:
             ax.legend(fontsize=9)
     return style.figure_of(ax)

@@ -141,6 +141,15 @@ def drawn(history: Sequence[dict[str, Any]]) -> list[str]:
     return listed + [name for name in present if name not in listed]
 
 
+def drawable(history: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the metrics in a history with a finite value; a mixing time beyond the measured sweeps is infinite.
+
+    >>> drawable([{"epoch": 1, "reconstruction": 0.1, "mixing_time": math.inf}])
+    ['reconstruction']
+    """
+    return [name for name in drawn(history) if any(math.isfinite(row[name]) for row in history if name in row)]
+
+
 def of_machine(name: str) -> tuple[str, int | None]:
     """Split the name of a metric of one machine of a stack into the name of the metric and the number of the machine.
 

@@ -18,6 +18,7 @@ from ..interactions import InteractionComparison, Strength, all_tuples, n_body
 from ..machines import RBM
 from . import style
 
+_SHORT_NAME = 3  # characters
 _MOST_POINTS = 20_000
 _MARKERS = "osD^v"
 
@@ -168,7 +169,11 @@ def interaction_network(
             dots = {"c": field, "cmap": style.DIVERGING, "norm": Normalize(-reach, reach)}
         ax.scatter(np.cos(angles), np.sin(angles), s=46, edgecolors=style.INK, linewidths=0.8, zorder=2, **dots)
         font = 9 if size <= 40 else 6
+        short = max(map(len, names), default=0) <= _SHORT_NAME
         for name, angle in zip(names, angles, strict=True):
+            if short:  # upright: a 6 and a 9 must not look alike
+                ax.text(1.12 * np.cos(angle), 1.12 * np.sin(angle), name, ha="center", va="center", fontsize=font)
+                continue
             left = np.cos(angle) < -1e-9
             turn = np.degrees(angle) + (180 if left else 0)
             ax.text(1.07 * np.cos(angle), 1.07 * np.sin(angle), name, rotation=turn, rotation_mode="anchor",

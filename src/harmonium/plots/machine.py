@@ -96,7 +96,7 @@ def receptive_fields(
             values = weights[0].reshape(-1, machine.visible.shape[-1]).T
             style.heat_map(ax, values, (-limit, limit), "weight", style.DIVERGING)
             _letters(ax, letters)
-            ax.set(xlabel="site", ylabel="state")
+            ax.set(xlabel=_sites(ax, letters), ylabel="state")
         else:
             style.heat_map(ax, weights.T, (-limit, limit), "weight", style.DIVERGING)
             ax.set(xlabel="hidden unit, strongest first", ylabel="visible unit")
@@ -225,12 +225,20 @@ def is_ink(unit: Unit) -> bool:
 def _frequencies(ax: Axes, frequency: np.ndarray, letters: str | None) -> None:
     style.heat_map(ax, frequency.T, (0, 1), "frequency", style.SEQUENTIAL)
     _letters(ax, letters)
-    ax.set(xlabel="site", ylabel="state")
+    ax.set(xlabel=_sites(ax, letters), ylabel="state")
 
 
 def _letters(ax: Axes, letters: str | None) -> None:
     if letters is not None:
         ax.set_yticks(range(len(letters)), labels=list(letters), fontsize=7)
+
+
+def _sites(ax: Axes, letters: str | None) -> str:
+    """Count the sites of sequences of letters from 1, as logos and files do; return the label of the axis."""
+    if letters is not None:
+        left, right, bottom, top = ax.images[0].get_extent()
+        ax.images[0].set_extent((left + 1, right + 1, bottom, top))
+    return "site"
 
 
 def _round_trip(ax: Axes, before: np.ndarray, after: np.ndarray) -> None:

@@ -23,13 +23,14 @@ def selection(study: Selection, *, ax: Axes | None = None) -> Figure:
     'hidden units'
     """
     with style.look():
-        ax = style.axes(ax, (5.2, 3.4))
+        ax = style.axes(ax, (6.4, 3.4))
         strengths = list(dict.fromkeys(part.strength for part in study.candidates))
         for k, strength in enumerate(strengths):
             parts = sorted((p for p in study.candidates if p.strength == strength), key=lambda p: p.units)
             points = np.array([(_APART**k * p.units, p.score, p.standard_error) for p in parts]).T
             label = f"{study.penalty.replace('_', ' ').upper()} {strength:g}"
-            ax.errorbar(*points, marker="o", markersize=4, capsize=3, linewidth=1.4, label=label)
+            color = style.COLORS[k % len(style.COLORS)]
+            ax.errorbar(*points, marker="o", markersize=4, capsize=3, linewidth=1.4, label=label, color=color)
         x = study.best.units * _APART ** strengths.index(study.best.strength)
         label = f"chosen ({study.rule})"
         ax.plot(x, study.best.score, "o", markersize=13, fillstyle="none", color=style.INK, label=label)
@@ -39,5 +40,5 @@ def selection(study: Selection, *, ax: Axes | None = None) -> Figure:
         ax.minorticks_off()
         ax.set(xlabel="hidden units", ylabel="nats per row")
         ax.set_title("Validation log-likelihood")
-        ax.legend(fontsize=8)
+        ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return style.figure_of(ax)

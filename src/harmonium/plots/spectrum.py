@@ -92,6 +92,8 @@ def mode_evolution(history: SpectralHistory, *, modes: Sequence[int] = (), ax: A
         if history.epochs[-1] > 20:
             ax.set_xscale("symlog", linthresh=1)
             ax.xaxis.set_major_formatter("{x:g}")
+        else:
+            ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         ax.set_yscale("log")
         ax.set(xlabel="epoch", ylabel="singular value")
         ax.set_title("Modes during training")

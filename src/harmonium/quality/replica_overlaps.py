@@ -23,8 +23,8 @@ def overlaps(samples: ArrayLike, others: ArrayLike | None = None, *, centered: b
     Returns:
         (n(n - 1)/2,) overlaps of different samples, or (n, m) overlaps with ``others``.
 
-    >>> overlaps([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]], centered=False)
-    tensor([ 0., -1.,  0.])
+    >>> overlaps([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]], centered=False).tolist()
+    [0.0, -1.0, 0.0]
     """
     if others is None:
         left = rows(samples, "samples", fewest=2).flatten(1)

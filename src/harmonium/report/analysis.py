@@ -29,7 +29,7 @@ from .sequences import evaluate_frames
 from .subject import RunSubject
 
 _SMALL = 2**15  # cost of a sweep, up to which the annealing has both directions
-_BETAS, _FEW_BETAS = 300, 200  # of the annealing, if the machine cannot be enumerated
+_BETAS = 200  # of the annealing, if the machine cannot be enumerated
 _MOST_TERMS, _FEWEST_PSEUDO_ROWS = 2**24, 100  # of the pseudo-likelihood
 _SAMPLES, _SAMPLE_SWEEPS, _COMPARED_ROWS = 400, 100, 2000
 _CHAINS = 32
@@ -103,7 +103,7 @@ def _measures(subject: RunSubject) -> list[LikelihoodRow]:
     if rows[0].train is not None:
         return rows
     small = subject.cost <= _SMALL
-    chosen = evaluation.Subject(subject.machine, subject.data, subject.test, betas=_BETAS if small else _FEW_BETAS)
+    chosen = evaluation.Subject(subject.machine, subject.data, subject.test, betas=_BETAS)
     return [*(evaluation.annealed(chosen) if small else evaluation.forward(chosen)), *rows[1:]]
 
 
@@ -149,17 +149,18 @@ def _quality(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None
 
 def _compared(compared: quality.SampleComparison) -> Figure:
     """Return the main plots of a comparison; ``plots.quality`` has all of them."""
-    figure = style.new_figure((9.0, 5.6))
-    moments, cloud, spectra_, neighbors = figure.subplots(2, 2).ravel()
-    order = 2 if 2 in compared.correlations else 1
-    plots.correlation_scatter(compared.correlations[order], ax=moments)
-    moments.set_aspect("auto")
-    if len(compared.principal.axes) > 1:
-        plots.principal_overlay(compared.principal, ax=cloud)
-    else:
-        cloud.set_visible(False)
-    plots.spectra(compared.principal, ax=spectra_)
-    plots.neighbor_accuracy(compared.neighbors, ax=neighbors)
+    with style.look():
+        figure = style.new_figure((9.0, 5.6))
+        moments, cloud, variances, neighbors = figure.subplots(2, 2).ravel()
+        plots.correlation_scatter(compared.correlations[2 if 2 in compared.correlations else 1], ax=moments)
+        moments.set_aspect("auto")
+        if len(compared.principal.axes) > 1:
+            plots.principal_overlay(compared.principal, ax=cloud)
+            cloud.set_title("Data and samples")
+        else:
+            cloud.set_visible(False)
+        plots.spectra(compared.principal, ax=variances)
+        plots.neighbor_accuracy(compared.neighbors, ax=neighbors)
     return figure
 
 
@@ -224,10 +225,12 @@ def _spectrum(subject: RunSubject, found: Analysis, kept: saved.Evaluation | Non
 
 
 def _growth(history: spectra.SpectralHistory) -> Figure:
-    figure = style.new_figure((9.0, 3.0))
-    left, right = figure.subplots(1, 2)
-    plots.mode_evolution(history, ax=left)
-    plots.spectrum_histogram(history.spectra[-1], noise=history.spectra[0].noise, ax=right)
+    """Return the singular values during training, and their histogram at the end."""
+    with style.look():
+        figure = style.new_figure((9.0, 3.0))
+        left, right = figure.subplots(1, 2)
+        plots.mode_evolution(history, ax=left)
+        plots.spectrum_histogram(history.spectra[-1], noise=history.spectra[0].noise, ax=right)
     return figure
 
 

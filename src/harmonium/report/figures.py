@@ -66,7 +66,7 @@ class Powers(Formatter):
         """Return the label at x."""
         return plain(self.labels(x, pos))
 
-    def set_locs(self, locs: list[float]) -> None:  # type: ignore[override]
+    def set_locs(self, locs: list[float]) -> None:
         """Pass on the places of the ticks, which decide whether those between powers are labeled."""
         self.labels.set_axis(self.axis)
         self.labels.set_locs(locs)

@@ -21,7 +21,7 @@ from ..noise import Purpose, resolve_seed
 from ..options import options
 from ..options.markdown import TABLES
 from ..plots import tiling
-from ..plots.curves import described, drawn, of_machine
+from ..plots.curves import described, drawable, drawn, of_machine
 from ..plots.kernel_images import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
@@ -358,7 +358,7 @@ _CURVE_WORDS = {
 
 
 def _curves(subject: RunSubject) -> list[str]:
-    parts = [_curve(subject.history, name, f"curve-{k}") for k, name in enumerate(drawn(subject.history))]
+    parts = [_curve(subject.history, name, f"curve-{k}") for k, name in enumerate(drawable(subject.history))]
     return ['<div class="grid small">', *parts, "</div>"] if parts else []
 
 
@@ -421,10 +421,13 @@ def _activity(subject: RunSubject) -> list[str]:
 def _evaluation(subject: RunSubject, found: Analysis) -> list[str]:
     parts = [verdict_list(found.verdicts)]
     if found.measures:
+        held_out = any(row.test is not None for row in found.measures)
         cells = [
-            [row.name, number(row.train), number(row.test), row.unit, row.better, row.note] for row in found.measures
+            [row.name, number(row.train), *([number(row.test)] if held_out else []), row.unit, row.better, row.note]
+            for row in found.measures
+            if held_out or row.train is not None
         ]
-        columns = ["measure", "train", subject.test_name, "unit", "better", "note"]
+        columns = ["measure", "train", *([subject.test_name] if held_out else []), "unit", "better", "note"]
         parts.append(html.table(columns, cells, f"Measured on {found.seen}."))
     return parts
 

@@ -11,7 +11,7 @@ from .. import data, files, plots
 from ..errors import HarmoniumError, InvalidOption
 from ..machines import Machine
 from ..plots import tiling
-from ..plots.curves import described, drawn
+from ..plots.curves import described, drawable, drawn
 from ..plots.machine import is_ink, value_range
 from ..runs import config as schema
 from ..runs import specs
@@ -54,6 +54,8 @@ class ComparedRun:
                 if part.name.startswith("log-likelihood"):
                     both = ((f"{part.name}, train", part.train), (f"{part.name}, {kept.test_name}", part.test))
                     found |= {name: value for name, value in both if value is not None}
+                    if "trustworthy" in part.note:
+                        found[f"{part.name}, verdict"] = part.note.partition(": ")[2].partition(":")[0]
         return found
 
 
@@ -77,8 +79,9 @@ def load_runs(folders: Sequence[str | Path]) -> list[ComparedRun]:
 def table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[float | str | None]]]:
     """Return the names of the runs, and a line of the name and the values of each number that a run has."""
     found = [run.numbers() for run in runs]
-    lines = dict.fromkeys(name for numbers in found for name in numbers)
-    return [run.name for run in runs], [[name, *(numbers.get(name) for numbers in found)] for name in lines]
+    units = dict(described(name) for name in _SHOWN)
+    lines = {name: f"{name}, {units[name]}" if units.get(name) else name for numbers in found for name in numbers}
+    return [run.name for run in runs], [[words, *(part.get(name) for part in found)] for name, words in lines.items()]
 
 
 def write(run_folders: Sequence[str | Path], target: str | Path) -> Path:
@@ -126,7 +129,7 @@ def cell_text(value: float | str | None) -> str:
 
 
 def _curves(runs: Sequence[ComparedRun]) -> list[str]:
-    names = dict.fromkeys(name for run in runs for name in drawn(run.history))
+    names = dict.fromkeys(name for run in runs for name in drawable(run.history))
     parts = []
     for k, name in enumerate(names):
         histories = {run.name: run.history for run in runs if any(name in row for row in run.history)}

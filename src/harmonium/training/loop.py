@@ -26,7 +26,7 @@ from .incomplete import completed
 from .metrics import measure
 from .progress import ProgressBar
 from .recorded import recorded
-from .run import Run, log_spaced
+from .run import IN_REPR, Run, log_spaced
 from .schedules import Clock
 from .stacks import jointly
 from .state import stream
@@ -35,7 +35,6 @@ from .threads import using
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
-_IN_REPR = ("pseudo_likelihood", "reconstruction", "free_energy_gap", "label_error")  # metrics of a short line
 _SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
@@ -60,7 +59,8 @@ class Result(Shown):
 
     def __repr__(self) -> str:
         last = self.history[-1] if self.history else {}
-        metrics = [f"{name.replace('_', ' ')} {short(last[name], 3)}" for name in _IN_REPR if name in last]
+        shown = {name.replace("_", " "): value for name, value in last.items()}
+        metrics = [f"{name} {short(shown[name], 3)}" for name in IN_REPR if name in shown]
         words = ", ".join([f"{last.get('epoch', 0):.0f} epochs", *metrics])
         return f"Result({words})"
 

@@ -26,6 +26,10 @@ from .state import flatten, unflatten
 _TRAINING = "training"
 
 
+#: metrics in a short line
+IN_REPR = ("pseudo likelihood", "reconstruction", "free energy gap", "label error")
+
+
 class Run(Shown):
     """Run folder with config.toml, metrics.csv, machines at log-spaced epochs and the two newest checkpoints.
 
@@ -46,6 +50,11 @@ class Run(Shown):
         last = {name.replace("_", " "): short(value) for name, value in (history[-1] if history else {}).items()}
         page = self.folder / "report.html"
         return "Run", {"folder": self.folder, **last, **({"report": page} if page.exists() else {})}
+
+    def __repr__(self) -> str:
+        title, facts = self.shown()
+        kept = {name: value for name, value in facts.items() if name in ("folder", "epoch", "problem", *IN_REPR)}
+        return f"{title}({', '.join(f'{name} {value}' for name, value in kept.items())})"
 
     @property
     def config_path(self) -> Path:

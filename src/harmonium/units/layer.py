@@ -60,6 +60,11 @@ class UnitLayer(nn.Module):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        if not hasattr(type(self), "support") and "support" not in vars(self):
+            raise InvalidOption(
+                f"{type(self).__name__}: expected a class attribute 'support' with the values of a unit, such as "
+                'harmonium.units.support.Values("votes", (-1.0, 0.0, 1.0)), found none'
+            )
         self.shape = torch.Size(as_shape(shape, self.name()))
         self.shared = self._dimensions(shared)
         self.learn = tuple(learn)

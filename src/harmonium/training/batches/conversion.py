@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,11 @@ def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool
         raise InvalidData(f"{what}: expected at least one row, found an empty data set")
     visible = machine.visible
     if source.shape != tuple(visible.shape):
+        same = math.prod(source.shape) == math.prod(visible.shape)
+        fix = f"; reshape them, or give the units this shape: {type(visible).__name__}({source.shape})" if same else ""
         raise InvalidData(
             f"{what}: expected rows of shape {tuple(visible.shape)} for the {visible.name()} units, "
-            f"found {source.shape}"
+            f"found {source.shape}{fix}"
         )
     source.check(machine)
     _check_context(source, machine, what)
