@@ -103,7 +103,8 @@ def test_a_forecast_may_continue_another_file(run, tmp_path, command):
     short = write(tmp_path / "short.csv", swing(2))
     shown = command("forecast", run, "--after", short)
     assert shown.status == 2
-    assert "short.csv, line 3: expected at least 3 frames, the length of the window, found 2" in " ".join(shown.err.split())
+    expected = "short.csv, line 3: expected at least 3 frames, the length of the window, found 2"
+    assert expected in " ".join(shown.err.split())
 
 
 @pytest.mark.parametrize(
