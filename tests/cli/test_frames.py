@@ -103,17 +103,18 @@ def test_a_forecast_may_continue_another_file(run, tmp_path, command):
     short = write(tmp_path / "short.csv", swing(2))
     shown = command("forecast", run, "--after", short)
     assert shown.status == 2
-    assert "short.csv: expected at least 3 frames, the length of the window, found 2" in " ".join(shown.err.split())
+    expected = "short.csv, line 3: expected at least 3 frames, the length of the window, found 2"
+    assert expected in " ".join(shown.err.split())
 
 
 @pytest.mark.parametrize(
     ("frames", "options", "expected"),
     [
-        (3, (), "swing.csv: expected more than 3 frames, the length of the window, found 3"),
+        (3, (), "swing.csv, line 4: expected more than 3 frames, the length of the window, found 3"),
         (
             12,
             ("--validation", 0.2),
-            "swing.csv: expected more than 3 frames held out, the length of the window, found 2",
+            "swing.csv, line 13: expected more than 3 frames held out, the length of the window, found 2",
         ),
         (20, ("--labels",), "labels: expected none for the sequences in swing.csv, found 'True'"),
         (20, ("--hidden", 3, "--hidden", 2), "machine: expected rbm for frames with a window, found dbm"),

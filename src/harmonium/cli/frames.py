@@ -101,12 +101,12 @@ def _following(setup: Setup) -> Tensor | None:
 
 def _read(path: Path, windows: Windows) -> tuple[list[Tensor], list[str]]:
     frames = data.read_frames(path)
-    for name, sequence in zip(frames.names, frames.sequences, strict=True):
+    for place, sequence in zip(frames.places or frames.names, frames.sequences, strict=True):
         if sequence.shape[1:] != windows.shape:
-            raise InvalidData(f"{name}: expected frames of shape {windows.shape}, found {tuple(sequence.shape[1:])}")
+            raise InvalidData(f"{place}: expected frames of shape {windows.shape}, found {tuple(sequence.shape[1:])}")
         if len(sequence) < windows.order:
             raise InvalidData(
-                f"{name}: expected at least {windows.order} frames, the length of the window, found {len(sequence)}"
+                f"{place}: expected at least {windows.order} frames, the length of the window, found {len(sequence)}"
             )
     return [windows.standardized(sequence.float()) for sequence in frames.sequences], list(frames.names)
 
