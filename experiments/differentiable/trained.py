@@ -76,14 +76,15 @@ class Settings:
     size: int = 0  # height and width to which images are reduced; 0 keeps them
 
 
-#: of the quick classifiers: on validation rows of MNIST, means over blocks of one layer were better than two layers
-ONE_LAYER = Architecture((128,), windows=(Window(8, 2, 3),))
+#: of the quick classifiers: patches that do not overlap, so that units of the same map do not explain the same pixels
+PATCHES = Architecture((128,), windows=(Window(8, 8, 2),))
+DENSE = Encoding(Window(8, 1, 2))
 SETTINGS: Mapping[str, Mapping[str, Settings]] = {
     "quick": {
-        "mnist": Settings(ONE_LAYER, 3, rows=5000, pool=3),
-        "fashion-mnist": Settings(ONE_LAYER, 3, rows=5000, pool=3),
-        "cifar10": Settings(ONE_LAYER, 3, rows=5000, pool=4),
-        "caltech-silhouettes": Settings(ONE_LAYER, 3, pool=3),
+        "mnist": Settings(PATCHES, 10, rows=20_000, gain=1.0, pool=5, encoding=DENSE),
+        "fashion-mnist": Settings(PATCHES, 10, rows=20_000, gain=1.0, pool=5, encoding=DENSE, contrast=True),
+        "cifar10": Settings(PATCHES, 20, gain=1.0, pool=6, encoding=DENSE, contrast=True),
+        "caltech-silhouettes": Settings(PATCHES, 50, gain=1.0, pool=5, encoding=DENSE),
         "lfw": Settings(
             Architecture((32, 64), (300, 100)), 20, gain=1.0, activity=0.5, aligned=True, batch=32, size=32
         ),

@@ -71,15 +71,20 @@ def run_experiment(
     return {"name": name, "scale": scale, "folder": str(folder), "claims": claims}
 
 
-def parse_option(text: str) -> tuple[str, Any]:
-    """Parse KEY=VALUE; the value is a number if it looks like one.
+_WORDS = {"true": True, "false": False}
 
-    >>> parse_option("epochs=3"), parse_option("rate=0.1"), parse_option("data=digits")
-    (('epochs', 3), ('rate', 0.1), ('data', 'digits'))
+
+def parse_option(text: str) -> tuple[str, Any]:
+    """Parse KEY=VALUE; the value is a number or true or false if it looks like one.
+
+    >>> parse_option("epochs=3"), parse_option("rate=0.1"), parse_option("data=digits"), parse_option("compare=false")
+    (('epochs', 3), ('rate', 0.1), ('data', 'digits'), ('compare', False))
     """
     key, sign, value = text.partition("=")
     if not sign:
         raise InvalidOption(f"option: expected KEY=VALUE, got '{text}'")
+    if value in _WORDS:
+        return key, _WORDS[value]
     for kind in (int, float):
         try:
             return key, kind(value)

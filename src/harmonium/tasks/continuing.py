@@ -47,7 +47,7 @@ class Checkpoint:
         kept = files.parameters_for(self.machine, self.path, tensors)
         if any(not value.to(own[name]).equal(own[name]) for name, value in kept.items()):
             raise RunError(f"{self.path}: expected the machine of the checkpoint, found one with other parameters")
-        return state  # type: ignore[no-any-return]
+        return state
 
     def write(self, state: dict[str, Any]) -> None:
         """Replace the file, atomically."""

@@ -169,18 +169,19 @@ class _Steps:
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.order = noise.generator(seed)
         self.rows = noise.generator(seed, machine.device)
+        self._own = [generator for generator in (self.order, self.rows) if generator is not None]
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "generators": [generator.get_state() for generator in (self.order, self.rows)],
+            "generators": [generator.get_state() for generator in self._own],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.network.load_state_dict(state["network"])
         load_optimizer(self.optimizer, state["optimizer"])
-        for generator, kept in zip((self.order, self.rows), state["generators"], strict=True):
+        for generator, kept in zip(self._own, state["generators"], strict=True):
             generator.set_state(kept)
 
     def one_epoch(self, epoch: int, epochs: int, batch_size: int, schedule: Schedule) -> float:
