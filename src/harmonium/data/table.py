@@ -182,7 +182,10 @@ class TableEncoder:
         """
         found = as_frame(table).copy()
         found.columns = [str(name) for name in found.columns]
-        for name, cells in self.decode(states).items():
+        decoded = self.decode(states)
+        if len(decoded) != len(found):
+            raise InvalidData(f"states: expected {len(found)} rows, as in the table, found {len(decoded)}")
+        for name, cells in decoded.items():
             cells.index = found.index
             if str(name) in found.columns:
                 given = found[name].astype(object)
