@@ -38,6 +38,10 @@ REFUSED = {
     "one document": (lambda: tasks.halves([1, 2]), "documents: expected word counts"),
     "negative counts": (lambda: tasks.halves([[-1, 2]]), "documents: expected word counts"),
     "endless documents": (lambda: tasks.halves(np.full((1, 3), 1e38)), "documents: expected word counts"),
+    "endless training": (
+        lambda: hm.fit(hm.RBM(hm.units.Multinomial(3), 2), np.full((9, 3), 1e38), epochs=1, progress=False),
+        "counts of sum up to 16,777,216, found",
+    ),
     "an endless text": (lambda: WORDS.decode([[1e38, 0, 0]]), "counts: expected numbers below"),
     "a fraction of words": (lambda: tasks.topics(hm.RBM(3, 2), ("a", "b", "c"), 1.5), "n: expected a whole number"),
     "a negative rate": (
