@@ -97,5 +97,11 @@ def test_a_table_of_ratings_is_a_sequence():
         TABLE[7]
 
 
+def test_words_that_are_there_or_not():
+    first, second = tasks.halves(torch.ones(1, 3, dtype=torch.bool))
+    assert (first + second).tolist() == [[1, 1, 1]]
+    assert WORDS.decode(torch.tensor([[True, False, True]])) == ["sun star"]
+
+
 def test_an_impossible_word_has_infinite_perplexity():
     assert tasks.completion_perplexity(torch.tensor([[-1e9, 0.0]]), [[1, 0]]) == math.inf

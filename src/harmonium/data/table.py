@@ -191,7 +191,7 @@ class TableEncoder:
                 given = found[name].astype(object)
                 try:
                     cells = given.where(given.notna(), cells.astype(object)).astype(cells.dtype)
-                except (TypeError, ValueError) as error:
+                except (OverflowError, TypeError, ValueError) as error:
                     raise InvalidData(f"{_source(found)}, column '{name}': expected {cells.dtype} ({error})") from None
             found[name] = cells
         return found
