@@ -257,6 +257,19 @@ def test_states_of_another_shape_or_type(kind, tmp_path):
     fit(3, resume=True)  # what was written again without a change is intact
 
 
+@pytest.mark.parametrize("kind", ["pcd", "parallel tempering", "standardized"])
+def test_a_run_in_float64_continues_with_a_machine_in_float64(kind, tmp_path):
+    make, rows, given = STATES[kind]
+    options = {**OPTIONS, **{name: value for name, value in given.items() if name != "penalty"}}
+    whole, run = hm.Run(tmp_path / "whole"), hm.Run(tmp_path / "run")
+    hm.fit(make().double(), rows, epochs=3, run=whole.folder, **options)
+    hm.fit(make().double(), rows, epochs=2, run=run.folder, **options)
+    with pytest.raises(CheckpointError, match=r"expected .* of type float32 .*, found float64"):
+        hm.fit(make(), rows, epochs=3, run=run.folder, resume=True, **options)
+    hm.fit(make().double(), rows, epochs=3, run=run.folder, resume=True, **options)
+    assert run.last.read_bytes() == whole.last.read_bytes()
+
+
 @pytest.mark.parametrize("other", [torch.int64, torch.complex64, torch.bool, torch.float64])
 def test_parameters_of_another_type(path, other):
     """All real numbers of a file have the same type."""

@@ -27,7 +27,7 @@ from harmonium.cli.app import app
 
 #: limits of one command, and the number of commands in one process
 CPU_SECONDS, BYTES = 30, 2**30
-BATCH = 25
+BATCH = 100  # every process imports late what the first one of its commands needs
 #: options that keep a command short, replaced by those that are drawn
 SHORT: dict[str, dict[str, str]] = {
     "train": {"--epochs": "1", "--hidden": "2", "--run": "new", "--no-report": ""},

@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ class Counts:
 
     @classmethod
     def of(cls, **parts: Any) -> Counts:
-        """The counts that ``asdict`` described."""
+        """The counts that ``vars`` gave."""
         return cls(**{**parts, "outcomes": Counter(parts["outcomes"]), "problems": Counter(parts["problems"])})
 
     def __add__(self, other: Counts) -> Counts:
@@ -82,7 +82,7 @@ class Collected:
         """Add a piece, and write the file."""
         self.pieces.setdefault(name, {})[str(seed)] = part
         if self.path is not None:
-            plain = {name: {seed: asdict(part) for seed, part in by.items()} for name, by in self.pieces.items()}
+            plain = {name: {seed: vars(part) for seed, part in by.items()} for name, by in self.pieces.items()}
             self.path.write_text(json.dumps(plain, indent=1))
 
     def sums(self) -> list[Counts]:

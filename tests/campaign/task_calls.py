@@ -196,7 +196,7 @@ def _classes(choice: random.Random, folder: Path) -> dict[str, Call]:
             choice.choice(made.any), _one(choice, None, WHOLE), dropout=choice.choice(NUMBERS)
         ),
         "retrieval": lambda: tasks.retrieval(any_data(choice), any_data(choice), any_data(choice), any_data(choice)),
-        "retrieval labels": lambda: tasks.retrieval(torch.eye(6), labels[:6], torch.eye(6), labels[:6]),
+        "retrieval labels": lambda: tasks.retrieval(torch.eye(18, 6), labels, torch.eye(18, 6), labels),
         "Discriminative": lambda: hm.fit(
             choice.choice([fresh(), hm.RBM(6, 2)]), any_data(choice), negative="discriminative", **options
         ),

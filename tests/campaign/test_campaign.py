@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from calls import calls
 from commands import commands
-from counting import Counts
+from counting import Collected, Counts
 from endurance import forked, killed_ranks, soak
 from mutations import mutations
 from processes import kills, pairs
@@ -48,3 +48,20 @@ def test_soak(tmp_path):
 def test_killed_ranks(tmp_path):
     """The processes have the environment of ``torchrun``; the long form starts the real one."""
     clean(killed_ranks(1, 1, tmp_path, forked), 1)
+
+
+def test_pieces_are_collected(tmp_path):
+    """Pieces with different seeds are added up, and none is run twice."""
+    for seed, kind in ((0, "raw"), (1, "raw"), (2, None)):
+        piece = Counts("calls", tried=10)
+        piece.outcomes["done"] += 9
+        if kind is not None:
+            piece.problem(kind, f"example {seed}")
+        found = Collected.read(tmp_path / "results.json")
+        assert not found.has("calls", seed)
+        found.add("calls", seed, piece)
+    found = Collected.read(tmp_path / "results.json")
+    (total,) = found.sums()
+    assert found.has("calls", 1) and not found.has("kills", 1)
+    assert (total.tried, total.outcomes["done"], total.problems["raw"]) == (30, 27, 2)
+    assert total.examples == {"raw": "example 0"}

@@ -38,8 +38,20 @@ REFUSED = {
     "one document": (lambda: tasks.halves([1, 2]), "documents: expected word counts"),
     "negative counts": (lambda: tasks.halves([[-1, 2]]), "documents: expected word counts"),
     "endless documents": (lambda: tasks.halves(np.full((1, 3), 1e38)), "documents: expected word counts"),
+    "endless training": (
+        lambda: hm.fit(hm.RBM(hm.units.Multinomial(3), 2), np.full((9, 3), 1e38), epochs=1, progress=False),
+        "counts of sum up to 16,777,216, found",
+    ),
     "an endless text": (lambda: WORDS.decode([[1e38, 0, 0]]), "counts: expected numbers below"),
     "a fraction of words": (lambda: tasks.topics(hm.RBM(3, 2), ("a", "b", "c"), 1.5), "n: expected a whole number"),
+    "a negative rate": (
+        lambda: tasks.finetune(hm.RBM(3, 2), torch.eye(3), [0, 1, 0], learning_rate=-1),
+        "learning_rate: expected a positive number, found -1",
+    ),
+    "fewer than no chains": (
+        lambda: hm.DeepBeliefNetwork.of([3, 2, 2]).sample(-1, start=torch.eye(3)),
+        "n: expected at least 1, found -1",
+    ),
     "no outputs": (lambda: tasks.to_sequential(hm.RBM(3, 2), -1), "outputs: expected at least 1"),
     "a network with a context": (lambda: tasks.to_sequential(WINDOWS), "expected an RBM or a deep belief network"),
     "a fraction of frames": (lambda: tasks.forecast(WINDOWS, torch.ones(2, 6), 1.5), "frames: expected a whole"),
@@ -59,6 +71,7 @@ REFUSED = {
         lambda: ENCODER.complete(PEOPLE.assign(age="old"), torch.zeros(3, 4)),
         "column 'age': expected float64",
     ),
+    "fewer states": (lambda: ENCODER.complete(PEOPLE, torch.zeros(2, 4)), "states: expected 3 rows, as in the table"),
     "no encoder": (lambda: hm.data.TableEncoder.load("none.json"), "none.json: expected the description of a table"),
     "an empty encoder": (lambda: hm.data.TableEncoder.from_dict({"format": 1}), "table: expected the columns"),
     "a long name of documents": (lambda: hm.data.read_documents(LONG), "File name too long"),
@@ -82,6 +95,12 @@ def test_a_table_of_ratings_is_a_sequence():
     assert TABLE.subset(TABLE.user == 2).user.unique().tolist() == [2]
     with pytest.raises(IndexError):
         TABLE[7]
+
+
+def test_words_that_are_there_or_not():
+    first, second = tasks.halves(torch.ones(1, 3, dtype=torch.bool))
+    assert (first + second).tolist() == [[1, 1, 1]]
+    assert WORDS.decode(torch.tensor([[True, False, True]])) == ["sun star"]
 
 
 def test_an_impossible_word_has_infinite_perplexity():

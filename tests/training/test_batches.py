@@ -176,7 +176,11 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "spins": (bernoulli, 2 * ROWS - 1, "expected binary values 0 or 1, found -1"),
     "counts": (lambda: RBM(units.Poisson(6), units.Bernoulli(3)), ROWS - 1, "expected non-negative integers, found -1"),
     "half-counts": (lambda: RBM(units.Poisson(6), units.Bernoulli(3)), ROWS / 2, "non-negative integers, found 0.5"),
-    "words": (lambda: RBM(units.Multinomial(6), units.Bernoulli(3)), ROWS - 1, "non-negative integer counts, found"),
+    "words": (
+        lambda: RBM(units.Multinomial(6), units.Bernoulli(3)),
+        ROWS - 1,
+        "non-negative integer counts of sum up to 16,777,216, found",
+    ),
     "length": (
         lambda: RBM(units.Multinomial(6, total=3), units.Bernoulli(3)),
         torch.ones(60, 6),

@@ -159,7 +159,7 @@ def decode(counts: Any, words: Sequence[str]) -> list[str]:
         raise InvalidData(f"counts: expected the shape (n, {len(words)}), found {tuple(given.shape)}")
     if not bool((given < _MOST_WORDS).all()):
         raise InvalidData(f"counts: expected numbers below {_MOST_WORDS:,}, found {given.max().item():g}")
-    texts, table = [], given.round().long()
+    texts, table = [], given.double().round().long()
     for row in table.tolist():
         order = sorted((k for k, number in enumerate(row) if number > 0), key=lambda k: -row[k])
         texts.append(" ".join(word for k in order for word in [words[k]] * row[k]))

@@ -182,13 +182,16 @@ class TableEncoder:
         """
         found = as_frame(table).copy()
         found.columns = [str(name) for name in found.columns]
-        for name, cells in self.decode(states).items():
+        decoded = self.decode(states)
+        if len(decoded) != len(found):
+            raise InvalidData(f"states: expected {len(found)} rows, as in the table, found {len(decoded)}")
+        for name, cells in decoded.items():
             cells.index = found.index
             if str(name) in found.columns:
                 given = found[name].astype(object)
                 try:
                     cells = given.where(given.notna(), cells.astype(object)).astype(cells.dtype)
-                except (TypeError, ValueError) as error:
+                except (OverflowError, TypeError, ValueError) as error:
                     raise InvalidData(f"{_source(found)}, column '{name}': expected {cells.dtype} ({error})") from None
             found[name] = cells
         return found

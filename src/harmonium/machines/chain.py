@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 
 from .. import noise
 from ..arrays import as_tensor, check_finite
+from ..checks import whole
 from ..couplings import Coupling, Dense
 from ..couplings.base import check_scale
 from ..errors import InvalidData, InvalidOption, NotMixed, unknown
@@ -215,6 +216,8 @@ class BoltzmannMachine(Shown, nn.Module):
         visible = self.converted(x, missing=True)  # the check of the units names the argument
         if len(visible) == 0:
             raise InvalidData(f"{what}: expected at least one row, found none")
+        if n is not None and whole("n", n) < 1:
+            raise InvalidOption(f"n: expected at least 1, found {n}")
         self.visible.check(visible, what)
         return self.matched(visible if n is None else visible[torch.arange(n, device=self.device) % len(visible)])
 

@@ -109,7 +109,8 @@ class BernoulliRBM(Transformer):
         check_is_fitted(self)
         if not hasattr(self, "random_state_"):
             self.random_state_ = check_random_state(self.random_state)
-        return self._sample_visibles(self._sample_hiddens(v, self.random_state_), self.random_state_)
+        rows = self._validated(v, reset=False)
+        return self._sample_visibles(self._sample_hiddens(rows, self.random_state_), self.random_state_)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return a random estimate of the pseudo-log-likelihood of each row, from one flipped unit: (n_samples,).

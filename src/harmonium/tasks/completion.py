@@ -73,6 +73,7 @@ def halves(documents: ArrayLike, *, seed: int | None = 0) -> tuple[Tensor, Tenso
     (tensor([3, 1]), tensor([2, 0]), tensor([2, 0, 3]))
     """
     counts = as_tensor(documents, "documents")
+    counts = counts.long() if counts.dtype == torch.bool else counts
     if counts.ndim != 2 or not bool(((counts >= 0) & (counts == counts.round()) & (counts < _MOST_WORDS)).all()):
         raise InvalidData(
             f"documents: expected word counts (n, words) from 0 to {_MOST_WORDS - 1}, found the shape "

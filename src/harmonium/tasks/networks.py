@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 from torch import nn
@@ -76,7 +75,7 @@ def _reshaped(shape: tuple[int, ...], wanted: tuple[int, ...]) -> list[nn.Module
 
 def _dropped(dropout: float | Sequence[float], layers: int) -> list[list[nn.Module]]:
     """Return the dropout modules after each layer; layers with probability 0 have none."""
-    rates = [0.0, *[dropout] * (layers - 1)] if isinstance(dropout, Real) else list(dropout)
+    rates = list(dropout) if isinstance(dropout, Sequence) else [0.0, *[float(dropout)] * (layers - 1)]
     if len(rates) != layers or not all(0 <= rate < 1 for rate in rates):
         raise InvalidOption(
             f"dropout: expected a probability in [0, 1), or one for each of {layers} layers, found {dropout}"

@@ -179,6 +179,8 @@ def optimizer(
     rate = default_rate(name, momentum) if rate is None else rate
     if rate is None:
         return None
+    if not 0 < rate < math.inf:
+        raise InvalidOption(f"learning_rate: expected a positive number, found {rate}")
     options: dict[str, Any] = {"lr": rate}
     if momentum is not None:
         if "momentum" not in inspect.signature(kind.__init__).parameters:

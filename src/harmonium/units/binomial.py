@@ -15,9 +15,7 @@ from ..errors import InvalidOption
 from . import lattice
 from .base import Unit
 from .layer import LayerOptions
-from .support import Integers, Support, counts
-
-_MOST_TRIALS = 2**24  # integers up to here are exact in float32
+from .support import MOST_COUNTS, Integers, Support, counts
 
 
 class Binomial(Unit):
@@ -34,8 +32,8 @@ class Binomial(Unit):
 
     def __init__(self, shape: int | Iterable[int], *, trials: int, **common: Unpack[LayerOptions]) -> None:
         trials = whole("trials", trials)
-        if not 1 <= trials <= _MOST_TRIALS:
-            raise InvalidOption(f"binomial: expected from 1 to {_MOST_TRIALS:,} trials, found {trials}")
+        if not 1 <= trials <= MOST_COUNTS:
+            raise InvalidOption(f"binomial: expected from 1 to {MOST_COUNTS:,} trials, found {trials}")
         super().__init__(shape, **common, options={"trials": trials})
         self.trials = trials
         self.support = Integers(f"integers from 0 to {trials}", trials)

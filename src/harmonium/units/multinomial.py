@@ -14,7 +14,7 @@ from . import lattice
 from .base import Unit
 from .layer import LayerOptions
 from .potts import sum_of_others
-from .support import Counts, Support
+from .support import MOST_COUNTS, Counts, Support
 
 
 class Multinomial(Unit):
@@ -34,12 +34,14 @@ class Multinomial(Unit):
     support: Support = Counts("counts")
 
     def __init__(self, shape: int | Iterable[int], *, total: int | None = None, **common: Unpack[LayerOptions]) -> None:
-        if total is not None and total < 1:
-            raise InvalidOption(f"multinomial: expected a positive total, found {total}")
+        if total is not None and not 1 <= total <= MOST_COUNTS:
+            raise InvalidOption(f"multinomial: expected a total from 1 to {MOST_COUNTS:,}, found {total}")
         options = {} if total is None else {"total": total}
         super().__init__(shape, **common, options=options)
         size = self.shape[-1]
-        what = f"{size} non-negative integer counts" + ("" if total is None else f" of sum {total}")
+        what = f"{size} non-negative integer counts of sum " + (
+            f"up to {MOST_COUNTS:,}" if total is None else f"{total}"
+        )
         self.support = Counts(what, size, total)
         self.total: float | Tensor | None = total
 

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from ..errors import InvalidData
 
+MOST_COUNTS = 2**24  # integers up to here are exact in float32
+
 
 @dataclass(frozen=True)
 class Support:
@@ -204,15 +206,15 @@ class RatedOneHot(AtMostOneHot):
 
 @dataclass(frozen=True)
 class Counts(Support):
-    """Vectors of ``size`` non-negative integers with the sum ``total`` (any sum if ``None``)."""
+    """Vectors of ``size`` non-negative integers with the sum ``total`` (up to ``MOST_COUNTS`` if ``None``)."""
 
     size: int = 0
     total: int | None = None
     event_dim: ClassVar[int] = 1
 
     def contains(self, x: Tensor) -> Tensor:
-        inside = ((x >= 0) & (x == x.floor())).all(-1)
-        return inside if self.total is None else inside & (x.sum(-1) == self.total)
+        inside, total = ((x >= 0) & (x == x.floor())).all(-1), x.sum(-1)
+        return inside & (total <= MOST_COUNTS if self.total is None else total == self.total)
 
     def states(self) -> Tensor | None:
         if self.total is None:
