@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from ..errors import InvalidOption, UnknownArgument, unknown
+from ..errors import InvalidOption, RunError, UnknownArgument, unknown
 from ..machines import Machine
 from ..options import Preset, TrainingOptions, find_preset, option, options
 from ..options.declared import again
@@ -156,15 +156,8 @@ class Arguments:
     def phase(self, rows: int) -> NegativePhase:
         """Return the negative phase for data with this number of rows."""
         context = self.machine.context is not None
-        given, chains = self.negative, None
-        if given is None:
-            given = specs.negative_for(self.machine)
-            begun = Run(self.run) if self.run is not None and self.resume else None
-            if begun is not None and begun.exists():
-                chains = begun.recorded("negative", "chains")  # earlier versions had as many as rows in a batch
-            else:
-                chains = specs.default_chains(given, self.machine, rows, self.batch_size)
-        phase = specs.negative_phase(given, chains) if isinstance(given, str) else given
+        phase = self._default_phase(rows) if self.negative is None else self.negative
+        phase = specs.negative_phase(phase) if isinstance(phase, str) else phase
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
                 f'negative: expected a phase such as harmonium.PCD(1) or a string such as "pcd:1", found {phase!r}'
@@ -175,6 +168,17 @@ class Arguments:
                 f"{type(phase).__name__}; each row has its own distribution, so chains cannot continue with other rows"
             )
         return phase
+
+    def _default_phase(self, rows: int) -> NegativePhase:
+        """Return the default negative phase; of a run to resume, that of the version that began it."""
+        table = Run(self.run).recorded("negative") if self.run is not None and self.resume else None
+        if isinstance(table, Mapping):
+            try:
+                return specs.recorded_phase(table)
+            except (KeyError, TypeError, ValueError) as error:
+                raise RunError(f"{self.run}: config.toml is damaged; expected a negative phase ({error})") from None
+        text = specs.negative_for(self.machine)
+        return specs.negative_phase(text, specs.default_chains(text, self.machine, rows, self.batch_size))
 
     def scheduled(self) -> Schedule:
         """Return the schedule."""

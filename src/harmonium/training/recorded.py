@@ -78,7 +78,7 @@ def arguments(config: Mapping[str, Any], where: str) -> dict[str, Any]:
         return {
             **{name: training[name] for name in (*_PLAIN, "optimizer", "learning_rate") if name in training},
             "schedule": specs.schedule(training["schedule"]),
-            "negative": _phase(config["negative"]),
+            "negative": specs.recorded_phase(config["negative"]),
             "transforms": [_transform(table) for table in config.get("transforms", [])],
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -115,18 +115,6 @@ def _known(phase: NegativePhase) -> bool:
     if type(phase) is WeightedSum:
         return all(_known(part) for part in phase.phases)
     return type(phase) in specs.NEGATIVES.values()
-
-
-def _phase(table: Mapping[str, Any]) -> NegativePhase:
-    """Make a negative phase from its configuration."""
-    options = dict(table)
-    method = options.pop("method")
-    if method == "weighted-sum":
-        terms = [dict(term) for term in options["terms"]]
-        return WeightedSum([(term.pop("weight"), _phase(term)) for term in terms])
-    if "approximation" in options:
-        options["method"] = options.pop("approximation")
-    return specs.NEGATIVES[method](**options)
 
 
 def _transform(table: Mapping[str, Any]) -> Transform:

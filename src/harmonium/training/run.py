@@ -99,13 +99,19 @@ class Run(Shown):
 
     # -- metrics --------------------------------------------------------------------------------------------
 
-    def recorded(self, table: str, name: str) -> Any:
-        """Return an entry of the configuration; None if it is missing or the file is damaged."""
+    def recorded(self, *place: str) -> Any:
+        """Return an entry of the configuration; None if it is missing or the file is damaged.
+
+        >>> Run("runs/none").recorded("training", "threads") is None
+        True
+        """
         try:
-            found = self.read_config().get(table) if self.config_path.exists() else None
+            found: Any = self.read_config() if self.config_path.exists() else None
         except HarmoniumError:  # reported when the run is opened
             return None
-        return found.get(name) if isinstance(found, Mapping) else None
+        for name in place:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return found
 
     def write_metrics(self, history: Sequence[dict[str, float]]) -> None:
         """Write the table of all epochs, with columns in order of first appearance."""

@@ -78,6 +78,22 @@ def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
     return _call("negative phase", text, name, NEGATIVES, argument, int, options)
 
 
+def recorded_phase(table: Mapping[str, Any]) -> NegativePhase:
+    """Make a negative phase again from its :meth:`NegativePhase.config`.
+
+    >>> recorded_phase({"method": "pcd", "k": 5, "chains": 20}).chains
+    20
+    """
+    options = dict(table)
+    method = options.pop("method")
+    if method == "weighted-sum":
+        terms = [dict(term) for term in options["terms"]]
+        return WeightedSum([(term.pop("weight"), recorded_phase(term)) for term in terms])
+    if "approximation" in options:
+        options["method"] = options.pop("approximation")
+    return NEGATIVES[method](**options)
+
+
 def _weighted(term: str, text: str) -> tuple[float, str]:
     """Parse a term of a weighted sum, ``PHASE`` or ``WEIGHT*PHASE``."""
     weight, times, phase = term.rpartition("*")
