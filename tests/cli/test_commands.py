@@ -158,6 +158,7 @@ def test_named_data_sets_choose_their_units(command, tmp_path):
         "validation": "test",
         "rows": 1442,
         "labels": False,
+        "transpose": False,
     }
     assert config["machine"]["visible"] == "bernoulli:64"
     gray = tmp_path / "gray"

@@ -85,7 +85,8 @@ def _train_greedily(setup: Setup, run: str | Path, **given: Any) -> None:
     """Train every RBM in a folder of its own; the RBMs of a deep Boltzmann machine use the default negative phase."""
     options = keywords_of(setup.config.training)
     if not isinstance(setup.machine, DeepBeliefNetwork):
-        options["negative"] = negative_phase(default_negative(1), setup.config.training.chains)
+        chains = setup.config.training.chains
+        options["negative"] = None if chains is None else negative_phase(default_negative(1), chains)
     training.pretrain(setup.machine, setup.rows.weighted, run=run, resume=True, **{**options, **given})
 
 

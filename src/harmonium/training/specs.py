@@ -147,8 +147,8 @@ def negative_for(machine: Machine) -> str:
 def default_chains(negative: str, machine: Machine, rows: int, batch_size: int) -> int | None:
     """Return the number of chains of the default negative phase; None means the batch size.
 
-    Few persistent chains lose modes. A small machine has up to 1000 chains, with at most 8000 values in all, because
-    they cost little. A batch has no more rows than the data; chains are not limited in this way.
+    Few persistent chains lose modes. A small RBM has up to 1000 chains, with at most 8000 values in all, because they
+    cost little. A batch has no more rows than the data; chains are not limited in this way.
 
     >>> from harmonium import RBM
     >>> [default_chains("pcd:1", RBM(*sizes), 500, 100) for sizes in ((6, 2), (30, 10), (784, 500))]
@@ -156,9 +156,10 @@ def default_chains(negative: str, machine: Machine, rows: int, batch_size: int) 
     >>> default_chains("pcd:1", RBM(784, 500), 30, 100), default_chains("cd:1", RBM(6, 2), 30, 100)
     (100, None)
     """
-    if not _takes_chains(negative):
+    first = machine.machines[0]
+    if not _takes_chains(negative) or len(first.couplings) > 1:
         return None
-    values = sum(unit.size for unit in machine.machines[0].layers)
+    values = sum(unit.size for unit in first.layers)
     chains = max(batch_size, min(_MOST_CHAINS, _CHAIN_VALUES // values))
     return chains if chains > min(rows, batch_size) else None
 
