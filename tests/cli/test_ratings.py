@@ -134,4 +134,4 @@ def test_default_negative_phase():
     rbm = hm.RBM(hm.units.Ratings((3, 2)), 2)
     assert Arguments.of(rbm, torch.zeros(4, 3, 2)).phase(rows=1000).config() == {"method": "cd", "k": 1}
     complete = hm.RBM(hm.units.Ratings((3, 2), complete=True), 2)
-    assert Arguments.of(complete, torch.zeros(4, 3, 2)).phase(rows=1000).config() == {"method": "pcd", "k": 1}
+    assert Arguments.of(complete, torch.zeros(4, 3, 2)).phase(rows=1000).config()["method"] == "pcd"

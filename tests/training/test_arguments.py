@@ -73,15 +73,15 @@ def test_short_forms_mean_the_objects(short, objects):
 @pytest.mark.parametrize(
     ("visible", "hidden", "config"),
     [
-        (hm.units.Bernoulli(6), hm.units.Bernoulli(3), {"method": "pcd", "k": 1}),
-        (hm.units.Poisson(6), hm.units.Bernoulli(3), {"method": "pcd", "k": 1}),
+        (hm.units.Bernoulli(6), hm.units.Bernoulli(3), {"method": "pcd", "k": 1, "chains": 888}),
+        (hm.units.Poisson(6), hm.units.Bernoulli(3), {"method": "pcd", "k": 1, "chains": 888}),
         (hm.units.Bernoulli(6), hm.units.Poisson(3), {"method": "cd", "k": 5}),
         (hm.units.Bernoulli(6), hm.units.Mixed(hm.units.Bernoulli(2), hm.units.Poisson(1)), {"method": "cd", "k": 5}),
         (hm.units.Multinomial((1, 6)), hm.units.Poisson(3), {"method": "cd", "k": 1}),
     ],
 )
 def test_the_default_negative_phase(visible, hidden, config):
-    assert Arguments.of(hm.RBM(visible, hidden), DATA).phase().config() == config
+    assert Arguments.of(hm.RBM(visible, hidden), DATA).phase(rows=1000).config() == config
 
 
 def test_options_change_what_is_learned():
