@@ -37,7 +37,7 @@ def trained(data=DATA, **options) -> torch.Tensor:
     [
         (
             {},
-            {"negative": hm.PCD(1), "transforms": [hm.Centered()], "schedule": hm.LinearDecay(0.5), "optimizer": None},
+            {"negative": hm.PCD(1, 888), "transforms": [hm.Centered()], "schedule": "linear:0.5", "optimizer": None},
         ),
         ({"negative": "cd:3"}, {"negative": hm.CD(3)}),
         ({"negative": "pcd:2,chains=7"}, {"negative": hm.PCD(2, chains=7)}),
@@ -54,6 +54,7 @@ def trained(data=DATA, **options) -> torch.Tensor:
         (
             {"preset": "best"},
             {
+                "negative": hm.PCD(1),
                 "optimizer": lambda p: torch.optim.SGD(p, lr=0.1),
                 "schedule": hm.LinearDecay(0.3),
                 "transforms": [hm.L2(1.5e-4), hm.Centered(), hm.Average(0.3)],
