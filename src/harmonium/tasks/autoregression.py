@@ -55,13 +55,16 @@ class LinearAutoregression:
             )
         for rows, what in ((frames, "v"), (windows, "context")):
             check_finite(rows, what)
-        if not 0 < strength < math.inf:
-            raise InvalidOption(f"strength: expected a positive number, found {strength}")
+        if not 0 <= strength < math.inf:
+            raise InvalidOption(f"strength: expected a number of at least 0, found {strength}")
         x, y = windows.flatten(1).double(), frames.flatten(1).double()
         w = torch.ones(len(y), 1, dtype=torch.float64) if weights is None else weights.unsqueeze(1)
         inputs, mean = (w * x).sum(0) / w.sum(), (w * y).sum(0) / w.sum()
         x, y = x - inputs, y - mean
-        slopes = torch.linalg.solve((w * x).T @ x + strength * torch.eye(x.shape[1], dtype=x.dtype), (w * x).T @ y)
+        curvature = (w * x).T @ x + strength * torch.eye(x.shape[1], dtype=x.dtype)
+        slopes, singular = torch.linalg.solve_ex(curvature, (w * x).T @ y)
+        if singular:
+            raise InvalidOption(f"strength: expected more than {strength} for windows that are linearly dependent")
         return LinearAutoregression(slopes, inputs, mean)
 
     def __call__(self, context: Tensor) -> Tensor:
