@@ -152,8 +152,9 @@ class AdditiveGaussian(Channel):
     """Additive Gaussian noise, y = x + ``sigma`` · N(0, 1): field B = y/σ² and quadratic term A = 1/σ².
 
     >>> from harmonium.units import Spin
-    >>> AdditiveGaussian(0.5).log_likelihood_terms(torch.tensor([[0.25]]), Spin(1))
-    Evidence(values=tensor([[0.2500]]), B=tensor([[1.]]), A=tensor([[4.]]), known=None)
+    >>> found = AdditiveGaussian(0.5).log_likelihood_terms(torch.tensor([[0.25]]), Spin(1))
+    >>> found.B, found.A
+    (tensor([[1.]]), tensor([[4.]]))
     """
 
     symbol = "σ"

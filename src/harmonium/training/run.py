@@ -99,7 +99,7 @@ class Run(Shown):
 
     # -- metrics --------------------------------------------------------------------------------------------
 
-    def recorded(self, *place: str) -> Any:
+    def recorded(self, *names: str) -> Any:
         """Return an entry of the configuration; None if it is missing or the file is damaged.
 
         >>> Run("runs/none").recorded("training", "threads") is None
@@ -109,7 +109,7 @@ class Run(Shown):
             found: Any = self.read_config() if self.config_path.exists() else None
         except HarmoniumError:  # reported when the run is opened
             return None
-        for name in place:
+        for name in names:
             found = found.get(name) if isinstance(found, Mapping) else None
         return found
 
