@@ -60,10 +60,9 @@ def read(path: str | Path) -> Config:
         tables = read_toml(path)
     except FileNotFoundError:
         raise InvalidOption(f"{path}: no such file; expected a configuration in TOML") from None
-    except OSError as error:
-        raise InvalidOption(f"{path}: expected a configuration in TOML ({error.strerror})") from None
-    except ValueError as error:
-        raise InvalidOption(f"{path}: expected a configuration in TOML ({error})") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InvalidOption(f"{path}: expected a configuration in TOML ({why})") from None
     if written_by_fit(tables):
         raise RunError(
             f"{path}: expected one written by 'harmonium train', found one of hm.fit, which does not name its data"

@@ -97,8 +97,6 @@ class Run(Shown):
         except ValueError as error:
             raise RunError(f"{self.config_path}: damaged; expected a TOML file ({error})") from None
 
-    # -- metrics --------------------------------------------------------------------------------------------
-
     def recorded(self, *names: str) -> Any:
         """Return an entry of the configuration; None if it is missing or the file is damaged.
 
@@ -112,6 +110,8 @@ class Run(Shown):
         for name in names:
             found = found.get(name) if isinstance(found, Mapping) else None
         return found
+
+    # -- metrics --------------------------------------------------------------------------------------------
 
     def write_metrics(self, history: Sequence[dict[str, float]]) -> None:
         """Write the table of all epochs, with columns in order of first appearance."""
