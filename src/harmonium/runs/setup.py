@@ -41,8 +41,8 @@ def prepare(config: schema.Config) -> Setup:
     chosen = rows.training_defaults(config)
     for table in (config.data, config.machine, chosen):
         options.check(table)
-    threads = suitable() if chosen.threads is None else check_threads(chosen.threads)
-    torch.set_num_threads(threads)
+    if chosen.threads is not None:
+        check_threads(chosen.threads)
     noise.check_seed(chosen.seed)
     if config.machine.scale is not None:
         check_scale(config.machine.scale)
@@ -51,6 +51,8 @@ def prepare(config: schema.Config) -> Setup:
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
     for number, layer in enumerate(hidden, 1):
         specs.check(layer, number)
+    threads = suitable() if chosen.threads is None else chosen.threads  # may warn, so after the checks of the options
+    torch.set_num_threads(threads)
     loaded = rows.load(config)
     if config.harmonium is not None:
         loaded.visible = specs.learning_biases(loaded.visible)
