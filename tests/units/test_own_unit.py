@@ -1,4 +1,4 @@
-"""A unit type of one's own: what is missing is named."""
+"""A unit type defined by a user: what is missing is named."""
 
 from __future__ import annotations
 
