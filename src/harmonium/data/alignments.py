@@ -142,7 +142,7 @@ def read_alignment(path: str | Path, alphabet: str | None = None) -> Alignment:
 
 
 def decode(states: Any, alphabet: str) -> list[str]:
-    """Convert one-hot states, or probabilities (n, sites, letters), to text; of probabilities, the most probable letter.
+    """Convert one-hot states or probabilities (n, sites, letters) to text, with the most probable letter of each site.
 
     ``alphabet`` has one letter for each state.
 
