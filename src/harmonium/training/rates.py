@@ -98,8 +98,8 @@ class RateLimit:
                 if group is not None and _unbounded(upper):
                     scaling = self._scaling if k == 0 and one is self._machine.machines[0] else None
                     states = x if scaling is None else scaling.states(x)
-                    most = upper.variance(field).mean(0).max().item()
-                    curvature = _largest_variance(states) * most + _joint_curvature(coupling, states, y)
+                    alone = _curvature(coupling, states, upper.variance(field).mean(0))
+                    curvature = alone + _joint_curvature(coupling, states, y)
                     if curvature < math.inf:  # otherwise the check for finite parameters follows
                         group["lr"] = min(group["lr"], _rate(curvature))
                 x = y
@@ -154,11 +154,11 @@ def _rates(
         found = _unit_rates(unit, seen, again)
         rates |= {id(parameter): found[id(used)] for parameter, used in own if id(used) in found}
         if k < len(machine.couplings):
-            curvature = max(_curvature(machine.couplings[k], x, layers[k + 1]) for x in seen)
+            curvature = max(_curvature(machine.couplings[k], x, layers[k + 1].free_variance()) for x in seen)
             rates[id(machine.couplings[k].weight)] = _rate(curvature)
     for k, coupling in machine.context_couplings.items():
         assert context is not None
-        rates[id(coupling.weight)] = _rate(_curvature(coupling, context, machine.layers[k]))
+        rates[id(coupling.weight)] = _rate(_curvature(coupling, context, machine.layers[k].free_variance()))
     return rates
 
 
@@ -166,9 +166,8 @@ def _rate(curvature: float) -> float:
     return min(_STEP / curvature, _LARGEST) if curvature > 0 else _LARGEST
 
 
-def _curvature(coupling: Coupling, x: Tensor, upper: Unit) -> float:
-    """Return the largest curvature of the loss by the weights, for states x (n, *lower) of the lower layer."""
-    variance = upper.free_variance()
+def _curvature(coupling: Coupling, x: Tensor, variance: Tensor) -> float:
+    """Return the largest curvature of the loss by the weights, for states x (n, *lower) and the variance (*upper)."""
     if coupling.weight.numel() >= coupling.lower.numel() * coupling.upper.numel():
         return _largest_variance(x) * variance.max().item()
     # Weights that couple several pairs of units: the curvature along D is Σ_j Var y_j ⟨((x - ⟨x⟩)·D)_j²⟩.
