@@ -340,7 +340,7 @@ class Training:
 
     def _limit_rates(self) -> None:
         if self.rate_limit is not None:
-            self.rate_limit.lower(self.optimizer)
+            self.rate_limit.lower(self.optimizer, self.batch_size * self.world)
 
     def _step(self, index: Tensor, clock: Clock) -> None:
         setting = self.schedule(clock)

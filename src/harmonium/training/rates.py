@@ -1,4 +1,4 @@
-"""Learning rates that ``fit`` chooses from the machine and the data, and lowers where the loss becomes more curved."""
+"""Learning rates that ``fit`` chooses from the machine and the data, and lowers where single rows change too much."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from ..units import Unit
 #: fraction of a Newton step along the direction of largest curvature
 _STEP = 0.05
 _LARGEST = 0.5
+#: nats; largest change of the log-probability of a row by its own part of a step
+_CHANGE = 0.1
 _DRAWS = 1000
 _IMAGES = 200  # rows for couplings with shared weights, whose responses may be large
 _ITERATIONS = 20
@@ -57,9 +59,13 @@ class RateLimit:
     """Lower learning rates of weights that have become too large, in machines with unbounded hidden units.
 
     The default rates are chosen from the curvature at zero weights. The means of Gaussian, ReLU and Poisson hidden
-    units grow with the weights, and so does the curvature: if the data have a rare mode, a single step then changes its
-    probability by many orders of magnitude. A rate is kept below 1/20 of the inverse curvature at the current weights,
-    for the states of the data. Rates are never raised. The range of bounded units limits their curvature.
+    units grow with the weights. If the data have a rare mode, a single row of it in a batch then changes the
+    probability of the mode by orders of magnitude, and training does not converge. A row whose sufficient statistic
+    s = x·y of the weights has the distance d from its mean changes its own log-probability by η d²/B, with the learning
+    rate η and B rows in a batch. Rates are lowered such that this is at most 0.1 nats. Rates are never raised.
+
+    The distance is that of rare rows: d² = ⟨p⁴⟩/⟨p²⟩, where p is the projection of s - ⟨s⟩ on its first principal
+    direction in the data. For a rare mode, all of the variance is due to its rows.
 
     Args:
         machine: the trained machine.
@@ -68,12 +74,12 @@ class RateLimit:
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(4), hm.units.Gaussian(2))
-    >>> rows = torch.tensor([[1.0, 1, 1, 1], [-1, -1, -1, -1]])
+    >>> rows = torch.tensor([[1.0, 1, 1, 1]] * 99 + [[-1, -1, -1, -1]])
     >>> optimizer = torch.optim.SGD(default_groups(rbm, rows))
     >>> _ = torch.nn.init.constant_(rbm.weight, 2.0)
-    >>> RateLimit(rbm, rows).lower(optimizer)
-    >>> [round(group["lr"], 4) for group in optimizer.param_groups]  # the weights are the last
-    [0.05, 0.05, 0.0004]
+    >>> RateLimit(rbm, rows).lower(optimizer, batch_size=100)
+    >>> round(optimizer.param_groups[-1]["lr"], 4)  # of the weights; 0.0125 before
+    0.0013
     """
 
     def __init__(self, machine: Machine, data: Any, scaling: Scaling | None = None) -> None:
@@ -81,7 +87,7 @@ class RateLimit:
         self._applies = any(_unbounded(unit) for one in machine.machines for unit in one.layers[1:])
 
     @torch.no_grad()
-    def lower(self, optimizer: torch.optim.Optimizer) -> None:
+    def lower(self, optimizer: torch.optim.Optimizer, batch_size: int) -> None:
         """Lower the rates of the optimizer's parameter groups where they are too large for the current weights."""
         if not self._applies:
             return
@@ -97,11 +103,10 @@ class RateLimit:
                 group = groups.get(id(coupling.weight))
                 if group is not None and _unbounded(upper):
                     scaling = self._scaling if k == 0 and one is self._machine.machines[0] else None
-                    states = x if scaling is None else scaling.states(x)
-                    alone = _curvature(coupling, states, upper.variance(field).mean(0))
-                    curvature = alone + _joint_curvature(coupling, states, y)
-                    if curvature < math.inf:  # otherwise the check for finite parameters follows
-                        group["lr"] = min(group["lr"], _rate(curvature))
+                    squares = _projections(coupling, x if scaling is None else scaling.states(x), y).square()
+                    distance = (squares.square().mean() / squares.mean()).item()
+                    if 0 < distance < math.inf:  # zero weights; if infinite, the check for finite parameters follows
+                        group["lr"] = min(group["lr"], _CHANGE * batch_size / distance)
                 x = y
 
 
@@ -109,24 +114,31 @@ def _unbounded(unit: Unit) -> bool:
     return bool(unit.tail().unbounded.any())
 
 
-def _joint_curvature(coupling: Coupling, x: Tensor, y: Tensor) -> float:
-    """Return λ_max of the covariance over rows of (x - ⟨x⟩)·(y - ⟨y⟩), in the coordinates of the weights."""
+def _projections(coupling: Coupling, x: Tensor, y: Tensor) -> Tensor:
+    """Return (x - ⟨x⟩)·(y - ⟨y⟩) of rows along its first principal direction, in the coordinates of the weights."""
     x, y = x - x.mean(0), y - y.mean(0)
     if coupling.weight.numel() >= coupling.lower.numel() * coupling.upper.numel():
         a, b = x.flatten(1).to(torch.float64), y.flatten(1).to(torch.float64)
         if a.shape[1] * b.shape[1] <= len(a):
-            return _largest_variance(a[:, :, None] * b[:, None, :])
+            products = (a[:, :, None] * b[:, None, :]).flatten(1)
+            products -= products.mean(0)
+            return products @ _leading(lambda v: products.T @ (products @ v), products.square().sum(0))[1]
         gram = (a @ a.T) * (b @ b.T)  # inner products of the outer products of two rows
         gram -= gram.mean(0)
         gram -= gram.mean(1, keepdim=True)
-        return _largest_eigenvalue(lambda v: gram @ v / len(gram), gram.diagonal())
+        value, direction = _leading(lambda v: gram @ v, gram.diagonal())
+        return direction * value**0.5
     x, y = x[:_IMAGES], y[:_IMAGES]
 
-    def covariance(direction: Tensor) -> Tensor:
-        projected = (coupling.with_weight(direction).up(x) * y).flatten(1).sum(1)
-        return coupling.correlate(x, y * projected.view(-1, *(1,) * (y.ndim - 1)), scale=1 / len(x))
+    def project(direction: Tensor) -> Tensor:
+        found = (coupling.with_weight(direction).up(x) * y).flatten(1).sum(1)
+        return found - found.mean()
 
-    return _largest_eigenvalue(covariance, _random_direction(coupling))
+    def covariance(direction: Tensor) -> Tensor:
+        factors = project(direction).view(-1, *(1,) * (y.ndim - 1))
+        return coupling.correlate(x, y * factors, scale=1 / len(x))
+
+    return project(_leading(covariance, _random_direction(coupling))[1])
 
 
 def _rates(
@@ -154,11 +166,11 @@ def _rates(
         found = _unit_rates(unit, seen, again)
         rates |= {id(parameter): found[id(used)] for parameter, used in own if id(used) in found}
         if k < len(machine.couplings):
-            curvature = max(_curvature(machine.couplings[k], x, layers[k + 1].free_variance()) for x in seen)
+            curvature = max(_curvature(machine.couplings[k], x, layers[k + 1]) for x in seen)
             rates[id(machine.couplings[k].weight)] = _rate(curvature)
     for k, coupling in machine.context_couplings.items():
         assert context is not None
-        rates[id(coupling.weight)] = _rate(_curvature(coupling, context, machine.layers[k].free_variance()))
+        rates[id(coupling.weight)] = _rate(_curvature(coupling, context, machine.layers[k]))
     return rates
 
 
@@ -166,16 +178,17 @@ def _rate(curvature: float) -> float:
     return min(_STEP / curvature, _LARGEST) if curvature > 0 else _LARGEST
 
 
-def _curvature(coupling: Coupling, x: Tensor, variance: Tensor) -> float:
-    """Return the largest curvature of the loss by the weights, for states x (n, *lower) and the variance (*upper)."""
+def _curvature(coupling: Coupling, x: Tensor, upper: Unit) -> float:
+    """Return the largest curvature of the loss by the weights, for states x (n, *lower) of the lower layer."""
+    variance = upper.free_variance()
     if coupling.weight.numel() >= coupling.lower.numel() * coupling.upper.numel():
         return _largest_variance(x) * variance.max().item()
     # Weights that couple several pairs of units: the curvature along D is Σ_j Var y_j ⟨((x - ⟨x⟩)·D)_j²⟩.
     x = x[:_IMAGES] - x[:_IMAGES].mean(0)
-    return _largest_eigenvalue(
+    return _leading(
         lambda d: coupling.correlate(x, coupling.with_weight(d).up(x) * variance, scale=1 / len(x)),
         _random_direction(coupling),
-    )
+    )[0]
 
 
 def _unit_rates(unit: Unit, seen: Sequence[Tensor], again: Tensor | None = None) -> dict[int, float]:
@@ -209,7 +222,7 @@ def _largest_variance(x: Tensor) -> float:
     x = x.flatten(1).to(torch.float64)
     x = x - x.mean(0)
     spread = x.square().mean(0)
-    value = _largest_eigenvalue(lambda d: x.T @ (x @ d) / len(x), spread.sqrt())
+    value, _ = _leading(lambda d: x.T @ (x @ d) / len(x), spread.sqrt())
     return max(value, spread.max().item())
 
 
@@ -218,8 +231,8 @@ def _random_direction(coupling: Coupling) -> Tensor:
     return direction.normal_(generator=noise.generator(0, direction.device))
 
 
-def _largest_eigenvalue(apply: Callable[[Tensor], Tensor], direction: Tensor) -> float:
-    """Return λ_max of a positive semidefinite linear map by power iteration from ``direction``, never too large."""
+def _leading(apply: Callable[[Tensor], Tensor], direction: Tensor) -> tuple[float, Tensor]:
+    """Return λ_max of a positive semidefinite linear map and its direction, by power iteration from ``direction``."""
     value = 0.0
     for _ in range(_ITERATIONS):
         norm = direction.norm()
@@ -227,4 +240,4 @@ def _largest_eigenvalue(apply: Callable[[Tensor], Tensor], direction: Tensor) ->
             break
         direction = apply(direction / norm)
         value = direction.norm().item()
-    return value
+    return value, direction / direction.norm()
