@@ -27,7 +27,7 @@ from .negative import (
     WeightedSum,
 )
 from .penalties import L1, L2, L1Squared, L2ToMean
-from .rates import default_groups
+from .rates import RateLimit, default_groups
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
 from .transforms import Average, Clip, Transform, ZeroSum
@@ -64,6 +64,7 @@ __all__ = [
     "NegativePhase",
     "ParallelTempering",
     "Progress",
+    "RateLimit",
     "Reconstruction",
     "Redrawn",
     "Result",

@@ -78,7 +78,7 @@ class RateLimit:
     >>> optimizer = torch.optim.SGD(default_groups(rbm, rows))
     >>> _ = torch.nn.init.constant_(rbm.weight, 2.0)
     >>> RateLimit(rbm, rows).lower(optimizer, batch_size=100)
-    >>> round(optimizer.param_groups[-1]["lr"], 4)  # of the weights; 0.0125 before
+    >>> round(optimizer.param_groups[-1]["lr"], 4)  # of the weights; 0.0387 before
     0.0013
     """
 
