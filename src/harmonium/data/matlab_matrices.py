@@ -50,6 +50,8 @@ def read_hdf5(path: Path, pick: Pick) -> np.ndarray:
         found: dict[str, Any] = {}
         file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
         entry = found[pick(path, {name: item.shape for name, item in found.items() if not name.startswith("#")})]
+        if entry.dtype.kind not in "biuf":  # the library can hang on damaged strings
+            raise InvalidData(f"{path}: expected real numbers in '{entry.name}', found the type {entry.dtype}")
         check_expansion(path, path.stat().st_size, entry.nbytes)
         return np.asarray(entry[()])
 
