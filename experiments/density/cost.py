@@ -55,11 +55,10 @@ class Cost:
 
         The final settings are not known before the search. They are planned with the second number of sweeps.
         """
-        best, tried = first(name, visible), set[Settings]()
+        best, tried = first(name, visible), set[tuple[Settings, tuple[int, int]]]()
         for stage in budget.stages:
-            tried |= set(candidates(stage, name, best))
-        each = self.likelihood(budget.search_betas)
-        search = sum(self.training(settings, budget.search_updates) + each for settings in tried)
+            tried |= {(settings, budget.lengths(stage)) for settings in candidates(stage, name, best)}
+        search = sum(self.training(settings, updates) + self.likelihood(betas) for settings, (updates, betas) in tried)
         final = self.training(replace(best, negative=NEGATIVES[1]), budget.updates)
         return search, budget.seeds * (final + self.likelihood(budget.betas))
 
