@@ -96,13 +96,13 @@ LARGE = ("binarized-mnist", "caltech-silhouettes")
 FEW_COLUMNS = ("nltcs",)
 #: sets with at most 5000 training rows
 FEW_ROWS = ("adult", "caltech-silhouettes", "dna", "mushrooms", "nips")
-#: updates of a quick final training, for sets that need more than the others
-UPDATES = {"ocr-letters": 60_000}
+#: updates of the quick search and of a quick final training, for sets with few or many rows
+UPDATES = {"nips": (1_000, 2_000), "dna": (2_000, 6_000), "ocr-letters": (3_000, 60_000)}
 #: hidden units to choose from, for sets that are not in the list 50, 100 and 200
 HIDDEN = {
     "nltcs": (16, 32, 64),
     "mushrooms": (16, 50, 100),
-    "dna": (16, 50, 100),
+    "dna": (50, 100),
     "nips": (50, 100, 200),
     "ocr-letters": (200, 500),
     "binarized-mnist": (500,),
@@ -124,8 +124,9 @@ def budget_of(name: str, scale: str, updates: int = 0, betas: int = 0, seeds: in
     budget = replace(BUDGETS[scale], penalty_at_length=name in FEW_ROWS)
     if scale == "quick" and name in LARGE:
         budget = replace(budget, search_updates=1_000, updates=10_000, stages=("learning_rate", PENALTY))
-    if scale == "quick":
-        budget = replace(budget, updates=UPDATES.get(name, budget.updates))
+    if scale == "quick" and name in UPDATES:
+        search, final = UPDATES[name]
+        budget = replace(budget, search_updates=search, updates=final)
     return override(budget, updates=updates, betas=betas, seeds=seeds)
 
 
@@ -137,14 +138,17 @@ def sizes(name: str) -> tuple[int, ...]:
 def candidates(stage: str, name: str, best: Settings) -> tuple[Settings, ...]:
     """The settings that a stage of the search compares: ``best`` with other values of one setting.
 
-    The stage "exact" tries to end with exact gradients, with few hidden units if there are many columns.
+    The stage "exact" tries to end with exact gradients, with few hidden units if there are many columns; only for sets
+    on which small machines are tried at all.
 
     >>> [found.hidden for found in candidates("hidden", "nltcs", first("nltcs"))]
     [16, 32, 64]
-    >>> [str(found) for found in candidates(EXACT, "plants", first("plants"))]
+    >>> [str(found) for found in candidates(EXACT, "mushrooms", first("mushrooms"))]
     ['bernoulli units, 16 hidden, rate 0.1, L2 0, pcd:1+exact']
     """
     if stage == EXACT:
+        if min(sizes(name)) > EXACT_HIDDEN:
+            return ()
         hidden = best.hidden if name in FEW_COLUMNS else min(best.hidden, EXACT_HIDDEN)
         return (replace(best, hidden=hidden, negative=f"{best.chains}+{EXACT}"),)
     values: dict[str, tuple[Any, ...]] = {
