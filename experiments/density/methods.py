@@ -218,7 +218,7 @@ def run(record: Record, scale: str, seconds: float = 0.0, seeds: int = 3, seed: 
     record.table("methods", table)
     for name, verdicts in better.items():
         ahead, behind = verdicts.count(True), verdicts.count(False)
-        decided = True if ahead >= _NEEDED else False if len(verdicts) - behind < _NEEDED else None
+        decided = True if ahead >= _NEEDED else False if len(SETS) - behind < _NEEDED else None
         record.claim(
             f"{name}: better than {REFERENCE} on at least {_NEEDED} sets",
             f"better on {ahead}, worse on {behind} of {len(verdicts)}",
