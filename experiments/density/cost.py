@@ -74,7 +74,7 @@ def measure(rows: Rows, visible: str, batch_size: int) -> Cost:
         exact = max(
             (
                 _slope(partial(_train_exactly, rows, tried), _EXACT_UPDATES)
-                for tried in candidates(EXACT, rows.name, best)
+                for tried in candidates(EXACT, rows.name, best)[:1]
             ),
             default=0.0,  # not tried
         )

@@ -137,18 +137,23 @@ def sizes(name: str) -> tuple[int, ...]:
 def candidates(stage: str, name: str, best: Settings) -> tuple[Settings, ...]:
     """The settings that a stage of the search compares: ``best`` with other values of one setting.
 
-    The stage "exact" tries to end with exact gradients, with few hidden units. Sets on which only larger machines are
+    The stage "exact" tries to end with exact gradients, with few hidden units and every rate: exact gradients correct
+    machines that mix badly, so that larger rates than before may be the best. Sets on which only larger machines are
     tried do not have it.
 
     >>> [found.hidden for found in candidates("hidden", "nltcs", first("nltcs"))]
     [16, 32, 64]
-    >>> [str(found) for found in candidates(EXACT, "mushrooms", first("mushrooms"))]
-    ['bernoulli units, 12 hidden, rate 0.1, L2 0, pcd:1+exact']
+    >>> for found in candidates(EXACT, "mushrooms", first("mushrooms")):
+    ...     print(found)
+    bernoulli units, 12 hidden, rate 0.05, L2 0, pcd:1+exact
+    bernoulli units, 12 hidden, rate 0.1, L2 0, pcd:1+exact
+    bernoulli units, 12 hidden, rate 0.3, L2 0, pcd:1+exact
     """
     if stage == EXACT:
         if min(sizes(name)) > SMALL:
             return ()
-        return (replace(best, hidden=min(best.hidden, EXACT_HIDDEN), negative=f"{best.chains}+{EXACT}"),)
+        small = replace(best, hidden=min(best.hidden, EXACT_HIDDEN), negative=f"{NEGATIVES[0]}+{EXACT}")
+        return tuple(replace(small, learning_rate=rate) for rate in RATES)
     values: dict[str, tuple[Any, ...]] = {
         "hidden": sizes(name),
         "learning_rate": RATES,
