@@ -24,6 +24,7 @@ def small(monkeypatch):
     monkeypatch.setattr(methods, "_warm_up", lambda: None)
 
 
+@pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")  # the trainings are short
 @pytest.mark.parametrize("name", methods.WAYS)
 def test_every_way_stops_in_time(name):
     began = time.process_time()
