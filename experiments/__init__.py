@@ -33,6 +33,7 @@ EXPERIMENTS = {
     "conditional/mocap": "conditional.mocap",
     "deep/dbm": "deep.dbm",
     "density/all": "density.all_sets",
+    "density/methods": "density.methods",
     **{f"density/{name}": "density.single" for name in DENSITY},
     "deep/finetune": "deep.finetune",
     **{f"differentiable/{name}": f"differentiable.{name}" for name in DIFFERENTIABLE},

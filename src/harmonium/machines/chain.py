@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -12,8 +13,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from .. import noise
+from ..allocation import check_memory
 from ..arrays import as_tensor, check_finite
-from ..checks import whole
+from ..checks import count
 from ..couplings import Coupling, Dense
 from ..couplings.base import check_scale
 from ..errors import InvalidData, InvalidOption, NotMixed, unknown
@@ -69,9 +71,9 @@ def described(machine: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"layers": " – ".join(map(repr, machine.layers))}
     if other:
         facts["couplings"] = ", ".join(map(repr, other))
-    count = sum(parameter.numel() for parameter in machine.parameters())
+    number = sum(parameter.numel() for parameter in machine.parameters())
     kind = f"{str(machine.dtype).removeprefix('torch.')}, {machine.device}"
-    return {**facts, "parameters": f"{count:,} ({kind})"}
+    return {**facts, "parameters": f"{number:,} ({kind})"}
 
 
 class Initialization(TypedDict, total=False):
@@ -214,9 +216,10 @@ class BoltzmannMachine(Shown, nn.Module):
         visible = self.converted(x, missing=True)  # the check of the units names the argument
         if len(visible) == 0:
             raise InvalidData(f"{what}: expected at least one row, found none")
-        if n is not None and whole("n", n) < 1:
+        if n is not None and count("n", n) < 1:
             raise InvalidOption(f"n: expected at least 1, found {n}")
         self.visible.check(visible, what)
+        self.check_rows(len(visible) if n is None else n)
         return self.matched(visible if n is None else visible[torch.arange(n, device=self.device) % len(visible)])
 
     def conserving(self, x: Tensor) -> BoltzmannMachine:
@@ -281,8 +284,14 @@ class BoltzmannMachine(Shown, nn.Module):
         """The kind of the machine, its layers, couplings other than dense ones, and the number of parameters."""
         return type(self).__name__, described(self)
 
+    def check_rows(self, n: int) -> None:
+        """Raise :class:`OutOfMemory` if ``n`` states of all layers do not fit into memory."""
+        entries = sum(math.prod(unit.shape) for unit in self.layers)
+        check_memory(f"{n:.3g} states of {entries} units", n * entries * self.dtype.itemsize, "use fewer at a time")
+
     def independent(self, n: int, generator: Generator | None = None) -> Tensor:
         """Draws of the visible layer without couplings: (n, *shape)."""
+        self.check_rows(n)
         zero = torch.zeros(n, *self.visible.shape, dtype=self.dtype, device=self.device)
         return self.layer(0).sample(zero, generator=generator)
 
@@ -333,7 +342,7 @@ class BoltzmannMachine(Shown, nn.Module):
                 [1., 1.],
                 [1., 1.]])
         """
-        if sweeps < 0 or (n is not None and n < 1):
+        if count("sweeps", sweeps) < 0 or (n is not None and count("n", n) < 1):
             raise InvalidOption(f"expected sweeps ≥ 0 and n ≥ 1, found sweeps={sweeps}, n={n}")
         self.check_weights()
         generator = noise.generator(seed, self.device) if generator is None else generator
