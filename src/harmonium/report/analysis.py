@@ -206,7 +206,7 @@ def _spectrum(subject: RunSubject, found: Analysis, kept: saved.Evaluation | Non
     axes = None if subject.data is None else spectra.data_modes(subject.data[:_AXES_ROWS])
     final = history.spectra[-1]
     modes = min(10, len(final))
-    words = f"{final.outliers} of {len(final)} singular values of the weights are above the noise; "
+    words = f"{history.outliers[-1]} of {len(final)} singular values of the weights are above the noise; "
     words += f"effective rank {final.effective_rank:.1f}"
     if axes is not None:
         words += f". The {modes} strongest modes contain {history.alignment(axes.axes, modes)[-1].item():.0%} of the "
