@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from harmonium.arrays import as_tensor
+from harmonium.data.image_folders import holds_images
 from harmonium.data.sequence_files import extension, text_lines
 from harmonium.errors import DataNotFound, InvalidData, InvalidOption, clipped, unknown
 from harmonium.extras import require
@@ -86,7 +87,7 @@ def read_documents(
     """Read documents as word counts.
 
     - a folder: every ``.txt`` file in it and in its subfolders is a document;
-    - ``.txt``: every line is a document;
+    - ``.txt``: every line is a document; blank lines at the end are ignored;
     - ``.csv`` and ``.tsv``: a table with a column ``text`` or ``document``, and possibly a column ``name``; or a table
       of counts whose header has the words;
     - ``docword.NAME.txt``: bag of words in the format of UCI, with the words in ``vocab.NAME.txt`` beside it.
@@ -107,8 +108,8 @@ def read_documents(
     >>> file = Path(folder.name, "mine.txt")
     >>> _ = file.write_text("The sun, the moon.\\n\\nMoon and stars!\\n")
     >>> mine = read_documents(file, stop_words=["the", "and"])
-    >>> mine.words, mine.counts.tolist()
-    (('moon', 'stars', 'sun'), [[1, 0, 1], [1, 1, 0]])
+    >>> mine.words, mine.counts.tolist(), len(mine.notes)
+    (('moon', 'stars', 'sun'), [[1, 0, 1], [1, 1, 0]], 1)
     >>> folder.cleanup()
     """
     path = expanded(path)
@@ -135,11 +136,13 @@ def read_documents(
 
 
 def holds_documents(path: Path) -> bool:
-    """Return whether a path is read as documents: a folder, a text file, or a table with a column of texts.
+    """Return whether a path is read as documents: a folder without images, a text file, or a table with a text column.
 
     A table of counts, too, can be read as documents; that it has counts of words is for the user to say.
     """
-    if path.is_dir() or extension(path) == ".txt":
+    if path.is_dir():
+        return not holds_images(path)
+    if extension(path) == ".txt":
         return True
     if extension(path) not in (".csv", ".tsv") or not path.is_file():
         return False
@@ -263,8 +266,10 @@ def _texts(path: Path, pattern: re.Pattern[str]) -> list[Text]:
             for file in files
         ]
     if extension(path) == ".txt":
-        lines = [(number, line) for number, line in enumerate(text_lines(path), 1) if line.strip()]
-        rows = [(f"line {number}", number, line) for number, line in lines]
+        lines = list(text_lines(path))
+        while lines and not lines[-1].strip():  # blank lines at the end are no documents
+            lines.pop()
+        rows = [(f"line {number}", number, line) for number, line in enumerate(lines, 1)]
     elif extension(path) in (".csv", ".tsv"):
         rows = _text_column(path)
     else:
@@ -275,8 +280,9 @@ def _texts(path: Path, pattern: re.Pattern[str]) -> list[Text]:
 
 
 def _cells(path: Path) -> list[tuple[int, list[str]]]:
+    """The cells of every line that is not blank, with its number."""
     reader = csv.reader(text_lines(path), delimiter=_delimiter(path))
-    return [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(cell.strip() for cell in row)]
+    return [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
 
 
 def _delimiter(path: Path) -> str:
@@ -311,8 +317,8 @@ def _counts_reader(path: Path) -> Callable[[Path], Counted] | None:
 
 
 def _count_table(path: Path) -> Counted:
-    """A table whose header has the words, with one document in each row."""
-    cells = _cells(path)
+    """A table whose header has the words, with one document in each row; rows of empty cells are no documents."""
+    cells = [(line, row) for line, row in _cells(path) if any(row)]
     if len(cells) < 2:
         raise InvalidData(f"{path}: expected a header of words and rows of counts, found {len(cells)} lines")
     (_, words), *rows = cells

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import Any, ClassVar, TypedDict
+from typing import Any, TypedDict
 
 import torch
 from torch import Generator, Tensor, nn
@@ -102,8 +102,6 @@ class BoltzmannMachine(Shown, nn.Module):
     couplings: Sequence[Coupling]
     #: the shape of a row of the context; ``None`` for a machine without one
     context: torch.Size | None = None
-    #: whether the visible layer learns what visible layers learn by default (:attr:`Unit.learn_as_visible`)
-    learns_as_visible: ClassVar[bool] = True
     #: the number of rows for which the machine has biases of its own (:class:`GivenRBM`), and how many of them differ
     rows: int = 1
     distinct: int = 1
@@ -125,7 +123,7 @@ class BoltzmannMachine(Shown, nn.Module):
         for k, coupling in enumerate(couplings):
             check_coupling(k + 1, coupling, units[k], units[k + 1])
         # with unbounded hidden units, learned variances easily leave the range where the partition function is finite
-        if self.learns_as_visible and all(part.support.bounded for part in units[1].parts):
+        if all(part.support.bounded for part in units[1].parts):
             units[0].become_visible()
         self.layers = nn.ModuleList(units)  # type: ignore[assignment]
         self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]

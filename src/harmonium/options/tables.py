@@ -15,8 +15,9 @@ class DataOptions:
 
     source: str = option(
         "",
-        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, sequences in .fasta, .a3m, .sto, .csv, .tsv, "
-        "ratings in u.data, .dat, .inter, .csv, .tsv, or documents in .txt, .csv, .tsv or a folder.",
+        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, .arrow, .mat, .h5, sequences in .fasta, .a3m, "
+        ".sto, .csv, .tsv, ratings in u.data, .dat, .inter, .csv, .tsv, documents in .txt, .csv, .tsv or a folder, or "
+        "a folder of images.",
         metavar="DATA",
         plan=ELSEWHERE,
     )
@@ -69,8 +70,9 @@ class DataOptions:
     columns: str | list[str] | None = option(
         None,
         "Kind of a column of a table: NAME=KIND with binary, category, real, count, count:N (0 to N) or ignore.",
-        details="Repeat the option for several columns; in a file, give a list. A `.csv` or `.parquet` file with names "
-        "of columns is a table if it has other values than 0 and 1. Missing cells are summed out (`docs/tables.md`).",
+        details="Repeat the option for several columns; in a file, give a list. A `.csv`, `.parquet` or `.arrow` file "
+        "with names of columns is a table if it has other values than 0 and 1. Missing cells are summed out "
+        "(`docs/tables.md`).",
         metavar="NAME=KIND",
         unset="chosen from the cells",
         plan=ELSEWHERE,
@@ -126,6 +128,13 @@ class DataOptions:
         metavar="N",
         unset="rows are independent",
         plan=("rows", "each given the {} frames before it"),
+    )
+    robust: bool = option(
+        False,
+        "Frames that a linear autoregression predicts badly have small weights; with --window.",
+        details="A few frames that cannot be predicted, such as turns and jumps, dominate squared errors "
+        "(`docs/conditional.md`).",
+        plan=("rows", "with robust weights"),
     )
     rows: int | None = option(None, "Number of rows.", details=_DATA_FILE, recorded=True)
     bytes: int | None = option(None, "Size of the file.", details=_DATA_FILE, recorded=True)

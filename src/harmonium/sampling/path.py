@@ -193,7 +193,7 @@ def beta_grid(betas: int | Sequence[float] | Tensor) -> list[float]:
     >>> beta_grid(4)
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    if isinstance(betas, Integral):
+    if isinstance(betas, int | Integral):
         betas = int(betas)
         if count("betas", betas) < 1:
             raise InvalidOption(f"betas: expected at least one step, found {betas}")

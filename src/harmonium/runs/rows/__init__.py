@@ -46,6 +46,11 @@ def _from_file(config: schema.Config) -> Rows:
 
 
 def _by_name(config: schema.Config) -> Rows:
+    source = config.data.source
+    if source not in data.names() and paths.is_folder(paths.expanded(source)):
+        raise InvalidOption(
+            f"data: expected the name of a data set, found '{source}'; for this folder, write {source}/"
+        )
     return named.load_by_name(config) if config.data.window is None else windows.load_by_name(config)
 
 
