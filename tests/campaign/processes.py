@@ -152,7 +152,8 @@ def pairs(n: int, seed: int, folder: Path) -> Counts:
             run = folder / f"pair-{k}"
             kind = choice.choice(["train and train", "train and resume", "resume and resume"])
             train = [
-                ["train", str(rows), *common, "--epochs", "15", "--seed", str(s), "--run", str(run)] for s in (1, 2)
+                ["train", str(rows), *common, "--epochs", "15", "--seed", str(s), "--run", str(run), "--no-report"]
+                for s in (1, 2)
             ]
             resume = ["resume", str(run), "--epochs", "15", "--no-report"]
             if kind == "resume and resume":
