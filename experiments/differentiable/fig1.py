@@ -31,7 +31,8 @@ def run(record: Record, trained: Machines, n: int = 64) -> None:
         rows |= {name: images[:shown], f"nearest to {name}": train[nearest(images[:shown], train)[0]].float()}
     sheet = torch.cat(list(rows.values()))
     limits = (0.0, float(BRIGHTEST))
-    record.figure("fig1", tiling.tiles(sheet, columns=shown, limits=limits, ink=False, title=", ".join(rows)))
+    record.figure("fig1", tiling.tiles(sheet, columns=shown, limits=limits, ink=False))
+    record.numbers["rows_of_the_sheet"] = list(rows)
     lines = torch.cat([interpolate(network, test[2 * k], test[2 * k + 1]) for k in range(4)])
     record.figure("interpolation", tiling.tiles(lines, columns=8, limits=limits, ink=False))
     record.table("free_energies", [_free_energies(trained, network, binary, n) for binary in (False, True)])
