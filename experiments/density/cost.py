@@ -55,11 +55,10 @@ class Cost:
 
         The final settings are not known before the search. They are planned with the second number of sweeps.
         """
-        best, tried = first(name, visible), set[Settings]()
+        best, tried = first(name, visible), set[tuple[Settings, tuple[int, int]]]()
         for stage in budget.stages:
-            tried |= set(candidates(stage, name, best))
-        each = self.likelihood(budget.search_betas)
-        search = sum(self.training(settings, budget.search_updates) + each for settings in tried)
+            tried |= {(settings, budget.lengths(stage)) for settings in candidates(stage, name, best)}
+        search = sum(self.training(settings, updates) + self.likelihood(betas) for settings, (updates, betas) in tried)
         final = self.training(replace(best, negative=NEGATIVES[1]), budget.updates)
         return search, budget.seeds * (final + self.likelihood(budget.betas))
 
@@ -72,7 +71,13 @@ def measure(rows: Rows, visible: str, batch_size: int) -> Cost:
         one, several = (
             _slope(partial(_train, rows, replace(best, negative=way), batch_size), _UPDATES) for way in NEGATIVES[:2]
         )
-        exact = _slope(partial(_train_exactly, rows, best), _EXACT_UPDATES)
+        exact = max(
+            (
+                _slope(partial(_train_exactly, rows, tried), _EXACT_UPDATES)
+                for tried in candidates(EXACT, rows.name, best)[:1]
+            ),
+            default=0.0,  # not tried
+        )
     further = replace(best, negative=NEGATIVES[1]).sweeps - 1
     return Cost(one, max(0.0, several - one) / further, exact, *_annealing(rows, best))
 
@@ -85,9 +90,8 @@ def _train(rows: Rows, settings: Settings, batch_size: int, updates: int) -> Non
 
 def _train_exactly(rows: Rows, settings: Settings, updates: int) -> None:
     """Train for ``updates`` updates with exact gradients."""
-    (exact,) = candidates(EXACT, rows.name, settings)
     data = rows.encoded("train", settings.visible)[torch.arange(updates * EXACT_BATCH) % len(rows.train)]
-    fit(rows.machine(exact), data, negative=EXACT, epochs=1, batch_size=EXACT_BATCH, progress=False)
+    fit(rows.machine(settings), data, negative=EXACT, epochs=1, batch_size=EXACT_BATCH, progress=False)
 
 
 def _annealing(rows: Rows, settings: Settings) -> tuple[float, float, float]:

@@ -225,18 +225,19 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
 
 def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Budget, seed: int) -> Settings:
     """Change one setting after the other, and keep the value with the largest pessimistic validation likelihood."""
-    best, tried = first(rows.name, visible), dict[Settings, float]()
+    best, found_at = first(rows.name, visible), dict[tuple[int, int], dict[Settings, float]]()
     table: list[dict[str, Any]] = []
-    lengths = budget.search_updates, budget.search_betas
     for stage in budget.stages:
+        lengths = budget.lengths(stage)
+        tried = found_at.setdefault(lengths, {})  # only trainings of the same length are compared
         for settings in candidates(stage, rows.name, best):
             if settings in tried:
                 continue
             found = pieces.measured(rows, settings, "validation", lengths, budget.batch_size, seed)
             tried[settings] = found.score
             seconds = found.seconds + found.estimate_seconds
-            table.append({**asdict(settings), "validation": found.score, "seconds": seconds})
-            record.say(f"{rows.name}: {settings}: validation {found.score:.3f}, {seconds:.0f} s")
+            table.append({**asdict(settings), "updates": lengths[0], "validation": found.score, "seconds": seconds})
+            record.say(f"{rows.name}: {settings}, {lengths[0]} updates: validation {found.score:.3f}, {seconds:.0f} s")
         best = max(tried, key=lambda settings: tried[settings])
     record.table(f"{rows.name}_{visible}_search", table)
     return best

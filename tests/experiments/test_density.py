@@ -109,6 +109,21 @@ def test_the_best_validation_likelihood_is_chosen(small, tmp_path, monkeypatch):
     assert chosen == Settings(hidden=2, learning_rate=0.3, negative="pcd:5")
 
 
+def test_the_penalty_is_chosen_at_the_final_length(small, tmp_path, monkeypatch):
+    """Short trainings of few rows do not overfit; trainings of different lengths are not compared."""
+
+    def score(rows, settings, split, lengths, *_):
+        value = -abs(settings.l2 - 3e-2) - 5 if lengths == (60, 50) else -settings.l2
+        return Trained(value, value, value, value, value, True, (), 1, 0.0, 0.0)
+
+    monkeypatch.setattr(trained, "measured", score)
+    record = experiments.Record("density/nltcs", "quick", tmp_path)
+    long = replace(BUDGET, stages=("hidden", "l2"), penalty_at_length=True)
+    for budget, penalty in ((long, 3e-2), (replace(long, penalty_at_length=False), 0.0)):
+        pieces = Pieces(tmp_path / str(budget.penalty_at_length))
+        assert trained.choose(record, pieces, rows_of_a_machine(), "bernoulli", budget, 0).l2 == penalty
+
+
 def test_categories_that_a_test_row_violates(small, tmp_path):
     """Such a row has probability zero; the choice of categories must not depend on test rows."""
     rows = rows_of_a_machine()

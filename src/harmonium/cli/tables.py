@@ -14,7 +14,7 @@ from ..data import TableEncoder, read_table
 from ..data.table import EXTENSIONS
 from ..errors import InvalidOption, NotEnumerable, RunError, unknown
 from ..machines import RBM
-from ..machines.enumeration import enumerable
+from ..machines.enumeration import EXACT_STATES_PER_ROW, enumerable
 from ..report.evaluation import LikelihoodRow
 from ..runs.tables import NAME, encoder_of
 from ..tasks.denoising import METHODS
@@ -23,7 +23,6 @@ from ..training.incomplete import Incomplete
 
 _SHOWN = 40  # columns that are printed one by one
 _MOST_ROWS = 20_000
-_EXACT_STATES = 2**16  # hidden states up to which missing cells are summed out by default: a sum for every row
 
 
 def described(table: TableEncoder) -> dict[str, str]:
@@ -93,7 +92,8 @@ def impute_run(
 
 
 def _best_method(machine: Any) -> str:
-    return "exact" if isinstance(machine, RBM) and enumerable(machine, _EXACT_STATES, parity=1) else "gibbs"
+    summed = isinstance(machine, RBM) and enumerable(machine, EXACT_STATES_PER_ROW, parity=1)
+    return "exact" if summed else "gibbs"
 
 
 def observed_likelihood(

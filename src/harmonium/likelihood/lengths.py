@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..checks import count
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM, BoltzmannMachine, enumeration
 from ..machines.chain import ArrayLike
@@ -23,7 +24,6 @@ from ..units.multinomial import log_multinomial
 from .annealing import Estimate, anneal
 from .data import replicated_softmax
 
-_EXACT_STATES = 2**16  # hidden states up to which ln Z(D) is exact: each state costs a sum for every length
 _ELEMENTS = 2**23  # counts of all chains that are annealed at once
 _ROWS = 4096
 _BASE_ROWS = 1000
@@ -137,12 +137,12 @@ def documents(
     (True, 50.0)
     """
     rbm, rows = _checked(machine, data)
-    if runs < 2 or sweeps < 0:
+    if count("runs", runs) < 2 or count("sweeps", sweeps) < 0:
         raise InvalidOption(f"runs, sweeps: expected runs ≥ 2 and sweeps ≥ 0, found runs={runs}, sweeps={sweeps}")
     schedule = beta_grid(betas)
     own, lengths = _unnormalized(rbm, rows), rows.sum(1).double()
     distinct, which = lengths.unique(return_inverse=True)
-    if enumeration.enumerable(rbm, _EXACT_STATES, parity=1) if exact is None else exact:
+    if enumeration.enumerable(rbm, enumeration.EXACT_STATES_PER_ROW, parity=1) if exact is None else exact:
         log_z = _exact(rbm, rows, distinct)
         return DocumentLikelihood(lengths, own - log_z[which], own - log_z[which], True)
     generator = noise.generator(seed, rbm.device)

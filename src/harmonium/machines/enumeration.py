@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_STATES = 2**26
 EXACT_STATES = 2**20  # up to which sums are exact where the alternative is an estimate
+EXACT_STATES_PER_ROW = 2**16  # the same for a sum over the hidden states for every row, or every length of a document
 _CHUNK_ELEMENTS = 2**22
 
 
