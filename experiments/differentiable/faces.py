@@ -13,12 +13,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from harmonium import noise
-from harmonium.machines import DeepBeliefNetwork
+from harmonium.machines import RBM, DeepBeliefNetwork
 
-from .trained import BRIGHTEST, CHUNK, states
+from .trained import BRIGHTEST, CHUNK, Machines, states
 
 DATASET, LEVELS = "lfw", BRIGHTEST
-SWEEPS = 200  # of the top machine
+SWEEPS, BINARY_SWEEPS = 200, 1000  # of the top machine, and of a binary machine in its place
+#: the ways to generate images
+SAMPLES, BINARY, FEATURES = "samples", "samples with a binary top machine", "samples from the features"
 _WIDTHS = (32, 64, 64)  # of the random features
 _FLOOR = 1e-3  # of the top features, as shares of N
 
@@ -30,10 +32,10 @@ def sample(network: DeepBeliefNetwork, n: int, *, seed: int = 0, sweeps: int = S
 
 
 @torch.no_grad()
-def descend(network: DeepBeliefNetwork, top: Tensor) -> Tensor:
-    """The means going down from states of the top layer: (n, *top) -> (n, *image)."""
-    x = top
-    for machine in reversed(list(network.machines)):
+def descend(network: DeepBeliefNetwork, start: Tensor, layer: int | None = None) -> Tensor:
+    """The means going down from states of a layer (default: the top one): (n, *layer) -> (n, *image)."""
+    x = start
+    for machine in reversed(list(network.machines)[:layer]):
         x = machine.visible_mean(x.reshape(-1, *machine.hidden.shape))
     return x
 
@@ -42,6 +44,12 @@ def descend(network: DeepBeliefNetwork, top: Tensor) -> Tensor:
 def top_states(network: DeepBeliefNetwork, images: Tensor) -> Tensor:
     """The means of the top layer for images: (n, *top)."""
     return torch.cat([network.features(states(part, LEVELS)) for part in images.split(CHUNK)])
+
+
+def sample_from_binary(network: DeepBeliefNetwork, top: RBM, n: int, *, seed: int = 0) -> Tensor:
+    """Draws of a binary machine in place of the top machine, passed down as means: (n, *image)."""
+    states = top.sample(n, sweeps=BINARY_SWEEPS, seed=seed, check_mixing=False)
+    return descend(network, LEVELS * states, len(network.machines) - 1)
 
 
 def sample_from_features(network: DeepBeliefNetwork, images: Tensor, n: int, *, seed: int = 0) -> Tensor:
@@ -56,6 +64,16 @@ def sample_from_features(network: DeepBeliefNetwork, images: Tensor, n: int, *, 
     draws = torch.randn(n, len(center), generator=noise.generator(seed), dtype=top.dtype)
     drawn = center + (draws * values.clamp(min=0).sqrt()) @ vectors.T
     return descend(network, LEVELS * drawn.sigmoid().to(network.dtype))
+
+
+def generate(trained: Machines, n: int, *, factor: float = 1.0) -> dict[str, Tensor]:
+    """Images of the three ways to generate them, (n, *image) each, from the network with ``factor`` times the rate."""
+    network, seed = trained.network(DATASET, LEVELS, factor=factor), trained.seed
+    return {
+        SAMPLES: sample(network, n, seed=seed),
+        BINARY: sample_from_binary(network, trained.binary_top(DATASET, network, factor=factor), n, seed=seed),
+        FEATURES: sample_from_features(network, trained.rows(DATASET), n, seed=seed),
+    }
 
 
 def interpolate(network: DeepBeliefNetwork, first: Tensor, last: Tensor, steps: int = 8) -> Tensor:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from harmonium import noise
+from harmonium.machines import DeepBeliefNetwork
 from harmonium.plots import tiling
 
 from ..judging import Verdict, claim, every, mean
 from ..options import with_options_of
 from ..record import Record
-from .faces import DATASET, LEVELS, interpolate, nearest, sample, sample_from_features
-from .trained import BRIGHTEST, Machines
+from .faces import BINARY_SWEEPS, DATASET, LEVELS, generate, interpolate, nearest
+from .trained import BRIGHTEST, Machines, features
 
 _VARIETY = 0.5  # least distance between samples, as a share of that between faces
 _COPY = 0.5  # least distance to the training faces, as a share of that of test faces
@@ -19,23 +21,45 @@ _COPY = 0.5  # least distance to the training faces, as a share of that of test 
 
 @with_options_of(Machines)
 def run(record: Record, trained: Machines, n: int = 64) -> None:
-    """Faces, samples of the top machine, samples from the features, their nearest training faces; interpolations."""
+    """Faces, generated images with the training faces nearest to them, and interpolations."""
     network, train = trained.network(DATASET, LEVELS), trained.rows(DATASET)
     test = trained.load(DATASET, "test")[0]
-    made = {
-        "samples": sample(network, n, seed=trained.seed),
-        "from features": sample_from_features(network, train, n, seed=trained.seed),
-    }
+    made = generate(trained, n)
     shown = min(n, 16)
     rows = {"faces": test[:shown].float()}
     for name, images in made.items():
         rows |= {name: images[:shown], f"nearest to {name}": train[nearest(images[:shown], train)[0]].float()}
     sheet = torch.cat(list(rows.values()))
     limits = (0.0, float(BRIGHTEST))
-    record.figure("fig1", tiling.tiles(sheet, columns=shown, limits=limits, ink=False, title=", ".join(rows)))
+    record.figure("fig1", tiling.tiles(sheet, columns=shown, limits=limits, ink=False))
+    record.numbers["rows_of_the_sheet"] = list(rows)
     lines = torch.cat([interpolate(network, test[2 * k], test[2 * k + 1]) for k in range(4)])
     record.figure("interpolation", tiling.tiles(lines, columns=8, limits=limits, ink=False))
+    record.table("free_energies", [_free_energies(trained, network, binary, n) for binary in (False, True)])
     _claims(record, trained, made, test[:n], train)
+
+
+@torch.no_grad()
+def _free_energies(trained: Machines, network: DeepBeliefNetwork, binary: bool, n: int) -> dict[str, object]:
+    """Mean free energies of states that images have, and of chains: those that do not agree have left the images."""
+    below = len(network.machines) - 1
+    shares = features(network, trained.load(DATASET, "test")[0][:n], LEVELS, layer=below)
+    if binary:
+        machine = trained.binary_top(DATASET, network)
+        data = torch.bernoulli(shares, generator=noise.generator(trained.seed))
+    else:
+        machine, data = network.top, (LEVELS * shares).round()
+
+    def energy(start: torch.Tensor | None) -> float:
+        chains = machine.sample(n, sweeps=BINARY_SWEEPS, start=start, seed=trained.seed, check_mixing=False)
+        return machine.free_energy(chains).mean().item()
+
+    return {
+        "machine": "binary" if binary else "top",
+        "test_faces": machine.free_energy(data).mean().item(),
+        "chains_from_test_faces": energy(data),
+        "chains_from_random_states": energy(None),
+    }
 
 
 def spread(images: torch.Tensor) -> np.ndarray:

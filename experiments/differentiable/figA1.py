@@ -11,7 +11,7 @@ from harmonium.plots import tiling
 from ..judging import Verdict, claim, mean
 from ..options import with_options_of
 from ..record import Record
-from .faces import DATASET, LEVELS, sample, sample_from_features
+from .faces import DATASET, generate
 from .trained import BRIGHTEST, Machines
 
 _FACTOR = 1 / 3
@@ -21,13 +21,7 @@ _FACTOR = 1 / 3
 def run(record: Record, trained: Machines, n: int = 64) -> None:
     """Samples of both networks with the same random numbers, and the strength of their edges."""
     train = trained.rows(DATASET)
-    found: dict[str, dict[str, Tensor]] = {}
-    for name, factor in (("rate", 1.0), ("a third of it", _FACTOR)):
-        network = trained.network(DATASET, LEVELS, factor=factor)
-        found[name] = {
-            "samples": sample(network, n, seed=trained.seed),
-            "samples from the features": sample_from_features(network, train, n, seed=trained.seed),
-        }
+    found = {name: generate(trained, n, factor=factor) for name, factor in (("rate", 1.0), ("a third of it", _FACTOR))}
     sheet = [images[:16] for made in found.values() for images in made.values()]
     record.figure("figA1", tiling.tiles(torch.cat(sheet), columns=16, limits=(0.0, float(BRIGHTEST)), ink=False))
     record.numbers["edges_of_faces"] = float(edges(train[:n]).mean())

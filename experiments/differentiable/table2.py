@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 
@@ -12,7 +10,7 @@ from harmonium import noise
 from ..judging import Measured, Verdict, brief, claim
 from ..options import with_options_of
 from ..record import Record
-from .faces import DATASET, LEVELS, describe, frechet, independent_pixels, reconstruct, sample, sample_from_features
+from .faces import DATASET, LEVELS, describe, frechet, generate, independent_pixels, reconstruct
 from .trained import Machines
 
 _RESAMPLES = 50
@@ -23,20 +21,20 @@ def run(record: Record, trained: Machines, n: int = 1000) -> None:
     """Distances of generated images from test faces; real training faces and independent pixels for comparison."""
     network, train = trained.network(DATASET, LEVELS), trained.rows(DATASET)
     test = trained.load(DATASET, "test")[0]
-    sets: dict[str, Callable[[], torch.Tensor]] = {
-        "training faces": lambda: train[:n],
-        "reconstructions of training faces": lambda: reconstruct(network, train[:n]),
-        "samples": lambda: sample(network, n, seed=trained.seed),
-        "samples from the features": lambda: sample_from_features(network, train, n, seed=trained.seed),
-        "independent pixels": lambda: independent_pixels(train, n, seed=trained.seed),
-        "mean face with noise": lambda: noisy_mean(train, n, seed=trained.seed),
+    made = generate(trained, n)
+    sets = {
+        "training faces": train[:n],
+        "reconstructions of training faces": reconstruct(network, train[:n]),
+        **made,
+        "independent pixels": independent_pixels(train, n, seed=trained.seed),
+        "mean face with noise": noisy_mean(train, n, seed=trained.seed),
     }
     real = describe(test)
-    found = {name: measured(describe(images()), real) for name, images in sets.items()}
+    found = {name: measured(describe(images), real) for name, images in sets.items()}
     record.table(
         "table2", [{"images": name, "distance": x.value, "standard_error": x.error} for name, x in found.items()]
     )
-    for name in ("samples", "samples from the features"):
+    for name in made:
         claim(
             record,
             f"{name.capitalize()} are nearer to real faces than independent pixels (the published distance, 101.05 "

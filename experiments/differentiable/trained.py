@@ -22,8 +22,9 @@ from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d
 from harmonium import data as datasets
 from harmonium import noise
 from harmonium.errors import unknown
-from harmonium.machines import DeepBeliefNetwork
-from harmonium.training import CD, Clock, Reconstruction, Setting
+from harmonium.machines import RBM, DeepBeliefNetwork
+from harmonium.training import CD, PCD, Average, Centered, Clock, LinearDecay, Reconstruction, Redrawn, Setting
+from harmonium.units import Bernoulli
 
 from .. import machines as shared
 from ..machines import MachineOptions, name_by_settings
@@ -59,6 +60,16 @@ class Encoding:
 
 
 @dataclass(frozen=True)
+class BinaryTop:
+    """The binary machine that generates states in place of the top machine (:meth:`Machines.binary_top`)."""
+
+    hidden: int = 400
+    epochs: int = 40
+    rate: float = 0.05  # at the first step; it falls to zero
+    batch: int = 64
+
+
+@dataclass(frozen=True)
 class Settings:
     """How a network is trained; ``rows=0`` means all rows."""
 
@@ -69,11 +80,13 @@ class Settings:
     gain: float = 8.0  # of the initial weights
     activity: float = 0.05  # mean hidden state as a share of N; 0.5 means no penalty
     aligned: bool = False
+    centered: bool = False  # gradients; without, the hidden units of dense layers turn off (docs/differentiable.md)
     pool: int = 1  # features are means over blocks of pool × pool units of a map
     encoding: Encoding | None = None  # of the features; None means as trained
     contrast: bool = False  # whether the network sees images with normalized local contrast
     batch: int = BATCH
     size: int = 0  # height and width to which images are reduced; 0 keeps them
+    top: BinaryTop = BinaryTop()
 
 
 #: of the quick classifiers: patches that do not overlap, so that units of the same map do not explain the same pixels
@@ -86,7 +99,14 @@ SETTINGS: Mapping[str, Mapping[str, Settings]] = {
         "cifar10": Settings(PATCHES, 20, gain=1.0, pool=6, encoding=DENSE, contrast=True),
         "caltech-silhouettes": Settings(PATCHES, 50, gain=1.0, pool=5, encoding=DENSE),
         "lfw": Settings(
-            Architecture((32, 64), (300, 100)), 20, gain=1.0, activity=0.5, aligned=True, batch=32, size=32
+            Architecture((32, 64), (300, 100)),
+            20,
+            gain=1.0,
+            activity=0.5,
+            aligned=True,
+            centered=True,
+            batch=32,
+            size=32,
         ),
     },
     "full": {
@@ -124,11 +144,13 @@ def states(images: Tensor, levels: int) -> Tensor:
 
 
 @torch.no_grad()
-def features(network: DeepBeliefNetwork, images: Tensor, levels: int, pool: int = 1) -> Tensor:
-    """The means of the top layer, as shares of N, averaged over blocks of ``pool`` × ``pool`` units: (n, features)."""
+def features(
+    network: DeepBeliefNetwork, images: Tensor, levels: int, pool: int = 1, layer: int | None = None
+) -> Tensor:
+    """The means of a layer (default: the top one) as shares of N, averaged over ``pool`` × ``pool`` units: (n, m)."""
     parts = []
     for rows in images.split(CHUNK):
-        found = network.features(states(rows, levels)) / levels
+        found = network.features(states(rows, levels), layer) / levels
         parts.append((avg_pool2d(found, pool) if pool > 1 else found).flatten(1))
     return torch.cat(parts)
 
@@ -200,18 +222,15 @@ class Machines(shared.Machines):
             levels: N.
             factor: of the learning rate.
         """
-        chosen, images = self.settings(dataset), self.rows(dataset)
+        images = self.rows(dataset)
         network = self.untrained(dataset, levels)
         if levels == 1:  # every pixel is drawn once, with its gray value as probability
             data = torch.bernoulli(states(images, 1), generator=noise.generator(self.seed)).to(torch.uint8)
         else:
             data = images
-        kind = [dataset, "levels", levels, *chosen.architecture.channels, *chosen.architecture.dense]
-        if factor != 1:
-            kind += ["rate", f"{factor:.3g}"]
         epochs = self.epochs(dataset)
         self.train(
-            name_by_settings(*kind, rows=len(data), epochs=epochs, seed=self.seed),
+            self._name(dataset, levels, factor),
             network,
             data,
             words=f"{dataset}, N = {levels}, {epochs} epochs of {len(data)} images"
@@ -219,6 +238,39 @@ class Machines(shared.Machines):
             **self.options(dataset, network, levels, factor),
         )
         return network
+
+    def _name(self, dataset: str, levels: int, factor: float) -> str:
+        architecture = self.settings(dataset).architecture
+        kind = [dataset, "levels", levels, *architecture.channels, *architecture.dense]
+        if factor != 1:
+            kind += ["rate", f"{factor:.3g}"]
+        return name_by_settings(*kind, rows=len(self.rows(dataset)), epochs=self.epochs(dataset), seed=self.seed)
+
+    def binary_top(self, dataset: str, network: DeepBeliefNetwork, *, factor: float = 1.0) -> RBM:
+        """A machine of binary units on the layer below the top one, which generates states of that layer.
+
+        Its visible units are drawn in each epoch with the means of that layer, as shares of N, as probabilities. These
+        are multinary units with k = N, whose values are 0 and N. Draws of the top machine itself, with k = 1, have too
+        little noise to move between states (docs/differentiable.md).
+        """
+        chosen, levels = self.settings(dataset).top, levels_of(network)
+        shares = features(network, self.rows(dataset), levels, layer=len(network.machines) - 1)
+        machine = RBM(Bernoulli(shares.shape[1]), Bernoulli(chosen.hidden))
+        self.train(
+            f"{self._name(dataset, levels, factor)}-binary-{chosen.hidden}-epochs-{chosen.epochs}",
+            machine,
+            Redrawn(shares),
+            words=f"binary machine {shares.shape[1]}×{chosen.hidden}, {chosen.epochs} epochs",
+            negative=PCD(5),
+            epochs=chosen.epochs,
+            batch_size=chosen.batch,
+            learning_rate=chosen.rate,
+            schedule=LinearDecay(0.0),
+            transforms=[Centered(), Average(0.2)],
+            metrics_every=chosen.epochs,
+            progress=False,
+        )
+        return machine
 
     def encoder(self, dataset: str, network: DeepBeliefNetwork) -> DeepBeliefNetwork:
         """The network that computes the features of a classifier: the kernels of ``network``, with chosen inputs."""
@@ -241,7 +293,10 @@ class Machines(shared.Machines):
             "epochs": self.epochs(dataset),
             "batch_size": chosen.batch,
             "optimizer": torch.optim.Adam(groups(network, chosen.rate * factor)),
-            "transforms": () if chosen.activity == 0.5 else (Sparse(chosen.activity),),
+            "transforms": [
+                *([] if chosen.activity == 0.5 else [Sparse(chosen.activity)]),
+                *([Centered()] if chosen.centered else []),
+            ],
             "schedule": falling,
             "initialize": False,
             "metrics_every": self.epochs(dataset),

@@ -205,6 +205,26 @@ def test_samples_from_the_features_resemble_the_data_of_the_features():
     torch.testing.assert_close(line[[0, -1]], faces.descend(made, top))
 
 
+def test_a_binary_machine_generates_states_in_place_of_the_top_machine(tmp_path, monkeypatch):
+    """It is trained on shares of N of the layer below the top one, kept, and its draws go down as means."""
+    small = trained.Settings(
+        Architecture((3,), (6, 5)), 1, gain=1.0, top=trained.BinaryTop(hidden=4, epochs=2, batch=16)
+    )
+    monkeypatch.setitem(trained.SETTINGS["quick"], "lfw", small)
+    monkeypatch.setattr(trained, "pixels", lambda _, split: (pictures(80, size=16), torch.arange(80) % 3))
+    machines = trained.Machines(Record("differentiable/fig1", "quick", tmp_path / "out"), "quick")
+    made = machines.untrained("lfw", 255)
+    top = machines.binary_top("lfw", made)
+    assert (top.visible.size, top.hidden.size) == (6, 4)
+    drawn = faces.sample_from_binary(made, top, 7)
+    assert drawn.shape == (7, 1, 16, 16) and drawn.min() >= 0 and drawn.max() <= 255
+    again = machines.binary_top("lfw", made)  # from its folder
+    torch.testing.assert_close(again.coupling.weight, top.coupling.weight)
+    ones = torch.full((2, 6), 255.0)
+    down = made.machines[0].visible_mean(made.machines[1].visible_mean(ones).reshape(2, 3, 8, 8))
+    torch.testing.assert_close(faces.descend(made, ones, 2), down)
+
+
 @pytest.mark.slow
 def test_greedy_and_joint_training_of_four_machines(tmp_path, monkeypatch):
     monkeypatch.setattr(greedy_joint, "STACK", Architecture((3, 4), (6, 5)))
