@@ -41,6 +41,7 @@ EXPERIMENTS = {
     "gaussian/defaults": "gaussian.defaults",
     "gaussian/samplers": "gaussian.samplers",
     **{f"interactions/fig{k}": f"interactions.fig{k}" for k in range(2, 12)},
+    "interactions/protein_samples": "interactions.protein_samples",
     "interactions/proteins": "interactions.proteins",
     "interactions/spikes": "interactions.spikes",
     "mnist/500": "mnist_500",

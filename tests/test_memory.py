@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import harmonium as hm
 from harmonium import allocation, interactions
@@ -49,3 +50,37 @@ def test_many_dimensions(shape):
 def test_trials(trials):
     with pytest.raises(InvalidOption, match="trials"):
         hm.units.Binomial(3, trials=trials)
+
+
+@pytest.mark.parametrize("given", [{}, {"start": torch.eye(6)}, {"given": torch.eye(6)}], ids=["new", "start", "given"])
+def test_many_samples(given):
+    """Numbers of samples are checked before memory is used."""
+    rbm = hm.RBM(6, 3)
+    with pytest.raises(OutOfMemory, match=r"1e\+13 states of 9 units: needs .* GB of memory.*use fewer at a time"):
+        rbm.sample(10**13, **given)
+    with pytest.raises(InvalidOption, match=r"n: expected a whole number of at most 4\.6e\+18, found about 1e\+400"):
+        rbm.sample(10**400, **given)
+    with pytest.raises(InvalidOption, match=r"n: expected a whole number, found 2\.5"):
+        rbm.sample(2.5, **given)
+
+
+def test_many_chains_steps_and_epochs():
+    rbm, rows = hm.RBM(6, 3), torch.eye(6)
+    with pytest.raises(OutOfMemory, match=r"batch and chains: 1e\+13 rows of bernoulli units.*use fewer chains"):
+        hm.fit(rbm, rows, negative=hm.PCD(1, chains=10**13), epochs=1, progress=False)
+    with pytest.raises(OutOfMemory, match=r"betas: .* steps: needs"):
+        hm.likelihood.ais(rbm, runs=2, betas=10**14)
+    with pytest.raises(OutOfMemory, match="states of 9 units"):
+        hm.likelihood.ais(rbm, runs=10**13, betas=2)
+    with pytest.raises(InvalidOption, match="epochs: expected a whole number of at most"):
+        hm.fit(rbm, rows, epochs=10**400, progress=False)
+    with pytest.raises(InvalidOption, match="betas: expected a whole number of at most"):
+        hm.likelihood.ais(rbm, runs=2, betas=10**400)
+    with pytest.raises(InvalidOption, match="chains: expected a whole number of at most"):
+        hm.PCD(1, chains=10**400)
+
+
+@pytest.mark.parametrize("betas", [2.5, "x", None, [0, "a", 1]])
+def test_steps_that_are_no_number(betas):
+    with pytest.raises(InvalidOption, match="betas: expected a number of steps, or values from 0 to 1, found"):
+        hm.likelihood.ais(hm.RBM(3, 2), runs=2, betas=betas)

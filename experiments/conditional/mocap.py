@@ -7,15 +7,16 @@ for the machine and the autoregression that are fitted to the whole training par
 channel, in units of the standard deviations over the training part.
 
 A tenth of the training frames moves in another way than the rest and dominates the squared errors. Rows with large
-residuals of a linear autoregression are therefore drawn less often, with weight (m + r)^-power for a mean squared
-residual r with median m, repeated until the weights are consistent. To separate what the hidden units contribute from
-what the weights do, the linear autoregression with the same weights and a machine without weights are measured too.
+residuals of a linear autoregression are therefore drawn less often (``Windows.robust_weights``). To separate what the
+hidden units contribute from what the weights do, the linear autoregression with the same weights and a machine without
+weights are measured too. *Default settings* are those of ``hm.fit``, with robust weights and nothing else.
 
 *Horizon* of a free-running forecast: the number of frames until its error exceeds that of the mean posture, at most 60.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -91,7 +92,7 @@ def chosen(record: Record, rows: hm.Windows, held_out: hm.Windows, settings: Set
     for hidden, power in GRID:
         machine = trained(rows, replace(settings, hidden=hidden, power=power), seed)
         error = ((_predicted(machine, held_out[:][1]) - held_out[:][0]) ** 2).mean().item()
-        linear = _error(held_out, LinearAutoregression.fitted(*rows[:], 1.0, weights(rows, power)))
+        linear = _error(held_out, LinearAutoregression.fitted(*rows[:], 1.0, rows.robust_weights(power)))
         found.append({"hidden": hidden, "power": power, "error": error, "linear_error": linear})
         record.say(f"{hidden} hidden units, power {power:g}: validation error {error:.5f}, linear {linear:.5f}")
     record.table("validation", found)
@@ -99,25 +100,12 @@ def chosen(record: Record, rows: hm.Windows, held_out: hm.Windows, settings: Set
     return replace(settings, hidden=int(best["hidden"]), power=best["power"])
 
 
-def weights(rows: hm.Windows, power: float) -> Tensor:
-    """Weights of the rows, (m + r)^-power for a mean squared residual r with median m, with mean 1."""
-    v, context = rows[:]
-    found = torch.ones(len(v), dtype=torch.float64)
-    for _ in range(10 if power else 0):
-        r = (LinearAutoregression.fitted(*rows[:], 1.0, found)(context) - v).double().square().mean(1)
-        found = (r.median() + r) ** -power
-        found = found / found.mean()
-    return found
-
-
 def trained(rows: hm.Windows, settings: Settings, seed: int) -> hm.ConditionalRBM:
     """A machine, trained by contrastive divergence from the linear autoregression."""
-    channels = rows.shape[0]
-    visible = hm.units.Gaussian(channels, learn=("bias", "precision"))
-    machine = hm.ConditionalRBM(visible, settings.hidden, (ORDER, channels))
+    machine = _machine(rows, settings.hidden)
     hm.fit(
         machine,
-        hm.Weighted(rows, weights(rows, settings.power)),
+        hm.Weighted(rows, rows.robust_weights(settings.power)),
         negative="cd:5",
         optimizer="adam",
         learning_rate=settings.learning_rate,
@@ -130,47 +118,62 @@ def trained(rows: hm.Windows, settings: Settings, seed: int) -> hm.ConditionalRB
     return machine
 
 
+def trained_by_default(rows: hm.Windows, hidden: int, seed: int, robust: bool = True) -> hm.ConditionalRBM:
+    """A machine trained by ``hm.fit`` without other settings, with robust weights or with equal ones."""
+    machine = _machine(rows, hidden)
+    data = hm.Weighted(rows, rows.robust_weights()) if robust else rows
+    hm.fit(machine, data, metrics_every=1000, seed=seed, progress=False)
+    return machine
+
+
+def _machine(rows: hm.Windows, hidden: int) -> hm.ConditionalRBM:
+    return hm.ConditionalRBM(hm.units.Gaussian(rows.shape), hidden, rows.context)
+
+
 def tested(record: Record, rows: hm.Windows, test: hm.Windows, settings: Settings, penalty: float, seed: int) -> None:
     """Train on all training frames, and compare on the test frames."""
     v, context = test[:]
     linear = LinearAutoregression.fitted(*rows[:], penalty)
-    weighted = LinearAutoregression.fitted(*rows[:], 1.0, weights(rows, settings.power))
-    machines = [trained(rows, settings, seed + k) for k in range(settings.seeds)]
+    weighted = LinearAutoregression.fitted(*rows[:], 1.0, rows.robust_weights(settings.power))
+    seeds = range(seed, seed + settings.seeds)
+    machines = [trained(rows, settings, k) for k in seeds]
     hm.save(machines[0], record.folder / "machine.safetensors")
     errors = {
         "repeat": _squares(v, context[:, -1]),
         "linear": _squares(v, linear(context)),
         "linear, weighted rows": _squares(v, weighted(context)),
-        **{f"machine, seed {seed + k}": _squares(v, _predicted(one, context)) for k, one in enumerate(machines)},
+        **{f"machine, seed {k}": _squares(v, _predicted(one, context)) for k, one in zip(seeds, machines, strict=True)},
     }
+    for k in seeds:
+        for name, robust in (("default settings", True), ("default settings and equal weights", False)):
+            one = trained_by_default(rows, settings.hidden, k, robust)
+            errors[f"{name}, seed {k}"] = _squares(v, _predicted(one, context))
     plain = trained(rows, replace(settings, power=0.0), seed)
     errors["machine, equal weights"] = _squares(v, _predicted(plain, context))
     record.table(
         "next_frame", [{"model": name, "error": (x := _blocks(test, e)).value, "standard_error": x.error}
                        for name, e in errors.items()])  # fmt: skip
-    own = torch.stack([error for name, error in errors.items() if name.startswith("machine, seed")])
-    for name, words in (
-        ("repeat", "repeating the last frame"),
-        ("linear", "a linear autoregression of the same order"),
-        ("linear, weighted rows", "the linear autoregression with the same row weights"),
-    ):
-        gains = [_blocks(test, errors[name] - one) for one in own]
-        gain = judging.averaged(gains)
-        ours, theirs = _blocks(test, own.mean(0)), _blocks(test, errors[name])
-        record.claim(
-            f"error of the next frame below that of {words}",
-            f"{ours:.5f} against {theirs:.5f}, a difference of {gain:.5f}",
-            gain.above(0.0),
-        )
-    gain = _blocks(test, errors["linear"] - errors["machine, equal weights"])
-    ours, theirs = (_blocks(test, errors[name]) for name in ("machine, equal weights", "linear"))
-    record.claim(
-        "error of the next frame below that of the linear autoregression without row weights for either",
-        f"{ours:.5f} against {theirs:.5f}, a difference of {gain:.5f}",
-        gain.above(0.0),
-    )
+    for kind, where in (("machine, seed", ""), ("default settings, seed", ", with default settings")):
+        own = [error for name, error in errors.items() if name.startswith(kind)]
+        for name, words in (
+            ("repeat", "repeating the last frame"),
+            ("linear", "a linear autoregression of the same order"),
+            ("linear, weighted rows", "the linear autoregression with the same row weights"),
+        ):
+            _compared(record, test, f"error of the next frame below that of {words}{where}", own, errors[name])
+    for kind, where in (("machine, equal weights", ""), ("default settings and equal", ", with default settings")):
+        own = [error for name, error in errors.items() if name.startswith(kind)]
+        words = "below that of the linear autoregression without row weights for either"
+        _compared(record, test, f"error of the next frame {words}{where}", own, errors["linear"])
     horizons(record, test, {"linear": linear, "linear, weighted rows": weighted}, machines, seed)
     animation(record, rows, test, machines[0], seed)
+
+
+def _compared(record: Record, test: hm.Windows, claimed: str, own: Sequence[Tensor], other: Tensor) -> None:
+    """Judge that the errors of the trained machines are smaller, frame by frame."""
+    gain = judging.averaged([_blocks(test, other - one) for one in own])
+    ours, theirs = _blocks(test, torch.stack(list(own)).mean(0)), _blocks(test, other)
+    record.claim(claimed, f"{ours:.5f} against {theirs:.5f}, a difference of {gain:.5f}", gain.above(0.0))
 
 
 def horizons(

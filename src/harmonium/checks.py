@@ -13,6 +13,8 @@ from .errors import InvalidOption
 MOST_DIMENSIONS = 32
 #: of a state of a layer
 MOST_ENTRIES = 2**40
+#: of samples, chains, steps and epochs; the integers of torch have 63 bits
+MOST_COUNTED = 2**62
 
 
 def kebab(name: str) -> str:
@@ -36,6 +38,21 @@ def whole(name: str, value: int) -> int:
         return operator.index(value)
     except TypeError:
         raise InvalidOption(f"{name}: expected a whole number, found {value!r}") from None
+
+
+def count(name: str, value: int) -> int:
+    """The value as an int, as :func:`whole`; raises :class:`InvalidOption` also if it is too large for any use.
+
+    >>> count("n", 10**400)
+    Traceback (most recent call last):
+    ...
+    harmonium.errors.InvalidOption: n: expected a whole number of at most 4.6e+18, found about 1e+400
+    """
+    number = whole(name, value)
+    if abs(number) > MOST_COUNTED:
+        found = f"{'-' * (number < 0)}1e+{math.log10(abs(number)):.0f}"
+        raise InvalidOption(f"{name}: expected a whole number of at most {MOST_COUNTED:.2g}, found about {found}")
+    return number
 
 
 def as_shape(shape: int | Iterable[int], what: str = "layer") -> tuple[int, ...]:

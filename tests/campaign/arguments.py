@@ -12,6 +12,7 @@ import torch
 
 NUMBERS: list[Any] = [-1, 0, 1, 2, 3, 5, 0.5, -0.0, 1e-300, 1e30, 1e38, math.nan, math.inf, -math.inf, np.int64(2)]
 WHOLE: list[int] = [-5, -1, 0, 1, 2, 3, 4]
+MANY: list[Any] = [10**13, 10**30, -(10**30), 10**400, 2.5, "3", None]
 PATHS = ["", "none", ".", "/", "a\0b.npy", "~nosuchuser/a.csv", "x" * 5000]
 SHAPES: list[Any] = [1, 2, 3, 0, -1, (2,), (2, 3), (0,), (), (1,) * 200, (2, 2, 2), 2.5, "2"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from arguments import NUMBERS, PATHS, SHAPES, WHOLE, any_data
+from arguments import MANY, NUMBERS, PATHS, SHAPES, WHOLE, any_data
 from counting import Counts, Hang, at_most, timed
 from estimator_calls import estimator_calls, is_of_sklearn
 from task_calls import task_calls
@@ -46,7 +46,8 @@ def _units(choice: random.Random) -> Any:
 
 def _calls(rbm: Any, choice: random.Random) -> dict[str, Callable[[], Any]]:
     n, k, x = (choice.choice(pool) for pool in (NUMBERS, WHOLE, NUMBERS))
-    few = choice.choice(WHOLE)
+    few, many = choice.choice(WHOLE), choice.choice(MANY)
+    bits = torch.eye(6).repeat(4, 1)
     return {
         "units": lambda: _units(choice),
         "RBM": lambda: hm.RBM(choice.choice(SHAPES), choice.choice(SHAPES)),
@@ -55,6 +56,7 @@ def _calls(rbm: Any, choice: random.Random) -> dict[str, Callable[[], Any]]:
         "sample": lambda: rbm.sample(few, sweeps=k, seed=0),
         "sample from": lambda: rbm.sample(3, sweeps=1, start=any_data(choice), seed=0),
         "sample given": lambda: rbm.sample(3, sweeps=1, given=any_data(choice), seed=0),
+        "sample many": lambda: rbm.sample(many, sweeps=1, start=choice.choice([None, bits]), seed=0),
         "free_energy": lambda: rbm.free_energy(any_data(choice), check=choice.random() < 0.7),
         "hidden_mean": lambda: rbm.hidden_mean(any_data(choice)),
         "reconstruct": lambda: rbm.reconstruct(any_data(choice)),
@@ -62,17 +64,21 @@ def _calls(rbm: Any, choice: random.Random) -> dict[str, Callable[[], Any]]:
         "log_probability": lambda: rbm.log_probability(any_data(choice)),
         "initialize": lambda: hm.RBM(6, 2).initialize(any_data(choice), seed=0),
         "fit": lambda: hm.fit(hm.RBM(6, 2), any_data(choice), epochs=1, batch_size=20, seed=0, progress=False),
-        "fit options": lambda: hm.fit(
-            hm.RBM(6, 2), torch.eye(6).repeat(4, 1), epochs=few, batch_size=k, learning_rate=x, progress=False
+        "fit options": lambda: hm.fit(hm.RBM(6, 2), bits, epochs=few, batch_size=k, learning_rate=x, progress=False),
+        "fit many": lambda: hm.fit(hm.RBM(6, 2), bits, epochs=1, batch_size=many or 10**30, progress=False),
+        "fit many chains": lambda: hm.fit(
+            hm.RBM(6, 2), bits, epochs=1, negative=hm.PCD(1, chains=many or 10**13), progress=False
         ),
         "fit weighted": lambda: hm.Weighted(any_data(choice), any_data(choice)),
         "redrawn": lambda: hm.Redrawn(any_data(choice)),
         "exact": lambda: likelihood.exact(rbm),
         "ais": lambda: likelihood.ais(rbm, runs=few, betas=k, seed=0),
+        "ais many": lambda: likelihood.ais(rbm, runs=choice.choice([2, many]), betas=choice.choice([2, many]), seed=0),
         "ais base": lambda: likelihood.ais(rbm, runs=2, betas=2, base=any_data(choice), seed=0),
         "pseudo": lambda: likelihood.pseudo_log_likelihood(rbm, any_data(choice)),
         "tap": lambda: meanfield.tap(rbm, start=any_data(choice), damping=x, iterations=3),
         "naive": lambda: meanfield.naive(rbm, start=k, iterations=few, seed=0),
+        "naive many": lambda: meanfield.naive(rbm, start=many, iterations=2, seed=0),
         "clamped": lambda: meanfield.tap(rbm, clamped=any_data(choice), iterations=2),
         "denoise": lambda: tasks.denoise(rbm, any_data(choice), tasks.BinarySymmetric(x)),
         "gaussian noise": lambda: tasks.AdditiveGaussian(x).corrupt(any_data(choice), seed=0),
@@ -87,6 +93,8 @@ def _calls(rbm: Any, choice: random.Random) -> dict[str, Callable[[], Any]]:
         "CD": lambda: hm.CD(few),
         "PCD": lambda: hm.PCD(few, chains=k),
         "tempering": lambda: sampling.parallel_tempering(rbm, 2, betas=[0.0, x, 1.0], sweeps=few, seed=0),
+        "tempering many": lambda: sampling.parallel_tempering(rbm, many, betas=[0.0, 0.5, 1.0], sweeps=1, seed=0),
+        "population many": lambda: sampling.population_annealing(rbm, many or 10**30, betas=2, seed=0),
         "L2": lambda: hm.L2(x),
         "LinearDecay": lambda: hm.LinearDecay(n),
         "Average": lambda: hm.Average(x),

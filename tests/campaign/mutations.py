@@ -11,11 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pandas
 import torch
-from counting import Counts, Hang, at_most, peak_memory, timed
+from counting import Counts, Hang, at_most, peak_memory, reset_peak, timed
 from scipy.io import savemat
+from scipy.sparse import csc_matrix
 
 import harmonium as hm
 from harmonium import convert, files
@@ -43,6 +45,14 @@ def originals(folder: Path) -> dict[str, tuple[Path, Read, bool]]:
     letters = np.array(list("ACDE-"))
     text = "".join(f">s{k}\n{''.join(letters[row])}\n" for k, row in enumerate(table))
     (folder / "rows.fasta").write_text(text)
+    (folder / "rows.a2m").write_text(text.replace("A", "a.A"))
+    blocks = (f"s{k} {''.join(letters[row])}\n" for k, row in enumerate(table))
+    (folder / "rows.sto").write_text(f"# STOCKHOLM 1.0\n{''.join(blocks)}//\n")
+    savemat(folder / "rows.mat", {"data": table.astype(float), "name": "mine"})
+    savemat(folder / "sparse.mat", {"data": csc_matrix(table.astype(float))})
+    savemat(folder / "compressed.mat", {"data": csc_matrix(table > 0)}, do_compression=True)
+    with h5py.File(folder / "rows.h5", "w") as file:
+        file.create_dataset("session/data", data=table, compression="gzip", chunks=(8, 3))
     (folder / "map.csv").write_text("first,second\n1,3\n2,5\n")
     (folder / "texts.csv").write_text("text\n" + "".join(f"the word {'abc'[k % 3]} here\n" for k in range(20)))
     (folder / "rates.csv").write_text("user,item,rating\n" + "".join(f"{k},{k % 4},{k % 5 + 1}\n" for k in range(20)))
@@ -68,6 +78,12 @@ def originals(folder: Path) -> dict[str, tuple[Path, Read, bool]]:
         "csv": (folder / "rows.csv", hm.data.read, False),
         "parquet": (folder / "rows.parquet", hm.data.read, False),
         "fasta": (folder / "rows.fasta", read_alignment, False),
+        "A2M": (folder / "rows.a2m", read_alignment, False),
+        "Stockholm": (folder / "rows.sto", read_alignment, False),
+        "matrix in MATLAB": (folder / "rows.mat", hm.data.read, False),
+        "sparse matrix in MATLAB": (folder / "sparse.mat", hm.data.read, False),
+        "compressed matrix in MATLAB": (folder / "compressed.mat", hm.data.read, False),
+        "matrix in HDF5": (folder / "rows.h5", hm.data.read, False),
         "documents": (folder / "texts.csv", read_documents, False),
         "ratings": (folder / "rates.csv", read_ratings, False),
         "machine in npz": (folder / "machine.npz", convert.read, False),
@@ -156,7 +172,7 @@ def _one(
     content = mutated(original.read_bytes(), choice)
     path = folder / f"mutated{original.suffix}"
     path.write_bytes(content)
-    before = peak_memory()
+    before = reset_peak()
     counts.tried += 1
     try:
         with at_most(20):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import harmonium as hm
+from harmonium.runs import config as schema
 from harmonium.training import Run
 
 
@@ -126,6 +127,31 @@ def test_wrong_options_are_named(frames, options, expected, tmp_path, command):
     shown = command("train", path, "--window", 3, "--run", tmp_path / "run", "-q", *options)
     assert shown.status == 2 and expected in " ".join(shown.err.split())
     assert not Run(tmp_path / "run").exists()
+
+
+def test_robust_weights_on_the_command_line(sequences, tmp_path, command):
+    options = ("--window", 3, "--hidden", 4, "--epochs", 2, "--run", tmp_path / "run")
+    done = command("train", sequences, "--robust", *options)
+    assert done.status == 0, done.err
+    assert "with robust weights" in done.out and "effective number" not in done.out
+    again = command("train", sequences, *options[:-1], tmp_path / "plain")
+    assert again.status == 0, again.err
+    robust, plain = (hm.load(tmp_path / name) for name in ("run", "plain"))
+    assert not robust.to_visible.weight.equal(plain.to_visible.weight)
+    assert command("resume", tmp_path / "run", "--epochs", 3).status == 0
+    wrong = command("train", sequences, "--robust", "--visible", "bernoulli", *options[:-1], tmp_path / "other")
+    assert wrong.status == 2 and "robust: expected gaussian units, found bernoulli" in wrong.err
+    rows = command("train", sequences / "swing-0.csv", "--robust", "--hidden", 2)
+    assert rows.status == 2 and "robust: expected none for" in rows.err
+
+
+def test_a_folder_needs_no_slash(sequences, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = command("train", "swings", "--window", 100, "--hidden", 2, "--epochs", 1, "--run", "run")
+    assert "swing-1.csv, line 91: expected more than 100 frames" in done.err
+    (tmp_path / "mocap").mkdir()
+    assert "digits" in command("train", "swing", "--window", 3).err
+    assert not schema.is_path("mocap"), "the name of a data set comes first"
 
 
 def test_files_of_one_folder_have_the_same_channels(sequences, tmp_path, command):

@@ -177,6 +177,10 @@ def test_a_run_that_diverges_at_once_leaves_no_files(command, tmp_path, monkeypa
 def test_absurd_numbers_of_samples(trained, command):
     refused = command("sample", trained, "-n", "9" * 400)
     assert refused.status == 2 and "-n" in refused.err
+    refused = command("evaluate", trained, "--betas", "0", "--samples", "9" * 400)
+    assert refused.status == 2 and "n: expected a whole number of at most" in refused.err
+    refused = command("resume", trained, "--epochs", "9" * 400)
+    assert refused.status == 2 and "epochs: expected a whole number of at most" in refused.err
 
 
 # -- signals and pipes ----------------------------------------------------------------------------------------------

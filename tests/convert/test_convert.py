@@ -149,6 +149,21 @@ def test_matlab_variables_of_hinton_and_salakhutdinov(modern: bool, tmp_path: Pa
     np.testing.assert_allclose(deep.energy(v, h, p).detach(), expected, rtol=1e-12)
 
 
+def test_a_heap_of_strings_without_end(tmp_path):
+    """The HDF5 library never ends on free space of 0 bytes in a heap of strings."""
+    path = tmp_path / "machine.h5"
+    hm.convert.write(hm.RBM(6, 3), path)
+    content = bytearray(path.read_bytes())
+    first = content.index(b"GCOL") + 16
+    size = int.from_bytes(content[first + 8 : first + 16], "little")
+    free = first + 16 + size + -size % 8
+    assert int.from_bytes(content[free : free + 2], "little") == 0 and any(content[free + 8 : free + 16])
+    content[free + 8 : free + 16] = bytes(8)
+    path.write_bytes(content)
+    with pytest.raises(InvalidData, match="expected free space in the heap at byte"):
+        hm.convert.read(path)
+
+
 @pytest.mark.parametrize("compressed", [False, True])
 def test_matlab_files_of_other_programs(compressed: bool, tmp_path: Path) -> None:
     """Integers, text, cells and structures beside the wanted variables; every type of stored numbers."""

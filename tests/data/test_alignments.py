@@ -7,6 +7,7 @@ import gzip
 import pytest
 import torch
 
+import harmonium as hm
 from harmonium import data
 from harmonium.data import alphabets
 from harmonium.data.alignments import decode, encode
@@ -205,6 +206,20 @@ def test_decode_and_encode_are_inverse(letters):
     codes = torch.randint(len(letters), (20, 7), generator=torch.Generator().manual_seed(0))
     rows = torch.nn.functional.one_hot(codes, len(letters)).to(torch.uint8)
     assert torch.equal(encode(decode(rows, letters), letters), rows)
+
+
+def test_reconstructions_are_decoded_to_the_most_probable_letters(write):
+    found = data.read_alignment(write("a.fasta", FORMATS["a.fasta"]))
+    rbm = hm.RBM(hm.units.Potts(tuple(found.rows.shape[1:])), 2)
+    rbm.visible.bias.data.copy_(3 * found.rows[0])
+    again = rbm.reconstruct(found.rows)
+    assert again.max() < 1 and found.decode(again) == [SEQUENCES[0]] * 3
+    with pytest.raises(InvalidData, match=r"states: expected one-hot .* found the sum 2 in row 0, site 1"):
+        decode(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]]), "HP")
+    with pytest.raises(InvalidData, match=r"states: expected the shape \(n, sites, letters\), found \(2, 2\)"):
+        decode(torch.eye(2), "HP")
+    with pytest.raises(InvalidData, match="found the sum nan in row 0, site 0"):
+        decode(torch.full((1, 1, 2), torch.nan), "HP")
 
 
 def test_what_an_alignment_does(write):

@@ -20,7 +20,7 @@ def test_lines_of_a_text_file(tmp_path):
     assert mine.words == ("and", "moon", "sun", "the", "stars")  # by frequency, then alphabetically
     assert mine.counts.tolist() == [[1, 1, 2, 2, 0], [1, 1, 0, 0, 1]]
     assert mine.names == ("line 1", "line 3")
-    assert mine.notes == (f"1 document without words of the vocabulary left out, the first in {file}, line 4",)
+    assert mine.notes == (f"2 documents without words of the vocabulary left out, the first in {file}, line 2",)
     few = read_documents(file, vocabulary=2, stop_words=["and", "the"])
     assert few.words == ("moon", "sun")
     assert read_documents(file, stop_words="english").words == ("moon", "sun", "stars")
@@ -62,6 +62,18 @@ def test_tables_of_counts_keep_their_columns(tmp_path):
     assert read_documents(table, vocabulary=["star", "comet"]).counts.tolist() == [[2, 0]]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [("mine.txt", "sun moon\n\nmoon star\n\n\n", 2), ("mine.csv", 'text\nsun moon\n""\nmoon star\n\n', 3)],
+)
+def test_an_empty_document_is_noted_with_its_line(tmp_path, name, text, line):
+    file = tmp_path / name
+    file.write_text(text)
+    mine = hm.data.read_documents(file)
+    assert len(mine) == 2
+    assert mine.notes == (f"1 document without words of the vocabulary left out, the first in {file}, line {line}",)
+
+
 def test_messages_about_long_words_are_short(tmp_path):
     (tmp_path / "counts.csv").write_text(f"{'sun' * 5000},moon\n1,{'x' * 5000}\n")
     with pytest.raises(hm.errors.InvalidData) as error:
@@ -84,7 +96,7 @@ def test_uci_bag_of_words(tmp_path):
         (
             "numbers.txt",
             "\n1 2\n3\n",
-            r"numbers.txt, line 2: expected a document with words, found none in this",
+            r"numbers.txt, line 1: expected a document with words, found none in this",
         ),
         ("empty.csv", 'name,text\na,""\nb," "\n', r"empty.csv, line 2: expected a document with words"),
         ("zeros.csv", "sun,moon\n0,0\n", r"zeros.csv, line 2: expected a document with words of the vocabulary"),

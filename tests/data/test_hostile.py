@@ -9,6 +9,8 @@ import zipfile
 import numpy as np
 import pandas
 import pytest
+from scipy.io import savemat
+from scipy.sparse import csc_matrix
 
 from harmonium import data
 from harmonium.errors import DataNotFound, HarmoniumError, InvalidData
@@ -59,6 +61,33 @@ FILES = {
     "nul.csv": b"1,2\n\0,3\n",
     "bytes.parquet": b"PAR1" + b"\0" * 50 + b"PAR1",
 }
+
+
+def sparse(change: dict[int, int], at: bytes) -> bytes:
+    """A sparse matrix of MATLAB in which some 32-bit integers behind a mark are others."""
+    file = io.BytesIO()
+    savemat(file, {"data": csc_matrix(np.eye(4))})
+    content = bytearray(file.getvalue())
+    place = content.index(at)
+    for k, value in change.items():
+        content[place + 4 * k : place + 4 * k + 4] = value.to_bytes(4, "little", signed=True)
+    return bytes(content)
+
+
+ROW_INDICES, COLUMN_BEGINS = (np.array(part, "<i4").tobytes() for part in ([0, 1, 2, 3], [0, 1, 2, 3, 4]))
+FILES |= {  # SciPy's reader writes outside of its memory for these
+    "rows.mat": sparse({1: 2**30}, ROW_INDICES),
+    "negative.mat": sparse({1: -5}, ROW_INDICES),
+    "begins.mat": sparse({3: 10**9}, COLUMN_BEGINS),
+    "last.mat": sparse({4: 10**9}, COLUMN_BEGINS),
+}
+
+
+def test_sparse_matrices_of_matlab(tmp_path):
+    rows = csc_matrix(np.random.default_rng(0).random((9, 5)) * (np.arange(5) % 2))
+    for packed, kind in ((False, rows), (True, rows), (True, rows > 0.5), (False, csc_matrix((3, 2)))):
+        savemat(tmp_path / "rows.mat", {"data": kind}, do_compression=packed)
+        assert np.array_equal(data.read(tmp_path / "rows.mat"), kind.toarray())
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -62,6 +62,14 @@ def test_rows(tmp_path):
     assert part.shape == table.shape and part.users == table.users and len(part.ratings) == 2
 
 
+def test_reconstructions_are_decoded_to_the_most_probable_rating():
+    table = hm.data.RatingTable.of([("ann", "film", 4), ("bob", "film", 2), ("bob", "play", 3)])
+    rows = table.one_hot()
+    rbm = hm.RBM(hm.units.Ratings(table.shape), 2)
+    rbm.visible.bias.data[:, 1] = 1.0  # the second value of the scale, 3
+    assert table.decode(rbm.reconstruct(rows)) == [(0, "film", 3.0), (1, "film", 3.0), (1, "play", 3.0)]
+
+
 def test_training_on_a_table_equals_training_on_its_rows():
     generator = torch.Generator().manual_seed(0)
     codes = torch.randint(0, 4, (20, 6), generator=generator)

@@ -11,7 +11,7 @@ from record_helpers import check_left_behind
 
 import harmonium as hm
 from experiments import Record
-from experiments.interactions import proteins, replicates, spikes
+from experiments.interactions import protein_samples, proteins, replicates, spikes
 from experiments.judging import Measured, averaged
 
 
@@ -25,6 +25,7 @@ def alignment(n: int, sites: int, letters: int, seed: int) -> torch.Tensor:
     ("module", "name", "options"),
     [
         (proteins, "protein-ww", {"size": 3, "epochs": 1, "rows": 200, "seeds": 2}),
+        (protein_samples, "protein-ww", {"size": 3, "epochs": 1, "rows": 200, "seeds": 2, "chains": 20}),
         (spikes, "spikes-15", {"data": "spikes-15", "epochs": 1, "rows": 300, "sweeps": 2, "seeds": 2}),
     ],
 )
@@ -54,6 +55,42 @@ def test_machines_are_trained_once(tmp_path, capsys):
         assert capsys.readouterr().out.count("training") == trainings
         found.append((tmp_path / name / "agreement.csv").read_text())
     assert found[0] == found[1]
+
+
+# -- samples against data ------------------------------------------------------------------------------------------
+
+
+def test_correlations_of_letters():
+    rows, weights = alignment(50, 4, 3, seed=0), torch.rand(50, generator=torch.Generator().manual_seed(1))
+    found = protein_samples.correlations(protein_samples.moments(rows, weights))
+    x, share = rows.double(), weights.double() / weights.sum()
+    pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    for k, ((i, j), a, b) in enumerate(product(pairs, range(3), range(3))):
+        first, second = x[:, i, a], x[:, j, b]
+        exact = (share * first * second).sum() - (share * first).sum() * (share * second).sum()
+        assert found[k].item() == pytest.approx(exact.item(), abs=1e-7)
+    assert protein_samples.pearson(found, 2 * found + 1) == pytest.approx(1.0)
+
+
+def test_two_halves_limit_the_agreement():
+    """Sites that agree are estimated well from many rows; independent sites have no correlations to be found."""
+    one = alignment(4000, 1, 3, seed=0)
+    half, whole = protein_samples.limits(one.repeat(1, 3, 1), torch.ones(4000), seed=0)
+    assert 0.99 < half < whole < 1
+    assert protein_samples.limits(alignment(400, 3, 3, seed=1), torch.ones(400), seed=0)[0] < 0.7
+
+
+def test_samples_of_the_right_machine_agree_and_others_do_not():
+    rbm = hm.RBM(hm.units.Potts((4, 3)), hm.units.Gaussian(2))
+    rbm.coupling.weight.data.normal_(0, 0.7, generator=torch.Generator().manual_seed(0))
+    states, log_p = rbm.double().distribution()
+    exact = protein_samples.correlations(protein_samples.moments(states, log_p.exp()))
+    drawn = protein_samples.draws(rbm, 2000, seed=0, warm_up=50, times=5)
+    found = protein_samples.agreement(drawn, exact)
+    assert found.value > 0.99 and 0 < found.error < 0.01
+    assert found.above(protein_samples.GOAL)
+    other = protein_samples.correlations(protein_samples.moments(alignment(500, 4, 3, seed=2)))
+    assert protein_samples.agreement(drawn, other).above(protein_samples.GOAL) is False
 
 
 def test_hidden_units_have_to_be_known(tmp_path):

@@ -54,6 +54,61 @@ def test_windows_never_cross_sequences() -> None:
     assert source.context == (3, 1)
 
 
+def jumping(scale: float = 1.0) -> Tensor:
+    """A linear autoregression with slope 0.9 in two channels, and five jumps back and forth."""
+    noise, frames = generator(0), torch.zeros(200, 2, dtype=F64)
+    for k in range(1, 200):
+        frames[k] = 0.9 * frames[k - 1] + 0.1 * torch.randn(2, generator=noise, dtype=F64)
+    frames[20::40] += torch.randn(5, 2, generator=noise, dtype=F64) * 20
+    return frames * torch.tensor([1.0, scale], dtype=F64)
+
+
+def test_robust_weights_are_small_for_jumps() -> None:
+    rows = hm.Windows(jumping(), 3)
+    weights = rows.robust_weights()
+    assert sorted((weights.argsort()[:5] + 3).tolist()) == [20, 60, 100, 140, 180]
+    assert weights.mean().item() == pytest.approx(1.0)
+    assert torch.equal(rows.robust_weights(0.0), torch.ones(len(rows), dtype=F64))
+    scaled = hm.Windows(jumping(1e6), 3, standardize=True).robust_weights()
+    torch.testing.assert_close(scaled, hm.Windows(jumping(), 3, standardize=True).robust_weights(), rtol=1e-6, atol=0)
+    with pytest.raises(InvalidOption, match="power: expected a number of at least 0, found -1"):
+        rows.robust_weights(-1)
+
+
+@pytest.mark.parametrize("frames", [torch.ones(20, 2), torch.arange(40.0).reshape(20, 2)], ids=["constant", "linear"])
+def test_robust_weights_of_frames_without_noise_are_finite(frames: Tensor) -> None:
+    weights = hm.Windows(frames, 2).robust_weights()
+    assert bool(weights.isfinite().all()) and weights.mean().item() == pytest.approx(1.0)
+
+
+def test_robust_weights_make_the_next_frame_better() -> None:
+    """With default settings, bursts of another motion change the slopes only if all frames have equal weights."""
+    noise, frames = generator(0), torch.zeros(400, 2)
+    burst = torch.arange(400) % 40 < 8
+    for k in range(1, 400):
+        kick = torch.randn(2, generator=noise)
+        frames[k] = -0.5 * frames[k - 1] + 2 * kick if burst[k] else 0.9 * frames[k - 1] + 0.1 * kick
+    rows = hm.Windows(frames, 1, standardize=True)
+    v, context = rows[(~burst[1:]).nonzero().squeeze(1)]
+    errors = []
+    for data in (rows, hm.Weighted(rows, rows.robust_weights())):
+        made = hm.ConditionalRBM(units.Gaussian(2), 4, (1, 2))
+        hm.fit(made, data, epochs=20, **QUIET)
+        errors.append((hm.tasks.next_frame(made, context, seed=0) - v).square().mean().item())
+    assert errors[1] < 0.5 * errors[0]
+
+
+def test_gaussian_units_given_a_context_learn_their_precision() -> None:
+    made = hm.ConditionalRBM(units.Gaussian(2), 3, 1)
+    assert made.visible.learn == ("bias", "precision")
+    fixed = hm.ConditionalRBM(units.Gaussian(2, learn=("bias",)), 3, 1)
+    fixed.given(torch.zeros(1, 1))
+    assert fixed.visible.learn == ("bias",)
+    unbounded = hm.ConditionalRBM(units.Gaussian(2), units.Gaussian(3), 1)
+    unbounded.given(torch.zeros(1, 1))
+    assert unbounded.visible.learn == ("bias",)
+
+
 def test_one_sequence_is_a_list_of_one() -> None:
     frames = np.arange(12.0).reshape(6, 2)
     assert torch.equal(hm.Windows(frames, 2)[:][1], hm.Windows([frames], 2)[:][1])

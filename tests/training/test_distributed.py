@@ -29,36 +29,32 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Start two processes once; each writes its results to files named by its rank."""
-    folder = tmp_path_factory.mktemp("distributed")
-    port = free_port()
-    processes = []
-    for rank in range(2):
-        environment = {
-            **os.environ,
-            "RANK": str(rank),
-            "WORLD_SIZE": "2",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
-            "OMP_NUM_THREADS": "1",
-        }
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, __file__, str(folder)],
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+def run_both(*words: object) -> None:
+    """Run Python in two processes with the environment of ``torchrun``; both must succeed."""
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, *map(str, words)],
+            env={**os.environ, **common, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
+        for rank in range(2)
+    ]
     try:
         outputs = [process.communicate(timeout=120)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()
     assert [process.returncode for process in processes] == [0, 0], "\n".join(outputs)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Start two processes once; each writes its results to files named by its rank."""
+    folder = tmp_path_factory.mktemp("distributed")
+    run_both(__file__, folder)
     return folder
 
 
@@ -197,6 +193,28 @@ def test_the_exact_gradient_of_all_rows(results: Path) -> None:
 def test_another_number_of_processes_is_refused(results: Path) -> None:
     with pytest.raises(RunError, match="processes: expected 2, as in the run to resume, found 1"):
         train("pcd", seed=0, run=results / "runs" / "pcd", resume=True)
+
+
+#: trains, and writes the names of the threads that are left at the end of Python
+LEAVE = """
+import atexit, os, sys
+from pathlib import Path
+import torch
+import harmonium as hm
+names = lambda: [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+left = Path(sys.argv[1], os.environ["RANK"])
+atexit.register(lambda: left.write_text(" ".join(names())))
+hm.fit(hm.RBM(6, 2), torch.eye(6).repeat(4, 1), epochs=1, progress=False)
+assert any("gloo" in name for name in names())
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are listed only by Linux")
+def test_no_thread_of_the_group_outlives_python(tmp_path: Path) -> None:
+    """A thread that asks for Python's lock after its end is stopped by force, and aborts the process."""
+    run_both("-W", "ignore", "-c", LEAVE, tmp_path)
+    for rank in ("0", "1"):
+        assert "gloo" not in (tmp_path / rank).read_text()
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
     )
     plain = _show_evaluation(done, folder, setup.rows.title, "rows")
     if setup.rows.weights is not None:
-        print("These are means over rows of equal weight; the metrics of training weight the rows by similarity.")
+        print("These are means over rows of equal weight; the metrics of training weight the rows.")
     if found is not None:
         _show_comparison(folder, found, sweeps)
     return plain

@@ -137,7 +137,7 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     }
     for line, words in options.plan(config.data, config.machine, config.training).items():
         lines[line] = f"{lines[line]}, {words}" if line in lines else words
-    if rows.weights is not None:
+    if rows.config.similarity is not None and rows.weights is not None:
         lines["rows"] += f" (effective number {rows.weights.sum().item():,.1f})"
     if rows.table is not None:
         lines |= described(rows.table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from ..extras import require
 
 _MOST_PER_BYTE = 1000  # compressed arrays may be this much larger than their part of the file
 _SMALL = 2**20
+_HEAP = b"GCOL\x01\x00\x00\x00"
+_OBJECT = struct.Struct("<HHIQ")
 
 
 @contextlib.contextmanager
@@ -25,12 +28,32 @@ def opened(path: Path) -> Iterator[Any]:
     if not path.is_file():
         raise InvalidData(f"{path}: no such file; expected an HDF5 file")
     try:
+        check_heaps(path)
         with h5py.File(path, "r") as file:
             yield file
     except (OSError, KeyError, RuntimeError, ValueError) as error:
         if isinstance(error, InvalidData):
             raise
         raise InvalidData(f"{path}: expected an HDF5 file, found a damaged or another file ({error})") from None
+
+
+def check_heaps(path: Path) -> None:
+    """Raise :class:`InvalidData` for a heap of strings with free space of size 0, on which the HDF5 library never ends.
+
+    A heap is b"GCOL", its version and size, and objects: index, number of references, size and content; the index of
+    free space is 0.
+    """
+    content = path.read_bytes()
+    start = content.find(_HEAP)
+    while start >= 0:
+        (size,) = struct.unpack_from("<Q", content.ljust(start + 16), start + 8)
+        at, end = start + 16, min(start + size, len(content))
+        while at + _OBJECT.size <= end:
+            index, _, _, length = _OBJECT.unpack_from(content, at)
+            if index == 0 and length == 0:
+                raise InvalidData(f"{path} is damaged: expected free space in the heap at byte {at}, found 0 bytes")
+            at += length if index == 0 else _OBJECT.size + length + -length % 8
+        start = content.find(_HEAP, start + 8)
 
 
 def tensor(group: Any, name: str) -> Tensor:

@@ -13,10 +13,11 @@ from scipy.io import loadmat
 from torch import Tensor
 
 from ..couplings import Dense
+from ..data import matlab5
 from ..errors import InvalidData
 from ..machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from ..units import Bernoulli
-from . import hdf5, matlab5
+from . import hdf5
 
 #: weights and biases of the layers above the visible one
 _LAYERS = (("vishid", "hidbiases"), ("hidpen", "penbiases"))

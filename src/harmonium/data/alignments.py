@@ -16,7 +16,7 @@ from torch import Tensor
 from harmonium import files
 from harmonium.data import alphabets
 from harmonium.data.alphabets import GAP, Alphabet
-from harmonium.data.identity import nearest_sequences, one_hot_rows
+from harmonium.data.identity import letter_probabilities, nearest_sequences
 from harmonium.data.sequence_files import Record, extension, read_records
 from harmonium.data.sequences import one_hot
 from harmonium.errors import InvalidData, InvalidOption
@@ -61,7 +61,10 @@ class Alignment:
         return self.decode(self.rows)
 
     def decode(self, states: Any) -> list[str]:
-        """Convert one-hot states (n, sites, letters), such as samples of a machine, to text."""
+        """Convert states (n, sites, letters) to text: samples, or reconstructions, of which the most probable letters.
+
+        Each site of a state is one-hot or has the probabilities of its letters.
+        """
         return decode(states, self.alphabet)
 
     def encode(self, sequences: str | Sequence[str]) -> Tensor:
@@ -139,12 +142,14 @@ def read_alignment(path: str | Path, alphabet: str | None = None) -> Alignment:
 
 
 def decode(states: Any, alphabet: str) -> list[str]:
-    """Convert one-hot states (n, sites, letters) to text; ``alphabet`` has one letter for each state.
+    """Convert one-hot states or probabilities (n, sites, letters) to text, with the most probable letter of each site.
 
-    >>> decode(torch.eye(3)[None], "AC-")
-    ['AC-']
+    ``alphabet`` has one letter for each state.
+
+    >>> decode(torch.eye(3)[None], "AC-"), decode(torch.tensor([[[0.2, 0.7, 0.1]]]), "AC-")
+    (['AC-'], ['C'])
     """
-    rows = one_hot_rows(states, "states")
+    rows = letter_probabilities(states, "states")
     if rows.shape[-1] != len(alphabet):
         raise InvalidData(f"states: expected {len(alphabet)} letters ({alphabet}), found {rows.shape[-1]}")
     letters = np.frombuffer(alphabet.encode(), np.uint8)

@@ -86,7 +86,7 @@ def read_documents(
     """Read documents as word counts.
 
     - a folder: every ``.txt`` file in it and in its subfolders is a document;
-    - ``.txt``: every line is a document;
+    - ``.txt``: every line is a document; blank lines at the end are ignored;
     - ``.csv`` and ``.tsv``: a table with a column ``text`` or ``document``, and possibly a column ``name``; or a table
       of counts whose header has the words;
     - ``docword.NAME.txt``: bag of words in the format of UCI, with the words in ``vocab.NAME.txt`` beside it.
@@ -107,8 +107,8 @@ def read_documents(
     >>> file = Path(folder.name, "mine.txt")
     >>> _ = file.write_text("The sun, the moon.\\n\\nMoon and stars!\\n")
     >>> mine = read_documents(file, stop_words=["the", "and"])
-    >>> mine.words, mine.counts.tolist()
-    (('moon', 'stars', 'sun'), [[1, 0, 1], [1, 1, 0]])
+    >>> mine.words, mine.counts.tolist(), len(mine.notes)
+    (('moon', 'stars', 'sun'), [[1, 0, 1], [1, 1, 0]], 1)
     >>> folder.cleanup()
     """
     path = expanded(path)
@@ -263,8 +263,10 @@ def _texts(path: Path, pattern: re.Pattern[str]) -> list[Text]:
             for file in files
         ]
     if extension(path) == ".txt":
-        lines = [(number, line) for number, line in enumerate(text_lines(path), 1) if line.strip()]
-        rows = [(f"line {number}", number, line) for number, line in lines]
+        lines = list(text_lines(path))
+        while lines and not lines[-1].strip():  # blank lines at the end are no documents
+            lines.pop()
+        rows = [(f"line {number}", number, line) for number, line in enumerate(lines, 1)]
     elif extension(path) in (".csv", ".tsv"):
         rows = _text_column(path)
     else:
@@ -275,8 +277,9 @@ def _texts(path: Path, pattern: re.Pattern[str]) -> list[Text]:
 
 
 def _cells(path: Path) -> list[tuple[int, list[str]]]:
+    """The cells of every line that is not blank, with its number."""
     reader = csv.reader(text_lines(path), delimiter=_delimiter(path))
-    return [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(cell.strip() for cell in row)]
+    return [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
 
 
 def _delimiter(path: Path) -> str:
@@ -311,8 +314,8 @@ def _counts_reader(path: Path) -> Callable[[Path], Counted] | None:
 
 
 def _count_table(path: Path) -> Counted:
-    """A table whose header has the words, with one document in each row."""
-    cells = _cells(path)
+    """A table whose header has the words, with one document in each row; rows of empty cells are no documents."""
+    cells = [(line, row) for line, row in _cells(path) if any(row)]
     if len(cells) < 2:
         raise InvalidData(f"{path}: expected a header of words and rows of counts, found {len(cells)} lines")
     (_, words), *rows = cells

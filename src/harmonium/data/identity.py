@@ -12,6 +12,7 @@ from harmonium.arrays import as_tensor
 from harmonium.errors import InvalidData
 
 _CHUNK = 1000
+_ROUNDING = 1e-3  # of a sum of probabilities, also in bfloat16
 
 
 def one_hot_rows(rows: Any, what: str = "rows") -> Tensor:
@@ -20,6 +21,21 @@ def one_hot_rows(rows: Any, what: str = "rows") -> Tensor:
     if sequences.ndim != 3 or not bool((sequences.sum(-1) == 1).all()):
         raise InvalidData(f"{what}: expected one-hot sequences (n, sites, letters), found {tuple(sequences.shape)}")
     return sequences
+
+
+def letter_probabilities(states: Any, what: str) -> Tensor:
+    """Convert to a tensor of probabilities of letters (n, sites, letters), one-hot or not; raise if it is not."""
+    rows = as_tensor(states, what)
+    if rows.ndim != 3:
+        raise InvalidData(f"{what}: expected the shape (n, sites, letters), found {tuple(rows.shape)}")
+    wrong = ((rows.double().sum(-1) - 1).abs() <= _ROUNDING).logical_not() | (rows < 0).any(-1)
+    if bool(wrong.any()):
+        row, site = wrong.nonzero()[0].tolist()
+        raise InvalidData(
+            f"{what}: expected one-hot values or probabilities with the sum 1 at each site, found the sum "
+            f"{rows[row, site].double().sum().item():g} in row {row}, site {site}"
+        )
+    return rows
 
 
 def equal_sites(sequences: Tensor, others: Tensor) -> Iterator[Tensor]:

@@ -14,6 +14,8 @@ from harmonium.errors import InvalidData
 from harmonium.extras import require
 from harmonium.limits import check_expansion
 
+from . import matlab5
+
 #: picks one of several arrays by their names and shapes, or raises
 Pick = Callable[[Path, Mapping[str, tuple[int, ...]]], str]
 
@@ -21,16 +23,23 @@ Pick = Callable[[Path, Mapping[str, tuple[int, ...]]], str]
 def read_mat(path: Path, pick: Pick) -> np.ndarray:
     """Read a matrix of a ``.mat`` file; version 7.3 is HDF5 with the order of the dimensions reversed."""
     with path.open("rb") as file:
-        modern = file.read(10) == b"MATLAB 7.3"
-    if modern:
+        begin = file.read(10)
+    if begin == b"MATLAB 7.3":
         return read_hdf5(path, pick).T
+    with _damage(path, "a .mat file"):
+        if 0 in begin[:4]:
+            return _version4(path, pick)
+        found = {matrix.name: matrix for matrix in matlab5.matrices(path)}
+        return found[pick(path, {name: matrix.shape for name, matrix in found.items()})].read()
+
+
+def _version4(path: Path, pick: Pick) -> np.ndarray:
     from scipy.io import loadmat, whosmat
 
-    with _damage(path, "a .mat file"):
-        shapes = {name: shape for name, shape, kind in whosmat(path) if kind not in ("cell", "struct", "char")}
-        name = pick(path, shapes)
-        check_expansion(path, path.stat().st_size, 8 * math.prod(shapes[name]))
-        found = loadmat(path, variable_names=[name])[name]
+    shapes = {name: shape for name, shape, kind in whosmat(path) if kind != "char"}
+    name = pick(path, shapes)
+    check_expansion(path, path.stat().st_size, 8 * math.prod(shapes[name]))
+    found = loadmat(path, variable_names=[name])[name]
     return np.asarray(found.toarray() if hasattr(found, "toarray") else found)  # a sparse matrix
 
 
@@ -41,6 +50,8 @@ def read_hdf5(path: Path, pick: Pick) -> np.ndarray:
         found: dict[str, Any] = {}
         file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
         entry = found[pick(path, {name: item.shape for name, item in found.items() if not name.startswith("#")})]
+        if entry.dtype.kind not in "biuf":  # the library can hang on damaged strings
+            raise InvalidData(f"{path}: expected real numbers in '{entry.name}', found the type {entry.dtype}")
         check_expansion(path, path.stat().st_size, entry.nbytes)
         return np.asarray(entry[()])
 

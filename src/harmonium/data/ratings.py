@@ -140,6 +140,8 @@ class RatingTable:
     def decode(self, rows: Tensor) -> list[tuple[int, str, float]]:
         """The ratings of rows (n, items, values), such as samples: number of the row, item and rating.
 
+        Of probabilities, such as reconstructions, the most probable rating of each rated item.
+
         >>> table = RatingTable.of([("ann", "film", 4), ("bob", "film", 2), ("bob", "play", 3)])
         >>> table.decode(table.one_hot([1]))
         [(0, 'film', 2.0), (0, 'play', 3.0)]
@@ -147,7 +149,9 @@ class RatingTable:
         found = as_tensor(rows, "rows")
         if tuple(found.shape[1:]) != self.shape:
             raise InvalidData(f"rows: expected shape (n, {self.shape[0]}, {self.shape[1]}), found {tuple(found.shape)}")
-        return [(row, self.items[item], self.values[level]) for row, item, level in found.nonzero().tolist()]
+        level = found.argmax(-1)
+        rated = (found != 0).any(-1).nonzero().tolist()
+        return [(row, self.items[item], self.values[int(level[row, item])]) for row, item in rated]
 
     @cached_property
     def _ends(self) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..checks import whole
+from ..checks import count
 from ..errors import InvalidOption
 from ..machines import RBM
 from . import differences as differences
@@ -42,7 +42,7 @@ def strongest(rbm: RBM, order: int, n: int, **options: Any) -> tuple[Tensor, Ten
     (tensor([[1, 2]]), tensor([-6.], dtype=torch.float64))
     """
     sites = Sites.of(rbm)
-    order, n = check_order(order, sites.number), whole("n", n)
+    order, n = check_order(order, sites.number), count("n", n)
     if n < 1:
         raise InvalidOption(f"n: expected at least one interaction, found {n}")
     if sites.states != 2:

@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.kernel import half_sweep
@@ -228,7 +229,7 @@ def ais(
     >>> low < rbm.log_partition() < high, high
     (True, inf)
     """
-    if runs < 1:
+    if count("runs", runs) < 1:
         raise InvalidOption(f"runs: expected at least one, found {runs}")
     machine.check_normalizable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
@@ -297,8 +298,8 @@ def _along(
     lengths = torch.tensor([leg.length() for leg in legs], dtype=torch.float64)
     steps = (lengths / lengths.sum().clamp_min(1e-300) * (betas - len(legs))).floor().long() + 1
     total = torch.zeros(len(state[0]), dtype=torch.float64, device=state[0].device)
-    for leg, count in zip(legs, steps.tolist(), strict=True):
-        weights, state = anneal(leg, state, beta_grid(count), generator)
+    for leg, number in zip(legs, steps.tolist(), strict=True):
+        weights, state = anneal(leg, state, beta_grid(number), generator)
         total += weights
     return total, state
 

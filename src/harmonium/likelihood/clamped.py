@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import meanfield, noise
+from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
@@ -89,7 +90,7 @@ def clamped_ais(
     >>> round(clamped_ais(deep, torch.zeros(5, 3), runs=2, betas=10).mean, 6)  # zero weights: 3 ln 2
     2.079442
     """
-    if runs < 1:
+    if count("runs", runs) < 1:
         raise InvalidOption(f"runs: expected at least one, found {runs}")
     rows = machine.checked_states(data)
     generator = noise.generator(seed, machine.device)

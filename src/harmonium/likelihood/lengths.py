@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..checks import count
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM, BoltzmannMachine, enumeration
 from ..machines.chain import ArrayLike
@@ -136,7 +137,7 @@ def documents(
     (True, 50.0)
     """
     rbm, rows = _checked(machine, data)
-    if runs < 2 or sweeps < 0:
+    if count("runs", runs) < 2 or count("sweeps", sweeps) < 0:
         raise InvalidOption(f"runs, sweeps: expected runs ≥ 2 and sweeps ≥ 0, found runs={runs}, sweeps={sweeps}")
     schedule = beta_grid(betas)
     own, lengths = _unnormalized(rbm, rows), rows.sum(1).double()

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..checks import count
 from ..errors import InvalidOption
 from ..machines import RBM, enumeration
 from ..machines.chain import ArrayLike
@@ -87,7 +88,7 @@ def observed(
     """
     if not isinstance(rbm, RBM):
         raise InvalidOption(f"machine: expected an RBM (two layers), found {type(rbm).__name__}")
-    if runs < 1:
+    if count("runs", runs) < 1:
         raise InvalidOption(f"runs: expected at least one, found {runs}")
     given = Given.checked(rbm, data, mask)
     if given is None:

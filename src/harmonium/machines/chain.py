@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import Any, ClassVar, TypedDict
+from typing import Any, TypedDict
 
 import torch
 from torch import Generator, Tensor, nn
 
 from .. import noise
+from ..allocation import check_memory
 from ..arrays import as_tensor, check_finite
-from ..checks import whole
+from ..checks import count
 from ..couplings import Coupling, Dense
 from ..couplings.base import check_scale
 from ..errors import InvalidData, InvalidOption, NotMixed, unknown
@@ -69,9 +71,9 @@ def described(machine: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"layers": " – ".join(map(repr, machine.layers))}
     if other:
         facts["couplings"] = ", ".join(map(repr, other))
-    count = sum(parameter.numel() for parameter in machine.parameters())
+    number = sum(parameter.numel() for parameter in machine.parameters())
     kind = f"{str(machine.dtype).removeprefix('torch.')}, {machine.device}"
-    return {**facts, "parameters": f"{count:,} ({kind})"}
+    return {**facts, "parameters": f"{number:,} ({kind})"}
 
 
 class Initialization(TypedDict, total=False):
@@ -100,8 +102,6 @@ class BoltzmannMachine(Shown, nn.Module):
     couplings: Sequence[Coupling]
     #: the shape of a row of the context; ``None`` for a machine without one
     context: torch.Size | None = None
-    #: whether the visible layer learns what visible layers learn by default (:attr:`Unit.learn_as_visible`)
-    learns_as_visible: ClassVar[bool] = True
     #: the number of rows for which the machine has biases of its own (:class:`GivenRBM`), and how many of them differ
     rows: int = 1
     distinct: int = 1
@@ -123,7 +123,7 @@ class BoltzmannMachine(Shown, nn.Module):
         for k, coupling in enumerate(couplings):
             check_coupling(k + 1, coupling, units[k], units[k + 1])
         # with unbounded hidden units, learned variances easily leave the range where the partition function is finite
-        if self.learns_as_visible and all(part.support.bounded for part in units[1].parts):
+        if all(part.support.bounded for part in units[1].parts):
             units[0].become_visible()
         self.layers = nn.ModuleList(units)  # type: ignore[assignment]
         self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]
@@ -216,9 +216,10 @@ class BoltzmannMachine(Shown, nn.Module):
         visible = self.converted(x, missing=True)  # the check of the units names the argument
         if len(visible) == 0:
             raise InvalidData(f"{what}: expected at least one row, found none")
-        if n is not None and whole("n", n) < 1:
+        if n is not None and count("n", n) < 1:
             raise InvalidOption(f"n: expected at least 1, found {n}")
         self.visible.check(visible, what)
+        self.check_rows(len(visible) if n is None else n)
         return self.matched(visible if n is None else visible[torch.arange(n, device=self.device) % len(visible)])
 
     def conserving(self, x: Tensor) -> BoltzmannMachine:
@@ -283,8 +284,14 @@ class BoltzmannMachine(Shown, nn.Module):
         """The kind of the machine, its layers, couplings other than dense ones, and the number of parameters."""
         return type(self).__name__, described(self)
 
+    def check_rows(self, n: int) -> None:
+        """Raise :class:`OutOfMemory` if ``n`` states of all layers do not fit into memory."""
+        entries = sum(math.prod(unit.shape) for unit in self.layers)
+        check_memory(f"{n:.3g} states of {entries} units", n * entries * self.dtype.itemsize, "use fewer at a time")
+
     def independent(self, n: int, generator: Generator | None = None) -> Tensor:
         """Draws of the visible layer without couplings: (n, *shape)."""
+        self.check_rows(n)
         zero = torch.zeros(n, *self.visible.shape, dtype=self.dtype, device=self.device)
         return self.layer(0).sample(zero, generator=generator)
 
@@ -335,7 +342,7 @@ class BoltzmannMachine(Shown, nn.Module):
                 [1., 1.],
                 [1., 1.]])
         """
-        if sweeps < 0 or (n is not None and n < 1):
+        if count("sweeps", sweeps) < 0 or (n is not None and count("n", n) < 1):
             raise InvalidOption(f"expected sweeps ≥ 0 and n ≥ 1, found sweeps={sweeps}, n={n}")
         self.check_weights()
         generator = noise.generator(seed, self.device) if generator is None else generator

@@ -197,7 +197,6 @@ class ConditionalRBM(RBM):
     """
 
     context: torch.Size
-    learns_as_visible = False
 
     def __init__(
         self,

@@ -26,10 +26,10 @@ def check(tails: Sequence[Tail], couplings: Sequence[Coupling]) -> None:
     dangerous = False
     for k, coupling in enumerate(couplings):
         lower, upper = tails[k], tails[k + 1]
-        if not (_unbounded(lower).any() and _unbounded(upper).any()):
+        if not (lower.unbounded.any() and upper.unbounded.any()):
             continue
         weight = coupling.matrix().detach().double().cpu()
-        pair = _unbounded(lower)[:, None] & _unbounded(upper)[None, :]
+        pair = lower.unbounded[:, None] & upper.unbounded[None, :]
         growing = pair & torch.where(_one_sided(lower, upper), weight > 0, weight != 0)
         factorial = lower.factorial[:, None] | upper.factorial[None, :]
         if bool((growing & factorial).any()):
@@ -64,10 +64,6 @@ def _check_quadratic_form(tails: Sequence[Tail], couplings: Sequence[Coupling]) 
             "no finite partition function: the quadratic form of the Gaussian units has the eigenvalue "
             f"{smallest:.3g}, expected all positive (the weights are beyond the spectral bound)"
         )
-
-
-def _unbounded(tail: Tail) -> Tensor:
-    return tail.gaussian | tail.factorial
 
 
 def _one_sided(lower: Tail, upper: Tail) -> Tensor:

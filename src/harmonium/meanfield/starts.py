@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..checks import count
 from ..errors import InvalidData, InvalidOption, NotNormalizable
 from ..machines import BoltzmannMachine
 from ..machines.chain import check_undirected
@@ -76,7 +77,7 @@ def _visible(
     elif isinstance(start, Solutions):
         return start.magnetizations[0]
     elif isinstance(start, Integral):
-        if start < 1:
+        if count("start", int(start)) < 1:
             raise InvalidOption(f"start: expected at least 1, found {start}")
         generator = noise.generator(seed, machine.device) if generator is None else generator
         return machine.independent(int(start), generator)

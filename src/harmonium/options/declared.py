@@ -10,7 +10,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any
 
-from ..checks import whole
+from ..checks import count, whole
 from ..errors import InvalidOption, unknown
 
 #: plan of an option that another part of the printed plan covers
@@ -104,7 +104,7 @@ class Option:
         if value is None and self.optional:
             return None
         if self.kinds == (int,):
-            value = whole(self.name, value)
+            value = (whole if self.about.at_least is None else count)(self.name, value)
         if about.choices and value not in about.choices:
             raise unknown(self.name.replace("_", " "), str(value), about.choices)
         if self._bounds and not self._within(value):

@@ -127,6 +127,13 @@ class DataOptions:
         unset="rows are independent",
         plan=("rows", "each given the {} frames before it"),
     )
+    robust: bool = option(
+        False,
+        "Frames that a linear autoregression predicts badly have small weights; with --window.",
+        details="A few frames that cannot be predicted, such as turns and jumps, dominate squared errors "
+        "(`docs/conditional.md`).",
+        plan=("rows", "with robust weights"),
+    )
     rows: int | None = option(None, "Number of rows.", details=_DATA_FILE, recorded=True)
     bytes: int | None = option(None, "Size of the file.", details=_DATA_FILE, recorded=True)
     sha256: str | None = option(None, "Checksum of the file.", details=_DATA_FILE, recorded=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any
 
+from ..data import names
 from ..errors import InvalidOption, RunError, unknown
 from ..limits import read_toml
 from ..options import DataOptions, MachineOptions, TrainingOptions
@@ -97,12 +98,16 @@ def merge(config: Config, options: Mapping[str, Mapping[str, Any]]) -> Config:
 
 
 def is_path(source: str) -> bool:
-    """Return whether a data source is a file and not the name of a data set.
+    """Return whether a data source is a file or a folder and not the name of a data set.
+
+    A folder in the current directory needs no slash, unless a data set has its name.
 
     >>> is_path("digits"), is_path("mine.csv"), is_path("folder/mine")
     (False, True, True)
     """
-    return bool(Path(source).suffix) or "/" in source or "\\" in source
+    if Path(source).suffix or "/" in source or "\\" in source:
+        return True
+    return bool(source) and source not in names() and expanded(source).is_dir()
 
 
 def current_name(key: str, known: Container[str]) -> str:

@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..checks import count
 from ..errors import InvalidOption
 from ..machines import RBM
 from ..machines.chain import ArrayLike, BoltzmannMachine
@@ -60,7 +61,7 @@ def _begin(
 @torch.no_grad()
 def _sampled(machine: RBM, move: Move, repeats: int, n: int | None, chains: Chains) -> Moved:
     """Begin ``n`` chains, and apply a move to all of them, ``repeats`` times."""
-    if repeats < 1 or (n is not None and n < 1):
+    if count("repeats", repeats) < 1 or (n is not None and count("n", n) < 1):
         raise InvalidOption(f"expected at least one sweep or step and n ≥ 1, found {repeats} and n={n}")
     v, generator = _begin(machine, n, **chains)
     total = torch.zeros((), dtype=torch.float64, device=v.device)

@@ -7,11 +7,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 
 import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..allocation import check_memory
+from ..checks import count
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
@@ -181,17 +184,25 @@ class Point:
         return self.path.mixed(layer, self.path.responses(layer, state), self.beta, last=True)
 
 
+_BETA_BYTES = 64  # of one value in a list
+
+
 def beta_grid(betas: int | Sequence[float] | Tensor) -> list[float]:
     """Inverse temperatures from 0 to 1, from the number of steps or the values themselves.
 
     >>> beta_grid(4)
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    if isinstance(betas, int):
-        if betas < 1:
+    if isinstance(betas, int | Integral):
+        betas = int(betas)
+        if count("betas", betas) < 1:
             raise InvalidOption(f"betas: expected at least one step, found {betas}")
+        check_memory(f"betas: {betas:.3g} steps", betas * _BETA_BYTES, "use fewer")
         return [k / betas for k in range(betas + 1)]
-    values = [float(beta) for beta in betas]
+    try:
+        values = [float(beta) for beta in betas]
+    except (TypeError, ValueError):
+        raise InvalidOption(f"betas: expected a number of steps, or values from 0 to 1, found {betas!r}") from None
     if len(values) < 2 or values[0] != 0 or values[-1] != 1 or any(b <= a for a, b in pairwise(values)):
         raise InvalidOption("betas: expected increasing values from 0 to 1")
     return values
@@ -199,6 +210,7 @@ def beta_grid(betas: int | Sequence[float] | Tensor) -> list[float]:
 
 def draws(machine: BoltzmannMachine, n: int, generator: Generator | None = None) -> list[Tensor]:
     """Exact draws (n, *shape) of every layer of a machine without couplings."""
+    machine.check_rows(n)
     fields = [torch.zeros(n, *unit.shape, dtype=machine.dtype, device=machine.device) for unit in machine.layers]
     return [unit.sample(field, generator=generator) for unit, field in zip(machine.layers, fields, strict=True)]
 

@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
@@ -244,6 +245,7 @@ def population_annealing(
     """
     if not 0 <= threshold <= 1:
         raise InvalidOption(f"threshold: expected a number between 0 and 1, found {threshold}")
+    n = count("n", n)
     if populations is None:
         populations = min(_POPULATIONS, max(1, n // _SMALLEST))
     elif not 1 <= populations <= max(n, 1):
@@ -278,7 +280,7 @@ def _run(
     generator: Generator | None,
     populations: int = 1,
 ) -> Population:
-    if sweeps < 1 or n < 1:
+    if count("sweeps", sweeps) < 1 or count("n", n) < 1:
         raise InvalidOption(f"expected sweeps ≥ 1 and n ≥ 1, found sweeps={sweeps}, n={n}")
     machine.check_normalizable()
     generator = noise.generator(seed, machine.device) if generator is None else generator

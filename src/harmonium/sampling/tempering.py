@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
@@ -109,7 +110,7 @@ def _run(
     generator: Generator | None,
     betas: tuple[float, ...] | None,
 ) -> Tempered:
-    if sweeps < 0 or (n is not None and n < 1):
+    if count("sweeps", sweeps) < 0 or (n is not None and count("n", n) < 1):
         raise InvalidOption(f"expected sweeps ≥ 0 and n ≥ 1, found sweeps={sweeps}, n={n}")
     if start is None:
         visible = _anywhere(ladder, 100 if n is None else n, generator)
@@ -117,14 +118,14 @@ def _run(
         visible = ladder.top.checked_states(start, "start", n)
     state = ladders.start(ladder, visible, generator)
     trips = RoundTrips(state)
-    total, count = torch.zeros(ladder.size - 1, dtype=torch.float64), torch.zeros(ladder.size - 1)
+    total, tried = torch.zeros(ladder.size - 1, dtype=torch.float64), torch.zeros(ladder.size - 1)
     for _ in range(sweeps):
         state = sweep(ladder, state, generator)
         state, info = exchange(ladder, state, generator)
         total += torch.where(info.tried, info.probability, 0.0).cpu()
-        count += info.tried.cpu()
+        tried += info.tried.cpu()
         trips.update(state)
-    return Tempered(state.layers[0][-1], total / count.clamp_min(1), trips.count, betas, state)
+    return Tempered(state.layers[0][-1], total / tried.clamp_min(1), trips.count, betas, state)
 
 
 def _anywhere(ladder: Ladder, chains: int, generator: Generator | None) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
@@ -87,7 +88,7 @@ def temperature_sweep(
     >>> found.samples.shape, bool((found.energy.diff() < 0).all())
     (torch.Size([3, 50, 6]), True)
     """
-    if n < 2 or sweeps < 2:
+    if count("n", n) < 2 or count("sweeps", sweeps) < 2:
         raise InvalidOption(f"expected n ≥ 2 and sweeps ≥ 2, found n={n}, sweeps={sweeps}")
     path = Path(machine)
     ladder = PathLadder(path, betas)

@@ -7,7 +7,7 @@
 torch.Size([5, 4])
 """
 
-from .autoregression import LinearAutoregression
+from ..training.autoregression import LinearAutoregression
 from .baselines import Pointwise, nearest_neighbors
 from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
 from .classifiers import Classifier

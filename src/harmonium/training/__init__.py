@@ -4,7 +4,7 @@ from .batches import HiddenStates, Labeled, Redrawn, Weighted
 from .callbacks import Callback, LabelError, Metric, MixingTime, Progress
 from .centering import Centered
 from .contexts import Conditional, Windows
-from .defaults import default_epochs, default_groups
+from .defaults import default_epochs
 from .greedy import pretrain
 from .growing import deepen
 from .incomplete import Incomplete
@@ -27,6 +27,7 @@ from .negative import (
     WeightedSum,
 )
 from .penalties import L1, L2, L1Squared, L2ToMean
+from .rates import RateLimit, default_groups
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
 from .transforms import Average, Clip, Transform, ZeroSum
@@ -63,6 +64,7 @@ __all__ = [
     "NegativePhase",
     "ParallelTempering",
     "Progress",
+    "RateLimit",
     "Reconstruction",
     "Redrawn",
     "Result",

@@ -67,6 +67,7 @@ def save(training: Training, *, snapshot: bool) -> None:
             "batch_size": training.batch_size,
             "k": training.negative.k,
             "default_schedule": training.default_schedule,
+            "limits_rates": training.rate_limit is not None,
             "optimizer": training.optimizer.state_dict(),
             "transforms": [transform.state_dict() for transform in training.transforms],
             "processes": processes,  # each process has its own chains and random numbers
@@ -139,6 +140,8 @@ def _load(training: Training, tensors: dict[str, Tensor] | None, state: dict[str
     if training.default_schedule is not None:  # the default of the version that began the run
         training.default_schedule = state.get("default_schedule") or CONSTANT
         training.schedule = specs.schedule(training.default_schedule)
+    if not state.get("limits_rates"):  # earlier versions did not limit the rates
+        training.rate_limit = None
     load_optimizer(training.optimizer, state["optimizer"])
     if state.get("format", 1) < 2:  # "lr" was the scheduled rate, "initial_lr" the optimizer's own
         for group in training.optimizer.param_groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,10 @@ from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..machines import Machine
+from .autoregression import LinearAutoregression
 from .batches import Pair, Source, as_rows
+
+_ROUNDS = 10  # of fitting with weights, and weighting by residuals
 
 
 class Conditional(Source):
@@ -111,6 +115,37 @@ class Windows(Source):
     def restored(self, x: Tensor) -> Tensor:
         """The inverse of :meth:`standardized`: frames (..., *frame) in the units of the data."""
         return x if self.location is None or self.scale is None else x * self.scale + self.location
+
+    def robust_weights(self, power: float = 1.5) -> Tensor:
+        """Weights of the rows for :class:`Weighted`, small where a linear autoregression has a large residual: (n,).
+
+        Squared errors are dominated by the few frames that cannot be predicted, such as turns and jumps. The weight of
+        a row is (m + r)^-power, with its mean squared residual r in units of the variances of the channels, and the
+        median m of r. The autoregression is fitted with these weights, repeatedly. The mean of the weights is 1; with
+        ``power=0`` all are 1.
+
+        >>> time = torch.arange(100.0)
+        >>> frames = torch.stack([torch.sin(time / 5), torch.cos(time / 5)], 1)
+        >>> frames[50] += 3  # a jump
+        >>> weights = Windows(frames, 2).robust_weights()
+        >>> bool(weights[48] < 0.01), round(weights.mean().item(), 4)
+        (True, 1.0)
+        """
+        if not 0 <= power < math.inf:
+            raise InvalidOption(f"power: expected a number of at least 0, found {power}")
+        v, context = self[:]
+        spread = v.double().var(0, correction=0)
+        spread = torch.where(spread > 0, spread, 1.0)
+        found = torch.ones(len(v), dtype=torch.float64)
+        for _ in range(_ROUNDS if power else 0):
+            model = LinearAutoregression.fitted(v, context, 1.0, found)
+            r = ((model(context) - v).double().square() / spread).flatten(1).mean(1)
+            m = r.median()
+            if not m > 0:  # most frames are predicted exactly
+                m = r.mean().clamp(min=torch.finfo(r.dtype).tiny)
+            found = (1 + r / m) ** -power
+            found = found / found.mean()
+        return found
 
     def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
         v, context = self[index.cpu()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -24,11 +25,15 @@ def join() -> None:
     if not dist.is_available():
         raise InvalidOption(f"WORLD_SIZE={wanted}: expected PyTorch with torch.distributed, found a build without it")
     if not dist.is_initialized():
+        # The functions of this module have the group as a default argument. If an optimizer imports it later, they keep
+        # the group alive: its threads survive _leave, and can abort the process at its end.
+        importlib.import_module("torch.distributed.nn.functional")
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
         atexit.register(_leave)
 
 
 def _leave() -> None:
+    """End the threads of the group, while Python still runs: they may need its lock."""
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -21,10 +21,11 @@ from .arguments import Arguments, takes
 from .batches import Source, as_source
 from .callbacks import Progress, check_callbacks
 from .centering import Centered
-from .defaults import default_epochs, default_groups
+from .defaults import default_epochs
 from .incomplete import completed
 from .metrics import measure
 from .progress import ProgressBar
+from .rates import RateLimit, default_groups
 from .recorded import recorded
 from .run import IN_REPR, Run, log_spaced
 from .schedules import Clock
@@ -35,6 +36,7 @@ from .threads import using
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
+_LIMIT_ROWS = 500  # for the limit of the learning rates; the cost is quadratic in them
 _SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
@@ -149,7 +151,9 @@ class Training:
         self.history: list[dict[str, float]] = []
         self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
         self.step = 0  # number of finished steps of the epoch in progress
-        if kept is not None:
+        if kept is None:
+            self._limit_rates()
+        else:
             checkpoints.restore(self, kept)
         self._plain = plain_groups(self.optimizer)  # after loading, which replaces the groups
         self._all_plain = len(self._plain) == sum(len(group["params"]) for group in self.optimizer.param_groups)
@@ -197,8 +201,11 @@ class Training:
 
     def _optimizer(self, given: Arguments, scaling: Scaling | None) -> Optimizer:
         optimizer = given.made_optimizer([p for p in self.machine.parameters() if p.requires_grad])
+        self.rate_limit = None  # of learning rates chosen by the user
         if optimizer is None:
             optimizer = torch.optim.SGD(default_groups(self.machine, self._metric_rows(self.source), scaling))
+            few = self.source.rows(self._some(len(self.source), _LIMIT_ROWS), self.machine)
+            self.rate_limit = RateLimit(self.machine, few, scaling)
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         if not held <= {id(parameter) for parameter in self.machine.parameters()}:
             raise InvalidOption("optimizer: expected only parameters of the trained machine, found other parameters")
@@ -323,11 +330,17 @@ class Training:
                 raise self._diverged(epoch, str(error)) from error
             if step % _CHECK_EVERY == _CHECK_EVERY - 1:
                 self._check_finite(epoch)
+                self._limit_rates()
                 if bar is not None:
                     bar.update(self.epoch + (step + 1) / steps, self.history[-1] if self.history else {})
             if stopping is not None and self._stops(stopping) and step + 1 < steps:
                 self.step = step + 1
                 return
+        self._limit_rates()
+
+    def _limit_rates(self) -> None:
+        if self.rate_limit is not None:
+            self.rate_limit.lower(self.optimizer, self.batch_size * self.world)
 
     def _step(self, index: Tensor, clock: Clock) -> None:
         setting = self.schedule(clock)

@@ -24,6 +24,11 @@ class Tail:
     one_sided: Tensor
     precision: Tensor
 
+    @property
+    def unbounded(self) -> Tensor:
+        """The units with unbounded support."""
+        return self.gaussian | self.factorial
+
     @staticmethod
     def bounded(n: int) -> Tail:
         """The tail of units with bounded support."""

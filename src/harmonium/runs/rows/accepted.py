@@ -9,7 +9,7 @@ from ...options import DataOptions
 
 _NAMES = (
     *("binarize", "image", "labels", "array", "transpose"),
-    *("alphabet", "ratings", "columns", "vocabulary", "stop_words", "window"),
+    *("alphabet", "ratings", "columns", "vocabulary", "stop_words", "window", "robust"),
 )
 
 

@@ -13,6 +13,7 @@ from ... import data
 from ...data.ratings import RatingTable
 from ...options import DataOptions
 from ...training.batches import Source, Weighted
+from ...training.contexts import Windows
 from .. import config as schema
 from ..specs import UnitSpec
 
@@ -53,7 +54,10 @@ class Rows:
 
     @cached_property
     def weights(self) -> Tensor | None:
-        """Similarity weights of the training rows, (n,), if the configuration asks for them."""
+        """Similarity weights of sequences, or robust weights of frames, (n,), if the configuration asks for them."""
+        if self.config.robust:
+            assert isinstance(self.train, Windows)
+            return self.train.robust_weights()
         share = self.config.similarity
         return None if share is None else data.similarity_weights(self.one_hot(), share)
 

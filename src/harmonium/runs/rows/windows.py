@@ -25,7 +25,7 @@ def load(path: Path, config: schema.Config) -> Rows | None:
     chosen = config.data
     if chosen.window is None:
         return None
-    check_accepted(chosen, f"the sequences in {path.name}", ("window",))
+    check_accepted(chosen, f"the sequences in {path.name}", ("window", "robust"))
     frames = data.read_frames(path)
     frames.check_longer_than(chosen.window)
     validation, share = validation_of_file(chosen, "frames of every sequence")
@@ -40,7 +40,7 @@ def load_by_name(config: schema.Config) -> Rows:
     """Return the frames of a data set by name; those held out are another split, or the last share of each sequence."""
     chosen = config.data
     info = data.info(chosen.source)
-    check_accepted(chosen, f"the sequences of '{info.name}'", ("window",))
+    check_accepted(chosen, f"the sequences of '{info.name}'", ("window", "robust"))
     split = chosen.split or "train"
     frames, held_out = data.load_frames(chosen.source, split), None
     frames.check_longer_than(_window(config))
@@ -74,6 +74,8 @@ def _rows(frames: Frames, held_out: Frames | None, config: schema.Config, title:
         raise InvalidOption(f"visible: expected one type of units for sequences, found '{config.machine.visible}'")
     spec = visible[0]
     scaled = spec.kind.affine
+    if config.data.robust and not scaled:
+        raise InvalidOption(f"robust: expected gaussian units, found {spec.name}")
     if scaled and "learn" not in spec.options:  # the spread of the data given the past is not known before training
         spec = replace(spec, options={**spec.options, "learn": ("bias", "precision")})
     train = _windows(frames, _window(config), scaled)

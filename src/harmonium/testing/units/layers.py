@@ -16,7 +16,7 @@ from ...errors import InvalidData, InvalidOption
 from ...files import load, save
 from ...machines import RBM
 from ...training import Exact
-from ...training.defaults import default_groups
+from ...training.rates import default_groups
 from ...units import Bernoulli, Unit
 from ..nodes import F64
 from .mathematics import check_inside

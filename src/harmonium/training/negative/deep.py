@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from ...checks import count
 from ...couplings import Coupling
 from ...errors import Diverged, InvalidOption, unknown
 from ...machines import BoltzmannMachine
@@ -58,7 +59,7 @@ class DeepPCD(SignedRows):
     ) -> None:
         if positive not in _POSITIVE:
             raise unknown("positive", positive, _POSITIVE)
-        if k < 1 or iterations < 1 or (chains is not None and chains < 1):
+        if min(count("k", k), count("iterations", iterations), 1 if chains is None else count("chains", chains)) < 1:
             raise InvalidOption(f"k, iterations, chains: expected at least 1, found {k}, {iterations}, {chains}")
         self.k, self.iterations, self.chains, self.positive = k, iterations, chains, positive
 

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from ... import meanfield
-from ...checks import whole
+from ...checks import count, whole
 from ...errors import Diverged, InvalidOption, unknown
 from ...machines import RBM, BoltzmannMachine
 from ...meanfield import Solutions
@@ -68,7 +68,7 @@ class MeanField(NegativePhase):
     ) -> None:
         if method not in (*_CHAINS, *_OTHERS):
             raise unknown("mean-field method", str(method), (*_CHAINS, *_OTHERS))
-        if whole("k", k) < 1 or (starts is not None and whole("starts", starts) < 1):
+        if count("k", k) < 1 or (starts is not None and count("starts", starts) < 1):
             raise InvalidOption(f"k, starts: expected at least 1, found k={k}, starts={starts}")
         if not 0 <= noise <= 1 or (noise and persistent):
             raise InvalidOption(

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from ...checks import count
 from ...couplings import Coupling
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
@@ -26,7 +27,7 @@ class Sampled(SignedRows):
     """
 
     def __init__(self, k: int = 1, chains: int | None = None) -> None:
-        if k < 1 or (chains is not None and chains < 1):
+        if count("k", k) < 1 or (chains is not None and count("chains", chains) < 1):
             raise InvalidOption(f"k, chains: expected k ≥ 1 and chains ≥ 1, found k={k}, chains={chains}")
         self.k, self.chains = k, chains
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from ...allocation import check_memory
 from ...machines import BoltzmannMachine
 from ...units import Unit
 from .base import NegativePhase, only_bias, write_bias_gradient, write_unit_gradient
@@ -59,4 +61,6 @@ class SignedRows(NegativePhase):
 
 def new_buffer(machine: BoltzmannMachine, rows: int, unit: Unit) -> Tensor:
     """Return zeros (rows, *shape) for states of a layer of the machine."""
+    size = rows * math.prod(unit.shape) * machine.dtype.itemsize
+    check_memory(f"batch and chains: {rows:.3g} rows of {unit.name()} units", size, "use fewer chains")
     return torch.zeros(rows, *unit.shape, dtype=machine.dtype, device=machine.device)
