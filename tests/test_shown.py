@@ -29,6 +29,11 @@ def objects(folder: Any) -> list[Any]:
         hm.likelihood.exact(rbm),
         hm.likelihood.ais(rbm, runs=4, betas=4, seed=0),
         hm.likelihood.estimate(rbm, ROWS, runs=4, betas=4, seed=0),
+        hm.likelihood.tap(rbm, ROWS),
+        hm.meanfield.tap(rbm, ROWS),
+        hm.landscape.find_solutions(rbm, ROWS),
+        hm.landscape.growth(hm.Run(folder).machines(), ROWS),
+        hm.spectra.spectral_history(hm.Run(folder).machines()),
     ]
 
 

@@ -61,7 +61,7 @@ _MOST_CHARACTERS = 60
 
 
 def brief(kind: Class) -> Class:
-    """Decorate a dataclass with large fields: ``repr`` shows the shapes of arrays and the sizes of collections.
+    """Decorate a dataclass with large fields: it shows the shapes of arrays and the sizes of collections.
 
     >>> from dataclasses import dataclass
     >>> @brief
@@ -72,14 +72,22 @@ def brief(kind: Class) -> Class:
     >>> import numpy
     >>> Found(numpy.zeros((50, 64)), 0.123456)
     Found(rows 50×64, error 0.1235)
+    >>> Found(numpy.zeros((50, 64)), 0.123456)._repr_html_().startswith("<table>")
+    True
     """
 
-    def represent(self: Any) -> str:
+    def facts(self: Any) -> dict[str, str]:
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}
-        parts = [f"{name} {_summary(value)}" for name, value in values.items() if value is not None]
-        return f"{type(self).__name__}({', '.join(parts)})"
+        return {name: _summary(value) for name, value in values.items() if value is not None}
+
+    def represent(self: Any) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name} {value}' for name, value in facts(self).items())})"
+
+    def display(self: Any) -> str:
+        return table(type(self).__name__, facts(self))
 
     kind.__repr__ = represent  # type: ignore[assignment]
+    kind._repr_html_ = display  # type: ignore[attr-defined]
     return kind
 
 

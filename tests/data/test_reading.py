@@ -211,7 +211,7 @@ def test_empty_files(write, suffix):
 def test_unknown_extension(write):
     with pytest.raises(InvalidOption, match=r"unknown file extension '.cvs': did you mean '.csv'"):
         data.read(write("a.cvs", "1,2\n"))
-    with pytest.raises(HarmoniumError, match=r"known: .csv, .h5, .hdf5, .mat, .npy, .npz, .parquet"):
+    with pytest.raises(HarmoniumError, match=r"known: .arrow, .csv, .feather, .h5, .hdf5, .mat, .npy, .npz, .parquet"):
         data.read(write("a.pt", b"1"))
     with pytest.raises(InvalidOption, match="unknown file extension 'plain'"):
         data.read(write("plain", b"1"))
@@ -265,3 +265,48 @@ def test_matlab_files_without_one_matrix(tmp_path, write):
         data.read(write("c.mat", "nothing of MATLAB"))
     with pytest.raises(InvalidData, match="is damaged or not an HDF5 file"):
         data.read(write("d.h5", "nothing of HDF5"))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("extension", [".arrow", ".feather"])
+def test_arrow_files_and_streams(tmp_path, extension, stream):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({f"c{k}": VALUES[:, k] for k in range(VALUES.shape[1])})
+    path = tmp_path / f"a{extension}"
+    with (pyarrow.ipc.new_stream if stream else pyarrow.ipc.new_file)(str(path), table.schema) as file:
+        file.write_table(table, max_chunksize=2)
+    assert np.array_equal(data.read(path), VALUES)
+    assert data.read_table(path).shape == VALUES.shape
+    path.write_bytes(path.read_bytes()[:60])
+    for read in (data.read, data.read_table):
+        with pytest.raises(InvalidData, match=f"a{extension} is damaged or not a {extension} file"):
+            read(path)
+
+
+def test_folders_of_images(tmp_path):
+    images = pytest.importorskip("PIL.Image")
+    gray = np.random.default_rng(0).integers(0, 256, (3, 4, 5)).astype(np.uint8)
+    (tmp_path / "more").mkdir()
+    for name, pixels in zip(("a.png", "b.bmp", "more/c.png"), gray, strict=True):
+        images.fromarray(pixels).save(tmp_path / name)
+    (tmp_path / "notes.md").write_text("other files are ignored")
+    assert np.array_equal(data.read(tmp_path), gray[:, None])
+    images.fromarray(gray[0]).convert("RGB").save(tmp_path / "d.png")  # one color image: all have three channels
+    found = data.read(tmp_path)
+    assert found.shape == (4, 3, 4, 5) and np.array_equal(found[0], np.stack([gray[0]] * 3))
+    images.fromarray(gray[0, :2]).save(tmp_path / "e.png")
+    with pytest.raises(InvalidData, match=r"e\.png: expected 5×4 pixels as in a\.png, found 5×2 pixels; resize"):
+        data.read(tmp_path)
+    (tmp_path / "e.png").write_bytes(b"not an image")
+    with pytest.raises(InvalidData, match=r"e\.png is damaged or not an image"):
+        data.read(tmp_path)
+
+
+def test_black_and_white_images_are_zeros_and_ones(tmp_path):
+    images = pytest.importorskip("PIL.Image")
+    pixels = np.eye(3, dtype=bool)
+    images.fromarray(pixels).save(tmp_path / "a.png")
+    assert np.array_equal(data.read(tmp_path), pixels[None, None])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidData, match=r"expected images .* in the folder, found none"):
+        data.read(tmp_path / "empty")

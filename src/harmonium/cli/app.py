@@ -40,6 +40,7 @@ TableFile = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="Table to write; the figure is beside it. [in DIR]"),
 ]
+Figures = Annotated[str, typer.Option(metavar="png|pdf|svg", help="Format of the figures.")]
 PresetName = Annotated[
     str | None,
     typer.Option(metavar="NAME", help=f"Named settings: {preset_names()}; other options override them."),
@@ -309,6 +310,7 @@ def spectrum(
             "--relative", help="Scale weights by the standard deviations of the free units, comparable to ±1 spins."
         ),
     ] = False,
+    figures: Figures = "png",
     json: Json = False,
 ) -> None:
     """Show the singular values of the weights during training, compared with noise and with the data."""
@@ -322,6 +324,7 @@ def landscape(
     n: Annotated[int, typer.Option("-n", min=1, help="Number of data rows to start from.")] = 1000,
     method: Annotated[str, typer.Option(metavar="tap|naive|adatap", help="Mean-field method.")] = "tap",
     seed: Annotated[int, typer.Option(help="Seed of the choice of rows.")] = 0,
+    figures: Figures = "png",
     json: Json = False,
 ) -> None:
     """Count the mean-field solutions during training, and report if there are too few or too many."""
@@ -363,6 +366,7 @@ def contacts(
     separation: Annotated[int, typer.Option(min=1, help="Smallest distance of two sites along the sequence.")] = 5,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of pairs to print.")] = 20,
     out: TableFile = None,
+    figures: Figures = "png",
     json: Json = False,
 ) -> None:
     """Predict contacts from a run on sequences: pairs of sites by the corrected norms of their couplings."""
@@ -377,6 +381,7 @@ def mutants(
     ],
     data: OtherData = None,
     out: TableFile = None,
+    figures: Figures = "png",
     json: Json = False,
 ) -> None:
     """Compute ln p(mutant) - ln p(wild type) for all single mutations of a sequence."""
@@ -390,6 +395,7 @@ def logos(
     n: Annotated[int, typer.Option("-n", min=1, help="Number of hidden units, strongest first.")] = 6,
     sweeps: Annotated[int, typer.Option(min=1, help="Gibbs sweeps per sample, starting from training rows.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 0,
+    figures: Figures = "png",
 ) -> None:
     """Draw sequence logos of the training sequences, of samples, and of the weights of hidden units."""
 

@@ -44,6 +44,18 @@ def check_figure(path: Path) -> None:
     check_folder(path)
 
 
+def figure_suffix(figures: str) -> str:
+    """Return the extension of a format of figures.
+
+    >>> figure_suffix("pdf")
+    '.pdf'
+    """
+    suffix = f".{figures.lower()}"
+    if suffix not in files.FIGURES:
+        raise unknown("format of figures", figures, [known[1:] for known in files.FIGURES])
+    return suffix
+
+
 def picture_of(machine: Machine, image: str | None) -> Picture:
     """Return the shape of ``--image HxW`` for the visible units, of which an image is the first part."""
     return None if image is None else picture(machine.visible.parts[0].shape, image)

@@ -13,7 +13,7 @@ from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..runs import config as schema
 from ..runs import setup as recipe
-from ..runs.rows import load_test
+from ..runs.rows import Rows, load_test
 from ..runs.tables import NAME as TABLE
 from ..runs.training import train
 from ..training import Callback, MixingTime, Run
@@ -142,8 +142,14 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
     if rows.table is not None:
         lines |= described(rows.table)
     if rows.notes:
-        lines["sequences" if rows.read_words is None else "documents"] = "; ".join(rows.notes)
+        lines[_noted(rows)] = "; ".join(rows.notes)
     return {**lines, "run folder": str(run)}
+
+
+def _noted(rows: Rows) -> str:
+    """Return what the notes on the rows are about."""
+    kinds = {"sequences": rows.letters, "documents": rows.read_words}
+    return next((name for name, known in kinds.items() if known is not None), "note")
 
 
 def _train(config: schema.Config, run: Path, *, quiet: bool, report: bool) -> None:

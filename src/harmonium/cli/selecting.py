@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ def select_run(
     tables = {"data": {"source": source, "validation": "none", **chosen}, "machine": {"visible": visible}}
     config = schema.merge(schema.Config(), tables)
     loaded = rows.load(config)
+    for note in loaded.notes:
+        print(f"note: {note}", file=sys.stderr)
     layer = specs.layer(loaded.visible)
     data = loaded.train.rows(torch.arange(len(loaded.train)), RBM(layer, 1))
     found = select(

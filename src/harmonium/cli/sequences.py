@@ -29,8 +29,10 @@ def contacts_run(
     separation: int = 5,
     n: int = 20,
     out: Path | None = None,
+    figures: str = "png",
 ) -> dict[str, Any]:
     """Print the pairs of sites with the strongest couplings; write all pairs (CSV) and ``contacts.png``."""
+    suffix = output.figure_suffix(figures)
     setup, rbm, letters = _open(folder, data)
     sites = rbm.visible.sites
     known = None if contact_map is None else datasets.read_contacts(contact_map, sites, cutoff=cutoff)
@@ -51,14 +53,17 @@ def contacts_run(
         _print_precision(found, sites)
     target = folder / "contacts.csv" if out is None else out
     output.write_table(target, columns, (row[: len(columns)] for row in rows))
-    _save(target.with_suffix(".png"), plots.contact_map(found, sites, title=setup.rows.title))
+    _save(target.with_suffix(suffix), plots.contact_map(found, sites, title=setup.rows.title))
     known_numbers = {} if known is None else {"average_precision": found.average_precision(), "auc": found.auc()}
     pairs = [dict(zip(columns, row, strict=False)) for row in rows[:n]]
     return {"separation": separation, "pairs": pairs, **known_numbers, "table": str(target)}
 
 
-def mutants_run(folder: Path, *, sequence: str, data: str | None = None, out: Path | None = None) -> dict[str, Any]:
+def mutants_run(
+    folder: Path, *, sequence: str, data: str | None = None, out: Path | None = None, figures: str = "png"
+) -> dict[str, Any]:
     """Compute all single mutations of a sequence; write a table (CSV) and a heat map ``mutants.png``."""
+    suffix = output.figure_suffix(figures)
     setup, rbm, letters = _open(folder, data)
     name, wild = _sequence(setup, letters, sequence)
     table = tasks.mutations(rbm, wild)
@@ -82,20 +87,23 @@ def mutants_run(folder: Path, *, sequence: str, data: str | None = None, out: Pa
         print(f"{len(changes)} mutations between letters: mean change {changes.mean():+.3f}, {share:.0%} favorable")
     target = folder / "mutants.csv" if out is None else out
     output.write_table(target, ["mutation", "site", "wild_type", "mutant", "change"], rows)
-    _save(target.with_suffix(".png"), plots.mutation_map(table, letters, wild, title=f"Mutations of {name}"))
+    _save(target.with_suffix(suffix), plots.mutation_map(table, letters, wild, title=f"Mutations of {name}"))
     return {"sequence": name, "changes": {row[0]: row[4] for row in rows}, "table": str(target)}
 
 
-def logos_run(folder: Path, *, data: str | None = None, n: int = 6, sweeps: int = 200, seed: int = 0) -> None:
+def logos_run(
+    folder: Path, *, data: str | None = None, n: int = 6, sweeps: int = 200, seed: int = 0, figures: str = "png"
+) -> None:
     """Draw logos of the training sequences, of samples, and of the hidden units with the largest weights."""
+    suffix = output.figure_suffix(figures)
     setup, rbm, letters = _open(folder, data)
     rows = setup.rows
     start = some_rows(rows.train, rbm, _DRAWN, seed=seed)
     samples = rbm.sample(len(start), sweeps=sweeps, start=start, seed=seed)
     title = f"{len(rows.train):,} training sequences" + (", weighted" if rows.weights is not None else "")
-    _save(folder / "logo.png", plots.logo(rows.one_hot(), letters, weights=rows.weights, title=title))
-    _save(folder / "logo-samples.png", plots.logo(samples, letters, title=f"{len(samples):,} samples"))
-    _save(folder / "logo-hidden.png", plots.hidden_logos(rbm, letters, n=min(n, rbm.hidden.size)))
+    _save(folder / f"logo{suffix}", plots.logo(rows.one_hot(), letters, weights=rows.weights, title=title))
+    _save(folder / f"logo-samples{suffix}", plots.logo(samples, letters, title=f"{len(samples):,} samples"))
+    _save(folder / f"logo-hidden{suffix}", plots.hidden_logos(rbm, letters, n=min(n, rbm.hidden.size)))
 
 
 def _open(folder: Path, source: str | None) -> tuple[Setup, RBM, str]:

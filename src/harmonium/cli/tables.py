@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import files, likelihood, tasks
-from ..data import TableEncoder, read_table
+from ..data import TableEncoder, column_files, read_table
 from ..data.table import EXTENSIONS
 from ..errors import InvalidOption, NotEnumerable, RunError, unknown
 from ..machines import RBM
@@ -37,11 +37,13 @@ def described(table: TableEncoder) -> dict[str, str]:
 
 
 def write_table(path: Path, frame: Any) -> None:
-    """Write a table as .csv, .tsv or .parquet, atomically."""
+    """Write a table as .csv, .tsv, .parquet or .arrow, atomically."""
     suffix = path.suffix.lower()
     with files.atomic(path) as temporary:
         if suffix == ".parquet":
             frame.to_parquet(temporary, index=False)
+        elif suffix in column_files.EXTENSIONS:
+            frame.reset_index(drop=True).to_feather(temporary)
         else:
             frame.to_csv(temporary, index=False, sep="\t" if suffix == ".tsv" else ",", lineterminator="\n")
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from .. import files, interactions, landscape, plots, spectra
+from ..errors import InvalidOption
 from ..machines import RBM
 from ..report import some_rows
 from ..runs.setup import reopen, started_by_fit
 from ..training import Run
 from . import show
-from .output import check_figure
+from .output import check_figure, figure_suffix
 from .steps import step
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ _SHOWN = 12  # lines of the table
 _LINES = 60  # lines of the network of interactions
 
 
-def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relative: bool = False) -> dict[str, Any]:
+def spectrum_run(
+    folder: Path, *, data: str | None = None, layer: int = 0, relative: bool = False, figures: str = "png"
+) -> dict[str, Any]:
     """Print the singular values during the run; write ``spectrum.png`` and, if rows are images, ``modes.png``."""
+    suffix = figure_suffix(figures)
     setup = reopen(folder, data)
     history = spectra.spectral_history(Run(folder).machines(), layer, relative=relative)
     rows = some_rows(setup.rows.train, setup.machine, 60_000, seed=0)
@@ -49,9 +53,9 @@ def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relat
         ],
         numbers=range(6),
     )
-    _save(folder / "spectrum.png", plots.spectrum_page(history, axes))
+    _save(folder / f"spectrum{suffix}", plots.spectrum_page(history, axes))
     if axes is not None and setup.rows.image is not None:
-        _save(folder / "modes.png", plots.mode_page(history.spectra[-1], axes, setup.rows.image))
+        _save(folder / f"modes{suffix}", plots.mode_page(history.spectra[-1], axes, setup.rows.image))
     return {
         "epochs": list(history.epochs),
         "above_noise": list(history.outliers),
@@ -62,9 +66,16 @@ def spectrum_run(folder: Path, *, data: str | None = None, layer: int = 0, relat
 
 
 def landscape_run(
-    folder: Path, *, data: str | None = None, n: int = 1000, method: str = "tap", seed: int = 0
+    folder: Path,
+    *,
+    data: str | None = None,
+    n: int = 1000,
+    method: str = "tap",
+    seed: int = 0,
+    figures: str = "png",
 ) -> dict[str, Any]:
     """Print the mean-field solutions from ``n`` rows of the data during the run; write ``landscape.png``."""
+    suffix = figure_suffix(figures)
     setup = reopen(folder, data)
     starts = some_rows(setup.rows.train, setup.machine, n, seed=seed)
     with step(f"{method} solutions from {len(starts)} rows"):
@@ -79,7 +90,7 @@ def landscape_run(
         numbers=range(3),
     )
     print(growth.landscapes[-1].diagnosis)
-    _save(folder / "landscape.png", plots.landscape_page(growth))
+    _save(folder / f"landscape{suffix}", plots.landscape_page(growth))
     last = growth.landscapes[-1]
     return {
         "epochs": list(growth.epochs),
@@ -101,6 +112,8 @@ def interactions_run(
     out: Path | None = None,
 ) -> dict[str, Any]:
     """Print the strongest interactions between visible units; for order 2, also write a plot."""
+    if out is not None and order != 2:
+        raise InvalidOption(f"--out: expected --order 2, whose interactions are drawn as lines, found --order {order}")
     path = folder / "interactions.png" if out is None else out
     check_figure(path)
     by_fit = data is None and started_by_fit(folder)  # the couplings need no rows

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from harmonium.arrays import as_tensor
+from harmonium.data.image_folders import holds_images
 from harmonium.data.sequence_files import extension, text_lines
 from harmonium.errors import DataNotFound, InvalidData, InvalidOption, clipped, unknown
 from harmonium.extras import require
@@ -135,11 +136,13 @@ def read_documents(
 
 
 def holds_documents(path: Path) -> bool:
-    """Return whether a path is read as documents: a folder, a text file, or a table with a column of texts.
+    """Return whether a path is read as documents: a folder without images, a text file, or a table with a text column.
 
     A table of counts, too, can be read as documents; that it has counts of words is for the user to say.
     """
-    if path.is_dir() or extension(path) == ".txt":
+    if path.is_dir():
+        return not holds_images(path)
+    if extension(path) == ".txt":
         return True
     if extension(path) not in (".csv", ".tsv") or not path.is_file():
         return False

@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harmonium.data import column_files
 from harmonium.data.loading import info, load
 from harmonium.data.reading import is_header, read
 from harmonium.errors import InvalidData, InvalidOption
 from harmonium.paths import expanded, is_folder
 
-EXTENSIONS = (".npy", ".npz", ".csv", ".parquet")
+EXTENSIONS = (".npy", ".npz", ".csv", *column_files.EXTENSIONS)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Frames:
 def read_frames(path: str | Path) -> Frames:
     """Read a sequence from a file of numbers with a frame in each row, or several from a folder of such files.
 
-    The files of a folder (``.npy``, ``.npz``, ``.csv`` or ``.parquet``) are read in the order of their names.
+    The files of a folder (``.npy``, ``.npz``, ``.csv``, ``.parquet`` or ``.arrow``) are read in order of their names.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

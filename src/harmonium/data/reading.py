@@ -22,8 +22,11 @@ from torch import Tensor
 from harmonium.errors import InvalidData, clipped, unknown
 from harmonium.extras import require
 from harmonium.limits import MOST_MEMBERS, check_expansion
-from harmonium.paths import expanded, file_size
+from harmonium.paths import expanded, file_size, is_folder
 
+from . import column_files
+from .column_files import read_columns
+from .image_folders import read_images
 from .matlab_matrices import Pick, read_hdf5, read_mat
 
 if TYPE_CHECKING:
@@ -42,8 +45,9 @@ def read(path: str | Path, name: str | None = None) -> Tensor | np.memmap:
       type;
     - ``.csv``: comma-separated numbers as float32, with or without a header. The first row is a header if it contains
       a cell that is not a number, or if it is 0, 1, 2, ... (at least three columns, the default names of pandas);
-    - ``.parquet``: numeric columns, as float32;
-    - ``.mat`` (MATLAB), ``.h5``, ``.hdf5``: the same as for ``.npz``.
+    - ``.parquet``, ``.arrow``, ``.feather``: numeric columns, as float32;
+    - ``.mat`` (MATLAB), ``.h5``, ``.hdf5``: the same as for ``.npz``;
+    - a folder of images of the same size: uint8 (n, channels, height, width), in the order of their names.
 
     Numbers must be finite, except in a memory map.
 
@@ -57,6 +61,8 @@ def read(path: str | Path, name: str | None = None) -> Tensor | np.memmap:
     >>> folder.cleanup()
     """
     path = expanded(path)
+    if is_folder(path) and path.suffix.lower() not in (*_READERS, *_SEVERAL):
+        return read_images(path)
     if path.suffix.lower() not in (*_READERS, *_SEVERAL):
         raise unknown("file extension", path.suffix or path.name, (*_READERS, *_SEVERAL))
     if file_size(path) == 0:
@@ -198,16 +204,8 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _parquet(path: Path) -> Tensor:
-    pandas, pyarrow = (require(name, ".parquet files need") for name in ("pandas", "pyarrow"))
-    try:
-        about = require("pyarrow.parquet", ".parquet files need").read_metadata(path)
-        check_expansion(path, path.stat().st_size, 8 * about.num_rows * about.num_columns)
-        return _frame(path, pandas.read_parquet(path))
-    except (pyarrow.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
-        if isinstance(error, InvalidData):
-            raise
-        raise InvalidData(f"{path} is damaged or not a .parquet file: {clipped(error)}") from error
+def _columns(path: Path) -> Tensor:
+    return _frame(path, read_columns(path))
 
 
 def _frame(path: Path, frame: pandas.DataFrame) -> Tensor:
@@ -263,7 +261,7 @@ def _check_finite(path: Path, array: np.ndarray, names: Sequence[str] | None) ->
 _READERS: dict[str, Callable[[Path], Tensor | np.memmap]] = {
     ".npy": _npy,
     ".csv": _csv,
-    ".parquet": _parquet,
+    **dict.fromkeys(column_files.EXTENSIONS, _columns),
 }
 #: files with several arrays, of which one is picked
 _SEVERAL: dict[str, Callable[[Path, Pick], Tensor]] = {

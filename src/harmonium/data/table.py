@@ -15,7 +15,9 @@ from torch import Tensor
 
 from harmonium import files
 from harmonium.arrays import as_tensor
+from harmonium.data import column_files
 from harmonium.data import columns as kinds_of
+from harmonium.data.column_files import read_columns
 from harmonium.data.columns import Binary, Category, Column, Count, Ignored, InvalidCell, Real
 from harmonium.data.reading import is_header
 from harmonium.errors import InvalidData, InvalidOption, clipped, unknown
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _PATH = "harmonium_path"  # key of a table's attributes with the file it was read from
-EXTENSIONS = (".csv", ".tsv", ".parquet")
+EXTENSIONS = (".csv", ".tsv", *column_files.EXTENSIONS)
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class TableEncoder:
         """Choose the kind of every column.
 
         Args:
-            table: a pandas table, or a .csv, .tsv or .parquet file.
+            table: a pandas table, or a .csv, .tsv, .parquet, .arrow or .feather file.
             kinds: kinds of columns, by name, instead of those chosen from the cells: "binary", "category", "real",
                 "count", "count:N" for whole numbers from 0 to N, or "ignore".
             rows: row numbers (m,) from which means and standard deviations are computed; by default all rows.
@@ -319,7 +321,7 @@ def _source(frame: pandas.DataFrame) -> str:
 
 def _line(frame: pandas.DataFrame, row: int) -> str:
     path = frame.attrs.get(_PATH)
-    if path is None or Path(path).suffix.lower() == ".parquet":
+    if path is None or Path(path).suffix.lower() in column_files.EXTENSIONS:
         return f", row {row + 1}"
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=_delimiter(Path(path)))
@@ -340,7 +342,7 @@ def as_frame(table: Any) -> pandas.DataFrame:
 
 
 def read_table(path: str | Path) -> pandas.DataFrame:
-    """Read a table from a .csv, .tsv or .parquet file; empty cells, NA, NaN, None and null are missing.
+    """Read a table from a .csv, .tsv, .parquet or .arrow file; empty cells, NA, NaN, None and null are missing.
 
     The first row of a .csv or .tsv file is a header if it contains a cell that is not a number. Otherwise the names of
     the columns are 1, 2, 3, ...
@@ -357,9 +359,8 @@ def read_table(path: str | Path) -> pandas.DataFrame:
     if path.suffix.lower() not in EXTENSIONS:
         raise unknown("file extension of a table", path.suffix or path.name, EXTENSIONS)
     file_size(path)  # raises if there is no file
-    if path.suffix.lower() == ".parquet":
-        require("pyarrow", ".parquet files need")
-        frame = pandas.read_parquet(path)
+    if path.suffix.lower() in column_files.EXTENSIONS:
+        frame = read_columns(path)
     else:
         header = _check_rows(path)
         frame = pandas.read_csv(
@@ -376,8 +377,8 @@ def read_table(path: str | Path) -> pandas.DataFrame:
 
 
 def has_header(path: Path) -> bool:
-    """Whether the first row of a .csv or .tsv file has names of columns; a .parquet file always has names."""
-    if path.suffix.lower() == ".parquet":
+    """Whether the first row of a .csv or .tsv file has names of columns; files of columns always have names."""
+    if path.suffix.lower() in column_files.EXTENSIONS:
         return True
     with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
         for cells in csv.reader(file, delimiter=_delimiter(path)):

@@ -7,7 +7,7 @@ The iteration reaches an unstable fixed point only by symmetry, or if the tolera
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..extras import require
 from ..machines import BoltzmannMachine
 from ..machines.trajectory import Machines, by_epoch
 from ..meanfield import Solutions
-from ..shown import brief
+from ..shown import Shown, short
 
 SAME = 5e-2  # solutions are the same if no visible magnetization differs by more than this
 HEALTHY, _GLASSY = 0.1, 0.5  # limits of the number of distinct solutions per initial state
@@ -30,9 +30,8 @@ _CHUNK = 4096
 Method = Callable[..., Solutions]
 
 
-@brief
-@dataclass(frozen=True)
-class Landscape:
+@dataclass(frozen=True, repr=False)
+class Landscape(Shown):
     """The distinct stable solutions of one machine, sorted by decreasing basin size.
 
     ``basin`` (starts,) is the index of the solution reached from each initial state: -1 if the iteration did not
@@ -47,6 +46,16 @@ class Landscape:
 
     def __len__(self) -> int:
         return len(self.solutions)
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The number of solutions, the lowest free energy and the initial states."""
+        lowest = {"lowest free energy": f"{short(self.free_energy.min().item(), 6)} nats"} if len(self) else {}
+        return "Landscape", {
+            "solutions": len(self),
+            **lowest,
+            "unstable": 0 if self.unstable is None else len(self.unstable),
+            "starts": f"{self.starts}, {self.converged:.0%} converged",
+        }
 
     @property
     def starts(self) -> int:
@@ -155,9 +164,8 @@ def _distinct(machine: BoltzmannMachine, found: Solutions, same: float) -> Lands
     return Landscape(distinct.select(order), basin, sizes[order], distinct.select(others))
 
 
-@brief
-@dataclass(frozen=True)
-class Growth:
+@dataclass(frozen=True, repr=False)
+class Growth(Shown):
     """Landscapes of the checkpoints of a run, and the tree that connects their solutions.
 
     ``parents[k]`` (solutions at k + 1,) is, for every solution at checkpoint k + 1, the index of the solution that the
@@ -167,6 +175,11 @@ class Growth:
     epochs: list[float]
     landscapes: list[Landscape]
     parents: list[Tensor]
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The numbers of solutions at the first and at the last checkpoint."""
+        ends = f"{self.epochs[0]:g} to {self.epochs[-1]:g}"
+        return "Growth", {"epochs": ends, "solutions": f"{self.counts[0]} to {self.counts[-1]}"}
 
     @property
     def counts(self) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +14,14 @@ from .. import meanfield
 from ..errors import InvalidOption, unknown
 from ..machines import RBM, BoltzmannMachine
 from ..meanfield import Solutions
-from ..shown import brief
+from ..shown import Shown, short
 
 _CHUNK = 4096
 _COMBINATIONS = ("average", "log-sum-exp")
 
 
-@brief
-@dataclass(frozen=True)
-class TapLikelihood:
+@dataclass(frozen=True, repr=False)
+class TapLikelihood(Shown):
     """Estimate of ln Z from the distinct stable TAP solutions.
 
     Unstable fixed points are reached only because of a symmetry or a large tolerance. They are kept in ``unstable`` and
@@ -39,6 +39,16 @@ class TapLikelihood:
     combine: str = "average"
     #: the distinct fixed points that are unstable
     unstable: Solutions | None = None
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The value of ln Z, how it was computed, and whether to trust it."""
+        return "TapLikelihood", {
+            "ln Z": short(self.log_partition, 6),
+            "combine": self.combine,
+            "solutions": len(self.solutions),
+            "starts": f"{self.starts}, {self.converged} converged",
+            "problems": "; ".join(self.problems) or "none",
+        }
 
     @property
     def average(self) -> float:

@@ -15,8 +15,9 @@ class DataOptions:
 
     source: str = option(
         "",
-        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, sequences in .fasta, .a3m, .sto, .csv, .tsv, "
-        "ratings in u.data, .dat, .inter, .csv, .tsv, or documents in .txt, .csv, .tsv or a folder.",
+        "Name of a data set, or a file: .npy, .npz, .csv, .parquet, .arrow, .mat, .h5, sequences in .fasta, .a3m, "
+        ".sto, .csv, .tsv, ratings in u.data, .dat, .inter, .csv, .tsv, documents in .txt, .csv, .tsv or a folder, or "
+        "a folder of images.",
         metavar="DATA",
         plan=ELSEWHERE,
     )
@@ -69,8 +70,9 @@ class DataOptions:
     columns: str | list[str] | None = option(
         None,
         "Kind of a column of a table: NAME=KIND with binary, category, real, count, count:N (0 to N) or ignore.",
-        details="Repeat the option for several columns; in a file, give a list. A `.csv` or `.parquet` file with names "
-        "of columns is a table if it has other values than 0 and 1. Missing cells are summed out (`docs/tables.md`).",
+        details="Repeat the option for several columns; in a file, give a list. A `.csv`, `.parquet` or `.arrow` file "
+        "with names of columns is a table if it has other values than 0 and 1. Missing cells are summed out "
+        "(`docs/tables.md`).",
         metavar="NAME=KIND",
         unset="chosen from the cells",
         plan=ELSEWHERE,

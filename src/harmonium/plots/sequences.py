@@ -32,7 +32,7 @@ _AMINO_ACIDS = {
 _BASES = {"A": "#009e73", "C": "#2f7ab8", "G": "#f0b429", "T": "#d55e00", "U": "#d55e00"}
 _WIDTH, _GLYPH = 0.2, 0.94  # inches per site, and the share of it that a letter fills
 _LEAST, _MOST = 4.0, 22.0  # limits of the width of a figure, in inches
-_SMALLEST = 0.004  # letters below this share of the axis are not drawn
+_SMALLEST = 0.01  # letters below this share of the axis are not drawn
 _DASH = 0.22  # height of the gap sign, as a share of its place in the stack
 
 

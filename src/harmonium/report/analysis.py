@@ -206,7 +206,7 @@ def _spectrum(subject: RunSubject, found: Analysis, kept: saved.Evaluation | Non
     axes = None if subject.data is None else spectra.data_modes(subject.data[:_AXES_ROWS])
     final = history.spectra[-1]
     modes = min(10, len(final))
-    words = f"{final.outliers} of {len(final)} singular values of the weights are above the noise; "
+    words = f"{history.outliers[-1]} of {len(final)} singular values of the weights are above the noise; "
     words += f"effective rank {final.effective_rank:.1f}"
     if axes is not None:
         words += f". The {modes} strongest modes contain {history.alignment(axes.axes, modes)[-1].item():.0%} of the "
@@ -243,13 +243,20 @@ def _landscape(subject: RunSubject, found: Analysis, kept: saved.Evaluation | No
     if len(solved) > 1:
         found.figures.append(
             html.figure(
-                figures.svg(plots.solution_depths(solved), "landscape", "Free energies and basins of the solutions"),
+                figures.svg(_depths(solved), "landscape", "Free energies and basins of the solutions"),
                 "Landscape",
                 f"The mean-field (TAP) solutions from {len(starts)} training rows: free energy, and number of rows.",
                 "several solutions, each reached from many rows.",
                 "one solution for all rows (too little training), or one for each row (memorized data).",
             )
         )
+
+
+def _depths(solved: landscape.Landscape) -> Figure:
+    """Return the solutions in a figure of the width of the page, so that its text is as large as elsewhere."""
+    with style.look():
+        figure = style.new_figure((9.0, 3.0))
+        return plots.solution_depths(solved, ax=figure.subplots())
 
 
 def number(value: float | None) -> str:

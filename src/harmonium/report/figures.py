@@ -8,6 +8,7 @@ import re
 
 import matplotlib
 import numpy as np
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, LogFormatterMathtext
 
@@ -25,9 +26,8 @@ def svg(figure: Figure, name: str, alt: str) -> str:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         _prepare(figure)
         buffer = io.StringIO()
-        figure.savefig(
-            buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        )
+        # savefig would draw everything twice, the first time only to place the parts, which is done
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
@@ -39,7 +39,9 @@ def svg(figure: Figure, name: str, alt: str) -> str:
 
 
 def _prepare(figure: Figure) -> None:
-    """Place all parts once, and write powers of ten without mathematical markup. Both make drawing much faster."""
+    """Place all parts once, on no background, and write powers of ten without mathematical markup, which is fast."""
+    for patch in (figure.patch, *(ax.patch for ax in figure.axes)):
+        patch.set(facecolor="none", edgecolor="none")
     for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
         major, minor = axis.get_major_formatter(), axis.get_minor_formatter()
         if isinstance(major, LogFormatterMathtext):

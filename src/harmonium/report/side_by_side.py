@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +89,7 @@ def write(run_folders: Sequence[str | Path], target: str | Path) -> Path:
     """Write a page that compares runs, and return its path. The page is one self-contained file.
 
     Args:
-        run_folders: two or more run run_folders.
+        run_folders: two or more folders of runs.
         target: the HTML file to write.
     """
     runs = load_runs(run_folders)
@@ -124,8 +125,10 @@ def cell_text(value: float | str | None) -> str:
         return value
     if value is None:
         return "–"
+    if value == math.inf:
+        return "not reached"
     words = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-    return words.replace("-", "−").replace("inf", "∞")
+    return words.replace("-", "−")
 
 
 def _curves(runs: Sequence[ComparedRun]) -> list[str]:

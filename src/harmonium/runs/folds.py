@@ -32,6 +32,8 @@ from . import specs
 
 PENALTIES: dict[str, Any] = {"l1": L1, "l2": L2, "l1_squared": L1Squared, "l2_to_mean": L2ToMean}
 _RUNS, _BETAS = 100, 1000
+#: the program of a worker; with ``-m``, Python warns that the package has imported this module before
+_WORKER = f"import sys; from {__name__} import work; work(*sys.argv[1:])"
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def elsewhere(study: Study, jobs: int) -> Iterator[tuple[int, float, float]]:
         environment["PYTHONPATH"] = os.pathsep.join(part for part in sys.path if part)
         workers = [
             subprocess.Popen(
-                [sys.executable, "-m", __name__, folder, str(k), str(jobs)],
+                [sys.executable, "-c", _WORKER, folder, str(k), str(jobs)],
                 stdout=subprocess.PIPE,
                 env=environment,
                 text=True,
@@ -152,7 +154,3 @@ def work(folder: str, first: str, jobs: str) -> None:
     for task in range(int(first), len(study.tasks), int(jobs)):
         scores = [value if math.isfinite(value) else None for value in score(study, task)]
         print(json.dumps([task, *scores]), flush=True)
-
-
-if __name__ == "__main__":
-    work(*sys.argv[1:])

@@ -6,7 +6,9 @@ training, the leading left vectors are the principal axes of the data; later the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +18,7 @@ from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.trajectory import Machines, by_epoch
-from ..shown import brief
+from ..shown import Shown, brief, short
 from ..units import Unit
 from ..units.support import OneHot
 from .marchenko_pastur import MarchenkoPastur
@@ -179,13 +181,22 @@ def data_modes(data: ArrayLike, *, centered: bool = True) -> DataModes:
     return DataModes(mean.view(shape), values.flip(0).clamp(min=0), vectors.flip(1).T.reshape(-1, *shape))
 
 
-@brief
-@dataclass(frozen=True)
-class SpectralHistory:
+@dataclass(frozen=True, repr=False)
+class SpectralHistory(Shown):
     """Spectra of the checkpoints of a run."""
 
     epochs: list[float]
     spectra: list[Spectrum]
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The checkpoints, the modes above the noise and the largest singular values, at both ends."""
+        above, largest = self.outliers, [short(self.spectra[k].values[0].item()) for k in (0, -1)]
+        return "SpectralHistory", {
+            "epochs": f"{self.epochs[0]:g} to {self.epochs[-1]:g}",
+            "modes": len(self.spectra[-1]),
+            "above the noise": f"{above[0]} to {above[-1]}",
+            "largest": " to ".join(largest),
+        }
 
     @property
     def values(self) -> Tensor:

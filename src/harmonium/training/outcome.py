@@ -66,13 +66,15 @@ def _no_gain(machine: BoltzmannMachine, rows: Tensor) -> str | None:
         machine.visible.check(rows)
     except InvalidData:  # means of hidden units below, which have no likelihood
         return None
+    least = _LEAST_GAIN * machine.visible.sites
     for runs in _RUNS, _MORE_RUNS:
         ours, theirs = gain_over_independent(machine, rows, runs)
-        if ours > theirs + _LEAST_GAIN * machine.visible.sites:
+        if ours > theirs + least:
             return None
     return (
-        f"the machine describes the training data no better than independent units: log-likelihood {ours:.2f}, "
-        f"expected more than {theirs:.2f} nats; train for more epochs or change the learning rate"
+        f"the machine describes the training data no better than independent units: log-likelihood {ours:.3f} nats, "
+        f"expected more than {theirs + least:.3f} ({theirs:.3f} of independent units + {least:.2g}); train for more "
+        f"epochs or change the learning rate"
     )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ... import data
+from ...data.column_files import EXTENSIONS as COLUMN_FILES
 from ...data.documents import holds_documents
 from ...data.sequence_files import holds_sequences
 from ...data.table import EXTENSIONS, has_header, read_table
@@ -62,7 +63,7 @@ def _frame(path: Path, config: schema.Config) -> Any:
         check_accepted(config.data, f"the table {path.name}", ("columns",))
         return read_table(path)
     other = given(config.data) or config.machine.visible
-    if other or path.suffix.lower() not in (".csv", ".parquet") or not path.is_file():
+    if other or path.suffix.lower() not in (".csv", *COLUMN_FILES) or not path.is_file():
         return None
     if path.stat().st_size == 0 or holds_sequences(path) or holds_documents(path) or not has_header(path):
         return None

@@ -1,0 +1,67 @@
+"""Files of columns with names and types: Parquet and Arrow (also called Feather)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harmonium.errors import InvalidData, clipped
+from harmonium.extras import require
+from harmonium.limits import check_expansion
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def read_columns(path: Path) -> pandas.DataFrame:
+    """Read a file of columns; its extension is one of :data:`EXTENSIONS`.
+
+    >>> import tempfile, pyarrow.feather
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = Path(folder.name, "mine.arrow")
+    >>> pyarrow.feather.write_feather(pyarrow.table({"x": [1, 2]}), file)
+    >>> read_columns(file)["x"].tolist()
+    [1, 2]
+    >>> folder.cleanup()
+    """
+    suffix = path.suffix.lower()
+    _, pyarrow = (require(name, f"{suffix} files need") for name in ("pandas", "pyarrow"))
+    try:
+        return _READERS[suffix](path).to_pandas()
+    except InvalidData:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+        raise InvalidData(f"{path} is damaged or not a {suffix} file: {clipped(error)}") from error
+
+
+def _parquet(path: Path) -> Any:
+    parquet = require("pyarrow.parquet")
+    about = parquet.read_metadata(path)
+    check_expansion(path, path.stat().st_size, 8 * about.num_rows * about.num_columns)
+    return parquet.read_table(path)
+
+
+def _arrow(path: Path) -> Any:
+    """Read the file format or the stream format. The size of each part is checked before the next one is read."""
+    pyarrow, ipc = require("pyarrow"), require("pyarrow.ipc")
+    batches, size = [], 0
+    with path.open("rb") as file:
+        begin = file.read(len(_MAGIC))
+        file.seek(0)
+        if begin == _MAGIC:
+            reader = ipc.open_file(file)
+            parts = (reader.get_batch(k) for k in range(reader.num_record_batches))
+        else:
+            reader = ipc.open_stream(file)
+            parts = iter(reader)
+        for batch in parts:
+            size += batch.nbytes
+            check_expansion(path, path.stat().st_size, size)
+            batches.append(batch)
+        return pyarrow.Table.from_batches(batches, schema=reader.schema)
+
+
+_MAGIC = b"ARROW1"  # the beginning of the file format; streams have none
+_READERS: dict[str, Callable[[Path], Any]] = {".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow}
+EXTENSIONS = tuple(_READERS)

@@ -1,0 +1,79 @@
+"""Folders of images: every image is a sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harmonium.errors import InvalidData, clipped
+from harmonium.extras import require
+from harmonium.limits import check_expansion
+
+EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
+_GRAY, _BLACK_AND_WHITE = "L", "1"
+_COLORS = {"RGB", "RGBA", "P", "PA", "LA", "CMYK", "YCbCr"}
+
+
+def holds_images(path: Path) -> bool:
+    """Return whether a path is a folder with images in it or in its subfolders."""
+    return path.is_dir() and any(file.suffix.lower() in EXTENSIONS for file in path.rglob("*"))
+
+
+def read_images(path: Path) -> Tensor:
+    """Read the images of a folder and of its subfolders, in the order of their names: (n, channels, height, width).
+
+    Values are 0 to 255, in one channel if all images are gray and in three otherwise; they are 0 and 1 if all images
+    are black and white. All images have the same size.
+
+    >>> import tempfile, PIL.Image
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> PIL.Image.new("L", (3, 2), 7).save(Path(folder.name, "a.png"))
+    >>> read_images(Path(folder.name))
+    tensor([[[[7, 7, 7],
+              [7, 7, 7]]]], dtype=torch.uint8)
+    >>> folder.cleanup()
+    """
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in EXTENSIONS and file.is_file())
+    if not files:
+        raise InvalidData(f"{path}: expected images ({', '.join(EXTENSIONS)}) in the folder, found none")
+    sizes, modes = zip(*map(_header, files), strict=True)
+    for file, size in zip(files, sizes, strict=True):
+        if size != sizes[0]:
+            expected, found = (f"{width}×{height} pixels" for width, height in (sizes[0], size))
+            raise InvalidData(f"{file}: expected {expected} as in {files[0].name}, found {found}; resize the images")
+    mode = modes[0] if set(modes) in ({_GRAY}, {_BLACK_AND_WHITE}) else _common(set(modes))
+    pixels = np.stack([_pixels(file, mode) for file in files])
+    return torch.from_numpy(pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2).copy())
+
+
+def _common(modes: set[str]) -> str:
+    return _GRAY if modes <= {_GRAY, _BLACK_AND_WHITE} else "RGB"
+
+
+def _header(file: Path) -> tuple[tuple[int, int], str]:
+    """Return the size and the mode of an image; its pixels are not read."""
+    with _opened(file) as image:
+        if image.mode not in {*_COLORS, _GRAY, _BLACK_AND_WHITE}:
+            raise InvalidData(f"{file}: expected an image with 8 bits per channel, found the mode {image.mode}")
+        check_expansion(file, file.stat().st_size, 4 * image.width * image.height)
+        return image.size, image.mode
+
+
+def _pixels(file: Path, mode: str) -> np.ndarray:
+    with _opened(file) as image:
+        try:
+            return np.asarray(image.convert(mode)).astype(np.uint8)
+        except (OSError, ValueError, SyntaxError) as error:
+            raise InvalidData(f"{file} is damaged: expected an image ({clipped(error)})") from error
+
+
+def _opened(file: Path) -> Any:
+    module = require("PIL.Image", "image files need")
+    try:
+        return module.open(file)
+    except (OSError, ValueError, SyntaxError, module.DecompressionBombError) as error:
+        raise InvalidData(f"{file} is damaged or not an image: {clipped(error)}") from error
