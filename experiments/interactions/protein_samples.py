@@ -69,7 +69,7 @@ def run(record: Record, trained: Machines, size: int = 200, seeds: int = 0, chai
         rows += [{"seed": seed, "data": name, "r": r.value, "standard_error": r.error} for name, r in own.items()]
         record.say(f"seed {seed}: " + ", ".join(f"r = {brief(r)} with {name}" for name, r in own.items()))
         if seed == trained.seed:
-            record.figure("correlations", _figure(wanted["training sequences"], correlations(drawn.mean(0)), seed))
+            record.figure("protein_samples", _figure(wanted["training sequences"], correlations(drawn.mean(0)), seed))
     record.table("agreement", rows)
     against = [one["training sequences"] for one in found]
     record.claim(

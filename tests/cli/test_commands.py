@@ -159,6 +159,7 @@ def test_named_data_sets_choose_their_units(command, tmp_path):
         "rows": 1442,
         "labels": False,
         "transpose": False,
+        "robust": False,
     }
     assert config["machine"]["visible"] == "bernoulli:64"
     gray = tmp_path / "gray"

@@ -201,7 +201,7 @@ def test_mistakes_are_found_before_the_plan_is_printed(command, tmp_path, option
 
 
 def test_more_than_memory_holds(train):
-    train(BINARY, "--chains", 10**15, words=("not enough memory",))  # petabytes: no computer has them
+    train(BINARY, "--chains", 10**15, words=("GB of memory, found", "use fewer chains"))  # no computer has petabytes
 
 
 def test_other_errors_of_torch_are_not_taken_for_a_lack_of_memory(monkeypatch, tmp_path):

@@ -187,10 +187,10 @@ def test_a_run_picks_up_the_axes_of_its_data():
     kept = {0: spectra.spectrum(rbm)}
     machines = {0.0: hm.RBM(units.Gaussian(20), units.Gaussian(5)).double()}
     machines[0.0].load_state_dict(rbm.state_dict())
-    hm.fit(rbm, rows, negative=hm.PCD(1), epochs=30, batch_size=100, seed=0, progress=False, initialize=False)
-    machines[30.0] = rbm
+    hm.fit(rbm, rows, negative=hm.PCD(1), epochs=45, batch_size=100, seed=0, progress=False, initialize=False)
+    machines[45.0] = rbm
     history = spectra.spectral_history(machines)
-    assert history.epochs == [0.0, 30.0]
+    assert history.epochs == [0.0, 45.0]
     torch.testing.assert_close(history.values[0], kept[0].values)
     start, end = history.alignment(axes, modes=2).tolist()
     assert start < 0.5 and end > 0.98
