@@ -140,7 +140,7 @@ def holds_documents(path: Path) -> bool:
 
     A table of counts, too, can be read as documents; that it has counts of words is for the user to say.
     """
-    if path.is_dir():
+    if is_folder(path):
         return not holds_images(path)
     if extension(path) == ".txt":
         return True

@@ -12,6 +12,7 @@ from torch import Tensor
 from harmonium.errors import InvalidData, clipped
 from harmonium.extras import require
 from harmonium.limits import check_expansion
+from harmonium.paths import is_folder
 
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
 _GRAY, _BLACK_AND_WHITE = "L", "1"
@@ -20,7 +21,7 @@ _COLORS = {"RGB", "RGBA", "P", "PA", "LA", "CMYK", "YCbCr"}
 
 def holds_images(path: Path) -> bool:
     """Return whether a path is a folder with images in it or in its subfolders."""
-    return path.is_dir() and any(file.suffix.lower() in EXTENSIONS for file in path.rglob("*"))
+    return is_folder(path) and any(file.suffix.lower() in EXTENSIONS for file in path.rglob("*"))
 
 
 def read_images(path: Path) -> Tensor:

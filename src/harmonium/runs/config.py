@@ -13,7 +13,7 @@ from ..data import names
 from ..errors import InvalidOption, RunError, unknown
 from ..limits import read_toml
 from ..options import DataOptions, MachineOptions, TrainingOptions
-from ..paths import expanded, resolved
+from ..paths import expanded, is_folder, resolved
 
 FORMAT = 1
 #: former names of keys, in files of earlier versions
@@ -102,12 +102,12 @@ def is_path(source: str) -> bool:
 
     A folder in the current directory needs no slash, unless a data set has its name.
 
-    >>> is_path("digits"), is_path("mine.csv"), is_path("folder/mine")
-    (False, True, True)
+    >>> is_path("digits"), is_path("mine.csv"), is_path("folder/mine"), is_path("a" * 5000)
+    (False, True, True, False)
     """
     if Path(source).suffix or "/" in source or "\\" in source:
         return True
-    return bool(source) and source not in names() and expanded(source).is_dir()
+    return bool(source) and source not in names() and is_folder(expanded(source))
 
 
 def current_name(key: str, known: Container[str]) -> str:
