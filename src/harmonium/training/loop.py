@@ -204,8 +204,9 @@ class Training:
         self.rate_limit = None  # of learning rates chosen by the user
         if optimizer is None:
             optimizer = torch.optim.SGD(default_groups(self.machine, self._metric_rows(self.source), scaling))
-            few = self.source.rows(self._some(len(self.source), _LIMIT_ROWS), self.machine)
-            self.rate_limit = RateLimit(self.machine, few, scaling)
+            if RateLimit.applies(self.machine):
+                few = self.source.rows(self._some(len(self.source), _LIMIT_ROWS), self.machine)
+                self.rate_limit = RateLimit(self.machine, few, scaling)
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         if not held <= {id(parameter) for parameter in self.machine.parameters()}:
             raise InvalidOption("optimizer: expected only parameters of the trained machine, found other parameters")

@@ -84,13 +84,15 @@ class RateLimit:
 
     def __init__(self, machine: Machine, data: Any, scaling: Scaling | None = None) -> None:
         self._machine, self._data, self._scaling = machine, data, scaling
-        self._applies = any(_unbounded(unit) for one in machine.machines for unit in one.layers[1:])
+
+    @staticmethod
+    def applies(machine: Machine) -> bool:
+        """Return whether a machine has unbounded hidden units; the rates of others do not change."""
+        return any(_unbounded(unit) for one in machine.machines for unit in one.layers[1:])
 
     @torch.no_grad()
     def lower(self, optimizer: torch.optim.Optimizer, batch_size: int) -> None:
         """Lower the rates of the optimizer's parameter groups where they are too large for the current weights."""
-        if not self._applies:
-            return
         groups = {id(parameter): group for group in optimizer.param_groups for parameter in group["params"]}
         generator = noise.generator(0, self._machine.device)
         for one, rows in self._machine.stacked(self._data, generator=generator):
