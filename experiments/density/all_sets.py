@@ -34,7 +34,7 @@ def run(
     record: Record, scale: str, updates: int = 0, betas: int = 0, seeds: int = 0, seed: int = 0, jobs: int = 2
 ) -> None:
     """Run every data set that is available, ``jobs`` at once; the other options are those of ``density/NAME``."""
-    options: dict[str, int] = {"updates": updates, "betas": betas, "seeds": seeds, "seed": seed}
+    options: dict[str, Any] = {"updates": updates, "betas": betas, "seeds": seeds, "seed": seed}
     names = [name for name in SETS if data.status(name) != "missing"]
     for name in SETS:
         if name not in names:
@@ -52,12 +52,12 @@ def run(
     record.table("density", table)
 
 
-def _finished(record: Record, scale: str, names: list[str], options: dict[str, int], jobs: int) -> Iterator[str]:
+def _finished(record: Record, scale: str, names: list[str], options: dict[str, Any], jobs: int) -> Iterator[str]:
     """Run the sets, and yield their names as they finish: in this process, or in other ones with one thread each."""
     if jobs < 2:
         for name in names:
             part = Record(f"density/{name}", scale, record.folder / name)
-            report(part, scale, options["updates"], options["betas"], options["seeds"], options["seed"])
+            report(part, scale, **options)
             part.close()
             yield name
         return
@@ -80,7 +80,7 @@ def _finished(record: Record, scale: str, names: list[str], options: dict[str, i
             process.wait()
 
 
-def _started(folder: Path, name: str, scale: str, options: dict[str, int]) -> subprocess.Popen[bytes]:
+def _started(folder: Path, name: str, scale: str, options: dict[str, Any]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "experiments", f"density/{name}", "--scale", scale, "--run", str(folder.resolve())]
     command += [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -14,7 +14,7 @@ from harmonium import fit, likelihood
 from harmonium.errors import NotLearned
 from harmonium.machines import enumeration
 
-from .settings import EXACT, EXACT_BATCH, EXACT_SHARE, NEGATIVES, Budget, Settings, candidates, first
+from .settings import EXACT, EXACT_BATCH, EXACT_SHARE, NEGATIVES, Budget, Settings
 from .trained import SAMPLING_SWEEPS, Rows, train
 
 #: updates of the measurements, whose difference counts; exact updates; annealing steps and sweeps
@@ -50,22 +50,22 @@ class Cost:
         """The seconds of an estimate of the likelihood."""
         return self.estimate + betas * self.beta + min(betas, SAMPLING_SWEEPS) * self.sampling_sweep
 
-    def seconds(self, name: str, visible: str, budget: Budget) -> tuple[float, float]:
+    def seconds(self, visible: str, budget: Budget) -> tuple[float, float]:
         """The planned seconds of the search, and of the final trainings with their estimates.
 
         The final settings are not known before the search. They are planned with the second number of sweeps.
         """
-        best, tried = first(name, visible), set[tuple[Settings, tuple[int, int]]]()
+        best, tried = budget.first(visible), set[tuple[Settings, tuple[int, int]]]()
         for stage in budget.stages:
-            tried |= {(settings, budget.lengths(stage)) for settings in candidates(stage, name, best)}
+            tried |= {(settings, budget.lengths(stage)) for settings in budget.candidates(stage, best)}
         search = sum(self.training(settings, updates) + self.likelihood(betas) for settings, (updates, betas) in tried)
         final = self.training(replace(best, negative=NEGATIVES[1]), budget.updates)
         return search, budget.seeds * (final + self.likelihood(budget.betas))
 
 
-def measure(rows: Rows, visible: str, batch_size: int) -> Cost:
+def measure(rows: Rows, visible: str, budget: Budget) -> Cost:
     """Time a few updates and annealing steps."""
-    best = first(rows.name, visible)
+    best, batch_size = budget.first(visible), budget.batch_size
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotLearned)  # the trainings are short
         one, several = (
@@ -74,7 +74,7 @@ def measure(rows: Rows, visible: str, batch_size: int) -> Cost:
         exact = max(
             (
                 _slope(partial(_train_exactly, rows, tried), _EXACT_UPDATES)
-                for tried in candidates(EXACT, rows.name, best)[:1]
+                for tried in budget.candidates(EXACT, best)[:1]
             ),
             default=0.0,  # not tried
         )

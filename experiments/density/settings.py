@@ -25,6 +25,7 @@ class Settings:
         l2: strength of the L2 penalty.
         negative: negative phase: persistent chains ("pcd:K"), or these and then exact gradients ("pcd:K+exact").
         visible: "bernoulli", or "categories" for units with the groups of exclusive columns.
+        precision: of the matrix products of the training.
     """
 
     hidden: int = 64
@@ -32,6 +33,7 @@ class Settings:
     l2: float = 0.0
     negative: str = "pcd:1"
     visible: str = BERNOULLI
+    precision: str = "float32"
 
     @property
     def chains(self) -> str:
@@ -56,7 +58,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is computed.
+    """What is tried on a data set, and how much is computed.
 
     Attributes:
         search_updates, updates: updates of each training of the search, and of the final trainings.
@@ -64,7 +66,11 @@ class Budget:
         seeds: number of final trainings.
         batch_size: rows of an update.
         stages: the settings that are searched, in this order.
-        penalty_at_length: whether the penalty is chosen with final trainings, because short ones do not overfit.
+        hidden, penalties: the values to choose from.
+        first_penalty: penalty at the beginning of the search.
+        penalty_updates: updates of the trainings that choose the penalty, if these are longer than those of the search,
+            because short ones do not overfit; then with ``betas`` annealing steps.
+        precision: of the matrix products of all trainings.
     """
 
     search_updates: int
@@ -74,100 +80,118 @@ class Budget:
     seeds: int = 3
     batch_size: int = 100
     stages: tuple[str, ...] = ("hidden", "learning_rate", "negative", EXACT, PENALTY)
-    penalty_at_length: bool = False
+    hidden: tuple[int, ...] = (50, 100, 200)
+    penalties: tuple[float, ...] = (0.0, 3e-4, 3e-3, 3e-2)
+    first_penalty: float = 0.0
+    penalty_updates: int = 0
+    precision: str = "float32"
 
     def lengths(self, stage: str) -> tuple[int, int]:
         """The updates and the annealing steps of each training of a stage of the search.
 
-        >>> Budget(30, 300, 20, 200).lengths("l2"), Budget(30, 300, 20, 200, penalty_at_length=True).lengths("l2")
+        >>> Budget(30, 300, 20, 200).lengths("l2"), Budget(30, 300, 20, 200, penalty_updates=300).lengths("l2")
         ((30, 20), (300, 200))
         """
-        if stage == PENALTY and self.penalty_at_length:
-            return self.updates, self.betas
+        if stage == PENALTY and self.penalty_updates:
+            return self.penalty_updates, self.betas
         return self.search_updates, self.search_betas
+
+    def first(self, visible: str = BERNOULLI) -> Settings:
+        """Where the search starts: the middle of every list, one sweep, and the first penalty.
+
+        >>> budget_of("nltcs", "quick").first().hidden, budget_of("dna", "quick").first().l2
+        (32, 0.03)
+        """
+        hidden = self.hidden[len(self.hidden) // 2]
+        return Settings(hidden=hidden, l2=self.first_penalty, visible=visible, precision=self.precision)
+
+    def candidates(self, stage: str, best: Settings) -> tuple[Settings, ...]:
+        """The settings that a stage of the search compares: ``best`` with other values of one setting.
+
+        The stage "exact" tries to end with exact gradients, with few hidden units and every rate: exact gradients
+        correct machines that mix badly, so that larger rates than before may be the best. Sets on which only larger
+        machines are tried do not have it.
+
+        >>> budget = budget_of("mushrooms", "quick")
+        >>> [found.hidden for found in budget.candidates("hidden", budget.first())]
+        [16, 50, 100]
+        >>> for found in budget.candidates(EXACT, budget.first()):
+        ...     print(found)
+        bernoulli units, 12 hidden, rate 0.05, L2 0, pcd:1+exact
+        bernoulli units, 12 hidden, rate 0.1, L2 0, pcd:1+exact
+        bernoulli units, 12 hidden, rate 0.3, L2 0, pcd:1+exact
+        """
+        if stage == EXACT:
+            if min(self.hidden) > SMALL:
+                return ()
+            small = replace(best, hidden=min(best.hidden, EXACT_HIDDEN), negative=f"{NEGATIVES[0]}+{EXACT}")
+            return tuple(replace(small, learning_rate=rate) for rate in RATES)
+        values: dict[str, tuple[Any, ...]] = {
+            "hidden": self.hidden,
+            "learning_rate": RATES,
+            "negative": NEGATIVES,
+            PENALTY: self.penalties,
+        }
+        return tuple(replace(best, **{stage: value}) for value in values[stage])
 
 
 BUDGETS = {
     "quick": Budget(3_000, 15_000, 300, 3_000),
     "full": Budget(30_000, 300_000, 2_000, 20_000),
 }
+MNIST = "binarized-mnist"
 #: sets with many columns: an update costs ten times as much, so the quick search is shorter
-LARGE = ("binarized-mnist", "caltech-silhouettes")
+LARGE = (MNIST, "caltech-silhouettes")
 #: sets with few training rows for their columns, on which short trainings do not overfit, but long ones do
 FEW_ROWS = ("caltech-silhouettes", "dna", "nips")
 #: updates of the quick search and of a quick final training, for sets with few or many rows
 UPDATES = {"nips": (1_000, 2_000), "dna": (2_000, 6_000), "ocr-letters": (3_000, 60_000)}
-#: hidden units to choose from, for sets that are not in the list 50, 100 and 200
+#: hidden units to choose from, for sets that do not have those of ``Budget``
 HIDDEN = {
     "nltcs": (16, 32, 64),
     "mushrooms": (16, 50, 100),
     "dna": (50, 100),
     "nips": (50, 100, 200),
     "ocr-letters": (200, 500),
-    "binarized-mnist": (500,),
+    MNIST: (500,),
     "caltech-silhouettes": (500, 1000),
 }
 RATES = (0.05, 0.1, 0.3)
-PENALTIES = (0.0, 3e-4, 3e-3, 3e-2)
-#: penalty at the beginning of the search, for sets with few rows for their columns; 0 for the others
-FIRST_PENALTY = {"dna": 3e-2, "nips": 3e-2}
+#: penalties to choose from, and the one at the beginning of the search, for sets that do not have those of ``Budget``
+PENALTIES = {MNIST: (2e-4, 5e-4, 1e-3)}
+FIRST_PENALTY = {"dna": 3e-2, "nips": 3e-2, MNIST: 5e-4}
 NEGATIVES = ("pcd:1", "pcd:5")
 
 
-def budget_of(name: str, scale: str, updates: int = 0, betas: int = 0, seeds: int = 0) -> Budget:
-    """The budget of a data set; numbers that are not 0 replace those of the scale.
+def budget_of(
+    name: str,
+    scale: str,
+    updates: int = 0,
+    betas: int = 0,
+    seeds: int = 0,
+    hidden: int = 0,
+    precision: str = "",
+) -> Budget:
+    """The budget of a data set; numbers that are not 0 replace those of the scale, ``hidden`` those to choose from.
 
-    >>> budget_of("nltcs", "quick").search_updates, budget_of("binarized-mnist", "quick").search_updates
+    >>> budget_of("nltcs", "quick").search_updates, budget_of("caltech-silhouettes", "quick").search_updates
     (3000, 1000)
     """
-    budget = replace(BUDGETS[scale], penalty_at_length=name in FEW_ROWS)
+    budget = BUDGETS[scale]
     if scale == "quick" and name in LARGE:
         budget = replace(budget, search_updates=1_000, updates=10_000, stages=("learning_rate", PENALTY))
     if scale == "quick" and name in UPDATES:
         search, final = UPDATES[name]
         budget = replace(budget, search_updates=search, updates=final)
-    return override(budget, updates=updates, betas=betas, seeds=seeds)
-
-
-def sizes(name: str) -> tuple[int, ...]:
-    """The numbers of hidden units to choose from."""
-    return HIDDEN.get(name, (50, 100, 200))
-
-
-def candidates(stage: str, name: str, best: Settings) -> tuple[Settings, ...]:
-    """The settings that a stage of the search compares: ``best`` with other values of one setting.
-
-    The stage "exact" tries to end with exact gradients, with few hidden units and every rate: exact gradients correct
-    machines that mix badly, so that larger rates than before may be the best. Sets on which only larger machines are
-    tried do not have it.
-
-    >>> [found.hidden for found in candidates("hidden", "nltcs", first("nltcs"))]
-    [16, 32, 64]
-    >>> for found in candidates(EXACT, "mushrooms", first("mushrooms")):
-    ...     print(found)
-    bernoulli units, 12 hidden, rate 0.05, L2 0, pcd:1+exact
-    bernoulli units, 12 hidden, rate 0.1, L2 0, pcd:1+exact
-    bernoulli units, 12 hidden, rate 0.3, L2 0, pcd:1+exact
-    """
-    if stage == EXACT:
-        if min(sizes(name)) > SMALL:
-            return ()
-        small = replace(best, hidden=min(best.hidden, EXACT_HIDDEN), negative=f"{NEGATIVES[0]}+{EXACT}")
-        return tuple(replace(small, learning_rate=rate) for rate in RATES)
-    values: dict[str, tuple[Any, ...]] = {
-        "hidden": sizes(name),
-        "learning_rate": RATES,
-        "negative": NEGATIVES,
-        PENALTY: PENALTIES,
-    }
-    return tuple(replace(best, **{stage: value}) for value in values[stage])
-
-
-def first(name: str, visible: str = BERNOULLI) -> Settings:
-    """Where the search starts: the middle of every list, one sweep, and the first penalty of the set.
-
-    >>> first("nltcs").hidden, first("dna").l2
-    (32, 0.03)
-    """
-    found = sizes(name)
-    return Settings(hidden=found[len(found) // 2], visible=visible, l2=FIRST_PENALTY.get(name, 0.0))
+    budget = override(budget, updates=updates, betas=betas, seeds=seeds, precision=precision)
+    if name in FEW_ROWS:
+        budget = replace(budget, penalty_updates=budget.updates)
+    if name == MNIST:  # a training costs a quarter of an hour, so that no more can be compared
+        search, penalty = max(1_000, budget.updates // 20), budget.updates // 4
+        budget = replace(budget, search_updates=search, penalty_updates=penalty, stages=("learning_rate", PENALTY))
+    return replace(
+        budget,
+        hidden=(hidden,) if hidden else HIDDEN.get(name, budget.hidden),
+        penalties=PENALTIES.get(name, budget.penalties),
+        first_penalty=FIRST_PENALTY.get(name, 0.0),
+    )

@@ -22,10 +22,14 @@ def run(
     seed: int = 0,
     pieces: str = "",
     visible: str = "",
+    hidden: int = 0,
+    precision: str = "",
 ) -> None:
     """Choose settings, train and test.
 
-    ``updates``, ``betas`` and ``seeds`` replace those of the scale. ``pieces`` is the folder of finished trainings.
-    ``visible`` is "bernoulli" or "categories"; by default both.
+    ``updates``, ``betas``, ``seeds`` and ``precision`` replace those of the scale. ``pieces`` is the folder of finished
+    trainings. ``visible`` is "bernoulli" or "categories"; by default both. ``hidden`` is the only number of hidden
+    units to try.
     """
-    report(record, scale, updates, betas, seeds, seed, pieces, visible)
+    budget = {"updates": updates, "betas": betas, "seeds": seeds, "hidden": hidden, "precision": precision}
+    report(record, scale, seed, pieces, visible, **budget)

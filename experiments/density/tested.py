@@ -18,14 +18,15 @@ from .settings import BERNOULLI, CATEGORIES, Budget, Settings, budget_of
 from .trained import Pieces, Rows, Trained, choose, independent, load
 
 
-def report(
-    record: Record, scale: str, updates: int, betas: int, seeds: int, seed: int, pieces: str = "", visible: str = ""
-) -> None:
-    """Run the data set that the experiment is named after, and record its rows and verdicts."""
+def report(record: Record, scale: str, seed: int, pieces: str = "", visible: str = "", **options: Any) -> None:
+    """Run the data set that the experiment is named after, and record its rows and verdicts.
+
+    ``options`` are those of :func:`budget_of`.
+    """
     name = record.name.partition("/")[2]
     if visible:
         parse_choice("visible", visible, (BERNOULLI, CATEGORIES))
-    budget = budget_of(name, scale, updates, betas, seeds)
+    budget = budget_of(name, scale, **options)
     kept = Pieces(Path(pieces) if pieces else record.folder / "pieces")
     for title, row in one(record, kept, name, budget, seed, visible).items():
         claims(record, title, row)
@@ -51,8 +52,7 @@ def one(
 
 def plan(record: Record, rows: Rows, visible: str, budget: Budget) -> None:
     """State the cost of the run before it starts."""
-    measured = cost.measure(rows, visible, budget.batch_size)
-    search, final = measured.seconds(rows.name, visible, budget)
+    search, final = cost.measure(rows, visible, budget).seconds(visible, budget)
     record.numbers[f"planned minutes of {rows.name}, {visible}"] = round((search + final) / 60, 1)
     record.say(
         f"{rows.name}, {visible} units: planned {search / 60:.1f} minutes of one core for the search and "

@@ -33,8 +33,6 @@ from .settings import (
     EXACT_SHARE,
     Budget,
     Settings,
-    candidates,
-    first,
 )
 
 SAMPLING_SWEEPS = 1000  # at most, of the tempering before the reverse annealing
@@ -131,7 +129,8 @@ def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: i
         options |= {"epochs": epochs, "metrics_every": epochs, "batch_size": size, "learning_rate": rate}
         hm.fit(machine, data, negative=negative, transforms=transforms, seed=seed, progress=False, **options)
 
-    fit(settings.chains, updates, batch_size, settings.learning_rate, schedule="linear:0.5", initialize="modes")
+    chains = {"schedule": "linear:0.5", "initialize": "modes", "precision": settings.precision}
+    fit(settings.chains, updates, batch_size, settings.learning_rate, **chains)
     if settings.exact:
         number = max(1, updates // EXACT_SHARE)
         fit(EXACT, number, EXACT_BATCH, EXACT_RATE, schedule="linear:0.3", initialize=False)
@@ -220,17 +219,18 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
         size,
         split,
     ]
+    kind += [] if settings.precision == Settings.precision else [settings.precision]
     return "-".join(map(str, [*kind, "seed", seed]))
 
 
 def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Budget, seed: int) -> Settings:
     """Change one setting after the other, and keep the value with the largest pessimistic validation likelihood."""
-    best, found_at = first(rows.name, visible), dict[tuple[int, int], dict[Settings, float]]()
+    best, found_at = budget.first(visible), dict[tuple[int, int], dict[Settings, float]]()
     table: list[dict[str, Any]] = []
     for stage in budget.stages:
         lengths = budget.lengths(stage)
         tried = found_at.setdefault(lengths, {})  # only trainings of the same length are compared
-        for settings in candidates(stage, rows.name, best):
+        for settings in budget.candidates(stage, best):
             if settings in tried:
                 continue
             found = pieces.measured(rows, settings, "validation", lengths, budget.batch_size, seed)

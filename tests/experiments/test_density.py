@@ -10,12 +10,14 @@ import torch
 
 import experiments
 from experiments.density import all_sets, cost, settings, tested, trained
-from experiments.density.settings import Budget, Settings, candidates, first
+from experiments.density.settings import Budget, Settings
 from experiments.density.trained import Pieces, Trained
 from harmonium import data
 from harmonium.errors import Diverged, InvalidOption, RunError
 
-BUDGET = Budget(search_updates=20, updates=60, search_betas=20, betas=50, seeds=2, stages=("hidden", "exact"))
+BUDGET = Budget(
+    search_updates=20, updates=60, search_betas=20, betas=50, seeds=2, stages=("hidden", "exact"), hidden=(2, 3)
+)
 
 
 def rows_of_a_machine(name: str = "nltcs") -> trained.Rows:
@@ -104,7 +106,7 @@ def test_the_best_validation_likelihood_is_chosen(small, tmp_path, monkeypatch):
 
     monkeypatch.setattr(trained, "measured", score)
     record = experiments.Record("density/nltcs", "quick", tmp_path)
-    whole = Budget(20, 60, 20, 50)
+    whole = Budget(20, 60, 20, 50, hidden=(2, 3))
     chosen = trained.choose(record, Pieces(tmp_path / "a"), rows_of_a_machine(), "bernoulli", whole, 0)
     assert chosen == Settings(hidden=2, learning_rate=0.3, negative="pcd:5")
 
@@ -118,9 +120,9 @@ def test_the_penalty_is_chosen_at_the_final_length(small, tmp_path, monkeypatch)
 
     monkeypatch.setattr(trained, "measured", score)
     record = experiments.Record("density/nltcs", "quick", tmp_path)
-    long = replace(BUDGET, stages=("hidden", "l2"), penalty_at_length=True)
-    for budget, penalty in ((long, 3e-2), (replace(long, penalty_at_length=False), 0.0)):
-        pieces = Pieces(tmp_path / str(budget.penalty_at_length))
+    long = replace(BUDGET, stages=("hidden", "l2"), penalty_updates=60)
+    for budget, penalty in ((long, 3e-2), (replace(long, penalty_updates=0), 0.0)):
+        pieces = Pieces(tmp_path / str(budget.penalty_updates))
         assert trained.choose(record, pieces, rows_of_a_machine(), "bernoulli", budget, 0).l2 == penalty
 
 
@@ -158,9 +160,19 @@ def test_verdicts(tmp_path, trustworthy, test, low, high, verdict):
 def test_the_search_contains_where_it_starts():
     for name in experiments.DENSITY:
         for scale in experiments.SCALES:
-            for stage in settings.budget_of(name, scale).stages:
-                exact = stage == settings.EXACT
-                assert exact or first(name) in candidates(stage, name, first(name))
+            budget = settings.budget_of(name, scale)
+            for stage in budget.stages:
+                assert stage == settings.EXACT or budget.first() in budget.candidates(stage, budget.first())
+
+
+def test_options_of_the_budget(tmp_path):
+    """One number of hidden units, and products in another precision, which have pieces of their own."""
+    budget = settings.budget_of("binarized-mnist", "quick", updates=40_000, hidden=2000, precision="bfloat16")
+    assert budget.hidden == (2000,) and budget.lengths("l2")[0] == 10_000 and budget.lengths("learning_rate")[0] == 2000
+    found = budget.first()
+    assert (found.hidden, found.precision) == (2000, "bfloat16")
+    names = {trained.piece_name("a", one, "test", (1, 1), 1, 0) for one in (found, replace(found, precision="float32"))}
+    assert len(names) == 2
 
 
 def test_planned_cost():
@@ -169,5 +181,5 @@ def test_planned_cost():
     assert known.training(Settings(negative="pcd:5"), 10) == 30.0
     assert known.training(Settings(negative="pcd:1+exact"), 30) == 50.0
     budget = Budget(10, 100, 20, 50, seeds=2, stages=("negative",))
-    search, final = known.seconds("plants", "bernoulli", budget)
+    search, final = known.seconds("bernoulli", budget)
     assert search == 10 + 30 + 2 * (3 + 2 + 4) and final == 2 * (300 + 3 + 5 + 10)
