@@ -39,7 +39,7 @@ _NEEDED = 3  # sets on which a way has to be better
 _BATCH = 100
 _MOST_EPOCHS = 1_000_000  # the time ends the training
 _MEASUREMENTS, _SWEEPS, _CHAINS, _MOST_SWEEPS = 10, 400, 50, 20  # of the mixing time; the most sweeps of an update
-_EXACT_SHARE = 0.25  # of the time
+_EXACT_SHARE = 0.25  # of the time, at the end or at the beginning
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,18 @@ class Way:
         initialize: "modes", or True for small random weights.
         mixing: whether the number of sweeps is the measured autocorrelation time, at most 20.
         exact: whether the last quarter of the time has exact gradients.
+        grown: whether the first quarter trains half of the hidden units with exact gradients.
+        optimizer: optimizer.
+        rates: learning rates to choose from; 0 for the default of ``fit``.
     """
 
     negative: str = "pcd:1"
     initialize: str | bool = "modes"
     mixing: bool = False
     exact: bool = False
+    grown: bool = False
+    optimizer: str = "sgd"
+    rates: tuple[float, ...] = RATES
 
 
 REFERENCE = "PCD-1"
@@ -67,7 +73,12 @@ WAYS: Mapping[str, Way] = {
     "sweeps from the mixing time": Way(mixing=True),
     "parallel tempering": Way("parallel-tempering:1"),
     "trajectory tempering": Way("trajectory-tempering:1"),
+    "parallel tempering, adapted ladder": Way("parallel-tempering:1,adapt=true"),
+    "unbiased CD": Way("unbiased-cd:1"),
     "PCD-1, exact gradients at the end": Way(exact=True),
+    "exact gradients, then more hidden units": Way(grown=True),
+    "Adam in centered coordinates": Way(optimizer="adam", rates=(0.001, 0.003, 0.01)),
+    "default learning rates": Way(rates=(0.0,)),
 }
 
 
@@ -138,10 +149,10 @@ class SweepsFromMixing(hm.Callback):
 
 def train(rows: Rows, settings: Settings, way: Way, seconds: float, seed: int) -> tuple[hm.RBM, dict[str, Any]]:
     """Train a machine for a CPU time; the second value has the number of updates and the last number of sweeps."""
-    machine, data = rows.machine(settings), rows.encoded("train", settings.visible)
+    data = rows.encoded("train", settings.visible)
     updates, sweeps = 0, list[int]()
 
-    def fit(negative: str, share: float, size: int, rate: float, **options: Any) -> None:
+    def fit(machine: hm.RBM, negative: str, share: float, size: int, **options: Any) -> None:
         nonlocal updates
         spent = CPUTime(share * seconds)
         adapted = SweepsFromMixing(spent)
@@ -155,7 +166,6 @@ def train(rows: Rows, settings: Settings, way: Way, seconds: float, seed: int) -
             epochs=_MOST_EPOCHS,
             metrics_every=_MOST_EPOCHS,
             batch_size=size,
-            learning_rate=rate,
             seed=seed,
             progress=False,
             **options,
@@ -163,10 +173,19 @@ def train(rows: Rows, settings: Settings, way: Way, seconds: float, seed: int) -
         updates += len(found.history) * -(-len(data) // size)
         sweeps.extend(adapted.sweeps)
 
-    first = 1 - _EXACT_SHARE if way.exact else 1.0
-    fit(way.negative, first, _BATCH, settings.learning_rate, initialize=way.initialize)
+    def fit_exactly(machine: hm.RBM, initialize: str | bool) -> None:
+        fit(machine, "exact", _EXACT_SHARE, EXACT_BATCH, learning_rate=EXACT_RATE, initialize=initialize)
+
+    machine, initialize = rows.machine(settings), way.initialize
+    if way.grown:
+        half = rows.machine(replace(settings, hidden=settings.hidden // 2))
+        fit_exactly(half, initialize)
+        machine, initialize = hm.widen(half, settings.hidden - settings.hidden // 2, seed=seed), False
+    share = 1 - _EXACT_SHARE * (way.exact + way.grown)
+    rate = {"learning_rate": settings.learning_rate or None, "optimizer": way.optimizer}
+    fit(machine, way.negative, share, _BATCH, initialize=initialize, **rate)
     if way.exact:
-        fit("exact", _EXACT_SHARE, EXACT_BATCH, EXACT_RATE, initialize=False)
+        fit_exactly(machine, False)
     return machine, {"updates": updates, "sweeps": sweeps}
 
 
@@ -244,7 +263,7 @@ def _compared(
     def tried(rate: float) -> float:
         return measured(pieces, rows, replace(settings, learning_rate=rate), name, seconds, seed)[0]
 
-    best = replace(settings, learning_rate=max(RATES, key=tried))
+    best = replace(settings, learning_rate=max(WAYS[name].rates, key=tried))
     found = [measured(pieces, rows, best, name, seconds, seed + k) for k in range(1, number + 1)]
     values = [value for value, _ in found]
     mean = judging.mean(values)

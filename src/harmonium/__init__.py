@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
         Redrawn,
         Run,
         TrajectoryTempering,
+        UnbiasedCD,
         Weighted,
         WeightedSum,
         Windows,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time a name is import
         fit,
         losses,
         pretrain,
+        widen,
     )
 
 __version__ = "0.1.0"
@@ -116,6 +118,7 @@ __all__ = [
     "Redrawn",
     "Run",
     "TrajectoryTempering",
+    "UnbiasedCD",
     "Weighted",
     "WeightedSum",
     "Windows",
@@ -142,6 +145,7 @@ __all__ = [
     "tasks",
     "training",
     "units",
+    "widen",
 ]
 
 _HOMES = ("machines", "training", "files", "runs")  # where the public names that are no modules live

@@ -36,6 +36,7 @@ from harmonium.training.negative import (
     ParallelTempering,
     Reconstruction,
     TrajectoryTempering,
+    UnbiasedCD,
     WeightedSum,
 )
 
@@ -317,6 +318,13 @@ def _reconstruction_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) ->
     return hm.losses.contrastive(machine, data, again)
 
 
+def _coupled_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+    assert isinstance(phase, UnbiasedCD)
+    found = phase.loss(machine, data)
+    assert found is not None
+    return found
+
+
 def _exact_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
     if machine.visible.cardinality is not None:
         log_z = torch.logsumexp(-machine.free_energy(machine.visible.enumerate()), 0)
@@ -369,6 +377,7 @@ PHASES: dict[str, PhaseCase] = {
     "reconstruction": PhaseCase(lambda: Reconstruction(2), _reconstruction_loss),
     "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss, slow=True),
     "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss, slow=True),
+    "unbiased-cd": PhaseCase(lambda: UnbiasedCD(1), _coupled_loss, slow=True, visible=tuple(FINITE)),
     "deep-pcd": PhaseCase(lambda: DeepPCD(1, chains=5), _sampled_loss, slow=True),
     "langevin": PhaseCase(lambda: Langevin(2, chains=5), _sampled_loss, visible=("gaussian", "double-relu")),
     "gibbs-langevin": PhaseCase(

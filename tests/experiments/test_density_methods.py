@@ -46,7 +46,7 @@ def test_a_way_is_better_only_beyond_the_error(small, tmp_path, monkeypatch):
 
     def score(folder, rows, settings, name, seconds, seed):
         gain, spread = gains.get(name, (0.0, 0.0))
-        used.append((seed, settings.learning_rate))
+        used.append((name, seed, settings.learning_rate))
         value = gain + spread * seed - abs(settings.learning_rate - 0.1)
         return value, {"seconds": seconds, "updates": 1, "sweeps": []}
 
@@ -56,7 +56,7 @@ def test_a_way_is_better_only_beyond_the_error(small, tmp_path, monkeypatch):
     verdicts = {claim.claimed.partition(":")[0]: claim.holds for claim in record.claims}
     assert verdicts["parallel tempering"] is True and verdicts["PCD-5"] is False
     assert verdicts["trajectory tempering"] is None
-    assert {rate for seed, rate in used if seed > 0} == {0.1}
+    assert {rate for name, seed, rate in used if seed > 0 and methods.WAYS[name].rates == methods.RATES} == {0.1}
 
 
 def test_trainings_are_kept(small, tmp_path, monkeypatch):

@@ -91,6 +91,41 @@ def test_a_new_layer_on_a_deep_machine(data):
     assert exact_free(grown, data) == pytest.approx(exact_free(machine, data) + 5 * math.log(2), abs=1e-4)
 
 
+HIDDEN = {
+    "bernoulli": lambda: hm.units.Bernoulli(5),
+    "spin": lambda: hm.units.Spin(5),
+    "gaussian": lambda: hm.units.Gaussian(5),
+    "binomial": lambda: hm.units.Binomial(5, trials=3),
+    "relu": lambda: hm.units.ReLU(5),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_more_hidden_units_leave_the_distribution(name):
+    rbm = hm.RBM(hm.units.Potts((3, 3)), HIDDEN[name]())
+    rbm.initialize(weights="normal", scale=0.3, seed=0)
+    rbm.hidden.shift_bias(torch.linspace(-0.3, 0.2, 5))
+    states = rbm.visible.enumerate()
+    same, near = (hm.widen(rbm, 3, scale=scale) for scale in (0.0, 0.02))
+    assert near.hidden.shape == (8,) and rbm.hidden.shape == (5,)
+    torch.testing.assert_close(same.log_probability(states), rbm.log_probability(states))
+    change = (near.log_probability(states) - rbm.log_probability(states)).abs().max()
+    assert 0 < change < 0.02
+    assert torch.equal(near.coupling.weight[:, :5], rbm.coupling.weight)
+
+
+def test_more_hidden_units_are_learned(data):
+    rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(6))
+    hm.fit(rbm, data, epochs=20, seed=0, progress=False)
+    wide = hm.widen(rbm, 6)
+    hm.fit(wide, data, epochs=20, seed=0, progress=False)
+    assert wide.log_probability(data).mean() > rbm.log_probability(data).mean() + 0.5
+    with pytest.raises(hm.errors.InvalidOption, match="widen: expected an RBM with a dense coupling"):
+        hm.widen(hm.DeepBoltzmannMachine([4, 3, 2]), 1)
+    with pytest.raises(hm.errors.InvalidOption, match="hidden: expected at least 1, found 0"):
+        hm.widen(rbm, 0)
+
+
 def exact_free(machine: hm.DeepBoltzmannMachine, data: torch.Tensor) -> float:
     return hm.likelihood.clamped_ais(machine, data[:50], runs=20, betas=200).mean
 

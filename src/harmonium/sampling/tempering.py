@@ -182,11 +182,23 @@ def choose_betas(
             state, info = exchange(ladder, state, generator)
             if step >= sweeps // 2:
                 rejection += (1 - info.probability).cpu() / (sweeps - sweeps // 2)
-        barrier = torch.cat([torch.zeros(1, dtype=torch.float64), rejection.clamp_min(1e-3).cumsum(0)])
         if rungs is None:
-            number = int(min(100, max(4, 2 * barrier[-1].item() + 2)))
-        betas = _interpolate(torch.linspace(0, 1, number, dtype=torch.float64) * barrier[-1], barrier, betas)
+            number = int(min(100, max(4, 2 * rejection.sum().item() + 2)))
+        betas = equal_rejection(betas, rejection, number)
     return betas.tolist()
+
+
+def equal_rejection(betas: Tensor, rejection: Tensor, number: int) -> Tensor:
+    """``number`` betas between which exchanges are rejected equally often, from a ladder (rungs,) in float64.
+
+    ``rejection`` (rungs - 1,) are the rejection rates between the rungs of that ladder. Their cumulative sum is the
+    barrier Λ(β); the new rungs are at equal steps of Λ.
+
+    >>> equal_rejection(torch.tensor([0.0, 0.5, 1.0]).double(), torch.tensor([0.6, 0.2]).double(), 3)
+    tensor([0.0000, 0.3333, 1.0000], dtype=torch.float64)
+    """
+    barrier = torch.cat([torch.zeros(1, dtype=torch.float64), rejection.double().cpu().clamp_min(1e-3).cumsum(0)])
+    return _interpolate(torch.linspace(0, 1, number, dtype=torch.float64) * barrier[-1], barrier, betas)
 
 
 def _interpolate(at: Tensor, x: Tensor, y: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from .centering import Centered
 from .contexts import Conditional, Windows
 from .defaults import default_epochs
 from .greedy import pretrain
-from .growing import deepen
+from .growing import deepen, widen
 from .incomplete import Incomplete
 from .loggers import MetricLogger, TensorBoard, WeightsAndBiases
 from .loop import Result, fit
@@ -24,6 +24,7 @@ from .negative import (
     ParallelTempering,
     Reconstruction,
     TrajectoryTempering,
+    UnbiasedCD,
     WeightedSum,
 )
 from .penalties import L1, L2, L1Squared, L2ToMean
@@ -74,6 +75,7 @@ __all__ = [
     "TensorBoard",
     "TrajectoryTempering",
     "Transform",
+    "UnbiasedCD",
     "Weighted",
     "WeightedSum",
     "WeightsAndBiases",
@@ -87,4 +89,5 @@ __all__ = [
     "fit",
     "joint",
     "pretrain",
+    "widen",
 ]

@@ -1,4 +1,4 @@
-"""Growing a machine by a layer, without changing the distribution of its visible units."""
+"""Growing a machine by a layer or by hidden units, without changing the distribution of its visible units."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Any
 import torch
 
 from .. import noise
+from ..checks import count
 from ..couplings import Dense
-from ..machines import BoltzmannMachine, DeepBoltzmannMachine
+from ..errors import InvalidOption
+from ..machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from ..machines.chain import as_layer
 from ..meanfield import naive
 from ..units import Unit
+from ..units.layer import UnitLayer
 from .batches import as_source
 
 _ROWS, _ITERATIONS = 5000, 10  # for the mean states of the last hidden layer
@@ -56,3 +59,42 @@ def deepen(
     deep.layers[-2].shift_bias(-new.down(above)[0])
     top.shift_bias(-new.up(below)[0])
     return deep
+
+
+@torch.no_grad()
+def widen(machine: RBM, hidden: int, *, scale: float = 0.01, seed: int | None = 0) -> RBM:
+    """Return an RBM with the parameters of ``machine`` and ``hidden`` further hidden units of the same kind.
+
+    The new units have the default parameters of their kind and small random weights, so the visible layer keeps its
+    distribution: exactly for ``scale=0``, and up to terms of second order in the new weights otherwise. Training of the
+    larger machine with :func:`fit` starts from the likelihood of ``machine``.
+
+    Args:
+        machine: trained RBM with a hidden layer of shape (n,) and couplings between all units; not changed.
+        hidden: number of new hidden units.
+        scale: standard deviation of the new weights.
+        seed: seed of the random generator.
+
+    >>> import harmonium as hm
+    >>> small = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
+    >>> _ = hm.fit(small, hm.data.load("digits", binarize="threshold"), negative="exact", epochs=1, progress=False)
+    >>> hm.widen(small, 8).hidden.shape
+    torch.Size([16])
+    """
+    if count("hidden", hidden) < 1:
+        raise InvalidOption(f"hidden: expected at least 1, found {hidden}")
+    if type(machine) is not RBM or type(machine.coupling) is not Dense or len(machine.hidden.shape) != 1:
+        raise InvalidOption(f"widen: expected an RBM with a dense coupling and a hidden layer (n,), found {machine!r}")
+    (known,) = machine.hidden.shape
+    layer = UnitLayer.from_config({**machine.hidden.config(), "shape": [known + hidden]})
+    layer.to(machine.device, machine.dtype)
+    for new, old in zip(layer.parameters(), machine.hidden.parameters(), strict=True):
+        (new if new.shape == old.shape else new[:known]).copy_(old)  # a shared parameter has no rows
+    added = Dense(tuple(machine.visible.shape), hidden).to(machine.device, machine.dtype)
+    added.initialize(scale, generator=noise.generator(seed, machine.device))
+    visible = copy.deepcopy(machine.visible)
+    # the new fields on the visible layer have mean zero
+    start = layer.mean(torch.zeros(1, known + hidden, dtype=machine.dtype, device=machine.device))[:, known:]
+    visible.shift_bias(-added.down(start)[0])
+    weight = torch.cat([machine.coupling.weight, added.weight], 1)
+    return RBM(visible, layer, Dense(tuple(machine.visible.shape), known + hidden, weight))

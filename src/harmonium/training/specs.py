@@ -29,6 +29,7 @@ NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
     "exact": phases.Exact,
     "parallel-tempering": phases.ParallelTempering,
     "trajectory-tempering": phases.TrajectoryTempering,
+    "unbiased-cd": phases.UnbiasedCD,
     "langevin": phases.Langevin,
     "gibbs-langevin": phases.GibbsLangevin,
     "mean-field": phases.MeanField,

@@ -8,6 +8,7 @@ from .langevin import GibbsLangevin, Langevin
 from .meanfield import MeanField
 from .sampled import CD, PCD, Reconstruction, Sampled
 from .tempered import ParallelTempering, TrajectoryTempering
+from .unbiased import UnbiasedCD
 from .weighted_sum import WeightedSum
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "Reconstruction",
     "Sampled",
     "TrajectoryTempering",
+    "UnbiasedCD",
     "WeightedSum",
 ]

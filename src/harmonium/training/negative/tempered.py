@@ -13,8 +13,11 @@ from ...machines import RBM, BoltzmannMachine
 from ...sampling import Ladder, LadderState, MachineLadder, Path, PathLadder
 from ...sampling import ladder as rungs
 from ...sampling.path import independent
+from ...sampling.tempering import equal_rejection
 from ..state import restored, restored_number
 from .sampled import Sampled
+
+_ADAPT_EVERY = 100  # steps between changes of the temperatures
 
 
 class Exchanged(Sampled):
@@ -79,32 +82,52 @@ class Exchanged(Sampled):
 class ParallelTempering(Exchanged):
     """Parallel tempering from independent units, fitted to the data, to the machine (Desjardins et al. 2010).
 
-    A step makes ``k`` sweeps of all rungs, each followed by an exchange between neighboring rungs.
+    A step makes ``k`` sweeps of all rungs, each followed by an exchange between neighboring rungs. The rungs have equal
+    distances in β. With ``adapt`` they follow the machine: every 100 steps they move such that exchanges between all
+    neighbors are rejected equally often.
 
     >>> ParallelTempering(rungs=10).config()
     {'method': 'parallel-tempering', 'k': 1, 'rungs': 10}
     """
 
-    def __init__(self, k: int = 1, *, rungs: int = 10, chains: int | None = None) -> None:
+    def __init__(self, k: int = 1, *, rungs: int = 10, adapt: bool = False, chains: int | None = None) -> None:
         super().__init__(k, chains)
         if rungs < 2:
             raise InvalidOption(f"rungs: expected at least 2, found {rungs}")
-        self.rungs = rungs
+        self.rungs, self.adapt = rungs, adapt
+        self.betas = torch.linspace(0, 1, rungs).double()
 
     def options(self) -> dict[str, Any]:
-        return {"rungs": self.rungs}
+        return {"rungs": self.rungs, **({"adapt": True} if self.adapt else {})}
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         super().begin(machine, batch_size, start, generator)
         assert isinstance(machine, RBM)
         base = independent(machine, start)
         base.layers[1].shift_bias(-base.layers[1].bias)  # the base must depend only on the data, also in a resumed run
-        self._path = Path(machine, base)
+        self._path, self._steps = Path(machine, base), 0
+        self.betas = torch.linspace(0, 1, self.rungs).double()
         self._start(machine, generator)
 
     def ladder(self, rbm: RBM) -> Ladder:
         self._path.refresh()
-        return PathLadder(self._path, torch.linspace(0, 1, self.rungs).tolist())
+        return PathLadder(self._path, self.betas.tolist())
+
+    def advance(self, rbm: RBM, generator: Generator | None) -> None:
+        super().advance(rbm, generator)
+        self._steps += 1
+        if self.adapt and self._steps % _ADAPT_EVERY == 0:
+            self.betas = equal_rejection(self.betas, 1 - self._acceptance, self.rungs)
+
+    def state_dict(self) -> dict[str, Any]:
+        adapted = {"betas": self.betas.clone(), "steps": self._steps} if self.adapt else {}
+        return {**super().state_dict(), **adapted}
+
+    def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
+        if self.adapt:
+            self.betas = restored(state["betas"], self.betas)
+            self._steps = restored_number(state["steps"])
+        super().load_state_dict(state, machine)
 
 
 class TrajectoryTempering(Exchanged):

@@ -1,0 +1,51 @@
+"""Parallel tempering with temperatures that follow the machine."""
+
+from __future__ import annotations
+
+import torch
+
+import harmonium as hm
+from harmonium.testing import check_negative_phase
+from harmonium.training.specs import negative_phase
+
+
+def two_modes() -> torch.Tensor:
+    source = torch.Generator().manual_seed(0)
+    rows = torch.randint(2, (500, 1), generator=source).float().expand(500, 20)
+    return (rows - (torch.rand(500, 20, generator=source) < 0.05).float()).abs()
+
+
+def fitted(phase: hm.ParallelTempering) -> hm.ParallelTempering:
+    rbm = hm.RBM(20, 5)
+    options = {"batch_size": 50, "learning_rate": 0.2, "seed": 0, "progress": False}
+    hm.fit(rbm, two_modes(), negative=phase, epochs=60, **options)
+    return phase
+
+
+def test_contract():
+    check_negative_phase(hm.ParallelTempering(1, rungs=4, adapt=True))
+    phase = negative_phase("parallel-tempering:1,rungs=4,adapt=true")
+    assert phase.config() == {"method": "parallel-tempering", "k": 1, "rungs": 4, "adapt": True}
+
+
+def test_exchanges_are_rejected_equally_often():
+    """Two modes: with equal distances, exchanges are rarest where the modes separate."""
+    fixed, adapted = (fitted(hm.ParallelTempering(1, rungs=6, adapt=adapt)) for adapt in (False, True))
+    spread = [float((1 - phase.acceptance()).std()) for phase in (fixed, adapted)]
+    assert spread[1] < 0.5 * spread[0]
+    assert torch.equal(fixed.betas, torch.linspace(0, 1, 6).double())
+    assert float(adapted.betas[0]) == 0 and float(adapted.betas[-1]) == 1 and bool((adapted.betas.diff() > 0).all())
+
+
+def test_resume_to_the_bit(tmp_path):
+    """The temperatures are part of the checkpoint."""
+
+    def train(epochs: int, folder: str, resume: bool = False) -> torch.Tensor:
+        rbm = hm.RBM(20, 5)
+        options = {"batch_size": 50, "schedule": "constant", "seed": 0, "progress": False, "resume": resume}
+        phase = hm.ParallelTempering(1, rungs=4, adapt=True)
+        hm.fit(rbm, two_modes(), negative=phase, epochs=epochs, run=tmp_path / folder, **options)
+        return rbm.coupling.weight.detach().clone()
+
+    train(13, "a")
+    assert torch.equal(train(24, "a", resume=True), train(24, "b"))
