@@ -140,8 +140,8 @@ BUDGETS = {
     "full": Budget(30_000, 300_000, 2_000, 20_000),
 }
 MNIST = "binarized-mnist"
-#: sets with many columns: an update costs ten times as much, so the quick search is shorter
-LARGE = (MNIST, "caltech-silhouettes")
+#: images: with many columns, so that an update costs ten times as much and the quick search is shorter
+IMAGES = (MNIST, "caltech-silhouettes")
 #: sets with few training rows for their columns, on which short trainings do not overfit, but long ones do
 FEW_ROWS = ("caltech-silhouettes", "dna", "nips")
 #: updates of the quick search and of a quick final training, for sets with few or many rows
@@ -178,7 +178,7 @@ def budget_of(
     (3000, 1000)
     """
     budget = BUDGETS[scale]
-    if scale == "quick" and name in LARGE:
+    if scale == "quick" and name in IMAGES:
         budget = replace(budget, search_updates=1_000, updates=10_000, stages=("learning_rate", PENALTY))
     if scale == "quick" and name in UPDATES:
         search, final = UPDATES[name]

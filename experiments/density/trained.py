@@ -31,6 +31,7 @@ from .settings import (
     EXACT_BATCH,
     EXACT_RATE,
     EXACT_SHARE,
+    IMAGES,
     Budget,
     Settings,
 )
@@ -75,8 +76,13 @@ class Rows:
 
 
 def load(name: str) -> Rows:
-    """Load the three splits, and find the categories in the training and validation rows."""
+    """Load the three splits, and find the categories in the training and validation rows, except in those of images.
+
+    Pixels that are never black together, such as those of opposite corners, are no code of a category.
+    """
     train, validation, test = (hm.data.load(name, split=split) for split in ("train", "validation", "test"))
+    if name in IMAGES:
+        return Rows(name, train, validation, test, None)
     found = hm.data.find_categories(torch.cat([train, validation]))
     return Rows(name, train, validation, test, found if found.groups else None)
 

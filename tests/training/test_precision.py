@@ -94,3 +94,22 @@ def test_refusals() -> None:
         hm.fit(_machine(torch.float64), _data(), precision="bfloat16")
     with pytest.raises(hm.errors.InvalidOption, match="expects a sampled negative phase, found Exact"):
         hm.fit(_machine(), _data(), precision="bfloat16", negative=hm.Exact())
+
+
+def test_auto_follows_the_device_and_the_method(tmp_path, monkeypatch) -> None:
+    """Rounded where all support it; the run records what was used."""
+    found = {}
+    for fast in (False, True):
+        monkeypatch.setattr("harmonium.training.precision.fast_bfloat16", lambda device, fast=fast: fast)
+        for negative in ("pcd:1", "exact"):
+            folder = tmp_path / f"{fast}-{negative[:3]}"
+            hm.fit(
+                hm.RBM(6, 2), _data()[:, :6], negative=negative, epochs=1, precision="auto", run=folder, progress=False
+            )
+            found[fast, negative] = hm.Run(folder).read_config()["training"]["precision"]
+    assert found == {
+        (False, "pcd:1"): "float32",
+        (False, "exact"): "float32",
+        (True, "pcd:1"): "bfloat16",
+        (True, "exact"): "float32",
+    }

@@ -314,11 +314,13 @@ class TrainingOptions:
     metrics_every: int = option(1, "Number of epochs between measurements.", at_least=1)
     precision: str = option(
         "float32",
-        "Precision of matrix products: float32, or bfloat16 (faster on some CPUs).",
+        "Precision of matrix products: float32, bfloat16 (faster on some CPUs), or auto.",
         details="`bfloat16` rounds the inputs and outputs of the matrix products of an update; parameters, means and "
-        "noise keep their data type. About 1.6 times as many updates per second on CPUs that support such products.",
+        "noise keep their data type. About 1.6 times as many updates per second on CPUs that support such products. "
+        "`auto` is bfloat16 where the device has such products and the method supports them. The result of a seed then "
+        "depends on the device.",
         metavar="TYPE",
-        choices=("float32", "bfloat16"),
+        choices=("float32", "bfloat16", "auto"),
         plan=("device", "matrix products in {}"),
     )
     threads: int | None = option(

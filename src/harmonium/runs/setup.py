@@ -19,7 +19,15 @@ from ..paths import expanded
 from ..training import Run, recorded
 from ..training.arguments import keywords_of
 from ..training.defaults import default_epochs, default_schedule
-from ..training.specs import default_chains, default_negative, default_optimizer, default_rate, negative_for
+from ..training.precision import resolved as resolved_precision
+from ..training.specs import (
+    default_chains,
+    default_negative,
+    default_optimizer,
+    default_rate,
+    negative_for,
+    negative_phase,
+)
 from ..training.threads import check_threads, suitable
 from . import config as schema
 from . import fitted, rows, specs
@@ -70,8 +78,10 @@ def prepare(config: schema.Config) -> Setup:
     pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain
     from_data = rate is None or (chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None)
     schedule = default_schedule(from_data=from_data) if chosen.schedule is None else chosen.schedule
+    phase = keywords_of(chosen).get("negative") or negative_phase(negative_for(machine))
     filled = replace(
         chosen,
+        precision=resolved_precision(chosen.precision, machine, phase),
         optimizer=optimizer,
         learning_rate=rate,
         schedule=schedule,

@@ -223,18 +223,6 @@ class Arguments:
             )
         return cast("Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None", given)
 
-    def rounded(self, phase: NegativePhase) -> bool:
-        """Return whether matrix products are rounded to bfloat16; raise if machine or phase do not support it."""
-        if self.precision == "float32":
-            return False
-        if self.machine.dtype != torch.float32:
-            raise InvalidOption(f"precision: {self.precision} expects float32 parameters, found {self.machine.dtype}")
-        if not phase.supports_bfloat16:
-            raise InvalidOption(
-                f"precision: {self.precision} expects a sampled negative phase, found {type(phase).__name__}"
-            )
-        return True
-
 
 def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
     """Convert options of a run to arguments of ``fit``, except the device, which the caller sets.

@@ -24,6 +24,7 @@ from .centering import Centered
 from .defaults import default_epochs
 from .incomplete import completed
 from .metrics import measure
+from .precision import FLOAT32, resolved
 from .progress import ProgressBar
 from .rates import RateLimit, default_groups
 from .recorded import recorded
@@ -114,7 +115,8 @@ class Training:
         self.rank, self.world = distributed.world()
         self.source = as_source(given.data, machine)
         phase = given.phase(len(self.source))
-        self.rounded = given.rounded(phase)
+        self.precision = resolved(given.precision, machine, phase)
+        self.rounded = self.precision != FLOAT32
         self.validation = (
             None if given.validation is None else as_source(given.validation, machine, what="validation data")
         )
@@ -229,12 +231,12 @@ class Training:
 
     def _config(self, given: Arguments, mean: Any) -> dict[str, Any]:
         """Return the configuration of a run that names its arguments, but not its data."""
-        resolved = {"epochs": self.epochs, "batch_size": self.batch_size, "threads": torch.get_num_threads()}
+        found = {"epochs": self.epochs, "batch_size": self.batch_size, "threads": torch.get_num_threads()}
         return {
             "harmonium": {"format": 1},
             "data": {"rows": len(self.source), "mean": data_mean(mean)},
             "machine": self.machine.config(),
-            **recorded(given, self._given[0], self._given[1], self.source, **resolved),
+            **recorded(given, self._given[0], self._given[1], self.source, **found, precision=self.precision),
         }
 
     def _record(self, run: Run, given: Arguments, mean: Any, resume: bool) -> None:
