@@ -256,6 +256,19 @@ def test_a_closed_pipe_at_the_end_of_a_process():
     assert process.wait() == 0 and err == ""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_output_on_a_full_disk(monkeypatch, capsys):
+    """A command whose output is lost says so, and does not end with status 0."""
+    for words, status in ((["data", "list"], 1), (["no-such-command"], 2)):
+        with Path("/dev/full").open("w") as full:
+            monkeypatch.setattr(sys, "stdout", full)
+            with pytest.raises(SystemExit) as stop:
+                main(words)
+            assert stop.value.code == status
+        lost = "error: the output could not be written: No space left on device\n"
+        assert (lost == capsys.readouterr().err) == (status == 1)
+
+
 # -- odd environments -----------------------------------------------------------------------------------------------
 
 

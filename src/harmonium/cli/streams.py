@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -26,7 +27,13 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
     return "".join(_PLAIN.get(character, "?") for character in text), error.end
 
 
+#: errors after which a file behind a redirection is incomplete; others are readers or terminals that are gone
+_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 codecs.register_error("harmonium", _plain)
+
+
+_NOT_WRITTEN = 1  # status of a command whose output was lost
 
 
 class Tolerant(io.TextIOBase):
@@ -35,16 +42,15 @@ class Tolerant(io.TextIOBase):
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
         self.closed_by_reader = False
+        self.failure: OSError | None = None  # text was lost although a reader wants it, as on a full disk
 
     def write(self, text: str) -> int:
         """Write the text, or nothing if nobody reads."""
         if not self.closed_by_reader:
             try:
                 return self.stream.write(text)
-            except (BrokenPipeError, ValueError):  # ValueError: the stream was closed
-                self.closed_by_reader = True
-            except OSError:  # a full disk behind a redirection, or a terminal that is gone
-                self.closed_by_reader = True
+            except (OSError, ValueError) as error:
+                self._end(error)
         return len(text)
 
     def flush(self) -> None:
@@ -52,8 +58,13 @@ class Tolerant(io.TextIOBase):
         if not self.closed_by_reader:
             try:
                 self.stream.flush()
-            except (OSError, ValueError):
-                self.closed_by_reader = True
+            except (OSError, ValueError) as error:
+                self._end(error)
+
+    def _end(self, error: OSError | ValueError) -> None:
+        self.closed_by_reader = True  # also by a ValueError: the stream was closed
+        if isinstance(error, OSError) and error.errno in _LOST:
+            self.failure = error
 
     def isatty(self) -> bool:
         """Return whether the stream is a terminal."""
@@ -85,21 +96,32 @@ class Tolerant(io.TextIOBase):
 
 @contextlib.contextmanager
 def prepared_streams() -> Iterator[None]:
-    """Replace standard output and error by :class:`Tolerant` ones in the block."""
+    """Replace standard output and error by :class:`Tolerant` ones in the block.
+
+    Raises ``SystemExit`` if the block was successful, but its output could not be written, as on a full disk.
+    """
     former = sys.stdout, sys.stderr
     streams = [Tolerant(stream if stream is not None else open(os.devnull, "w")) for stream in former]  # noqa: SIM115
     for stream in streams:
         with contextlib.suppress(AttributeError, OSError, ValueError):
             cast("Any", stream.stream).reconfigure(errors="harmonium")
     sys.stdout, sys.stderr = cast("list[Any]", streams)
+    status: object = 0
     try:
         yield
+    except SystemExit as ended:
+        status = ended.code
+        raise
     finally:
         for stream in streams:
             stream.flush()
             if stream.closed_by_reader:
                 _discard(stream.stream)
         sys.stdout, sys.stderr = former
+        lost = streams[0].failure
+        if lost is not None and status in (0, None) and sys.exc_info()[0] in (None, SystemExit):
+            print(f"error: the output could not be written: {os.strerror(lost.errno or 0)}", file=sys.stderr)
+            raise SystemExit(_NOT_WRITTEN)
 
 
 def _discard(stream: TextIO) -> None:
