@@ -233,7 +233,8 @@ class UnitLayer(nn.Module):
         These are plain tensors, which may be part of a graph. They may have leading dimensions, (..., *shape), which
         broadcast against those of a batch. A positive parameter ``p`` is stored as ``log_p``.
         """
-        other = copy.copy(self)
+        other = type(self).__new__(type(self))  # as copy.copy, in a tenth of the time: annealing does it in every step
+        other.__dict__.update(self.__dict__)
         stored = {
             name if name in self._parameters or name in self.__dict__ else f"log_{name}": value
             for name, value in values.items()
