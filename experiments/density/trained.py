@@ -230,8 +230,12 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
 
 
 def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Budget, seed: int) -> Settings:
-    """Change one setting after the other, and keep the value with the largest pessimistic validation likelihood."""
-    best, found_at = budget.first(visible), dict[tuple[int, int], dict[Settings, float]]()
+    """Change one setting after the other, and keep the value with the largest pessimistic validation likelihood.
+
+    Where some estimates can be trusted, the best of these is kept: the others may be far too large. In the short
+    trainings of a search with few annealing steps, hardly any can.
+    """
+    best, found_at = budget.first(visible), dict[tuple[int, int], dict[Settings, tuple[bool, float]]]()
     table: list[dict[str, Any]] = []
     for stage in budget.stages:
         lengths = budget.lengths(stage)
@@ -240,7 +244,7 @@ def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Bud
             if settings in tried:
                 continue
             found = pieces.measured(rows, settings, "validation", lengths, budget.batch_size, seed)
-            tried[settings] = found.score
+            tried[settings] = lengths[1] == budget.betas and not found.problems, found.score
             seconds = found.seconds + found.estimate_seconds
             table.append({**asdict(settings), "updates": lengths[0], "validation": found.score, "seconds": seconds})
             record.say(f"{rows.name}: {settings}, {lengths[0]} updates: validation {found.score:.3f}, {seconds:.0f} s")

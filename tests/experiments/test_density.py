@@ -126,6 +126,20 @@ def test_the_penalty_is_chosen_at_the_final_length(small, tmp_path, monkeypatch)
         assert trained.choose(record, pieces, rows_of_a_machine(), "bernoulli", budget, 0).l2 == penalty
 
 
+def test_estimates_that_can_be_trusted_are_preferred(small, tmp_path, monkeypatch):
+    """A machine that mixes badly looks better than it is; among trainings of the final length it is not chosen."""
+
+    def score(rows, settings, split, lengths, *_):
+        value, problems = (-1.0, ("misses states",)) if settings.l2 == 0 else (-2.0 - settings.l2, ())
+        return Trained(value, value, value, value, value, False, problems, 1, 0.0, 0.0)
+
+    monkeypatch.setattr(trained, "measured", score)
+    record = experiments.Record("density/nltcs", "quick", tmp_path)
+    for updates, penalty in ((60, 3e-4), (0, 0.0)):  # without it, all estimates are short ones
+        budget, pieces = replace(BUDGET, stages=("l2",), penalty_updates=updates), Pieces(tmp_path / str(updates))
+        assert trained.choose(record, pieces, rows_of_a_machine(), "bernoulli", budget, 0).l2 == penalty
+
+
 def test_categories_that_a_test_row_violates(small, tmp_path):
     """Such a row has probability zero; the choice of categories must not depend on test rows."""
     rows = rows_of_a_machine()
