@@ -37,6 +37,7 @@ from .settings import (
 )
 
 SAMPLING_SWEEPS = 1000  # at most, of the tempering before the reverse annealing
+_MISSED = 0.5  # nats by which a cross-check may exceed both directions
 _AGAIN = 4  # times as many annealing steps, if an estimate is not trustworthy
 
 
@@ -117,6 +118,13 @@ class Trained:
         low = "-∞" if self.low is None else f"{self.low:.3f}"
         high = "∞" if self.high is None else f"{self.high:.3f}"
         return f"{self.log_likelihood:.3f} in [{low}, {high}]{'' if self.exact else ', annealed'}"
+
+    @property
+    def misses_states(self) -> bool:
+        """Whether a cross-check has a ln Z that is much larger than those of the two directions."""
+        if self.forward is None or self.reverse is None or self.pessimistic is None:
+            return True
+        return min(self.forward, self.reverse) - self.pessimistic > _MISSED
 
     @property
     def score(self) -> float:
@@ -232,8 +240,8 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
 def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Budget, seed: int) -> Settings:
     """Change one setting after the other, and keep the value with the largest pessimistic validation likelihood.
 
-    Where some estimates can be trusted, the best of these is kept: the others may be far too large. In the short
-    trainings of a search with few annealing steps, hardly any can.
+    Trainings of the final length whose estimates miss states are kept only if all do: their likelihood may be much
+    smaller than even the pessimistic value. Short annealings do not show it.
     """
     best, found_at = budget.first(visible), dict[tuple[int, int], dict[Settings, tuple[bool, float]]]()
     table: list[dict[str, Any]] = []
@@ -244,7 +252,7 @@ def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Bud
             if settings in tried:
                 continue
             found = pieces.measured(rows, settings, "validation", lengths, budget.batch_size, seed)
-            tried[settings] = lengths[1] == budget.betas and not found.problems, found.score
+            tried[settings] = lengths[1] < budget.betas or not found.misses_states, found.score
             seconds = found.seconds + found.estimate_seconds
             table.append({**asdict(settings), "updates": lengths[0], "validation": found.score, "seconds": seconds})
             record.say(f"{rows.name}: {settings}, {lengths[0]} updates: validation {found.score:.3f}, {seconds:.0f} s")

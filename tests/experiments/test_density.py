@@ -126,12 +126,12 @@ def test_the_penalty_is_chosen_at_the_final_length(small, tmp_path, monkeypatch)
         assert trained.choose(record, pieces, rows_of_a_machine(), "bernoulli", budget, 0).l2 == penalty
 
 
-def test_estimates_that_can_be_trusted_are_preferred(small, tmp_path, monkeypatch):
+def test_machines_whose_states_are_missed_are_not_chosen(small, tmp_path, monkeypatch):
     """A machine that mixes badly looks better than it is; among trainings of the final length it is not chosen."""
 
     def score(rows, settings, split, lengths, *_):
-        value, problems = (-1.0, ("misses states",)) if settings.l2 == 0 else (-2.0 - settings.l2, ())
-        return Trained(value, value, value, value, value, False, problems, 1, 0.0, 0.0)
+        both, checked = (0.0, -1.0) if settings.l2 == 0 else (-2.0 - settings.l2, -2.1 - settings.l2)
+        return Trained(both, both, checked, both, both, False, ("a doubt",), 1, 0.0, 0.0)
 
     monkeypatch.setattr(trained, "measured", score)
     record = experiments.Record("density/nltcs", "quick", tmp_path)
