@@ -146,7 +146,12 @@ IMAGES = (MNIST, "caltech-silhouettes")
 #: give machines that mix too slowly for an estimate
 LATE_EFFECTS = ("caltech-silhouettes", "dna", "nips", OCR)
 #: updates of the quick search and of a quick final training, for sets with few or many rows
-UPDATES = {"nips": (1_000, 2_000), "dna": (2_000, 6_000), OCR: (3_000, 30_000)}
+UPDATES = {
+    "nips": (1_000, 2_000),
+    "dna": (2_000, 6_000),
+    "caltech-silhouettes": (1_000, 5_000),
+    OCR: (3_000, 30_000),
+}
 #: hidden units to choose from, for sets that do not have those of ``Budget``
 HIDDEN = {
     "nltcs": (16, 32, 64),
