@@ -113,3 +113,16 @@ def test_fit_initializes_new_machines_only() -> None:
     zero = RBM(units.Bernoulli(5), units.Bernoulli(3)).double()
     hm.fit(zero, rows, initialize=False, **frozen)
     assert not any(bool(value.any()) for value in parameters(zero).values())
+
+
+def test_the_preset_starts_at_the_modes():
+    """With this preset, fit starts as with initialize="modes", and an own value replaces it."""
+    rows = hm.data.load("digits", binarize="threshold")[:200]
+    found = {}
+    for name, options in (("preset", {}), ("same", {"initialize": "modes"}), ("other", {"initialize": "normal"})):
+        rbm = hm.RBM(64, 8)
+        hm.fit(
+            rbm, rows, preset="modes", epochs=1, batch_size=200, learning_rate=1e-9, seed=0, progress=False, **options
+        )
+        found[name] = rbm.coupling.weight.detach().norm().item()
+    assert found["preset"] == found["same"] > 5 * found["other"]

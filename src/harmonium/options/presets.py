@@ -19,8 +19,8 @@ class Preset:
         name: name on the command line.
         help: what the preset is.
         settings: values of training options.
-        machine: values of machine options, such as ``hidden``; :func:`harmonium.fit`, which gets a machine, ignores
-            them.
+        machine: values of machine options, such as ``hidden``; :func:`harmonium.fit`, which gets a machine, uses only
+            ``initialize``.
 
     >>> deep = Preset("deep", "two hidden layers", {"epochs": 20}, machine={"hidden": ["500", "1000"]})
     >>> deep.tables["machine"]["hidden"]
@@ -65,6 +65,13 @@ BEST_FIXED = Preset(
     {**BEST.settings, "l2": 1e-3},
 )
 
+MODES = Preset(
+    "modes",
+    "plain with twice the learning rate and initial weights along the principal modes of the data, for short trainings",
+    {**PLAIN.settings, "learning_rate": 0.1, "schedule": "linear:0.5"},
+    machine={"initialize": "modes"},
+)
+
 
 def _multinary_stack(name: str, task: str, channels: tuple[int, ...], dense: tuple[int, ...] = ()) -> Preset:
     """A stack of Hwang, Hwang & Jo (2020) with 255 levels, trained jointly for their number of epochs.
@@ -100,14 +107,14 @@ MULTINARY_STACKS = (
     _multinary_stack("multinary-cifar10", "CIFAR-10", (64, 128, 256)),
     _multinary_stack("multinary-silhouettes", "Caltech silhouettes", (32, 64, 128)),
 )
-PRESETS = {preset.name: preset for preset in (PLAIN, BEST, BEST_FIXED, *MULTINARY_STACKS)}
+PRESETS = {preset.name: preset for preset in (PLAIN, BEST, BEST_FIXED, MODES, *MULTINARY_STACKS)}
 
 
 def preset_names() -> str:
     """Return the names of the presets as text for help messages.
 
     >>> preset_names()
-    'plain, best, best-fixed, multinary-faces, multinary-mnist, multinary-cifar10 or multinary-silhouettes'
+    'plain, best, best-fixed, modes, multinary-faces, multinary-mnist, multinary-cifar10 or multinary-silhouettes'
     """
     *others, last = PRESETS
     return f"{', '.join(others)} or {last}"

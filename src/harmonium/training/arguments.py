@@ -132,7 +132,9 @@ class Arguments:
         found: dict[str, Any] = {}
         preset = given.get("preset")
         if preset is not None:
-            found |= keywords_of((preset if isinstance(preset, Preset) else find_preset(preset)).options)
+            chosen = preset if isinstance(preset, Preset) else find_preset(preset)
+            found |= keywords_of(chosen.options)
+            found |= {name: value for name, value in chosen.machine.items() if name == "initialize"}
             if not isinstance(given.get("optimizer") or "", str):
                 found.pop("learning_rate")  # an optimizer object has its own learning rate
         if isinstance(given["data"], DataLoader):
