@@ -164,7 +164,7 @@ HIDDEN = {
 }
 RATES = (0.05, 0.1, 0.3)
 #: penalties to choose from, and the one at the beginning of the search, for sets that do not have those of ``Budget``
-PENALTIES = {MNIST: (2e-4, 5e-4, 1e-3), OCR: (0.0, 1e-3, 3e-3)}
+PENALTIES = {MNIST: (2e-4, 5e-4, 1e-3), OCR: (0.0, 3e-4, 1e-3)}
 FIRST_PENALTY = {"dna": 3e-2, "nips": 3e-2, MNIST: 5e-4}
 NEGATIVES = ("pcd:1", "pcd:5")
 
