@@ -160,7 +160,7 @@ HIDDEN = {
     "nips": (50, 100, 200),
     OCR: (200, 500),
     MNIST: (500,),
-    "caltech-silhouettes": (500, 1000),
+    "caltech-silhouettes": (500,),
 }
 RATES = (0.05, 0.1, 0.3)
 #: penalties to choose from, and the one at the beginning of the search, for sets that do not have those of ``Budget``
