@@ -10,6 +10,7 @@ import json
 import math
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from .settings import (
 
 SAMPLING_SWEEPS = 1000  # at most, of the tempering before the reverse annealing
 _MISSED = 0.5  # nats by which a cross-check may exceed both directions
+_CLOSED = 0.5  # nats between the two directions of an estimate that counts as closed
 _AGAIN = 4  # times as many annealing steps, if an estimate is not trustworthy
 
 
@@ -240,10 +242,10 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
 def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Budget, seed: int) -> Settings:
     """Change one setting after the other, and keep the value with the largest pessimistic validation likelihood.
 
-    Trainings of the final length whose estimates miss states are kept only if all do: their likelihood may be much
-    smaller than even the pessimistic value. Short annealings do not show it.
+    Among trainings of the final length, those whose likelihood can be trusted are preferred (:func:`preferred`).
+    Short annealings can hardly ever be trusted.
     """
-    best, found_at = budget.first(visible), dict[tuple[int, int], dict[Settings, tuple[bool, float]]]()
+    best, found_at = budget.first(visible), dict[tuple[int, int], dict[Settings, Trained]]()
     table: list[dict[str, Any]] = []
     for stage in budget.stages:
         lengths = budget.lengths(stage)
@@ -252,13 +254,27 @@ def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Bud
             if settings in tried:
                 continue
             found = pieces.measured(rows, settings, "validation", lengths, budget.batch_size, seed)
-            tried[settings] = lengths[1] < budget.betas or not found.misses_states, found.score
+            tried[settings] = found
             seconds = found.seconds + found.estimate_seconds
             table.append({**asdict(settings), "updates": lengths[0], "validation": found.score, "seconds": seconds})
             record.say(f"{rows.name}: {settings}, {lengths[0]} updates: validation {found.score:.3f}, {seconds:.0f} s")
-        best = max(tried, key=lambda settings: tried[settings])
+        good = preferred(tried) if lengths[1] == budget.betas else list(tried)
+        best = max(good, key=lambda settings: tried[settings].score)
     record.table(f"{rows.name}_{visible}_search", table)
     return best
+
+
+def preferred(tried: Mapping[Settings, Trained]) -> list[Settings]:
+    """The settings from which the best is chosen, if the annealings are long.
+
+    A machine of which they miss states may be much worse than even the pessimistic value, and is chosen only if the
+    same holds for all. Of values that are equal within the gap of a closed estimate, those that can be trusted are
+    preferred.
+    """
+    seen = [settings for settings, found in tried.items() if not found.misses_states] or list(tried)
+    best = max(tried[settings].score for settings in seen)
+    close = [settings for settings in seen if tried[settings].score >= best - _CLOSED]
+    return [settings for settings in close if not tried[settings].problems] or close
 
 
 def independent(rows: Rows) -> float:

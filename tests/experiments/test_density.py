@@ -140,6 +140,16 @@ def test_machines_whose_states_are_missed_are_not_chosen(small, tmp_path, monkey
         assert trained.choose(record, pieces, rows_of_a_machine(), "bernoulli", budget, 0).l2 == penalty
 
 
+def test_of_equal_values_those_that_can_be_trusted_are_preferred():
+    def found(value, *problems):
+        return Trained(value, value, value, value, value, False, problems, 1, 0.0, 0.0)
+
+    a, b, c = (Settings(l2=l2) for l2 in (0.0, 1e-3, 1e-2))
+    assert trained.preferred({a: found(-1.0, "doubt"), b: found(-1.3), c: found(-2.0)}) == [b]
+    assert trained.preferred({a: found(-1.0, "doubt"), b: found(-1.6), c: found(-2.0)}) == [a]
+    assert trained.preferred({a: found(-1.0), b: found(-1.3)}) == [a, b]
+
+
 def test_categories_that_a_test_row_violates(small, tmp_path):
     """Such a row has probability zero; the choice of categories must not depend on test rows."""
     rows = rows_of_a_machine()
