@@ -101,7 +101,7 @@ def test_objects_without_a_name_are_continued_in_python(binary, tmp_path, comman
 PHASES = [
     *("cd:3", "pcd:2", "reconstruction", "exact", "parallel-tempering:1,rungs=5", "trajectory-tempering:1"),
     *("langevin:5", "gibbs-langevin:2", "mean-field:3,method=naive", "discriminative", "discriminative+0.1*cd:1"),
-    "deep-pcd:2,iterations=3",
+    *("deep-pcd:2,iterations=3", "unbiased-cd:2,limit=50", "parallel-tempering:1,rungs=5,adapt=true"),
 ]
 
 

@@ -74,8 +74,8 @@ def from_preset(name: str, shape: tuple[int, ...]) -> Machine:
     [(1, 28, 28), (64, 14, 14), (128, 7, 7), (512, 3, 3)]
     """
     settings = find_preset(name).machine
-    if not settings:
-        known = ", ".join(preset.name for preset in PRESETS.values() if preset.machine)
+    if "hidden" not in settings:
+        known = ", ".join(preset.name for preset in PRESETS.values() if "hidden" in preset.machine)
         raise InvalidOption(f"name: expected a preset with a machine ({known}), found '{name}'")
     chosen, hidden = parse(MachineOptions(**settings))
     visible = [replace(spec, shape=tuple(shape)) for spec in specs.parse_layer(str(chosen.visible))]

@@ -22,7 +22,7 @@ class UnbiasedCD(SignedRows):
 
         f(ξ_k) + Σ_{t>k} [f(ξ_t) - f(η_{t-1})],
 
-    where the sum ends when they meet, has the mean of f under the model (Jacob, O'Leary & Atchadé 2020). Slow mixing
+    where the sum ends when they meet, has the mean of f under the model (Jacob et al. 2020). Slow mixing
     costs time and variance instead of bias. A pair that has not met after ``limit`` sweeps is cut off, which leaves
     a bias; ``cut_off`` is the number of such pairs so far. The visible units need finitely many states: real-valued
     chains approach each other, but do not meet.
