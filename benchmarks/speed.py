@@ -30,7 +30,7 @@ from torch import Tensor
 import harmonium as hm
 from common import RESULTS, binary_data, write
 
-_ROUNDS = 9
+_ROUNDS = 5
 _SHORT, _LONG = 1, 6  # epochs
 _BETAS = (100, 700)
 
