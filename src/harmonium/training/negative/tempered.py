@@ -17,7 +17,7 @@ from ...sampling.tempering import equal_rejection
 from ..state import restored, restored_number
 from .sampled import Sampled
 
-_ADAPT_EVERY = 100  # steps between changes of the temperatures
+_ADAPT_EVERY = 100  # exchanges between changes of the temperatures
 
 
 class Exchanged(Sampled):
@@ -83,8 +83,8 @@ class ParallelTempering(Exchanged):
     """Parallel tempering from independent units, fitted to the data, to the machine (Desjardins et al. 2010).
 
     A step makes ``k`` sweeps of all rungs, each followed by an exchange between neighboring rungs. The rungs have equal
-    distances in β. With ``adapt`` they follow the machine: every 100 steps they move such that exchanges between all
-    neighbors are rejected equally often.
+    distances in β. With ``adapt`` they follow the machine: after every 100 exchanges they move such that
+    those between all neighbors are rejected equally often.
 
     >>> ParallelTempering(rungs=10).config()
     {'method': 'parallel-tempering', 'k': 1, 'rungs': 10}
@@ -105,7 +105,7 @@ class ParallelTempering(Exchanged):
         assert isinstance(machine, RBM)
         base = independent(machine, start)
         base.layers[1].shift_bias(-base.layers[1].bias)  # the base must depend only on the data, also in a resumed run
-        self._path, self._steps = Path(machine, base), 0
+        self._path = Path(machine, base)
         self.betas = torch.linspace(0, 1, self.rungs).double()
         self._start(machine, generator)
 
@@ -115,18 +115,16 @@ class ParallelTempering(Exchanged):
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         super().advance(rbm, generator)
-        self._steps += 1
-        if self.adapt and self._steps % _ADAPT_EVERY == 0:
+        if self.adapt and self._state.moves % _ADAPT_EVERY < self.k:
             self.betas = equal_rejection(self.betas, 1 - self._acceptance, self.rungs)
 
     def state_dict(self) -> dict[str, Any]:
-        adapted = {"betas": self.betas.clone(), "steps": self._steps} if self.adapt else {}
+        adapted = {"betas": self.betas.clone()} if self.adapt else {}
         return {**super().state_dict(), **adapted}
 
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
         if self.adapt:
             self.betas = restored(state["betas"], self.betas)
-            self._steps = restored_number(state["steps"])
         super().load_state_dict(state, machine)
 
 

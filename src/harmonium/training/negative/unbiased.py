@@ -102,8 +102,7 @@ class UnbiasedCD(SignedRows):
 
 
 def _sweep(rbm: RBM, v: Tensor, generator: Generator | None) -> Tensor:
-    h = rbm.hidden.sample(rbm.coupling.up(v), generator=generator)
-    return rbm.visible.conserving(v).sample(rbm.coupling.down(h), generator=generator)
+    return rbm.conserving(v).sweep([v, v], generator)[0]  # draws the hidden layer first
 
 
 def _same_numbers(rbm: RBM, x: Tensor, y: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
