@@ -3,10 +3,11 @@
     python benchmarks/speed.py                                 # CPU time with one thread, wall time with two
     python benchmarks/speed.py --label before --path OTHER     # the same for the package in the folder OTHER/src
 
-The time of an update is the difference of a long and a short call of ``hm.fit``, divided by their difference in
-updates, so that it contains all that a user waits for except the start. The same holds for ``hm.likelihood.ais``. Both
-calls and the products are measured in turn. Only functions are used that every version has, so that two versions can be
-compared; each is measured in a process of its own. Run it without other load.
+An update is timed by the epochs of one call of ``hm.fit``; after every epoch, a callback times as many products. The
+speed of the computer changes within seconds, so that only ratios of neighboring times can be compared. An annealing
+step is the difference of a long and a short call of ``hm.likelihood.ais``, with the products in turn. Only functions
+are used that every version has, so that two versions can be compared; each is measured in a process of its own. Run it
+without other load.
 """
 
 from __future__ import annotations
@@ -28,11 +29,10 @@ import torch
 from torch import Tensor
 
 import harmonium as hm
-from common import RESULTS, binary_data, write
+from common import RESULTS, binary_data, interleaved, write
 
-_ROUNDS = 5
-_SHORT, _LONG = 1, 6  # epochs
-_BETAS = (100, 700)
+_ROUNDS = 21
+_BETAS = (20, 120)
 
 
 def one_hot(rows: int, sites: int, states: int) -> Tensor:
@@ -66,34 +66,70 @@ def two_products(visible: int, hidden: int, rows: int) -> Callable[[], None]:
     return compute
 
 
+class Timed(hm.Callback):
+    """The time of every epoch, and of as many products as it has updates."""
+
+    def __init__(self, floor: Callable[[], None], steps: int, clock: Callable[[], float]) -> None:
+        self.floor, self.steps, self.clock = floor, steps, clock
+        self.times: list[tuple[float, float]] = []
+        self._began = 0.0
+
+    def on_start(self, progress: Any) -> None:
+        self._began = self.clock()
+
+    def on_epoch(self, progress: Any) -> None:
+        ended = self.clock()
+        for _ in range(self.steps):
+            self.floor()
+        now = self.clock()
+        self.times.append(((ended - self._began) / self.steps, (now - ended) / self.steps))
+        self._began = now
+
+
 class Updates:
-    """Calls of ``hm.fit`` with a number of epochs of ``steps`` updates."""
+    """A call of ``hm.fit``, timed by its epochs."""
 
     def __init__(self, visible: Any, data: Tensor, hidden: int, batch: int, **options: Any) -> None:
         self.visible, self.data, self.hidden, self.batch, self.options = visible, data, hidden, batch, options
-        self.amounts, self.steps = (_SHORT, _LONG), -(-len(data) // batch)
         self.floor = products(data[0].numel(), hidden, batch)
 
-    def __call__(self, epochs: int) -> None:
+    def times(self, clock: Callable[[], float]) -> list[tuple[float, float]]:
+        """Seconds of an update and of its products, for every epoch but the first."""
         machine = hm.RBM(self.visible(), hm.units.Bernoulli(self.hidden))
+        timed = Timed(self.floor, -(-len(self.data) // self.batch), clock)
         options = {"batch_size": self.batch, "metrics_every": 1000, "progress": False, "seed": 0, **self.options}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # these data have nothing to learn
-            hm.fit(machine, self.data, epochs=epochs, initialize=True, **options)
+            hm.fit(machine, self.data, epochs=_ROUNDS + 2, initialize=True, callbacks=[timed], **options)
+        return timed.times[1:-1]  # the first epoch warms up, and the last one has metrics
 
 
 class Annealing:
-    """Calls of ``hm.likelihood.ais`` with a number of temperatures."""
-
-    amounts, steps = _BETAS, 1
+    """Calls of ``hm.likelihood.ais``."""
 
     def __init__(self, visible: int, hidden: int, runs: int) -> None:
         self.machine, self.runs = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden)), runs
         torch.nn.init.normal_(self.machine.coupling.weight, std=0.05)
         self.base, self.floor = binary_data(1000, visible), two_products(visible, hidden, runs)
 
-    def __call__(self, betas: int) -> None:
+    def times(self, clock: Callable[[], float]) -> list[tuple[float, float]]:
+        """Seconds of an annealing step and of its products, for every round."""
+        few, many = _BETAS
+        calls = {
+            "few": lambda: self._anneal(few),
+            "many": lambda: self._anneal(many),
+            "products": lambda: self._products(many - few),
+        }
+        found = interleaved(calls, _ROUNDS, clock)
+        rounds = zip(found["few"], found["many"], found["products"], strict=True)
+        return [((long - short) / (many - few), bare / (many - few)) for short, long, bare in rounds]
+
+    def _anneal(self, betas: int) -> None:
         hm.likelihood.ais(self.machine, runs=self.runs, betas=betas, base=self.base)
+
+    def _products(self, steps: int) -> None:
+        for _ in range(steps):
+            self.floor()
 
 
 def cases() -> dict[str, Updates | Annealing]:
@@ -104,6 +140,7 @@ def cases() -> dict[str, Updates | Annealing]:
     return {
         "PCD-1, 784×500, batch 100": Updates(lambda: bernoulli(784), rows, 500, 100, **plain),
         "PCD-1 centered, 784×500, batch 100": Updates(lambda: bernoulli(784), rows, 500, 100, **centered),
+        "PCD-1 centered, bfloat16": Updates(lambda: bernoulli(784), rows, 500, 100, **centered, precision="bfloat16"),
         "PCD-1, 784×64, batch 128": Updates(lambda: bernoulli(784), binary_data(12800, 784), 64, 128, **plain),
         "PCD-1, Potts 196×4, 500 hidden": Updates(
             lambda: hm.units.Potts((196, 4)), one_hot(wide, 196, 4), 500, 100, **plain
@@ -119,28 +156,11 @@ def cases() -> dict[str, Updates | Annealing]:
 
 
 def measured(case: Updates | Annealing, clock: Callable[[], float]) -> dict[str, float]:
-    """Milliseconds of a step and of its products, and their ratio: medians over rounds."""
-    few, many = case.amounts
-    steps = (many - few) * case.steps
-    case(few)
-
-    def seconds(work: Callable[[], object]) -> float:
-        began = clock()
-        work()
-        return clock() - began
-
-    def floor() -> None:
-        for _ in range(steps):
-            case.floor()
-
-    step, bare = list[float](), list[float]()
-    for _ in range(_ROUNDS):
-        bare.append(seconds(floor) / steps)
-        step.append((seconds(lambda: case(many)) - seconds(lambda: case(few))) / steps)
-    ratios = [a / b for a, b in zip(step, bare, strict=True)]
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    ms = 1000 * statistics.median(step)
-    return {"milliseconds": ms, "products": 1000 * statistics.median(bare), "ratio": middle, "low": low, "high": high}
+    """Milliseconds of a step and of its products, and their ratio with its quartiles: medians over rounds."""
+    times = case.times(clock)
+    low, middle, high = statistics.quantiles([step / bare for step, bare in times], n=4)
+    step, bare = (1000 * statistics.median(column) for column in zip(*times, strict=True))
+    return {"milliseconds": step, "products": bare, "ratio": middle, "low": low, "high": high}
 
 
 def measure() -> dict[str, dict[str, dict[str, float]]]:
@@ -151,7 +171,8 @@ def measure() -> dict[str, dict[str, dict[str, float]]]:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # fit does not choose a number of its own
         for name, case in cases().items():
             row = found.setdefault(name, {})[what] = measured(case, clock)
-            print(f"{name:38s} {what:16s} {row['milliseconds']:8.3f} ms  {row['ratio']:.2f} × products", flush=True)
+            quartiles = f"[{row['low']:.2f}, {row['high']:.2f}]"
+            print(f"{name:38s} {what:16s} {row['milliseconds']:8.3f} ms  {row['ratio']:.2f} {quartiles}", flush=True)
     return found
 
 

@@ -15,7 +15,7 @@ from harmonium.errors import NotLearned
 from harmonium.machines import enumeration
 
 from .settings import EXACT, EXACT_BATCH, EXACT_SHARE, NEGATIVES, Budget, Settings
-from .trained import SAMPLING_SWEEPS, Rows, train
+from .trained import Rows, sampling_sweeps, train
 
 #: updates of the measurements, whose difference counts; exact updates; annealing steps and sweeps
 _UPDATES, _EXACT_UPDATES, _STEPS = (10, 200), (1, 4), (10, 100)
@@ -48,7 +48,7 @@ class Cost:
 
     def likelihood(self, betas: int) -> float:
         """The seconds of an estimate of the likelihood."""
-        return self.estimate + betas * self.beta + min(betas, SAMPLING_SWEEPS) * self.sampling_sweep
+        return self.estimate + betas * self.beta + sampling_sweeps(betas) * self.sampling_sweep
 
     def seconds(self, visible: str, budget: Budget) -> tuple[float, float]:
         """The planned seconds of the search, and of the final trainings with their estimates.

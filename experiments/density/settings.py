@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harmonium.training.precision import AUTO
+
 from ..options import override
 
 BERNOULLI, CATEGORIES = "bernoulli", "categories"
@@ -13,6 +15,8 @@ EXACT_HIDDEN = 12  # largest number of hidden units with exact gradients: 2^12 s
 SMALL = 16  # hidden units; exact gradients are tried on sets whose smallest machine has at most as many
 EXACT_SHARE = 30  # updates with chains for each exact update after them, which costs about ten times as much
 EXACT_BATCH, EXACT_RATE = 500, 1.0
+RATES = (0.05, 0.1, 0.3)
+NO_PENALTY_GIVEN = -1.0
 
 
 @dataclass(frozen=True)
@@ -66,11 +70,11 @@ class Budget:
         seeds: number of final trainings.
         batch_size: rows of an update.
         stages: the settings that are searched, in this order.
-        hidden, penalties: the values to choose from.
+        hidden, rates, penalties: the values to choose from. A single value is used without a search.
         first_penalty: penalty at the beginning of the search.
         penalty_updates: updates of the trainings that choose the penalty, if these are longer than those of the search,
             because the effect of a penalty shows late; then with ``betas`` annealing steps.
-        precision: of the matrix products of all trainings.
+        precision: of the matrix products of all trainings; by default "auto" for images in quick runs.
     """
 
     search_updates: int
@@ -81,6 +85,7 @@ class Budget:
     batch_size: int = 100
     stages: tuple[str, ...] = ("hidden", "learning_rate", "negative", EXACT, PENALTY)
     hidden: tuple[int, ...] = (50, 100, 200)
+    rates: tuple[float, ...] = RATES
     penalties: tuple[float, ...] = (0.0, 3e-4, 3e-3, 3e-2)
     first_penalty: float = 0.0
     penalty_updates: int = 0
@@ -97,16 +102,16 @@ class Budget:
         return self.search_updates, self.search_betas
 
     def first(self, visible: str = BERNOULLI) -> Settings:
-        """Where the search starts: the middle of every list, one sweep, and the first penalty.
+        """Where the search starts: the middle of the numbers of hidden units and rates, one sweep, the first penalty.
 
         >>> budget_of("nltcs", "quick").first().hidden, budget_of("dna", "quick").first().l2
         (32, 0.03)
         """
-        hidden = self.hidden[len(self.hidden) // 2]
-        return Settings(hidden=hidden, l2=self.first_penalty, visible=visible, precision=self.precision)
+        hidden, rate = (values[len(values) // 2] for values in (self.hidden, self.rates))
+        return Settings(int(hidden), rate, self.first_penalty, visible=visible, precision=self.precision)
 
     def candidates(self, stage: str, best: Settings) -> tuple[Settings, ...]:
-        """The settings that a stage of the search compares: ``best`` with other values of one setting.
+        """The settings that a stage of the search compares: ``best`` with several values of one setting.
 
         The stage "exact" tries to end with exact gradients, with few hidden units and every rate: exact gradients
         correct machines that mix badly, so that larger rates than before may be the best. Sets on which only larger
@@ -125,33 +130,39 @@ class Budget:
             if min(self.hidden) > SMALL:
                 return ()
             small = replace(best, hidden=min(best.hidden, EXACT_HIDDEN), negative=f"{NEGATIVES[0]}+{EXACT}")
-            return tuple(replace(small, learning_rate=rate) for rate in RATES)
+            return tuple(replace(small, learning_rate=rate) for rate in self.rates)
         values: dict[str, tuple[Any, ...]] = {
             "hidden": self.hidden,
-            "learning_rate": RATES,
+            "learning_rate": self.rates,
             "negative": NEGATIVES,
             PENALTY: self.penalties,
         }
+        if len(values[stage]) == 1:
+            return ()
         return tuple(replace(best, **{stage: value}) for value in values[stage])
 
 
 BUDGETS = {
-    "quick": Budget(3_000, 15_000, 300, 3_000),
+    "quick": Budget(3_000, 15_000, 300, 6_000),
     "full": Budget(30_000, 300_000, 2_000, 20_000),
 }
-MNIST, OCR = "binarized-mnist", "ocr-letters"
+MNIST, OCR, SILHOUETTES, PUMSB = "binarized-mnist", "ocr-letters", "caltech-silhouettes", "pumsb-star"
 #: images: with many columns, so that an update costs ten times as much and the quick search is shorter
-IMAGES = (MNIST, "caltech-silhouettes")
+IMAGES = (MNIST, SILHOUETTES)
 #: sets on which long trainings differ from short ones: they overfit, because there are few rows for the columns, or
 #: give machines that mix too slowly for an estimate
-LATE_EFFECTS = ("caltech-silhouettes", "dna", "nips", OCR)
-#: updates of the quick search and of a quick final training, for sets with few or many rows
+LATE_EFFECTS = (SILHOUETTES, "dna", "mushrooms", "nips", OCR, PUMSB)
+#: updates of the quick search and of a quick final training, for sets with few rows, many rows or slow updates
 UPDATES = {
     "nips": (1_000, 2_000),
     "dna": (2_000, 6_000),
-    "caltech-silhouettes": (1_000, 5_000),
-    OCR: (3_000, 30_000),
+    SILHOUETTES: (1_000, 5_000),
+    OCR: (3_000, 25_000),
+    "accidents": (3_000, 10_000),
+    PUMSB: (3_000, 10_000),
 }
+#: annealing steps of the quick final estimates: more where the interval is too wide for a verdict, fewer for images
+BETAS = {"adult": 30_000, OCR: 30_000, PUMSB: 12_000, MNIST: 3_000, SILHOUETTES: 3_000}
 #: hidden units to choose from, for sets that do not have those of ``Budget``
 HIDDEN = {
     "nltcs": (16, 32, 64),
@@ -159,13 +170,20 @@ HIDDEN = {
     "dna": (50, 100),
     "nips": (50, 100, 200),
     OCR: (200, 500),
+    "accidents": (100, 200),
+    PUMSB: (50, 100),
     MNIST: (500,),
-    "caltech-silhouettes": (500,),
+    SILHOUETTES: (500,),
 }
-RATES = (0.05, 0.1, 0.3)
 #: penalties to choose from, and the one at the beginning of the search, for sets that do not have those of ``Budget``
-PENALTIES = {MNIST: (2e-4, 5e-4, 1e-3), OCR: (0.0, 3e-4, 1e-3)}
-FIRST_PENALTY = {"dna": 3e-2, "nips": 3e-2, MNIST: 5e-4}
+PENALTIES = {
+    MNIST: (2e-4, 5e-4, 1e-3),
+    OCR: (3e-4, 1e-3),
+    PUMSB: (3e-4, 3e-3),
+    SILHOUETTES: (1e-2, 3e-2),
+    "mushrooms": (0.0, 3e-4, 3e-3),
+}
+FIRST_PENALTY = {"dna": 3e-2, "nips": 3e-2, MNIST: 5e-4, OCR: 3e-4, PUMSB: 3e-4, SILHOUETTES: 1e-2}
 NEGATIVES = ("pcd:1", "pcd:5")
 
 
@@ -176,28 +194,40 @@ def budget_of(
     betas: int = 0,
     seeds: int = 0,
     hidden: int = 0,
+    rate: float = 0.0,
+    penalty: float = NO_PENALTY_GIVEN,
     precision: str = "",
 ) -> Budget:
-    """The budget of a data set; numbers that are not 0 replace those of the scale, ``hidden`` those to choose from.
+    """The budget of a data set; numbers that are not 0 replace those of the scale.
+
+    ``hidden``, ``rate`` and ``penalty`` (not negative) replace the values to choose from.
 
     >>> budget_of("nltcs", "quick").search_updates, budget_of("caltech-silhouettes", "quick").search_updates
     (3000, 1000)
     """
     budget = BUDGETS[scale]
     if scale == "quick" and name in IMAGES:
-        budget = replace(budget, search_updates=1_000, updates=10_000, stages=("learning_rate", PENALTY))
+        stages = ("learning_rate", PENALTY)
+        budget = replace(budget, search_updates=1_000, updates=10_000, stages=stages, precision=AUTO)
     if scale == "quick" and name in UPDATES:
         search, final = UPDATES[name]
         budget = replace(budget, search_updates=search, updates=final)
+    if scale == "quick" and name in BETAS:
+        budget = replace(budget, betas=BETAS[name])
     budget = override(budget, updates=updates, betas=betas, seeds=seeds, precision=precision)
     if name in LATE_EFFECTS:
         budget = replace(budget, penalty_updates=budget.updates)
     if name == MNIST:  # a training costs a quarter of an hour, so that no more can be compared
         search, penalty = max(1_000, budget.updates // 20), budget.updates // 4
         budget = replace(budget, search_updates=search, penalty_updates=penalty, stages=("learning_rate", PENALTY))
+    if penalty < 0:
+        penalties, first = PENALTIES.get(name, budget.penalties), FIRST_PENALTY.get(name, 0.0)
+    else:
+        penalties, first = (penalty,), penalty
     return replace(
         budget,
         hidden=(hidden,) if hidden else HIDDEN.get(name, budget.hidden),
-        penalties=PENALTIES.get(name, budget.penalties),
-        first_penalty=FIRST_PENALTY.get(name, 0.0),
+        rates=(rate,) if rate else budget.rates,
+        penalties=penalties,
+        first_penalty=first,
     )

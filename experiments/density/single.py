@@ -10,6 +10,7 @@ one.
 from __future__ import annotations
 
 from ..record import Record
+from .settings import NO_PENALTY_GIVEN
 from .tested import report
 
 
@@ -23,13 +24,16 @@ def run(
     pieces: str = "",
     visible: str = "",
     hidden: int = 0,
+    rate: float = 0.0,
+    penalty: float = NO_PENALTY_GIVEN,
     precision: str = "",
 ) -> None:
     """Choose settings, train and test.
 
     ``updates``, ``betas``, ``seeds`` and ``precision`` replace those of the scale. ``pieces`` is the folder of finished
-    trainings. ``visible`` is "bernoulli" or "categories"; by default both. ``hidden`` is the only number of hidden
-    units to try.
+    trainings. ``visible`` is "bernoulli" or "categories"; by default both. ``hidden``, ``rate`` and ``penalty`` (of
+    the squared weights; negative: none is given) are used instead of a search.
     """
-    budget = {"updates": updates, "betas": betas, "seeds": seeds, "hidden": hidden, "precision": precision}
+    budget = {"updates": updates, "betas": betas, "seeds": seeds, "precision": precision}
+    budget |= {"hidden": hidden, "rate": rate, "penalty": penalty}
     report(record, scale, seed, pieces, visible, **budget)

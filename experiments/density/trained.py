@@ -37,10 +37,11 @@ from .settings import (
     Settings,
 )
 
-SAMPLING_SWEEPS = 1000  # at most, of the tempering before the reverse annealing
+_SAMPLING_SWEEPS, _FEW_SWEEPS = 1000, 300  # of the tempering before the reverse annealing
 _MISSED = 0.5  # nats by which a cross-check may exceed both directions
 _CLOSED = 0.5  # nats between the two directions of an estimate that counts as closed
-_AGAIN = 4  # times as many annealing steps, if an estimate is not trustworthy
+_AGAIN = 2  # times as many annealing steps, if an estimate is not trustworthy
+_OUT_OF_REACH = 3.0  # nats of ln Z that a cross-check finds in addition; more annealing steps do not help then
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,8 @@ def measured(rows: Rows, settings: Settings, split: str, lengths: tuple[int, int
     """Train for ``lengths[0]`` updates, and measure the likelihood of a split with ``lengths[1]`` annealing steps.
 
     Machines that can be enumerated are measured exactly. An estimate for test rows that is not trustworthy is repeated
-    once with four times as many steps. A machine that gives a row the probability zero has the log-likelihood -∞.
+    once with twice as many steps, unless the annealings miss most of the states (:data:`_OUT_OF_REACH`). A machine
+    that gives a row the probability zero has the log-likelihood -∞.
     """
     began = time.process_time()
     machine = train(rows, settings, lengths[0], size, seed)
@@ -172,15 +174,20 @@ def measured(rows: Rows, settings: Settings, split: str, lengths: tuple[int, int
         exact, problems = True, tuple[str, ...]()
     else:
         found = estimate(machine, data, lengths[1], seed)
-        if found.problems and split == "test":
+        if found.problems and split == "test" and _missed(found) < _OUT_OF_REACH:
             found = estimate(machine, data, _AGAIN * lengths[1], seed)
         forward, reverse, (low, high) = found.from_forward, found.from_reverse, found.interval
-        checks = [-found.mean_free_energy - check.log_partition for check in found.checks.values()]
-        pessimistic = min(forward, reverse, *checks)
+        pessimistic = min(forward, reverse) - max(0.0, _missed(found))
         exact, problems = False, found.problems
     spent = time.process_time() - trained
     values = finite(forward), finite(reverse), finite(pessimistic), finite(low), finite(high)
     return Trained(*values, exact, problems, number, trained - began, spent)
+
+
+def _missed(found: hm.likelihood.TwoSided) -> float:
+    """The nats by which the largest ln Z of the cross-checks exceeds those of both directions."""
+    checks = max(check.log_partition for check in found.checks.values())
+    return checks - max(found.forward.log_partition, found.reverse.log_partition)
 
 
 def finite(value: float) -> float | None:
@@ -189,9 +196,17 @@ def finite(value: float) -> float | None:
 
 
 def estimate(machine: hm.RBM, data: Tensor, betas: int, seed: int) -> hm.likelihood.TwoSided:
-    """Estimate the likelihood from both sides; a short annealing has a short tempering for its samples, too."""
-    sweeps = min(SAMPLING_SWEEPS, betas)
-    return hm.likelihood.estimate(machine, data, betas=betas, sampling_sweeps=sweeps, seed=seed)
+    """Estimate the likelihood from both sides."""
+    return hm.likelihood.estimate(machine, data, betas=betas, sampling_sweeps=sampling_sweeps(betas), seed=seed)
+
+
+def sampling_sweeps(betas: int) -> int:
+    """Sweeps of the tempering for the samples of the reverse direction: fewer before a short annealing.
+
+    >>> sampling_sweeps(100), sampling_sweeps(300), sampling_sweeps(3000), sampling_sweeps(30_000)
+    (100, 300, 500, 1000)
+    """
+    return min(betas, max(_FEW_SWEEPS, min(_SAMPLING_SWEEPS, betas // 6)))
 
 
 class Pieces:
@@ -248,9 +263,11 @@ def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Bud
     best, found_at = budget.first(visible), dict[tuple[int, int], dict[Settings, Trained]]()
     table: list[dict[str, Any]] = []
     for stage in budget.stages:
-        lengths = budget.lengths(stage)
+        candidates, lengths = budget.candidates(stage, best), budget.lengths(stage)
+        if not candidates:
+            continue
         tried = found_at.setdefault(lengths, {})  # only trainings of the same length are compared
-        for settings in budget.candidates(stage, best):
+        for settings in candidates:
             if settings in tried:
                 continue
             found = pieces.measured(rows, settings, "validation", lengths, budget.batch_size, seed)
@@ -260,7 +277,8 @@ def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Bud
             record.say(f"{rows.name}: {settings}, {lengths[0]} updates: validation {found.score:.3f}, {seconds:.0f} s")
         good = preferred(tried) if lengths[1] == budget.betas else list(tried)
         best = max(good, key=lambda settings: tried[settings].score)
-    record.table(f"{rows.name}_{visible}_search", table)
+    if table:
+        record.table(f"{rows.name}_{visible}_search", table)
     return best
 
 

@@ -23,9 +23,14 @@ def expanded(path: str | os.PathLike[str]) -> Path:
 
 
 def resolved(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute path without symbolic links; raise :class:`DataNotFound` for a loop of links."""
+    """Return the absolute path without symbolic links; raise :class:`DataNotFound` if there is none.
+
+    A loop of links has none, and a relative path has none if the current folder was deleted.
+    """
     try:
         return expanded(path).resolve()
+    except FileNotFoundError:  # of the current folder; other folders need not exist
+        raise DataNotFound(f"path: expected a file at {path}, found that the current folder was deleted") from None
     except (OSError, RuntimeError) as error:
         raise DataNotFound(f"path: expected a file at {path}, found a loop of symbolic links ({error})") from None
 

@@ -186,7 +186,17 @@ def test_the_search_contains_where_it_starts():
         for scale in experiments.SCALES:
             budget = settings.budget_of(name, scale)
             for stage in budget.stages:
-                assert stage == settings.EXACT or budget.first() in budget.candidates(stage, budget.first())
+                candidates = budget.candidates(stage, budget.first())
+                assert stage == settings.EXACT or not candidates or budget.first() in candidates
+
+
+def test_single_values_are_used_without_a_search(small, tmp_path, monkeypatch):
+    budget = settings.budget_of("nltcs", "quick", hidden=4, rate=0.2, penalty=0.0)
+    fixed = replace(budget, stages=("hidden", "learning_rate", "l2"))
+    monkeypatch.setattr(trained, "measured", lambda *_: pytest.fail("trained"))
+    record = experiments.Record("density/nltcs", "quick", tmp_path)
+    chosen = trained.choose(record, Pieces(tmp_path / "a"), rows_of_a_machine(), "bernoulli", fixed, 0)
+    assert chosen == Settings(hidden=4, learning_rate=0.2, l2=0.0)
 
 
 def test_options_of_the_budget(tmp_path):
