@@ -218,8 +218,8 @@ def budget_of(
     if name in LATE_EFFECTS:
         budget = replace(budget, penalty_updates=budget.updates)
     if name == MNIST:  # a training costs a quarter of an hour, so that no more can be compared
-        search, penalty = max(1_000, budget.updates // 20), budget.updates // 4
-        budget = replace(budget, search_updates=search, penalty_updates=penalty, stages=("learning_rate", PENALTY))
+        search, later = max(1_000, budget.updates // 20), budget.updates // 4
+        budget = replace(budget, search_updates=search, penalty_updates=later, stages=("learning_rate", PENALTY))
     if penalty < 0:
         penalties, first = PENALTIES.get(name, budget.penalties), FIRST_PENALTY.get(name, 0.0)
     else:
