@@ -14,7 +14,7 @@ from ..errors import InvalidOption
 from .base import Unit
 from .bernoulli import Bernoulli
 from .layer import LayerOptions
-from .potts import sum_of_others
+from .probabilities import softmax, sum_of_others
 from .support import AtMostOneHot, Support
 
 
@@ -64,7 +64,7 @@ class AtMostOne(Unit):
     def unpool(self, p: Tensor, *, generator: Generator | None = None) -> Tensor:
         """Zero where p is 0; where p is 1, a one-hot vector with the probabilities softmax(b)."""
         field = self.full(self.bias.detach()).expand(*p.shape, self.shape[-1])
-        return noise.categorical(torch.softmax(field, -1), generator) * p.unsqueeze(-1)
+        return noise.categorical(softmax(field), generator) * p.unsqueeze(-1)
 
     def log_unpool(self, x: Tensor) -> Tensor:
         """ln of the probability with which :meth:`unpool` draws x from its pooled state: (n, *shape) -> (n,)."""

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from .. import noise
 from . import lattice
+from .probabilities import softmax
 
 if TYPE_CHECKING:
     from .base import Unit
@@ -23,7 +24,7 @@ def sample(unit: Unit, B: Tensor, A: Tensor | None, generator: Generator | None)
     """A draw of each unit: (..., *shape) -> (..., *shape)."""
     states = _states(unit, "sample", B)
     exponents = _exponents(unit, states, B, A).detach()
-    return states[noise.categorical(torch.softmax(exponents, -1), generator).argmax(-1)]
+    return states[noise.categorical(softmax(exponents), generator).argmax(-1)]
 
 
 def mode(unit: Unit, B: Tensor) -> Tensor:

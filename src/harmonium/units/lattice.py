@@ -6,6 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from .probabilities import softmax
 
 
 def terms(values: Tensor, log_base: Tensor, field: Tensor, A: Tensor | None) -> Tensor:
@@ -24,16 +25,16 @@ def log_sum(exponents: Tensor) -> Tensor:
 
 def mean(values: Tensor, exponents: Tensor) -> Tensor:
     """The mean of x under e^t."""
-    return (torch.softmax(exponents, -1) * values).sum(-1)
+    return (softmax(exponents) * values).sum(-1)
 
 
 def variance(values: Tensor, exponents: Tensor) -> Tensor:
     """The variance of x under e^t, from squared differences, so that small values are precise."""
-    p = torch.softmax(exponents, -1)
+    p = softmax(exponents)
     center = (p * values).sum(-1, keepdim=True)
     return (p * (values - center).square()).sum(-1)
 
 
 def sample(values: Tensor, exponents: Tensor, generator: Generator | None) -> Tensor:
     """A draw of x under e^t."""
-    return (noise.categorical(torch.softmax(exponents.detach(), -1), generator) * values).sum(-1)
+    return (noise.categorical(softmax(exponents.detach()), generator) * values).sum(-1)

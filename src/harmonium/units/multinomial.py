@@ -13,7 +13,7 @@ from ..errors import InvalidData, InvalidOption
 from . import lattice
 from .base import Unit
 from .layer import LayerOptions
-from .potts import sum_of_others
+from .probabilities import sum_of_others
 from .support import MOST_COUNTS, Counts, Support
 
 

@@ -12,9 +12,8 @@ from .. import noise
 from ..errors import InvalidOption
 from .base import Unit
 from .layer import LayerOptions
+from .probabilities import softmax, sum_of_others
 from .support import OneHot, Support
-
-_SHORT = 16  # states; torch computes the softmax of fewer without vector instructions
 
 
 class Potts(Unit):
@@ -78,22 +77,3 @@ class Potts(Unit):
 
     def _field(self, B: Tensor, A: Tensor | None) -> Tensor:  # x² = x for each component
         return self.bias + B if A is None else self.bias + B - A / 2
-
-
-def softmax(field: Tensor) -> Tensor:
-    """The softmax along the last dimension. torch's own is many times slower on the CPU if this dimension is short.
-
-    >>> softmax(torch.zeros(2))
-    tensor([0.5000, 0.5000])
-    """
-    if field.shape[-1] >= _SHORT or field.device.type != "cpu":
-        return torch.softmax(field, -1)
-    return torch.softmax(field.movedim(-1, 0).contiguous(), 0).movedim(0, -1).contiguous()
-
-
-def sum_of_others(p: Tensor) -> Tensor:
-    """1 - p for probabilities along the last dimension, as a sum of the others, so that small values are precise."""
-    zero = torch.zeros_like(p[..., :1])
-    before = torch.cat([zero, p[..., :-1].cumsum(-1)], -1)
-    after = torch.cat([p[..., 1:].flip(-1).cumsum(-1).flip(-1), zero], -1)
-    return before + after

@@ -11,7 +11,8 @@ from torch import Generator, Tensor
 from .. import noise
 from ..errors import InvalidData
 from .layer import LayerOptions
-from .potts import Potts, sum_of_others
+from .potts import Potts
+from .probabilities import softmax, sum_of_others
 from .support import RatedOneHot, Support
 
 
@@ -102,5 +103,5 @@ class Ratings(Potts):
     def _draw(self, logits: Tensor, out: Tensor, generator: Generator | None) -> Tensor:
         """Write draws of the rated items into ``out``: the others, most of them, cost nothing."""
         rated = self._rated(out).squeeze(-1) > 0
-        out.zero_()[rated] = noise.categorical(torch.softmax(logits[rated], -1), generator)
+        out.zero_()[rated] = noise.categorical(softmax(logits[rated]), generator)
         return out
