@@ -152,7 +152,7 @@ def likelihood(options: Options) -> list[Number]:
                     "machines", done, None, f"{len({kind for kind, _ in cases[:done]})} kinds, two sets of data each"
                 ),
                 *two_sided.numbers("two-sided"),
-                *one_sided.numbers("forward from short chains", verdict=False),
+                *one_sided.numbers("forward from the base", verdict=False),
                 *from_data.numbers("forward from data", verdict=False),
             ]
             if done < len(cases):

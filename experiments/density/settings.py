@@ -157,12 +157,12 @@ UPDATES = {
     "nips": (1_000, 2_000),
     "dna": (2_000, 6_000),
     SILHOUETTES: (1_000, 5_000),
-    OCR: (3_000, 25_000),
+    OCR: (3_000, 20_000),
     "accidents": (3_000, 10_000),
     PUMSB: (3_000, 10_000),
 }
 #: annealing steps of the quick final estimates: more where the interval is too wide for a verdict, fewer for images
-BETAS = {"adult": 30_000, OCR: 30_000, PUMSB: 12_000, MNIST: 3_000, SILHOUETTES: 3_000}
+BETAS = {"adult": 12_000, OCR: 12_000, MNIST: 3_000, SILHOUETTES: 3_000}
 #: hidden units to choose from, for sets that do not have those of ``Budget``
 HIDDEN = {
     "nltcs": (16, 32, 64),
@@ -173,7 +173,7 @@ HIDDEN = {
     "accidents": (100, 200),
     PUMSB: (50, 100),
     MNIST: (500,),
-    SILHOUETTES: (500,),
+    SILHOUETTES: (200,),
 }
 #: penalties to choose from, and the one at the beginning of the search, for sets that do not have those of ``Budget``
 PENALTIES = {
@@ -182,6 +182,7 @@ PENALTIES = {
     PUMSB: (3e-4, 3e-3),
     SILHOUETTES: (1e-2, 3e-2),
     "mushrooms": (0.0, 3e-4, 3e-3),
+    **dict.fromkeys(("dna", "nips"), (3e-3, 3e-2)),
 }
 FIRST_PENALTY = {"dna": 3e-2, "nips": 3e-2, MNIST: 5e-4, OCR: 3e-4, PUMSB: 3e-4, SILHOUETTES: 1e-2}
 NEGATIVES = ("pcd:1", "pcd:5")

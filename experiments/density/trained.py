@@ -204,9 +204,9 @@ def sampling_sweeps(betas: int) -> int:
     """Sweeps of the tempering for the samples of the reverse direction: fewer before a short annealing.
 
     >>> sampling_sweeps(100), sampling_sweeps(300), sampling_sweeps(3000), sampling_sweeps(30_000)
-    (100, 300, 500, 1000)
+    (100, 300, 300, 1000)
     """
-    return min(betas, max(_FEW_SWEEPS, min(_SAMPLING_SWEEPS, betas // 6)))
+    return min(betas, max(_FEW_SWEEPS, min(_SAMPLING_SWEEPS, betas // 10)))
 
 
 class Pieces:

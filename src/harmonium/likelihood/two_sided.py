@@ -21,15 +21,16 @@ from .annealing import Adaptive, Betas, Estimate, ais, reverse_ais
 from .data import mean_free_energy_bound
 from .modes import disagreement
 
-FREE, CHAINS, DATA = "free units", "short chains", "the data"  # bases
+FREE, CHAINS, DATA, GIVEN = "free units", "short chains", "the data", "the given data"  # bases
 
 _ERRORS = 3  # standard errors of a sampled free energy in the intervals
-_FREE_SHARE = 2  # the cross-check from free units uses 1/2 of the betas
+_PILOT_SHARE = 20  # the pilots that choose the base use 1/20 of the betas
+_OTHER_SHARE = 2  # the cross-check from the base that was not chosen uses 1/2 of the betas
 _CHECK_SHARE = 5  # the other cross-checks use 1/5 of the betas
 _LARGEST_EXCESS = 0.5  # nats by which a cross-check may exceed the estimate, in addition to three standard errors
 _CONFIRMED = 0.5  # largest difference to the cross-check from free units in nats, independent of standard errors
 _LEAST_CARRIED = 0.1  # smallest effective sample size per run of each direction; the other direction is a check
-_LEAST_POWER = 0.2  # smallest effective sample size per run of a cross-check
+_LEAST_POWER = 0.2  # smallest effective sample size per run of a cross-check, and of annealing from free units
 _LARGEST_GAP = 1.0  # largest accepted difference of the two directions, in nats
 _LARGEST_MODE_ERROR = 4.0  # largest accepted difference of the masses of modes, in standard errors
 
@@ -49,6 +50,7 @@ class TwoSided(Shown):
         bound: whether ``mean_free_energy`` is only an upper bound, so that the likelihood is a lower bound.
         round_trips: number of round trips of the tempering that made the samples of the reverse direction.
         checks: forward estimates from other bases, by the name of the base.
+        base: the name of the base of the two directions.
         bounded: whether the samples of the reverse direction passed all checks; if not, the lower end is -∞.
         annealing: results that do not depend on the data; ``annealing.likelihood(other)`` reuses them.
         free_energy_error: standard error of ``mean_free_energy`` if it is sampled, as for a deep belief network. The
@@ -67,6 +69,7 @@ class TwoSided(Shown):
     bounded: bool = True
     annealing: Annealing | None = field(default=None, repr=False, compare=False)
     free_energy_error: float = 0.0
+    base: str = CHAINS
 
     def shown(self) -> tuple[str, Mapping[str, Any]]:
         """The log-likelihood, its interval, and whether to trust it."""
@@ -174,20 +177,23 @@ def estimate(
     network it is the variational bound (:func:`harmonium.likelihood.belief.sampled_free_energy`), estimated with
     samples of the hidden layers; ln Z is that of the top machine, which is annealed.
 
+    The annealing starts from the single-site statistics of short chains of the machine, or from free units (zero
+    weights and biases) if short pilot runs from these have larger log-weights on average, that is, lose less work.
+
     Both directions can miss the same modes and agree on a wrong value. Therefore shorter forward annealing runs start
-    from other bases: from free units (zero weights), and from the data (or from short chains, if ``base`` is given).
-    They exceed ln Z only by chance, so a larger ln Z means that the estimate is wrong. The cross-check from free units,
-    which favor no mode, must also confirm the estimate: its effective sample size must be at least a fifth of the runs,
-    and it must agree within half a nat. The masses of modes must agree between the samples and the weighted states at
-    the end of the annealing from the base and from free units.
+    from other bases: from that of the two which was not chosen, and from the data (or from short chains, if ``base`` is
+    given). They exceed ln Z only by chance, so a larger ln Z means that the estimate is wrong. Annealing from free
+    units, which favor no mode, must also confirm the estimate: its effective sample size must be at least a fifth of
+    the runs, and it must agree within half a nat. The masses of modes must agree between the samples and the weighted
+    states at the end of the annealing from the base and from free units.
 
     To compute the likelihood of other data, ``result.annealing.likelihood(data)`` reuses most of the work.
 
     Args:
         machine: machine with a finite partition function.
         data: rows (n, *visible).
-        base: data (m, *visible) whose single-site statistics define the base of the annealing; by default those of
-            short chains of the machine.
+        base: data (m, *visible) whose single-site statistics define the base of the annealing; by default the better of
+            free units and the statistics of short chains of the machine.
         runs: number of annealing runs in each direction.
         betas: as in :func:`ais`.
         waypoints: earlier machines of the same training run, from early to late. The annealing path goes through them,
@@ -210,29 +216,48 @@ def estimate(
     """
     data = machine.checked_states(data)  # fail before the expensive part
     base = None if base is None else machine.checked_states(base, "base")
-    seeds = [None if seed is None else seed + k for k in range(7)]
+    seeds = [None if seed is None else seed + k for k in range(8)]
     machine.check_normalizable()
     whole, machine = machine, machine.machines[-1]
     base = None if base is None else _top_inputs(whole, base, seeds[6])
     tops: list[BoltzmannMachine] = [earlier.machines[-1] for earlier in waypoints]
     own = noise.generator(seeds[4], machine.device)
-    chains = base_machine(machine, near=True, generator=own)
-    start = chains if base is None else base_machine(machine, base, near=True, generator=own)
-    round_trips = None
+    bases = {CHAINS: base_machine(machine, near=True, generator=own), FREE: base_machine(machine)}
+    if base is not None:
+        bases[GIVEN] = base_machine(machine, base, near=True, generator=own)
+    chosen = CHAINS if base is None else GIVEN
+    near = bases[chosen]  # of the tempering, also if the annealing starts from free units: another way to find modes
+    if base is None and not tops:
+        chosen = _least_work(machine, bases, runs, betas, seeds[7])
+    start, round_trips = bases[chosen], None
     if samples is None:
         if tops:
-            tempered = trajectory_tempering([start, *tops, machine], runs, sweeps=sampling_sweeps, seed=seeds[0])
+            tempered = trajectory_tempering([near, *tops, machine], runs, sweeps=sampling_sweeps, seed=seeds[0])
         else:
-            tempered = parallel_tempering(machine, runs, sweeps=sampling_sweeps, base=start, seed=seeds[0])
+            tempered = parallel_tempering(machine, runs, sweeps=sampling_sweeps, base=near, seed=seeds[0])
         samples, round_trips = tempered.samples, tempered.round_trips
     forward = ais(machine, runs=runs, seed=seeds[1], betas=betas, base=start, waypoints=tops)
     reverse = reverse_ais(machine, samples, seed=seeds[2], betas=betas, base=start, waypoints=tops)
-    few, fewer = _fewer(betas, _FREE_SHARE), _fewer(betas, _CHECK_SHARE)
-    checks = {FREE: ais(machine, runs=runs, betas=few, base=base_machine(machine), seed=seeds[3])}
-    if base is not None:
-        checks[CHAINS] = ais(machine, runs=runs, betas=fewer, base=chains, seed=seeds[5])
-    work = Annealing(forward, reverse, checks, round_trips, base is not None, fewer, seeds[5], whole, n_samples)
+    few, fewer = _fewer(betas, _OTHER_SHARE), _fewer(betas, _CHECK_SHARE)
+    other = CHAINS if chosen == FREE else FREE
+    checks = {other: ais(machine, runs=runs, betas=few, base=bases[other], seed=seeds[3])}
+    if chosen == GIVEN:
+        checks[CHAINS] = ais(machine, runs=runs, betas=fewer, base=bases[CHAINS], seed=seeds[5])
+    work = Annealing(forward, reverse, checks, round_trips, chosen, fewer, seeds[5], whole, n_samples)
     return work.likelihood(data)
+
+
+def _least_work(
+    machine: BoltzmannMachine, bases: Mapping[str, BoltzmannMachine], runs: int, betas: Betas, seed: int | None
+) -> str:
+    """Return the name of the base from which short annealing runs have the largest mean of ln w + ln Z(base).
+
+    The mean is a lower bound of ln Z; what it lacks is the work that is lost on the way.
+    """
+    steps = betas.betas if isinstance(betas, Adaptive) else len(beta_grid(betas)) - 1
+    few = max(1, steps // _PILOT_SHARE)
+    pilots = {name: ais(machine, runs=runs, betas=few, base=base, seed=seed) for name, base in bases.items()}
+    return max(pilots, key=lambda name: pilots[name].base_log_partition + float(pilots[name].log_weights.mean()))
 
 
 @dataclass(frozen=True)
@@ -243,7 +268,7 @@ class Annealing:
     reverse: Estimate
     checks: Mapping[str, Estimate]
     round_trips: int | None
-    given: bool  # whether estimate was called with a base
+    base: str  # the name of the base
     betas: Betas  # schedule of the cross-checks
     seed: int | None
     machine: Machine  # the annealed machine, or the deep belief network of which it is the top machine
@@ -254,11 +279,11 @@ class Annealing:
         top, checks = self.forward.machine, dict(self.checks)
         data = self.machine.checked_states(data)
         following = None if self.seed is None else self.seed + 1
-        if not self.given:
+        if self.base != GIVEN:
             runs, rows = len(self.forward.log_weights), _top_inputs(self.machine, data, following)
             checks[DATA] = ais(top, runs=runs, betas=self.betas, base=rows, seed=self.seed)
         free_energy, error = self._free_energy(data, noise.generator(following, top.device))
-        doubts = samples_doubted(self.forward, self.reverse, checks, self.round_trips)
+        doubts = samples_doubted(self.forward, self.reverse, checks, self.round_trips, self.base)
         problems = annealing_problems(self.forward, self.reverse)
         if not math.isfinite(free_energy):
             problems.append(f"the mean free energy of the data is {free_energy}")
@@ -275,6 +300,7 @@ class Annealing:
             not doubts,
             self,
             error,
+            self.base,
         )
 
     def _free_energy(self, data: Tensor, generator: Generator | None) -> tuple[float, float]:
@@ -302,7 +328,11 @@ def annealing_problems(forward: Estimate, reverse: Estimate) -> list[str]:
 
 
 def samples_doubted(
-    forward: Estimate, reverse: Estimate, checks: Mapping[str, Estimate], round_trips: int | None
+    forward: Estimate,
+    reverse: Estimate,
+    checks: Mapping[str, Estimate],
+    round_trips: int | None,
+    base: str = CHAINS,
 ) -> list[str]:
     """Return reasons to doubt that the samples of the reverse direction follow the model distribution."""
     doubts, runs = [], len(forward.log_weights)
@@ -318,19 +348,21 @@ def samples_doubted(
             larger.add(name)
             doubts.append(f"ln Z annealed from {name} is {excess:.2f} nats larger: the estimate misses states")
     # Only free units favor no mode. A check with a large standard error agrees with everything and confirms nothing.
-    free_units = None if FREE in larger else checks.get(FREE)
+    free_units = forward if base == FREE else None if FREE in larger else checks.get(FREE)
     if free_units is not None and not _has_power(free_units):
         doubts.append(
-            "the cross-check from free units has no power: its effective sample size is "
-            f"{free_units.effective_sample_size:.1f} of {runs} runs; use more betas"
+            f"the {'annealing' if base == FREE else 'cross-check'} from free units has no power: its effective sample "
+            f"size is {free_units.effective_sample_size:.1f} of {runs} runs; use more betas"
         )
     elif free_units is not None and abs(free_units.log_partition - forward.log_partition) > _CONFIRMED:
         doubts.append(
             f"the cross-check from free units does not confirm the estimate: its ln Z differs by "
             f"{free_units.log_partition - forward.log_partition:+.2f} nats"
         )
-    # annealing from the data may stay in their mode; its value is then too small, which says nothing about the samples
-    for name, found in {"the base": forward, **{k: v for k, v in checks.items() if k != DATA}}.items():
+    # Annealing from the data, or from a base with more lost work, may stay in some modes; its value is then too small,
+    # which says nothing about the samples.
+    apart = (DATA, CHAINS) if base == FREE else (DATA,)
+    for name, found in {"the base": forward, **{k: v for k, v in checks.items() if k not in apart}}.items():
         if found.states is None or reverse.states is None or not _has_power(found):
             continue
         error = disagreement(found.machine, found.states, found.log_weights, reverse.states)
