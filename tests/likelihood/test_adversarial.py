@@ -14,9 +14,10 @@ from hard_machines import ROWS, exact_draws, make, one_mode, one_mode_of_38_perc
 
 import harmonium as hm
 from harmonium.likelihood import Estimate, ais, estimate, reverse_ais
+from harmonium.likelihood.annealing import Adaptive
 from harmonium.likelihood.modes import disagreement
-from harmonium.likelihood.two_sided import CHAINS, DATA, FREE, samples_doubted
-from harmonium.sampling.path import fitted, free, matched
+from harmonium.likelihood.two_sided import CHAINS, DATA, FREE, GIVEN, base_of_least_work, samples_doubted
+from harmonium.sampling.path import fitted, free, matched, uncoupled
 
 WRONG = 0.5  # nats
 KINDS = ("binary", "spin_glass", "ferromagnet", "planted", "hopfield", "two_wells", "mixture", "correlated", "biased")
@@ -105,6 +106,39 @@ def test_a_cross_check_without_power_is_a_doubt():
     (doubt,) = samples_doubted(forward, reverse, {FREE: made(even), DATA: made(even, 0.7)}, None)
     assert "misses states" in doubt
     assert samples_doubted(forward, reverse, {FREE: made(even), DATA: made(few, -3.0)}, None) == []
+
+
+def test_annealing_from_free_units_needs_power_itself():
+    """If it is the estimate, no cross-check from free units confirms it; other bases may be too small."""
+    even = 0.1 * torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    few = even.clone()
+    few[:8] += 6.0
+    reverse = made(even, direction="reverse")
+    assert samples_doubted(made(even), reverse, {CHAINS: made(even, -2.0), DATA: made(few, -3.0)}, None, FREE) == []
+    (doubt,) = samples_doubted(made(even), reverse, {CHAINS: made(even, 0.7)}, None, FREE)
+    assert "misses states" in doubt
+    doubts = samples_doubted(made(few), reverse, {CHAINS: made(even)}, None, FREE)
+    assert any("the annealing from free units has no power" in doubt for doubt in doubts)
+
+
+@pytest.mark.parametrize("betas", [40, [0.0, 0.5, 1.0], Adaptive(40, 10)])
+def test_the_base_that_loses_less_work_is_chosen(betas):
+    machine = make("biased", 0)
+    far = uncoupled(machine)
+    far.visible.shift_bias(torch.full_like(far.visible.bias, 8.0))
+    near = fitted(machine, torch.Generator().manual_seed(0))
+    for base, name in ((far, FREE), (near, CHAINS)):
+        assert base_of_least_work(machine, {CHAINS: base, FREE: free(machine)}, 50, betas, 0) == name
+
+
+@pytest.mark.slow
+def test_the_chosen_base_is_named():
+    machine, data, exact = draws("two_wells", 2000)
+    options = {"betas": 20, "sampling_sweeps": 5}
+    assert estimate(machine, data, base=data, **options).base == GIVEN
+    found = estimate(machine, exact, **options)
+    assert found.base in (CHAINS, FREE) and found.base not in found.checks
+    assert found.annealing.likelihood(data).base == found.base
 
 
 @pytest.mark.slow

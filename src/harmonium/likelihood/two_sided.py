@@ -228,7 +228,7 @@ def estimate(
     chosen = CHAINS if base is None else GIVEN
     near = bases[chosen]  # of the tempering, also if the annealing starts from free units: another way to find modes
     if base is None and not tops:
-        chosen = _least_work(machine, bases, runs, betas, seeds[7])
+        chosen = base_of_least_work(machine, bases, runs, betas, seeds[7])
     start, round_trips = bases[chosen], None
     if samples is None:
         if tops:
@@ -247,7 +247,7 @@ def estimate(
     return work.likelihood(data)
 
 
-def _least_work(
+def base_of_least_work(
     machine: BoltzmannMachine, bases: Mapping[str, BoltzmannMachine], runs: int, betas: Betas, seed: int | None
 ) -> str:
     """Return the name of the base from which short annealing runs have the largest mean of ln w + ln Z(base).
