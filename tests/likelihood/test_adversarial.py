@@ -16,7 +16,7 @@ import harmonium as hm
 from harmonium.likelihood import Estimate, ais, estimate, reverse_ais
 from harmonium.likelihood.annealing import Adaptive
 from harmonium.likelihood.modes import disagreement
-from harmonium.likelihood.two_sided import CHAINS, DATA, FREE, GIVEN, base_of_least_work, samples_doubted
+from harmonium.likelihood.two_sided import CHAINS, DATA, FREE, GIVEN, TwoSided, base_of_least_work, samples_doubted
 from harmonium.sampling.path import fitted, free, matched, uncoupled
 
 WRONG = 0.5  # nats
@@ -119,6 +119,25 @@ def test_annealing_from_free_units_needs_power_itself():
     assert "misses states" in doubt
     doubts = samples_doubted(made(few), reverse, {CHAINS: made(even)}, None, FREE)
     assert any("the annealing from free units has no power" in doubt for doubt in doubts)
+
+
+def test_which_annealings_widen_the_interval():
+    """Free units do, as a check or as the estimate; short chains do not if free units lose less work."""
+    even = 0.1 * torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    wide = 8 * even
+    assert made(wide).effective_sample_size > 20
+
+    def low(forward, base, **checks):
+        names = {"free": FREE, "chains": CHAINS}
+        reverse = made(even, direction="reverse")
+        found = {names[name]: check for name, check in checks.items()}
+        return TwoSided(forward, reverse, 0.0, 1, None, (), checks=found, base=base).interval[0]
+
+    narrow = low(made(even), CHAINS, free=made(even))
+    assert low(made(even), CHAINS, free=made(wide)) < narrow - 0.1
+    assert low(made(even), FREE, chains=made(wide)) == narrow
+    assert low(made(wide), FREE, chains=made(even)) < narrow - 0.1
+    assert low(made(even), GIVEN, free=made(even), chains=made(wide)) < narrow - 0.1
 
 
 @pytest.mark.parametrize("betas", [40, [0.0, 0.5, 1.0], Adaptive(40, 10)])

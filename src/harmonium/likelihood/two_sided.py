@@ -135,13 +135,14 @@ class TwoSided(Shown):
         """The interval of the annealing, even if the exact value is known.
 
         The upper end comes from the forward direction and holds even if the annealing missed states. The lower end is
-        the smallest of the reverse direction, which needs samples of the model, and of the cross-checks with a
-        sufficient effective sample size. It is -∞ if a check rejected the samples.
+        the smallest of the reverse direction, which needs samples of the model, of the annealing from free units, and
+        of the cross-checks, those with a sufficient effective sample size; short chains do not count if free units lose
+        less work. It is -∞ if a check rejected the samples.
         """
         low, high = self.forward.interval[0], self.reverse.interval[1]
-        for check in self.checks.values():
-            if _has_power(check):
-                high = max(high, check.conditional_interval[1])
+        for other in _comparable(self.forward, self.checks, self.base).values():
+            if _has_power(other):
+                high = max(high, other.conditional_interval[1])
         high = max(low, high) if self.bounded else math.inf
         low = min(low, high)
         return -self.mean_free_energy - high - self._sampling_error, -self.mean_free_energy - low + self._sampling_error
@@ -359,11 +360,9 @@ def samples_doubted(
             f"the cross-check from free units does not confirm the estimate: its ln Z differs by "
             f"{free_units.log_partition - forward.log_partition:+.2f} nats"
         )
-    # Annealing from the data, or from a base with more lost work, may stay in some modes; its value is then too small,
-    # which says nothing about the samples.
-    apart = (DATA, CHAINS) if base == FREE else (DATA,)
-    for name, found in {"the base": forward, **{k: v for k, v in checks.items() if k not in apart}}.items():
-        if found.states is None or reverse.states is None or not _has_power(found):
+    # annealing from the data may stay in their mode; its value is then too small, which says nothing about the samples
+    for name, found in {base: forward, **_comparable(forward, checks, base)}.items():
+        if name == DATA or found.states is None or reverse.states is None or not _has_power(found):
             continue
         error = disagreement(found.machine, found.states, found.log_weights, reverse.states)
         if error > _LARGEST_MODE_ERROR:
@@ -372,6 +371,17 @@ def samples_doubted(
                 "and the samples of the reverse estimate"
             )
     return doubts
+
+
+def _comparable(forward: Estimate, checks: Mapping[str, Estimate], base: str) -> dict[str, Estimate]:
+    """Return the annealings that may find what the two directions miss, by the name of their base.
+
+    These are the cross-checks and the annealing from free units, which may be the forward direction itself. A base that
+    was not chosen because it loses more work gives values that are too small, with large errors.
+    """
+    if base != FREE:
+        return dict(checks)
+    return {FREE: forward, **{name: check for name, check in checks.items() if name != CHAINS}}
 
 
 def _has_power(check: Estimate) -> bool:
