@@ -30,6 +30,7 @@ from torch import Tensor
 
 import harmonium as hm
 from common import RESULTS, binary_data, interleaved, write
+from harmonium.training.precision import fast_bfloat16
 
 _ROUNDS = 21
 _BETAS = (20, 120)
@@ -137,10 +138,9 @@ def cases() -> dict[str, Updates | Annealing]:
     bernoulli, rows, wide = hm.units.Bernoulli, binary_data(4000, 784), 4000
     plain = {"negative": hm.PCD(1), "optimizer": partial(torch.optim.SGD, lr=0.001), "transforms": []}
     centered = {**plain, "transforms": [hm.Centered()]}
-    return {
+    found: dict[str, Updates | Annealing] = {
         "PCD-1, 784×500, batch 100": Updates(lambda: bernoulli(784), rows, 500, 100, **plain),
         "PCD-1 centered, 784×500, batch 100": Updates(lambda: bernoulli(784), rows, 500, 100, **centered),
-        "PCD-1 centered, bfloat16": Updates(lambda: bernoulli(784), rows, 500, 100, **centered, precision="bfloat16"),
         "PCD-1, 784×64, batch 128": Updates(lambda: bernoulli(784), binary_data(12800, 784), 64, 128, **plain),
         "PCD-1, Potts 196×4, 500 hidden": Updates(
             lambda: hm.units.Potts((196, 4)), one_hot(wide, 196, 4), 500, 100, **plain
@@ -153,6 +153,11 @@ def cases() -> dict[str, Updates | Annealing]:
         ),
         "AIS, 784×500, 100 runs": Annealing(784, 500, 100),
     }
+    if fast_bfloat16(torch.device("cpu")):
+        found["PCD-1 centered, bfloat16"] = Updates(
+            lambda: bernoulli(784), rows, 500, 100, **centered, precision="bfloat16"
+        )
+    return found
 
 
 def measured(case: Updates | Annealing, clock: Callable[[], float]) -> dict[str, float]:

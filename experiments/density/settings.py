@@ -10,12 +10,13 @@ from harmonium.training.precision import AUTO
 from ..options import override
 
 BERNOULLI, CATEGORIES = "bernoulli", "categories"
-EXACT, PENALTY = "exact", "l2"
+EXACT, PENALTY, CHAINS = "exact", "l2", "chains"
 EXACT_HIDDEN = 12  # largest number of hidden units with exact gradients: 2^12 states
 SMALL = 16  # hidden units; exact gradients are tried on sets whose smallest machine has at most as many
 EXACT_SHARE = 30  # updates with chains for each exact update after them, which costs about ten times as much
 EXACT_BATCH, EXACT_RATE = 500, 1.0
 RATES = (0.05, 0.1, 0.3)
+MODES, SMALL_RANDOM = "modes", "normal"
 NO_PENALTY_GIVEN = -1.0
 
 
@@ -30,6 +31,8 @@ class Settings:
         negative: negative phase: persistent chains ("pcd:K"), or these and then exact gradients ("pcd:K+exact").
         visible: "bernoulli", or "categories" for units with the groups of exclusive columns.
         precision: of the matrix products of the training.
+        chains: number of persistent chains.
+        initialize: initial weights: along the "modes" of the data, or "normal" for small random ones.
     """
 
     hidden: int = 64
@@ -38,16 +41,18 @@ class Settings:
     negative: str = "pcd:1"
     visible: str = BERNOULLI
     precision: str = "float32"
+    chains: int = 100
+    initialize: str = MODES
 
     @property
-    def chains(self) -> str:
+    def sampled(self) -> str:
         """The negative phase with chains, such as "pcd:5"."""
         return self.negative.partition("+")[0]
 
     @property
     def sweeps(self) -> int:
         """The number of Gibbs sweeps of an update with chains."""
-        return int(self.chains.partition(":")[2])
+        return int(self.sampled.partition(":")[2])
 
     @property
     def exact(self) -> bool:
@@ -149,6 +154,7 @@ BUDGETS = {
 MNIST, OCR, SILHOUETTES, PUMSB = "binarized-mnist", "ocr-letters", "caltech-silhouettes", "pumsb-star"
 #: images: with many columns, so that an update costs ten times as much and the quick search is shorter
 IMAGES = (MNIST, SILHOUETTES)
+IMAGE_STAGES = ("learning_rate", PENALTY)
 #: sets on which long trainings differ from short ones: they overfit, because there are few rows for the columns, or
 #: give machines that mix too slowly for an estimate
 LATE_EFFECTS = (SILHOUETTES, "dna", "mushrooms", "nips", OCR, PUMSB)
@@ -208,8 +214,7 @@ def budget_of(
     """
     budget = BUDGETS[scale]
     if scale == "quick" and name in IMAGES:
-        stages = ("learning_rate", PENALTY)
-        budget = replace(budget, search_updates=1_000, updates=10_000, stages=stages, precision=AUTO)
+        budget = replace(budget, search_updates=1_000, updates=10_000, stages=IMAGE_STAGES, precision=AUTO)
     if scale == "quick" and name in UPDATES:
         search, final = UPDATES[name]
         budget = replace(budget, search_updates=search, updates=final)
@@ -220,7 +225,7 @@ def budget_of(
         budget = replace(budget, penalty_updates=budget.updates)
     if name == MNIST:  # a training costs a quarter of an hour, so that no more can be compared
         search, later = max(1_000, budget.updates // 20), budget.updates // 4
-        budget = replace(budget, search_updates=search, penalty_updates=later, stages=("learning_rate", PENALTY))
+        budget = replace(budget, search_updates=search, penalty_updates=later, stages=IMAGE_STAGES)
     if penalty < 0:
         penalties, first = PENALTIES.get(name, budget.penalties), FIRST_PENALTY.get(name, 0.0)
     else:

@@ -11,7 +11,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from ..record import Record
 from .settings import (
     BERNOULLI,
     CATEGORIES,
-    EXACT,
     EXACT_BATCH,
     EXACT_RATE,
     EXACT_SHARE,
@@ -108,9 +107,9 @@ class Trained:
     high: float | None
     exact: bool
     problems: tuple[str, ...]
-    parameters: int
-    seconds: float
-    estimate_seconds: float
+    parameters: int = 0
+    seconds: float = 0.0
+    estimate_seconds: float = 0.0
 
     @property
     def log_likelihood(self) -> float:
@@ -123,11 +122,11 @@ class Trained:
         return f"{self.log_likelihood:.3f} in [{low}, {high}]{'' if self.exact else ', annealed'}"
 
     @property
-    def misses_states(self) -> bool:
-        """Whether a cross-check has a ln Z that is much larger than those of the two directions."""
+    def missed(self) -> float:
+        """The nats by which the largest ln Z of the cross-checks exceeds those of both directions; at least 0."""
         if self.forward is None or self.reverse is None or self.pessimistic is None:
-            return True
-        return min(self.forward, self.reverse) - self.pessimistic > _MISSED
+            return math.inf
+        return min(self.forward, self.reverse) - self.pessimistic
 
     @property
     def score(self) -> float:
@@ -136,21 +135,22 @@ class Trained:
 
 
 def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: int) -> hm.RBM:
-    """Train a machine that starts at the modes of the data, with a rate that falls to zero and averaged parameters."""
+    """Train a machine, with a rate that falls to zero and averaged parameters."""
     machine, data = rows.machine(settings), rows.encoded("train", settings.visible)
     penalty = [hm.L2(settings.l2)] if settings.l2 else []
 
-    def fit(negative: str, number: int, size: int, rate: float, **options: Any) -> None:
+    def fit(negative: hm.training.NegativePhase, number: int, size: int, rate: float, **options: Any) -> None:
         epochs = max(1, round(number * size / len(data)))
         transforms = [*penalty, hm.Centered(), hm.training.Average(0.3)]
         options |= {"epochs": epochs, "metrics_every": epochs, "batch_size": size, "learning_rate": rate}
         hm.fit(machine, data, negative=negative, transforms=transforms, seed=seed, progress=False, **options)
 
-    chains = {"schedule": "linear:0.5", "initialize": "modes", "precision": settings.precision}
-    fit(settings.chains, updates, batch_size, settings.learning_rate, **chains)
+    first = {"schedule": "linear:0.5", "initialize": settings.initialize, "precision": settings.precision}
+    chains = hm.PCD(settings.sweeps, chains=settings.chains)
+    fit(chains, updates, batch_size, settings.learning_rate, **first)
     if settings.exact:
         number = max(1, updates // EXACT_SHARE)
-        fit(EXACT, number, EXACT_BATCH, EXACT_RATE, schedule="linear:0.3", initialize=False)
+        fit(hm.Exact(), number, EXACT_BATCH, EXACT_RATE, schedule="linear:0.3", initialize=False)
     return machine
 
 
@@ -166,28 +166,26 @@ def measured(rows: Rows, settings: Settings, split: str, lengths: tuple[int, int
     trained = time.process_time()
     number = sum(p.numel() for p in machine.parameters() if p.requires_grad)
     try:
-        data = rows.encoded(split, settings.visible)
+        found = likelihood(machine, rows.encoded(split, settings.visible), lengths[1], seed)
+        if found.problems and split == "test" and found.missed < _OUT_OF_REACH:
+            found = likelihood(machine, rows.encoded(split, settings.visible), _AGAIN * lengths[1], seed)
     except InvalidData as error:
-        return Trained(None, None, None, None, None, True, (str(error),), number, trained - began, 0.0)
-    if enumeration.enumerable(machine):
-        low = high = forward = reverse = pessimistic = hm.likelihood.exact(machine).log_likelihood(data)
-        exact, problems = True, tuple[str, ...]()
-    else:
-        found = estimate(machine, data, lengths[1], seed)
-        if found.problems and split == "test" and _missed(found) < _OUT_OF_REACH:
-            found = estimate(machine, data, _AGAIN * lengths[1], seed)
-        forward, reverse, (low, high) = found.from_forward, found.from_reverse, found.interval
-        pessimistic = min(forward, reverse) - max(0.0, _missed(found))
-        exact, problems = False, found.problems
+        found = Trained(None, None, None, None, None, True, (str(error),))
     spent = time.process_time() - trained
-    values = finite(forward), finite(reverse), finite(pessimistic), finite(low), finite(high)
-    return Trained(*values, exact, problems, number, trained - began, spent)
+    return replace(found, parameters=number, seconds=trained - began, estimate_seconds=spent)
 
 
-def _missed(found: hm.likelihood.TwoSided) -> float:
-    """The nats by which the largest ln Z of the cross-checks exceeds those of both directions."""
-    checks = max(check.log_partition for check in found.checks.values())
-    return checks - max(found.forward.log_partition, found.reverse.log_partition)
+def likelihood(machine: hm.RBM, data: Tensor, betas: int, seed: int) -> Trained:
+    """The likelihood of rows: exact if the machine can be enumerated, otherwise annealed."""
+    if enumeration.enumerable(machine):
+        value = finite(hm.likelihood.exact(machine).log_likelihood(data))
+        return Trained(value, value, value, value, value, True, ())
+    found = estimate(machine, data, betas, seed)
+    largest = max(part.log_partition for part in (found.forward, found.reverse, *found.checks.values()))
+    pessimistic = -found.mean_free_energy - largest
+    forward, reverse = finite(found.from_forward), finite(found.from_reverse)
+    low, high = map(finite, found.interval)
+    return Trained(forward, reverse, finite(pessimistic), low, high, False, found.problems)
 
 
 def finite(value: float) -> float | None:
@@ -227,7 +225,7 @@ class Pieces:
                     warnings.simplefilter("ignore", NotLearned)  # the likelihood says so too
                     found = measured(rows, settings, split, lengths, size, seed)
             except Diverged as error:
-                found = Trained(None, None, None, None, None, False, (str(error),), 0, 0.0, 0.0)
+                found = Trained(None, None, None, None, None, False, (str(error),))
             files.write_text(place, json.dumps(asdict(found), indent=1) + "\n")
         values = json.loads(place.read_text(encoding="utf-8"))
         return Trained(**{**values, "problems": tuple(values["problems"])})
@@ -251,6 +249,8 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
         split,
     ]
     kind += [] if settings.precision == Settings.precision else [settings.precision]
+    kind += [] if settings.chains == Settings.chains else ["chains", settings.chains]
+    kind += [] if settings.initialize == Settings.initialize else [settings.initialize]
     return "-".join(map(str, [*kind, "seed", seed]))
 
 
@@ -289,7 +289,7 @@ def preferred(tried: Mapping[Settings, Trained]) -> list[Settings]:
     same holds for all. Of values that are equal within the gap of a closed estimate, those that can be trusted are
     preferred.
     """
-    seen = [settings for settings, found in tried.items() if not found.misses_states] or list(tried)
+    seen = [settings for settings, found in tried.items() if found.missed <= _MISSED] or list(tried)
     best = max(tried[settings].score for settings in seen)
     close = [settings for settings in seen if tried[settings].score >= best - _CLOSED]
     return [settings for settings in close if not tried[settings].problems] or close
