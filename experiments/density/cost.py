@@ -53,13 +53,13 @@ class Cost:
     def seconds(self, visible: str, budget: Budget) -> tuple[float, float]:
         """The planned seconds of the search, and of the final trainings with their estimates.
 
-        The final settings are not known before the search. They are planned with the second number of sweeps.
+        The final settings are not known before the search. They are planned with the last of the negative phases.
         """
         best, tried = budget.first(visible), set[tuple[Settings, tuple[int, int]]]()
         for stage in budget.stages:
             tried |= {(settings, budget.lengths(stage)) for settings in budget.candidates(stage, best)}
         search = sum(self.training(settings, updates) + self.likelihood(betas) for settings, (updates, betas) in tried)
-        final = self.training(replace(best, negative=NEGATIVES[1]), budget.updates)
+        final = self.training(replace(best, negative=budget.negatives[-1]), budget.updates)
         return search, budget.seeds * (final + self.likelihood(budget.betas))
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harmonium.errors import InvalidOption
 from harmonium.training.precision import AUTO
 
 from ..options import override
 
 BERNOULLI, CATEGORIES = "bernoulli", "categories"
-EXACT, PENALTY, CHAINS = "exact", "l2", "chains"
+EXACT, PENALTY = "exact", "l2"
 EXACT_HIDDEN = 12  # largest number of hidden units with exact gradients: 2^12 states
 SMALL = 16  # hidden units; exact gradients are tried on sets whose smallest machine has at most as many
 EXACT_SHARE = 30  # updates with chains for each exact update after them, which costs about ten times as much
 EXACT_BATCH, EXACT_RATE = 500, 1.0
 RATES = (0.05, 0.1, 0.3)
-MODES, SMALL_RANDOM = "modes", "normal"
-NO_PENALTY_GIVEN = -1.0
+NEGATIVES = ("pcd:1", "pcd:5")
+NOT_GIVEN = -1.0
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,6 @@ class Settings:
         negative: negative phase: persistent chains ("pcd:K"), or these and then exact gradients ("pcd:K+exact").
         visible: "bernoulli", or "categories" for units with the groups of exclusive columns.
         precision: of the matrix products of the training.
-        chains: number of persistent chains.
-        initialize: initial weights: along the "modes" of the data, or "normal" for small random ones.
     """
 
     hidden: int = 64
@@ -41,18 +41,16 @@ class Settings:
     negative: str = "pcd:1"
     visible: str = BERNOULLI
     precision: str = "float32"
-    chains: int = 100
-    initialize: str = MODES
 
     @property
-    def sampled(self) -> str:
+    def chains(self) -> str:
         """The negative phase with chains, such as "pcd:5"."""
         return self.negative.partition("+")[0]
 
     @property
     def sweeps(self) -> int:
         """The number of Gibbs sweeps of an update with chains."""
-        return int(self.sampled.partition(":")[2])
+        return int(self.chains.partition(":")[2])
 
     @property
     def exact(self) -> bool:
@@ -75,7 +73,7 @@ class Budget:
         seeds: number of final trainings.
         batch_size: rows of an update.
         stages: the settings that are searched, in this order.
-        hidden, rates, penalties: the values to choose from. A single value is used without a search.
+        hidden, rates, negatives, penalties: the values to choose from. A single value is used without a search.
         first_penalty: penalty at the beginning of the search.
         penalty_updates: updates of the trainings that choose the penalty, if these are longer than those of the search,
             because the effect of a penalty shows late; then with ``betas`` annealing steps.
@@ -91,6 +89,7 @@ class Budget:
     stages: tuple[str, ...] = ("hidden", "learning_rate", "negative", EXACT, PENALTY)
     hidden: tuple[int, ...] = (50, 100, 200)
     rates: tuple[float, ...] = RATES
+    negatives: tuple[str, ...] = NEGATIVES
     penalties: tuple[float, ...] = (0.0, 3e-4, 3e-3, 3e-2)
     first_penalty: float = 0.0
     penalty_updates: int = 0
@@ -107,20 +106,20 @@ class Budget:
         return self.search_updates, self.search_betas
 
     def first(self, visible: str = BERNOULLI) -> Settings:
-        """Where the search starts: the middle of the numbers of hidden units and rates, one sweep, the first penalty.
+        """Where the search starts: the middle of the numbers of hidden units and rates, and the first other values.
 
         >>> budget_of("nltcs", "quick").first().hidden, budget_of("dna", "quick").first().l2
         (32, 0.03)
         """
         hidden, rate = (values[len(values) // 2] for values in (self.hidden, self.rates))
-        return Settings(int(hidden), rate, self.first_penalty, visible=visible, precision=self.precision)
+        return Settings(int(hidden), rate, self.first_penalty, self.negatives[0], visible, self.precision)
 
     def candidates(self, stage: str, best: Settings) -> tuple[Settings, ...]:
         """The settings that a stage of the search compares: ``best`` with several values of one setting.
 
         The stage "exact" tries to end with exact gradients, with few hidden units and every rate: exact gradients
         correct machines that mix badly, so that larger rates than before may be the best. Sets on which only larger
-        machines are tried do not have it.
+        machines are tried do not have it, nor has a search with a single negative phase.
 
         >>> budget = budget_of("mushrooms", "quick")
         >>> [found.hidden for found in budget.candidates("hidden", budget.first())]
@@ -132,14 +131,14 @@ class Budget:
         bernoulli units, 12 hidden, rate 0.3, L2 0, pcd:1+exact
         """
         if stage == EXACT:
-            if min(self.hidden) > SMALL:
+            if min(self.hidden) > SMALL or len(self.negatives) == 1:
                 return ()
-            small = replace(best, hidden=min(best.hidden, EXACT_HIDDEN), negative=f"{NEGATIVES[0]}+{EXACT}")
+            small = replace(best, hidden=min(best.hidden, EXACT_HIDDEN), negative=f"{self.negatives[0]}+{EXACT}")
             return tuple(replace(small, learning_rate=rate) for rate in self.rates)
         values: dict[str, tuple[Any, ...]] = {
             "hidden": self.hidden,
             "learning_rate": self.rates,
-            "negative": NEGATIVES,
+            "negative": self.negatives,
             PENALTY: self.penalties,
         }
         if len(values[stage]) == 1:
@@ -162,13 +161,13 @@ LATE_EFFECTS = (SILHOUETTES, "dna", "mushrooms", "nips", OCR, PUMSB)
 UPDATES = {
     "nips": (1_000, 2_000),
     "dna": (2_000, 6_000),
-    SILHOUETTES: (1_000, 5_000),
+    SILHOUETTES: (1_000, 10_000),
     OCR: (3_000, 20_000),
     "accidents": (3_000, 10_000),
     PUMSB: (3_000, 10_000),
 }
 #: annealing steps of the quick final estimates: more where the interval is too wide for a verdict, fewer for images
-BETAS = {"adult": 12_000, OCR: 12_000, MNIST: 3_000, SILHOUETTES: 3_000}
+BETAS = {"adult": 12_000, OCR: 12_000, MNIST: 3_000, SILHOUETTES: 6_000}
 #: hidden units to choose from, for sets that do not have those of ``Budget``
 HIDDEN = {
     "nltcs": (16, 32, 64),
@@ -179,19 +178,21 @@ HIDDEN = {
     "accidents": (100, 200),
     PUMSB: (50, 100),
     MNIST: (500,),
-    SILHOUETTES: (200,),
+    SILHOUETTES: (500,),
 }
+#: rates to choose from, for sets that do not have ``RATES``: larger ones give the silhouettes a disordered phase, with
+#: most of the probability, that persistent chains do not visit
+RATES_OF = {SILHOUETTES: (0.02,)}
 #: penalties to choose from, and the one at the beginning of the search, for sets that do not have those of ``Budget``
 PENALTIES = {
     MNIST: (2e-4, 5e-4, 1e-3),
     OCR: (3e-4, 1e-3),
     PUMSB: (3e-4, 3e-3),
-    SILHOUETTES: (1e-2, 3e-2),
+    SILHOUETTES: (3e-3, 1e-2),
     "mushrooms": (0.0, 3e-4, 3e-3),
     **dict.fromkeys(("dna", "nips"), (3e-3, 3e-2)),
 }
-FIRST_PENALTY = {"dna": 3e-2, "nips": 3e-2, MNIST: 5e-4, OCR: 3e-4, PUMSB: 3e-4, SILHOUETTES: 1e-2}
-NEGATIVES = ("pcd:1", "pcd:5")
+FIRST_PENALTY = {"dna": 3e-2, "nips": 3e-2, MNIST: 5e-4, OCR: 3e-4, PUMSB: 3e-4, SILHOUETTES: 3e-3}
 
 
 def budget_of(
@@ -201,17 +202,20 @@ def budget_of(
     betas: int = 0,
     seeds: int = 0,
     hidden: int = 0,
-    rate: float = 0.0,
-    penalty: float = NO_PENALTY_GIVEN,
+    learning_rate: float = 0.0,
+    negative: str = "",
+    l2: float = NOT_GIVEN,
     precision: str = "",
 ) -> Budget:
     """The budget of a data set; numbers that are not 0 replace those of the scale.
 
-    ``hidden``, ``rate`` and ``penalty`` (not negative) replace the values to choose from.
+    ``hidden``, ``learning_rate``, ``negative`` and ``l2`` (at least 0) replace the values to choose from.
 
     >>> budget_of("nltcs", "quick").search_updates, budget_of("caltech-silhouettes", "quick").search_updates
     (3000, 1000)
     """
+    if negative and not re.fullmatch(r"pcd:[1-9]\d*", negative):
+        raise InvalidOption(f"negative: expected persistent chains, such as pcd:5, found {negative!r}")
     budget = BUDGETS[scale]
     if scale == "quick" and name in IMAGES:
         budget = replace(budget, search_updates=1_000, updates=10_000, stages=IMAGE_STAGES, precision=AUTO)
@@ -226,14 +230,15 @@ def budget_of(
     if name == MNIST:  # a training costs a quarter of an hour, so that no more can be compared
         search, later = max(1_000, budget.updates // 20), budget.updates // 4
         budget = replace(budget, search_updates=search, penalty_updates=later, stages=IMAGE_STAGES)
-    if penalty < 0:
+    if l2 < 0:
         penalties, first = PENALTIES.get(name, budget.penalties), FIRST_PENALTY.get(name, 0.0)
     else:
-        penalties, first = (penalty,), penalty
+        penalties, first = (l2,), l2
     return replace(
         budget,
         hidden=(hidden,) if hidden else HIDDEN.get(name, budget.hidden),
-        rates=(rate,) if rate else budget.rates,
+        rates=(learning_rate,) if learning_rate else RATES_OF.get(name, budget.rates),
+        negatives=(negative,) if negative else NEGATIVES,
         penalties=penalties,
         first_penalty=first,
     )

@@ -10,7 +10,7 @@ one.
 from __future__ import annotations
 
 from ..record import Record
-from .settings import NO_PENALTY_GIVEN
+from .settings import NOT_GIVEN
 from .tested import report
 
 
@@ -24,16 +24,17 @@ def run(
     pieces: str = "",
     visible: str = "",
     hidden: int = 0,
-    rate: float = 0.0,
-    penalty: float = NO_PENALTY_GIVEN,
+    learning_rate: float = 0.0,
+    negative: str = "",
+    l2: float = NOT_GIVEN,
     precision: str = "",
 ) -> None:
     """Choose settings, train and test.
 
     ``updates``, ``betas``, ``seeds`` and ``precision`` replace those of the scale. ``pieces`` is the folder of finished
-    trainings. ``visible`` is "bernoulli" or "categories"; by default both. ``hidden``, ``rate`` and ``penalty`` (of
-    the squared weights; negative: none is given) are used instead of a search.
+    trainings. ``visible`` is "bernoulli" or "categories"; by default both. ``hidden``, ``learning_rate``, ``negative``
+    (such as "pcd:5") and ``l2`` (negative: not given) are used instead of a search.
     """
     budget = {"updates": updates, "betas": betas, "seeds": seeds, "precision": precision}
-    budget |= {"hidden": hidden, "rate": rate, "penalty": penalty}
+    budget |= {"hidden": hidden, "learning_rate": learning_rate, "negative": negative, "l2": l2}
     report(record, scale, seed, pieces, visible, **budget)

@@ -28,6 +28,7 @@ from ..record import Record
 from .settings import (
     BERNOULLI,
     CATEGORIES,
+    EXACT,
     EXACT_BATCH,
     EXACT_RATE,
     EXACT_SHARE,
@@ -135,22 +136,21 @@ class Trained:
 
 
 def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: int) -> hm.RBM:
-    """Train a machine, with a rate that falls to zero and averaged parameters."""
+    """Train a machine that starts at the modes of the data, with a rate that falls to zero and averaged parameters."""
     machine, data = rows.machine(settings), rows.encoded("train", settings.visible)
     penalty = [hm.L2(settings.l2)] if settings.l2 else []
 
-    def fit(negative: hm.training.NegativePhase, number: int, size: int, rate: float, **options: Any) -> None:
+    def fit(negative: str, number: int, size: int, rate: float, **options: Any) -> None:
         epochs = max(1, round(number * size / len(data)))
         transforms = [*penalty, hm.Centered(), hm.training.Average(0.3)]
         options |= {"epochs": epochs, "metrics_every": epochs, "batch_size": size, "learning_rate": rate}
         hm.fit(machine, data, negative=negative, transforms=transforms, seed=seed, progress=False, **options)
 
-    first = {"schedule": "linear:0.5", "initialize": settings.initialize, "precision": settings.precision}
-    chains = hm.PCD(settings.sweeps, chains=settings.chains)
-    fit(chains, updates, batch_size, settings.learning_rate, **first)
+    chains = {"schedule": "linear:0.5", "initialize": "modes", "precision": settings.precision}
+    fit(settings.chains, updates, batch_size, settings.learning_rate, **chains)
     if settings.exact:
         number = max(1, updates // EXACT_SHARE)
-        fit(hm.Exact(), number, EXACT_BATCH, EXACT_RATE, schedule="linear:0.3", initialize=False)
+        fit(EXACT, number, EXACT_BATCH, EXACT_RATE, schedule="linear:0.3", initialize=False)
     return machine
 
 
@@ -249,8 +249,6 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
         split,
     ]
     kind += [] if settings.precision == Settings.precision else [settings.precision]
-    kind += [] if settings.chains == Settings.chains else ["chains", settings.chains]
-    kind += [] if settings.initialize == Settings.initialize else [settings.initialize]
     return "-".join(map(str, [*kind, "seed", seed]))
 
 

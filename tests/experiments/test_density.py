@@ -193,12 +193,14 @@ def test_the_search_contains_where_it_starts():
 
 
 def test_single_values_are_used_without_a_search(small, tmp_path, monkeypatch):
-    budget = settings.budget_of("nltcs", "quick", hidden=4, rate=0.2, penalty=0.0)
-    fixed = replace(budget, stages=("hidden", "learning_rate", "l2"))
+    budget = settings.budget_of("nltcs", "quick", hidden=4, learning_rate=0.2, negative="pcd:3", l2=0.0)
+    fixed = replace(budget, stages=("hidden", "learning_rate", "negative", "exact", "l2"))
     monkeypatch.setattr(trained, "measured", lambda *_: pytest.fail("trained"))
     record = experiments.Record("density/nltcs", "quick", tmp_path)
     chosen = trained.choose(record, Pieces(tmp_path / "a"), rows_of_a_machine(), "bernoulli", fixed, 0)
-    assert chosen == Settings(hidden=4, learning_rate=0.2, l2=0.0)
+    assert chosen == Settings(hidden=4, learning_rate=0.2, negative="pcd:3", l2=0.0)
+    with pytest.raises(InvalidOption, match="expected persistent chains, such as pcd:5, found 'tap'"):
+        settings.budget_of("nltcs", "quick", negative="tap")
 
 
 def test_options_of_the_budget(tmp_path):
