@@ -19,6 +19,7 @@ EXACT_SHARE = 30  # updates with chains for each exact update after them, which 
 EXACT_BATCH, EXACT_RATE = 500, 1.0
 RATES = (0.05, 0.1, 0.3)
 NEGATIVES = ("pcd:1", "pcd:5")
+MODES, SMALL_WEIGHTS = "modes", "normal"
 NOT_GIVEN = -1.0
 
 
@@ -33,6 +34,7 @@ class Settings:
         negative: negative phase: persistent chains ("pcd:K"), or these and then exact gradients ("pcd:K+exact").
         visible: "bernoulli", or "categories" for units with the groups of exclusive columns.
         precision: of the matrix products of the training.
+        initialize: initial weights: along the "modes" of the data, or "normal" for small random ones.
     """
 
     hidden: int = 64
@@ -41,6 +43,7 @@ class Settings:
     negative: str = "pcd:1"
     visible: str = BERNOULLI
     precision: str = "float32"
+    initialize: str = MODES
 
     @property
     def chains(self) -> str:
@@ -78,6 +81,7 @@ class Budget:
         penalty_updates: updates of the trainings that choose the penalty, if these are longer than those of the search,
             because the effect of a penalty shows late; then with ``betas`` annealing steps.
         precision: of the matrix products of all trainings; by default "auto" for images in quick runs.
+        initialize: initial weights of all trainings.
     """
 
     search_updates: int
@@ -94,6 +98,7 @@ class Budget:
     first_penalty: float = 0.0
     penalty_updates: int = 0
     precision: str = "float32"
+    initialize: str = MODES
 
     def lengths(self, stage: str) -> tuple[int, int]:
         """The updates and the annealing steps of each training of a stage of the search.
@@ -112,7 +117,9 @@ class Budget:
         (32, 0.03)
         """
         hidden, rate = (values[len(values) // 2] for values in (self.hidden, self.rates))
-        return Settings(int(hidden), rate, self.first_penalty, self.negatives[0], visible, self.precision)
+        return Settings(
+            int(hidden), rate, self.first_penalty, self.negatives[0], visible, self.precision, self.initialize
+        )
 
     def candidates(self, stage: str, best: Settings) -> tuple[Settings, ...]:
         """The settings that a stage of the search compares: ``best`` with several values of one setting.
@@ -151,48 +158,41 @@ BUDGETS = {
     "full": Budget(30_000, 300_000, 2_000, 20_000),
 }
 MNIST, OCR, SILHOUETTES, PUMSB = "binarized-mnist", "ocr-letters", "caltech-silhouettes", "pumsb-star"
-#: images: with many columns, so that an update costs ten times as much and the quick search is shorter
+#: images: with many columns, so that an update costs ten times as much and less is searched
 IMAGES = (MNIST, SILHOUETTES)
 IMAGE_STAGES = ("learning_rate", PENALTY)
 #: sets on which long trainings differ from short ones: they overfit, because there are few rows for the columns, or
 #: give machines that mix too slowly for an estimate
 LATE_EFFECTS = (SILHOUETTES, "dna", "mushrooms", "nips", OCR, PUMSB)
-#: updates of the quick search and of a quick final training, for sets with few rows, many rows or slow updates
-UPDATES = {
-    "nips": (1_000, 2_000),
-    "dna": (2_000, 6_000),
-    SILHOUETTES: (1_000, 10_000),
-    OCR: (3_000, 20_000),
-    "accidents": (3_000, 10_000),
-    PUMSB: (3_000, 10_000),
+#: what differs from ``Budget`` in both scales, by data set
+OWN: dict[str, dict[str, Any]] = {
+    "nltcs": {"hidden": (16, 32, 64)},
+    "accidents": {"hidden": (100, 200)},
+    "mushrooms": {"hidden": (16, 50, 100), "penalties": (0.0, 3e-4, 3e-3)},
+    "dna": {"hidden": (50, 100), "penalties": (3e-3, 3e-2), "first_penalty": 3e-2},
+    "nips": {"hidden": (50, 100, 200), "penalties": (3e-3, 3e-2), "first_penalty": 3e-2},
+    PUMSB: {"hidden": (50, 100), "penalties": (3e-4, 3e-3), "first_penalty": 3e-4},
+    OCR: {"hidden": (200, 500), "penalties": (3e-4, 1e-3), "first_penalty": 3e-4},
+    MNIST: {"hidden": (500,), "penalties": (2e-4, 5e-4, 1e-3), "first_penalty": 5e-4, "stages": IMAGE_STAGES},
+    # with larger rates, fewer sweeps or initial weights along the modes, machines of silhouettes have a disordered
+    # phase, with most of the probability, that persistent chains from the data do not visit
+    SILHOUETTES: {
+        **{"hidden": (500,), "penalties": (1e-3, 3e-3), "first_penalty": 3e-3, "stages": IMAGE_STAGES},
+        **{"rates": (0.03,), "negatives": ("pcd:2",), "initialize": SMALL_WEIGHTS},
+    },
 }
-#: annealing steps of the quick final estimates: more where the interval is too wide for a verdict, fewer for images
-BETAS = {"adult": 12_000, OCR: 12_000, MNIST: 3_000, SILHOUETTES: 6_000}
-#: hidden units to choose from, for sets that do not have those of ``Budget``
-HIDDEN = {
-    "nltcs": (16, 32, 64),
-    "mushrooms": (16, 50, 100),
-    "dna": (50, 100),
-    "nips": (50, 100, 200),
-    OCR: (200, 500),
-    "accidents": (100, 200),
-    PUMSB: (50, 100),
-    MNIST: (500,),
-    SILHOUETTES: (500,),
+#: what differs in quick runs: shorter for sets with few rows, many rows or slow updates; more annealing steps where the
+#: interval is too wide for a verdict, fewer for images
+QUICK: dict[str, dict[str, Any]] = {
+    "adult": {"betas": 12_000},
+    "accidents": {"updates": 10_000},
+    "dna": {"search_updates": 2_000, "updates": 6_000},
+    "nips": {"search_updates": 1_000, "updates": 2_000},
+    PUMSB: {"updates": 10_000},
+    OCR: {"updates": 20_000, "betas": 12_000},
+    MNIST: {"updates": 10_000, "betas": 3_000, "precision": AUTO},
+    SILHOUETTES: {"search_updates": 1_000, "updates": 6_000, "precision": AUTO},
 }
-#: rates to choose from, for sets that do not have ``RATES``: larger ones give the silhouettes a disordered phase, with
-#: most of the probability, that persistent chains do not visit
-RATES_OF = {SILHOUETTES: (0.02,)}
-#: penalties to choose from, and the one at the beginning of the search, for sets that do not have those of ``Budget``
-PENALTIES = {
-    MNIST: (2e-4, 5e-4, 1e-3),
-    OCR: (3e-4, 1e-3),
-    PUMSB: (3e-4, 3e-3),
-    SILHOUETTES: (3e-3, 1e-2),
-    "mushrooms": (0.0, 3e-4, 3e-3),
-    **dict.fromkeys(("dna", "nips"), (3e-3, 3e-2)),
-}
-FIRST_PENALTY = {"dna": 3e-2, "nips": 3e-2, MNIST: 5e-4, OCR: 3e-4, PUMSB: 3e-4, SILHOUETTES: 3e-3}
 
 
 def budget_of(
@@ -216,29 +216,18 @@ def budget_of(
     """
     if negative and not re.fullmatch(r"pcd:[1-9]\d*", negative):
         raise InvalidOption(f"negative: expected persistent chains, such as pcd:5, found {negative!r}")
-    budget = BUDGETS[scale]
-    if scale == "quick" and name in IMAGES:
-        budget = replace(budget, search_updates=1_000, updates=10_000, stages=IMAGE_STAGES, precision=AUTO)
-    if scale == "quick" and name in UPDATES:
-        search, final = UPDATES[name]
-        budget = replace(budget, search_updates=search, updates=final)
-    if scale == "quick" and name in BETAS:
-        budget = replace(budget, betas=BETAS[name])
+    budget = replace(BUDGETS[scale], **OWN.get(name, {}), **(QUICK.get(name, {}) if scale == "quick" else {}))
     budget = override(budget, updates=updates, betas=betas, seeds=seeds, precision=precision)
     if name in LATE_EFFECTS:
         budget = replace(budget, penalty_updates=budget.updates)
     if name == MNIST:  # a training costs a quarter of an hour, so that no more can be compared
-        search, later = max(1_000, budget.updates // 20), budget.updates // 4
-        budget = replace(budget, search_updates=search, penalty_updates=later, stages=IMAGE_STAGES)
-    if l2 < 0:
-        penalties, first = PENALTIES.get(name, budget.penalties), FIRST_PENALTY.get(name, 0.0)
-    else:
-        penalties, first = (l2,), l2
-    return replace(
-        budget,
-        hidden=(hidden,) if hidden else HIDDEN.get(name, budget.hidden),
-        rates=(learning_rate,) if learning_rate else RATES_OF.get(name, budget.rates),
-        negatives=(negative,) if negative else NEGATIVES,
-        penalties=penalties,
-        first_penalty=first,
-    )
+        budget = replace(budget, search_updates=max(1_000, budget.updates // 20), penalty_updates=budget.updates // 4)
+    if hidden:
+        budget = replace(budget, hidden=(hidden,))
+    if learning_rate:
+        budget = replace(budget, rates=(learning_rate,))
+    if negative:
+        budget = replace(budget, negatives=(negative,))
+    if l2 >= 0:
+        budget = replace(budget, penalties=(l2,), first_penalty=l2)
+    return budget

@@ -136,7 +136,7 @@ class Trained:
 
 
 def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: int) -> hm.RBM:
-    """Train a machine that starts at the modes of the data, with a rate that falls to zero and averaged parameters."""
+    """Train a machine, with a rate that falls to zero and averaged parameters."""
     machine, data = rows.machine(settings), rows.encoded("train", settings.visible)
     penalty = [hm.L2(settings.l2)] if settings.l2 else []
 
@@ -146,7 +146,7 @@ def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: i
         options |= {"epochs": epochs, "metrics_every": epochs, "batch_size": size, "learning_rate": rate}
         hm.fit(machine, data, negative=negative, transforms=transforms, seed=seed, progress=False, **options)
 
-    chains = {"schedule": "linear:0.5", "initialize": "modes", "precision": settings.precision}
+    chains = {"schedule": "linear:0.5", "initialize": settings.initialize, "precision": settings.precision}
     fit(settings.chains, updates, batch_size, settings.learning_rate, **chains)
     if settings.exact:
         number = max(1, updates // EXACT_SHARE)
@@ -248,7 +248,8 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
         size,
         split,
     ]
-    kind += [] if settings.precision == Settings.precision else [settings.precision]
+    usual = {settings.precision: Settings.precision, settings.initialize: Settings.initialize}
+    kind += [value for value, default in usual.items() if value != default]
     return "-".join(map(str, [*kind, "seed", seed]))
 
 

@@ -32,7 +32,7 @@ def rows_of_a_machine(name: str = "nltcs") -> trained.Rows:
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(tested, "load", rows_of_a_machine)
-    monkeypatch.setattr(settings, "HIDDEN", {"nltcs": (2, 3)})
+    monkeypatch.setattr(settings, "OWN", {})
     monkeypatch.setattr(settings, "BUDGETS", {"quick": BUDGET})
     monkeypatch.setattr(all_sets, "SETS", ("nltcs",))
     monkeypatch.setattr(data, "status", lambda name: "here")
@@ -209,7 +209,7 @@ def test_options_of_the_budget(tmp_path):
     assert budget.hidden == (2000,) and budget.lengths("l2")[0] == 10_000 and budget.lengths("learning_rate")[0] == 2000
     found = budget.first()
     assert (found.hidden, found.precision) == (2000, "bfloat16")
-    assert budget.penalties == settings.PENALTIES["binarized-mnist"] and found.l2 in budget.penalties
+    assert budget.penalties == settings.OWN["binarized-mnist"]["penalties"] and found.l2 in budget.penalties
     names = {trained.piece_name("a", one, "test", (1, 1), 1, 0) for one in (found, replace(found, precision="float32"))}
     assert len(names) == 2
 
