@@ -1,4 +1,4 @@
-"""The benchmarks are commands, not tests; this only checks that each can be imported with the present names."""
+"""The benchmarks are commands, not tests; this only checks that each can be imported, and what they emulate."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from harmonium.couplings import Dense
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 NEEDS = (FOLDER, Path(__file__).parent / "conformance")  # benchmarks/adversarial.py uses cases of the conformance suite
@@ -16,3 +19,21 @@ NEEDS = (FOLDER, Path(__file__).parent / "conformance")  # benchmarks/adversaria
 def test_benchmarks_can_be_imported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*map(str, NEEDS), *sys.path])
     assert "main" in runpy.run_path(str(path)) or path.stem in ("common", "peers")
+
+
+def test_emulated_products_are_those_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*map(str, NEEDS), *sys.path])
+    source = torch.Generator().manual_seed(0)
+    weight, x, y = (torch.randn(shape, generator=source) for shape in ((6, 4), (3, 6), (3, 4)))
+    emulated, native = runpy.run_path(str(FOLDER / "precision.py"))["Rounded"](6, 4, weight), Dense(6, 4, weight)
+
+    def products(coupling: Dense) -> list[torch.Tensor]:
+        gradient = coupling.correlate(x, y, out=torch.ones(6, 4), add=True, scale=-0.1).detach()
+        return [coupling.up_(x, torch.empty(3, 4)), coupling.down_(y, torch.empty(3, 6)), gradient]
+
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = products(native)
+    exact = products(native)
+    for found, rounded, plain in zip(products(emulated), expected, exact, strict=True):
+        torch.testing.assert_close(found, rounded, rtol=2**-7, atol=0)  # sums may be added in another order
+        assert not torch.equal(found, plain)

@@ -61,9 +61,15 @@ class Settings:
         return self.negative.endswith(EXACT)
 
     def __str__(self) -> str:
-        return (
-            f"{self.visible} units, {self.hidden} hidden, rate {self.learning_rate:g}, L2 {self.l2:g}, {self.negative}"
-        )
+        """One line; initial weights are named if they are not along the modes.
+
+        >>> print(Settings(), Settings(hidden=500, initialize=SMALL_WEIGHTS), sep="\\n")
+        bernoulli units, 64 hidden, rate 0.1, L2 0, pcd:1
+        bernoulli units, 500 hidden, rate 0.1, L2 0, pcd:1, small random weights
+        """
+        start = "" if self.initialize == MODES else ", small random weights"
+        way = f"rate {self.learning_rate:g}, L2 {self.l2:g}, {self.negative}"
+        return f"{self.visible} units, {self.hidden} hidden, {way}{start}"
 
 
 @dataclass(frozen=True)
@@ -191,7 +197,7 @@ QUICK: dict[str, dict[str, Any]] = {
     PUMSB: {"updates": 10_000},
     OCR: {"updates": 20_000, "betas": 12_000},
     MNIST: {"updates": 10_000, "betas": 3_000, "precision": AUTO},
-    SILHOUETTES: {"search_updates": 1_000, "updates": 6_000, "precision": AUTO},
+    SILHOUETTES: {"search_updates": 1_000, "updates": 6_000, "betas": 3_000, "precision": AUTO},
 }
 
 
