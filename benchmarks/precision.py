@@ -5,6 +5,7 @@
 
 Trains 784×500 binary units on the binarized MNIST images (50 000 training images) with the settings of the preset
 "best-fixed", in float32 and in bfloat16, and estimates the log-likelihood of the validation images from both sides.
+With at most 20 hidden units (``--hidden 16 --seeds 10``) it is exact, so that small differences show.
 Criterion, fixed before the run: the likelihoods are equal if the 99 % interval of the mean difference, paired by seed,
 lies within ±0.3 nats. CPU seconds are those of the training with one thread.
 
@@ -26,6 +27,7 @@ from torch import Tensor
 
 import harmonium as hm
 from common import write
+from harmonium.machines import enumeration
 
 _BATCH, _BETAS, _MARGIN = 100, 5000, 0.3
 FLOAT32, BFLOAT16, EMULATED = "float32", "bfloat16", "bfloat16, emulated"
@@ -68,16 +70,12 @@ def measured(precision: str, seed: int, updates: int, hidden: int) -> dict[str, 
     seconds = time.process_time() - began
     exact = hm.RBM(visible, hidden)  # estimates are always in float32
     exact.load_state_dict(machine.state_dict())
+    row = {"precision": precision, "seed": seed, "seconds": seconds}
+    if enumeration.enumerable(exact):
+        return row | {"log_likelihood": hm.likelihood.exact(exact).log_likelihood(validation)}
     found = hm.likelihood.estimate(exact, validation, betas=_BETAS, seed=seed)
-    return {
-        "precision": precision,
-        "seed": seed,
-        "seconds": seconds,
-        "forward": found.from_forward,
-        "reverse": found.from_reverse,
-        "effective": found.effective,
-        "problems": found.problems,
-    }
+    sides = {"forward": found.from_forward, "reverse": found.from_reverse}
+    return row | {"log_likelihood": found.annealed, **sides, "effective": found.effective, "problems": found.problems}
 
 
 def main() -> None:
@@ -93,7 +91,7 @@ def main() -> None:
         for precision in (FLOAT32, other):
             rows.append(measured(precision, seed, args.updates, args.hidden))
             print(rows[-1], flush=True)
-    value = {(row["precision"], row["seed"]): (row["forward"] + row["reverse"]) / 2 for row in rows}
+    value = {(row["precision"], row["seed"]): row["log_likelihood"] for row in rows}
     gains = [value[other, seed] - value[FLOAT32, seed] for seed in range(args.seeds)]
     mean, error = statistics.mean(gains), statistics.stdev(gains) / math.sqrt(len(gains))
     half = float(stats.t.ppf(0.995, len(gains) - 1)) * error
