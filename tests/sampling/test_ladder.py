@@ -40,7 +40,7 @@ def test_log_weights_are_those_of_the_machines(name):
     x = UNITS[name].nodes(machines[0].visible)[0]
     layers = [x.expand(len(BETAS), *x.shape), torch.zeros(len(BETAS), len(x), *machines[0].hidden.shape, dtype=x.dtype)]
     with torch.no_grad():
-        here, above = ladder.log_weights(rungs, layers, (0, 1))
+        here, above = ladder.log_weights(rungs, layers, (0, 1), rungs.seen(layers))
         for k, machine in enumerate(machines):
             assert torch.allclose(here[k], -machine.free_energy(x))
             if k + 1 < len(machines):

@@ -363,8 +363,8 @@ WRONG_RATIOS = {
     "half": lambda right: lambda *arguments: [w / 2 for w in right(*arguments)],
     "always": lambda right: lambda *arguments: [0 * w for w in right(*arguments)],
     "hidden-units-left-out": lambda right: (
-        lambda rungs, layers, shifts: [
-            view.layer(0).log_weight(layers[0]).flatten(2).sum(2) for view in rungs.shifted(shifts, layers)
+        lambda rungs, layers, shifts, seen: [
+            view.layer(0).log_weight(layers[0]).flatten(2).sum(2) for view in rungs.shifted(shifts, seen)
         ]
     ),
 }

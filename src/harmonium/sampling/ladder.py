@@ -6,8 +6,8 @@ updates all rungs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
@@ -20,7 +20,11 @@ from ..machines import BoltzmannMachine, kernel
 from ..machines.kernel import Layers
 from ..shown import brief
 from ..units import Unit
-from .path import Path, Point
+from .path import Path, Point, Responses
+
+#: a shift of all rungs, or one for each of them (rungs,)
+Shift = int | Tensor
+Seen = Mapping[int, Responses]
 
 
 class Ladder(Layers, Protocol):
@@ -39,10 +43,18 @@ class Ladder(Layers, Protocol):
         """The machine of the last rung."""
         ...
 
-    def shifted(self, shifts: Sequence[int], state: Sequence[Tensor | None]) -> Sequence[Layers]:
+    def seen(self, state: Sequence[Tensor]) -> Seen:
+        """What all rungs compute of the even layers in the same way, by odd layer; empty if they share nothing."""
+        ...
+
+    def fields(self, seen: Seen) -> Mapping[int, Tensor]:
+        """The fields on odd layers, of every rung, that follow from what :meth:`seen` has computed."""
+        ...
+
+    def shifted(self, shifts: Sequence[Shift], seen: Seen) -> Sequence[Layers]:
         """For each shift, the chain with the parameters of rung k + shift (clamped to the ladder) at rung k.
 
-        Valid only for log-weights of ``state``: products with its even layers may be computed once for all shifts.
+        Valid only for log-weights of the state from which ``seen`` was computed.
         """
         ...
 
@@ -80,9 +92,16 @@ class PathLadder:
         """The field on a layer of every rung: (rungs, chains, *shape)."""
         return self._here.field(layer, state)
 
-    def shifted(self, shifts: Sequence[int], state: Sequence[Tensor | None]) -> list[Point]:
+    def seen(self, state: Sequence[Tensor]) -> Seen:
+        """The responses of the odd layers at both ends of the path, from which the fields at any β follow."""
+        return self.path.seen(state)
+
+    def fields(self, seen: Seen) -> dict[int, Tensor]:
+        """The fields on odd layers of every rung: (rungs, chains, *shape)."""
+        return {layer: self.path.mixed(layer, responses, self._here.beta) for layer, responses in seen.items()}
+
+    def shifted(self, shifts: Sequence[Shift], seen: Seen) -> list[Point]:
         """For each shift, the chain with the parameters of rung k + shift (clamped to the ladder) at rung k."""
-        seen = self.path.seen(state)
         rungs = torch.arange(self.size, device=self.betas.device)
         return [self.path.at(self.betas[(rungs + k).clamp(0, self.size - 1)].unsqueeze(1), seen) for k in shifts]
 
@@ -129,10 +148,19 @@ class MachineLadder(Stack):
         """The machine of the last rung."""
         return self.machines[-1]
 
-    def shifted(self, shifts: Sequence[int], state: Sequence[Tensor | None]) -> list[Stack]:
+    def seen(self, state: Sequence[Tensor]) -> Seen:
+        """Nothing: every machine has its own couplings."""
+        return {}
+
+    def fields(self, seen: Seen) -> dict[int, Tensor]:
+        """None."""
+        return {}
+
+    def shifted(self, shifts: Sequence[Shift], seen: Seen) -> list[Stack]:
         """For each shift, the chain with the parameters of rung k + shift (clamped to the ladder) at rung k."""
-        last = self.size - 1
-        return [Stack([self.machines[min(max(k + shift, 0), last)] for k in range(self.size)]) for shift in shifts]
+        rungs = torch.arange(self.size)
+        moved = [(rungs + torch.as_tensor(k).cpu()).clamp(0, self.size - 1).tolist() for k in shifts]
+        return [Stack([self.machines[k] for k in index]) for index in moved]
 
 
 @brief
@@ -141,19 +169,22 @@ class LadderState:
     """States of all rungs.
 
     ``layers``: a tensor (rungs, chains, *shape) for each layer. ``walker`` (rungs, chains): the initial rung of each
-    state. ``moves``: number of rounds of exchanges so far.
+    state. ``moves``: number of rounds of exchanges so far. ``known``: the ladder of the last exchange and what its
+    rungs see of the even layers, which saves the next sweep of this ladder a product.
     """
 
     layers: list[Tensor]
     walker: Tensor
     moves: int = 0
+    known: tuple[Ladder, Seen] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
 class Exchange:
     """The result of one round of exchanges, for every neighboring pair of rungs.
 
-    ``probability``: the acceptance probability, averaged over the chains. ``tried``: whether an exchange was proposed.
+    ``probability``: the acceptance probability, averaged over the chains; 0 where no exchange was proposed. ``tried``:
+    whether an exchange was proposed.
     """
 
     probability: Tensor
@@ -171,9 +202,15 @@ def start(ladder: Ladder, visible: Tensor, generator: Generator | None) -> Ladde
     return LadderState(layers, walker)
 
 
+@torch.no_grad()
 def sweep(ladder: Ladder, state: LadderState, generator: Generator | None) -> LadderState:
     """One Gibbs sweep of every rung: odd layers, then even ones."""
-    return LadderState(kernel.sweep(ladder, state.layers, generator), state.walker, state.moves)
+    owner, seen = state.known or (None, {})
+    layers = [torch.empty_like(x) if k % 2 else x.clone() for k, x in enumerate(state.layers)]
+    fields = ladder.fields(seen) if owner is ladder else {}
+    kernel.half_sweep(ladder, layers, 1, generator, fields=fields, in_place=True)
+    kernel.half_sweep(ladder, layers, 0, generator, in_place=True)
+    return LadderState(layers, state.walker, state.moves)
 
 
 @torch.no_grad()
@@ -184,22 +221,26 @@ def exchange(ladder: Ladder, state: LadderState, generator: Generator | None) ->
     r = ln w_k(x') + ln w_{k+1}(x) - ln w_k(x) - ln w_{k+1}(x'), which leaves the product of all rungs invariant
     (Hukushima & Nemoto 1996).
     """
-    here, above, below = log_weights(ladder, state.layers, (0, 1, -1))
-    ratio = above[:-1] + below[1:] - here[:-1] - here[1:]
-    probability = ratio.clamp(max=0).exp()
-    tried = torch.arange(len(ratio), device=ratio.device) % 2 == state.moves % 2
-    accept = (noise.uniform(probability, generator) < probability) & tried.unsqueeze(1)
-    order = torch.arange(ladder.size, device=ratio.device).unsqueeze(1).expand_as(state.walker).clone()
+    rungs = torch.arange(ladder.size, device=state.walker.device)
+    lower = rungs % 2 == state.moves % 2  # the lower one of its pair
+    seen = ladder.seen(state.layers)
+    here, there = log_weights(ladder, state.layers, (0, torch.where(lower, 1, -1)), seen)
+    gain = there - here
+    tried = lower[:-1]
+    probability = (gain[:-1] + gain[1:]).clamp(max=0).exp().mul_(tried.unsqueeze(1))
+    accept = noise.uniform(probability, generator) < probability
+    order = rungs.unsqueeze(1).expand_as(state.walker).clone()
     order[:-1] += accept.to(order.dtype)
     order[1:] -= accept.to(order.dtype)
     layers = [_take(x, order) if k % 2 == 0 else x for k, x in enumerate(state.layers)]
-    moved = LadderState(layers, state.walker.gather(0, order), state.moves + 1)
+    known = ladder, {k: responses.map(lambda x: _take(x, order)) for k, responses in seen.items()}
+    moved = LadderState(layers, state.walker.gather(0, order), state.moves + 1, known)
     return moved, Exchange(probability.double().mean(1), tried)
 
 
-def log_weights(ladder: Ladder, layers: list[Tensor], shifts: Sequence[int]) -> list[Tensor]:
+def log_weights(ladder: Ladder, layers: list[Tensor], shifts: Sequence[Shift], seen: Seen) -> list[Tensor]:
     """ln w of the even layers of rung k with parameters of rung k + shift, up to a constant: (rungs, chains) each."""
-    views = ladder.shifted(shifts, layers)
+    views = ladder.shifted(shifts, seen)
     return [kernel.log_weight(view, layers, dtype=torch.float64) for view in views]
 
 

@@ -176,12 +176,14 @@ def choose_betas(
     for _ in range(rounds):
         ladder = PathLadder(path, betas.tolist())
         state = ladders.start(ladder, _anywhere(ladder, chains, generator), generator)
-        rejection = torch.zeros(number - 1, dtype=torch.float64)
+        rejected, tried = torch.zeros(number - 1, dtype=torch.float64), torch.zeros(number - 1)
         for step in range(sweeps):
             state = sweep(ladder, state, generator)
             state, info = exchange(ladder, state, generator)
             if step >= sweeps // 2:
-                rejection += (1 - info.probability).cpu() / (sweeps - sweeps // 2)
+                rejected += torch.where(info.tried, 1 - info.probability, 0.0).cpu()
+                tried += info.tried.cpu()
+        rejection = rejected / tried.clamp_min(1)
         if rungs is None:
             number = int(min(100, max(4, 2 * rejection.sum().item() + 2)))
         betas = equal_rejection(betas, rejection, number)
