@@ -115,7 +115,7 @@ def test_phases_are_made_again_from_their_configuration(text) -> None:
 
 def test_transforms_are_made_again_from_their_configuration() -> None:
     chosen = [hm.L1(0.1), hm.L2(0.2), hm.L1Squared(0.3), hm.L2ToMean(0.4), hm.Centered(0.02)]
-    chosen += [hm.Clip(2.0), hm.ZeroSum(), hm.Average(0.2, every=3)]
+    chosen += [hm.Smooth(0.5, (2, 2), every=5), hm.Clip(2.0), hm.ZeroSum(), hm.Average(0.2, every=3)]
     tables = {"training": {"schedule": "constant"}, "negative": {"method": "exact"}}
     found = recorded.arguments({**tables, "transforms": [part.config() for part in chosen]}, "run")["transforms"]
     assert [(type(part), part.config()) for part in found] == [(type(part), part.config()) for part in chosen]

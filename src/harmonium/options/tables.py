@@ -310,6 +310,12 @@ class TrainingOptions:
         unset="ratings: 0.01; others: none",
         plan=("transforms", "l2-to-mean {}"),
     )
+    smooth: float | None = option(
+        None,
+        "Strength of the penalty on differences of the weights of neighboring pixels, for images.",
+        details="Rows of a file need `--image` to be images.",
+        plan=("transforms", "smooth {}"),
+    )
     clip: float | None = option(None, "Largest allowed norm of the gradient.", plan=("transforms", "clip {}"))
     zero_sum: bool = option(False, "Use the zero-sum gauge for Potts units.", plan=("transforms", "zero-sum"))
     metrics_every: int = option(1, "Number of epochs between measurements.", at_least=1)

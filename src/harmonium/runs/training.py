@@ -53,7 +53,7 @@ def _train(setup: Setup, run: str | Path, resume: bool, progress: bool, callback
     small = machine.scale is None and setup.config.data.labels and machine.initialize != "modes"
     scale = label_scale(setup.machine) if small else machine.scale
     initialize: Any = {"weights": machine.initialize, **({} if scale is None else {"scale": scale})}
-    joint = {**common, **keywords_of(chosen), "config": setup.config.to_dict()}
+    joint = {**common, **keywords_of(chosen, setup.rows.image), "config": setup.config.to_dict()}
     greedy = chosen.training == "greedy"
     if (greedy or chosen.pretrain) and not (resume and folder.last.exists()):
         if folder.exists() and not resume:
@@ -83,7 +83,7 @@ class _SaveTable(Callback):
 
 def _train_greedily(setup: Setup, run: str | Path, **given: Any) -> None:
     """Train every RBM in a folder of its own; the RBMs of a deep Boltzmann machine use the default negative phase."""
-    options = keywords_of(setup.config.training)
+    options = keywords_of(setup.config.training, setup.rows.image)
     if not isinstance(setup.machine, DeepBeliefNetwork):
         chains = setup.config.training.chains
         options["negative"] = None if chains is None else negative_phase(default_negative(1), chains)

@@ -27,7 +27,7 @@ from .negative import (
     UnbiasedCD,
     WeightedSum,
 )
-from .penalties import L1, L2, L1Squared, L2ToMean
+from .penalties import L1, L2, L1Squared, L2ToMean, Smooth
 from .rates import RateLimit, default_groups
 from .run import Run
 from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
@@ -72,6 +72,7 @@ __all__ = [
     "Run",
     "Schedule",
     "Setting",
+    "Smooth",
     "TensorBoard",
     "TrajectoryTempering",
     "Transform",

@@ -29,7 +29,7 @@ from .callbacks import Callback
 from .centering import Centered
 from .defaults import default_schedule
 from .negative import NegativePhase
-from .penalties import L1, L2, L1Squared, L2ToMean
+from .penalties import L1, L2, L1Squared, L2ToMean, Smooth
 from .run import Run
 from .schedules import Schedule
 from .transforms import Average, Clip, Transform, ZeroSum
@@ -47,6 +47,7 @@ _INSTEAD = {
     "l2": "transforms=[harmonium.L2({}), harmonium.Centered()]",
     "l1_squared": "transforms=[harmonium.L1Squared({}), harmonium.Centered()]",
     "l2_to_mean": "transforms=[harmonium.L2ToMean({}), harmonium.Centered()]",
+    "smooth": "transforms=[harmonium.Smooth({}, shape=(height, width)), harmonium.Centered()]",
     "average": "transforms=[harmonium.Centered(), harmonium.Average({})]",
     "clip": "transforms=[harmonium.Centered(), harmonium.Clip({})]",
     "centered": "transforms=[harmonium.Centered()] or transforms=[]",
@@ -226,7 +227,7 @@ class Arguments:
         return cast("Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None", given)
 
 
-def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
+def keywords_of(chosen: TrainingOptions, image: Sequence[int] | None = None) -> dict[str, Any]:
     """Convert options of a run to arguments of ``fit``, except the device, which the caller sets.
 
     >>> found = keywords_of(TrainingOptions(l2=0.001, chains=10))
@@ -240,14 +241,14 @@ def keywords_of(chosen: TrainingOptions) -> dict[str, Any]:
     if chosen.negative is not None or chosen.chains is not None:  # else chosen by fit
         found["negative"] = specs.negative_phase(chosen.negative or specs.default_negative(1), chosen.chains)
     found["schedule"] = None if chosen.schedule is None else specs.schedule(chosen.schedule)
-    found["transforms"] = transforms_of(chosen)
+    found["transforms"] = transforms_of(chosen, image)
     name = chosen.optimizer or specs.default_optimizer(False)
     made = specs.optimizer(name, chosen.learning_rate, chosen.momentum)  # also checks the three values
     return found | ({"learning_rate": chosen.learning_rate} if chosen.momentum is None else {"optimizer": made})
 
 
-def transforms_of(chosen: TrainingOptions) -> list[Transform]:
-    """Return the transforms in the order in which they are applied."""
+def transforms_of(chosen: TrainingOptions, image: Sequence[int] | None = None) -> list[Transform]:
+    """Return the transforms in the order in which they are applied; ``image`` is the shape of a row as an image."""
     made: list[Transform] = []
     if chosen.l1 is not None:
         made.append(L1(chosen.l1))
@@ -257,6 +258,8 @@ def transforms_of(chosen: TrainingOptions) -> list[Transform]:
         made.append(L1Squared(chosen.l1_squared))
     if chosen.l2_to_mean is not None:
         made.append(L2ToMean(chosen.l2_to_mean))
+    if chosen.smooth is not None:
+        made.append(Smooth(chosen.smooth, image))
     if chosen.centered:
         made.append(Centered())
     if chosen.clip is not None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..checks import as_shape, count
 from ..couplings import Coupling, Dense
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.scaling import Scaling
 from .gradient import CouplingGradient
 from .negative import NegativePhase
-from .state import restored
+from .state import restored, restored_number
 from .transforms import Transform, all_couplings
+
+_IMAGE_DIMS = (2, 3)  # dimensions of an image, without and with channels
 
 
 class Penalty(Transform):
@@ -38,17 +43,24 @@ class Penalty(Transform):
 
     def loss(self, machine: BoltzmannMachine) -> float:
         """Return the penalty that is added to the loss."""
-        pairs = [(coupling, self._factors(k, coupling)) for k, coupling in enumerate(machine.couplings)]
-        pairs += [(coupling, None) for coupling in machine.context_couplings.values()]
+        layers, context = machine.couplings, machine.context_couplings.values()
+        pairs = [(layers[k], self._factors(k, layers[k])) for k in range(len(layers)) if self._concerns(k)]
+        pairs += [(coupling, None) for coupling in context if self._concerns(None)]
         return sum(
             self._value(coupling, _times(coupling.weight.detach(), factors)).item() for coupling, factors in pairs
         )
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         for k, link in phase.coupling_gradients.items():
-            self._add(link, self._factors(k, link.coupling))
+            if self._concerns(k):
+                self._add(link, self._factors(k, link.coupling))
         for link in phase.context_gradients.values():
-            self._add(link, None)
+            if self._concerns(None):
+                self._add(link, None)
+
+    def _concerns(self, k: int | None) -> bool:
+        """Return whether the weights of coupling ``k``, or with None those of a context, are penalized."""
+        return True
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self._scale is None else {"scale": self._scale}
@@ -127,6 +139,83 @@ class L2ToMean(Penalty):
 def _without_mean(coupling: Coupling, weight: Tensor) -> Tensor:
     by_site = weight.view(coupling.lower[0], -1)
     return (by_site - by_site.mean(0)).view_as(weight)
+
+
+class Smooth(Penalty):
+    """Penalty on differences between neighboring pixels, strength/2 · Σ_j Σ_{i~i'} (W_ij - W_i'j)².
+
+    For images: the weights of a hidden unit become smooth, and what they learn of the noise of single pixels is
+    suppressed. An :class:`L2` penalty suppresses all weights alike. For dense couplings of the visible layer; weights
+    of other layers are not penalized.
+
+    Args:
+        strength: strength of the penalty.
+        shape: (height, width) or (channels, height, width) of a row; by default the shape of the visible layer.
+            Neighbors differ by 1 in the row or in the column.
+        every: number of steps between applications of the penalty, with ``every`` times the gradient. It costs as much
+            as a tenth of a step of PCD-1.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(1))
+    >>> _ = rbm.coupling.weight.data.copy_(torch.tensor([[0.0], [1.0], [0.0], [3.0]]))
+    >>> hm.Smooth(2.0, shape=(2, 2)).loss(rbm)  # 1² + 3² in the rows, 0² + 2² in the columns
+    14.0
+    """
+
+    def __init__(self, strength: float, shape: Sequence[int] | None = None, every: int = 10) -> None:
+        super().__init__(strength)
+        self.shape, self.every = None if shape is None else list(as_shape(tuple(shape))), count("every", every)
+        if self.every < 1:
+            raise InvalidOption(f"every: expected at least 1, found {every}")
+        if self.shape is not None and len(self.shape) not in _IMAGE_DIMS:
+            raise InvalidOption(f"shape: expected (height, width) or (channels, height, width), found {self.shape}")
+        self._seen = 0
+
+    def applies(self, machine: BoltzmannMachine) -> bool:
+        visible = machine.visible
+        image = visible.shape if self.shape is None else self.shape
+        return len(image) in _IMAGE_DIMS and math.prod(image) == visible.size == visible.sites
+
+    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
+        if not self.applies(machine):
+            expected = "(height, width) or (channels, height, width)" if self.shape is None else tuple(self.shape)
+            layer = f"{type(machine.visible).__name__} units of shape {tuple(machine.visible.shape)}"
+            raise InvalidOption(f"Smooth expects one unit for each pixel of images {expected}, found {layer}")
+        if type(machine.couplings[0]) is not Dense:
+            raise InvalidOption(f"Smooth expects dense couplings, found {type(machine.couplings[0]).__name__}")
+
+    def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
+        self._seen += 1
+        if self._seen % self.every == 0:
+            super().gradient(machine, phase)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "seen": self._seen}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._seen = restored_number(state["seen"])
+
+    def _concerns(self, k: int | None) -> bool:
+        return k == 0
+
+    def _value(self, coupling: Coupling, weight: Tensor) -> Tensor:
+        image = self._image(coupling, weight)
+        total = image.diff(dim=-2).square().sum() + image.diff(dim=-3).square().sum()
+        return self.strength / 2 * total
+
+    def _gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
+        image = self._image(coupling, weight)
+        slope = torch.zeros_like(image)
+        for dim in (-2, -3):
+            change, last = image.diff(dim=dim), image.shape[dim] - 1
+            slope.narrow(dim, 1, last).add_(change)
+            slope.narrow(dim, 0, last).sub_(change)
+        return slope.mul_(self.strength * self.every).view_as(weight)
+
+    def _image(self, coupling: Coupling, weight: Tensor) -> Tensor:
+        """The weights as (…, height, width, upper units)."""
+        return weight.view(*(coupling.lower if self.shape is None else self.shape), -1)
 
 
 class L1Squared(Penalty):

@@ -16,12 +16,12 @@ from .arguments import Arguments
 from .batches import ArraySource, DatasetSource, Source, TensorSource
 from .centering import Centered
 from .negative import NegativePhase, WeightedSum
-from .penalties import L1, L2, L1Squared, L2ToMean
+from .penalties import L1, L2, L1Squared, L2ToMean, Smooth
 from .transforms import Average, Clip, Transform, ZeroSum
 
 #: the transforms that can be made again from their configuration
 TRANSFORMS: dict[str, type[Transform]] = {
-    kind.__name__: kind for kind in (L1, L2, L1Squared, L2ToMean, Centered, Clip, ZeroSum, Average)
+    kind.__name__: kind for kind in (L1, L2, L1Squared, L2ToMean, Smooth, Centered, Clip, ZeroSum, Average)
 }
 _PLAIN = ("epochs", "batch_size", "seed", "metrics_every", "precision", "threads")
 #: rows that a file can contain; others are weighted, drawn again, have labels, a context or missing values
