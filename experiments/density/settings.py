@@ -12,7 +12,7 @@ from harmonium.training.precision import AUTO
 from ..options import override
 
 BERNOULLI, CATEGORIES = "bernoulli", "categories"
-EXACT, PENALTY = "exact", "l2"
+EXACT, PENALTY, SMOOTH = "exact", "l2", "smooth"
 EXACT_HIDDEN = 12  # largest number of hidden units with exact gradients: 2^12 states
 SMALL = 16  # hidden units; exact gradients are tried on sets whose smallest machine has at most as many
 EXACT_SHARE = 30  # updates with chains for each exact update after them, which costs about ten times as much
@@ -35,6 +35,7 @@ class Settings:
         visible: "bernoulli", or "categories" for units with the groups of exclusive columns.
         precision: of the matrix products of the training.
         initialize: initial weights: along the "modes" of the data, or "normal" for small random ones.
+        smooth: strength of the penalty on differences of neighboring pixels, for images.
     """
 
     hidden: int = 64
@@ -44,6 +45,7 @@ class Settings:
     visible: str = BERNOULLI
     precision: str = "float32"
     initialize: str = MODES
+    smooth: float = 0.0
 
     @property
     def chains(self) -> str:
@@ -61,14 +63,15 @@ class Settings:
         return self.negative.endswith(EXACT)
 
     def __str__(self) -> str:
-        """One line; initial weights are named if they are not along the modes.
+        """One line; initial weights are named if they are not along the modes, and smoothing if there is any.
 
-        >>> print(Settings(), Settings(hidden=500, initialize=SMALL_WEIGHTS), sep="\\n")
+        >>> print(Settings(), Settings(hidden=500, initialize=SMALL_WEIGHTS, smooth=0.001), sep="\\n")
         bernoulli units, 64 hidden, rate 0.1, L2 0, pcd:1
-        bernoulli units, 500 hidden, rate 0.1, L2 0, pcd:1, small random weights
+        bernoulli units, 500 hidden, rate 0.1, L2 0, smooth 0.001, pcd:1, small random weights
         """
         start = "" if self.initialize == MODES else ", small random weights"
-        way = f"rate {self.learning_rate:g}, L2 {self.l2:g}, {self.negative}"
+        smooth = f", smooth {self.smooth:g}" if self.smooth else ""
+        way = f"rate {self.learning_rate:g}, L2 {self.l2:g}{smooth}, {self.negative}"
         return f"{self.visible} units, {self.hidden} hidden, {way}{start}"
 
 
@@ -82,10 +85,11 @@ class Budget:
         seeds: number of final trainings.
         batch_size: rows of an update.
         stages: the settings that are searched, in this order.
-        hidden, rates, negatives, penalties: the values to choose from. A single value is used without a search.
-        first_penalty: penalty at the beginning of the search.
-        penalty_updates: updates of the trainings that choose the penalty, if these are longer than those of the search,
-            because the effect of a penalty shows late; then with ``betas`` annealing steps.
+        hidden, rates, negatives, penalties, smooth: the values to choose from. A single value is used without a
+            search.
+        first_penalty: L2 penalty at the beginning of the search.
+        penalty_updates: updates of the trainings that choose the penalties, if these are longer than those of the
+            search, because the effect of a penalty shows late; then with ``betas`` annealing steps.
         precision: of the matrix products of all trainings; by default "auto" for images in quick runs.
         initialize: initial weights of all trainings.
     """
@@ -101,6 +105,7 @@ class Budget:
     rates: tuple[float, ...] = RATES
     negatives: tuple[str, ...] = NEGATIVES
     penalties: tuple[float, ...] = (0.0, 3e-4, 3e-3, 3e-2)
+    smooth: tuple[float, ...] = (0.0,)
     first_penalty: float = 0.0
     penalty_updates: int = 0
     precision: str = "float32"
@@ -112,7 +117,7 @@ class Budget:
         >>> Budget(30, 300, 20, 200).lengths("l2"), Budget(30, 300, 20, 200, penalty_updates=300).lengths("l2")
         ((30, 20), (300, 200))
         """
-        if stage == PENALTY and self.penalty_updates:
+        if stage in (PENALTY, SMOOTH) and self.penalty_updates:
             return self.penalty_updates, self.betas
         return self.search_updates, self.search_betas
 
@@ -123,9 +128,8 @@ class Budget:
         (32, 0.03)
         """
         hidden, rate = (values[len(values) // 2] for values in (self.hidden, self.rates))
-        return Settings(
-            int(hidden), rate, self.first_penalty, self.negatives[0], visible, self.precision, self.initialize
-        )
+        kept: dict[str, Any] = {"precision": self.precision, "initialize": self.initialize, "smooth": self.smooth[0]}
+        return Settings(int(hidden), rate, self.first_penalty, self.negatives[0], visible, **kept)
 
     def candidates(self, stage: str, best: Settings) -> tuple[Settings, ...]:
         """The settings that a stage of the search compares: ``best`` with several values of one setting.
@@ -153,6 +157,7 @@ class Budget:
             "learning_rate": self.rates,
             "negative": self.negatives,
             PENALTY: self.penalties,
+            SMOOTH: self.smooth,
         }
         if len(values[stage]) == 1:
             return ()
@@ -166,7 +171,8 @@ BUDGETS = {
 MNIST, OCR, SILHOUETTES, PUMSB = "binarized-mnist", "ocr-letters", "caltech-silhouettes", "pumsb-star"
 #: images: with many columns, so that an update costs ten times as much and less is searched
 IMAGES = (MNIST, SILHOUETTES)
-IMAGE_STAGES = ("learning_rate", PENALTY)
+IMAGE_SHAPE = (28, 28)
+IMAGE_STAGES = ("learning_rate", SMOOTH, PENALTY)
 #: sets on which long trainings differ from short ones: they overfit, because there are few rows for the columns, or
 #: give machines that mix too slowly for an estimate
 LATE_EFFECTS = (SILHOUETTES, "dna", "mushrooms", "nips", OCR, PUMSB)
@@ -179,12 +185,15 @@ OWN: dict[str, dict[str, Any]] = {
     "nips": {"hidden": (50, 100, 200), "penalties": (3e-3, 3e-2), "first_penalty": 3e-2},
     PUMSB: {"hidden": (50, 100), "penalties": (3e-4, 3e-3), "first_penalty": 3e-4},
     OCR: {"hidden": (200, 500), "penalties": (3e-4, 1e-3), "first_penalty": 3e-4},
-    MNIST: {"hidden": (500,), "penalties": (2e-4, 5e-4, 1e-3), "first_penalty": 5e-4, "stages": IMAGE_STAGES},
+    MNIST: {
+        **{"hidden": (500,), "penalties": (2e-4,), "first_penalty": 2e-4, "smooth": (5e-4, 1e-3)},
+        "stages": IMAGE_STAGES,
+    },
     # with larger rates, fewer sweeps or initial weights along the modes, machines of silhouettes have a disordered
     # phase, with most of the probability, that persistent chains from the data do not visit
     SILHOUETTES: {
-        **{"hidden": (500,), "penalties": (1e-3, 3e-3), "first_penalty": 3e-3, "stages": IMAGE_STAGES},
-        **{"rates": (0.03,), "negatives": ("pcd:2",), "initialize": SMALL_WEIGHTS},
+        **{"hidden": (1000,), "penalties": (1e-3,), "first_penalty": 1e-3, "smooth": (3e-3, 5e-3)},
+        **{"rates": (0.03,), "negatives": ("pcd:2",), "initialize": SMALL_WEIGHTS, "stages": IMAGE_STAGES},
     },
 }
 #: what differs in quick runs: shorter for sets with few rows, many rows or slow updates; more annealing steps where the
@@ -196,7 +205,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "nips": {"search_updates": 1_000, "updates": 2_000},
     PUMSB: {"updates": 10_000},
     OCR: {"updates": 20_000, "betas": 12_000},
-    MNIST: {"updates": 10_000, "betas": 3_000, "precision": AUTO},
+    MNIST: {"updates": 25_000, "betas": 6_000, "precision": AUTO},
     SILHOUETTES: {"search_updates": 1_000, "updates": 6_000, "betas": 3_000, "precision": AUTO},
 }
 
@@ -211,11 +220,12 @@ def budget_of(
     learning_rate: float = 0.0,
     negative: str = "",
     l2: float = NOT_GIVEN,
+    smooth: float = NOT_GIVEN,
     precision: str = "",
 ) -> Budget:
     """The budget of a data set; numbers that are not 0 replace those of the scale.
 
-    ``hidden``, ``learning_rate``, ``negative`` and ``l2`` (at least 0) replace the values to choose from.
+    ``hidden``, ``learning_rate``, ``negative``, ``l2`` and ``smooth`` (at least 0) replace the values to choose from.
 
     >>> budget_of("nltcs", "quick").search_updates, budget_of("caltech-silhouettes", "quick").search_updates
     (3000, 1000)
@@ -236,4 +246,8 @@ def budget_of(
         budget = replace(budget, negatives=(negative,))
     if l2 >= 0:
         budget = replace(budget, penalties=(l2,), first_penalty=l2)
+    if smooth > 0 and name not in IMAGES:
+        raise InvalidOption(f"smooth: expected 0 for {name}, whose rows are no images, found {smooth:g}")
+    if smooth >= 0:
+        budget = replace(budget, smooth=(smooth,))
     return budget

@@ -27,14 +27,15 @@ def run(
     learning_rate: float = 0.0,
     negative: str = "",
     l2: float = NOT_GIVEN,
+    smooth: float = NOT_GIVEN,
     precision: str = "",
 ) -> None:
     """Choose settings, train and test.
 
     ``updates``, ``betas``, ``seeds`` and ``precision`` replace those of the scale. ``pieces`` is the folder of finished
     trainings. ``visible`` is "bernoulli" or "categories"; by default both. ``hidden``, ``learning_rate``, ``negative``
-    (such as "pcd:5") and ``l2`` (negative: not given) are used instead of a search.
+    (such as "pcd:5"), ``l2`` and ``smooth`` (negative: not given) are used instead of a search.
     """
     budget = {"updates": updates, "betas": betas, "seeds": seeds, "precision": precision}
-    budget |= {"hidden": hidden, "learning_rate": learning_rate, "negative": negative, "l2": l2}
+    budget |= {"hidden": hidden, "learning_rate": learning_rate, "negative": negative, "l2": l2, "smooth": smooth}
     report(record, scale, seed, pieces, visible, **budget)

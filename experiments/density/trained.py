@@ -1,7 +1,8 @@
 """Machines trained with given settings, their likelihood, and settings chosen on validation rows.
 
 Every training and its likelihood is a *piece*: a file in the folder of pieces, named by what was computed. A run that
-was stopped continues with the next piece, and several runs may share the folder.
+was stopped continues with the next piece, and several runs may share the folder. The trained machines are in the folder
+``machines`` beside it: another annealing, or other rows, do not need another training.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from .settings import (
     EXACT_BATCH,
     EXACT_RATE,
     EXACT_SHARE,
+    IMAGE_SHAPE,
     IMAGES,
     Budget,
     Settings,
@@ -138,7 +140,9 @@ class Trained:
 def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: int) -> hm.RBM:
     """Train a machine, with a rate that falls to zero and averaged parameters."""
     machine, data = rows.machine(settings), rows.encoded("train", settings.visible)
-    penalty = [hm.L2(settings.l2)] if settings.l2 else []
+    penalty: list[hm.training.Transform] = [hm.L2(settings.l2)] if settings.l2 else []
+    if settings.smooth:
+        penalty.append(hm.Smooth(settings.smooth, IMAGE_SHAPE))
 
     def fit(negative: str, number: int, size: int, rate: float, **options: Any) -> None:
         epochs = max(1, round(number * size / len(data)))
@@ -154,25 +158,44 @@ def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: i
     return machine
 
 
-def measured(rows: Rows, settings: Settings, split: str, lengths: tuple[int, int], size: int, seed: int) -> Trained:
+def kept_machine(place: Path, training: Callable[[], hm.RBM]) -> tuple[hm.RBM, float]:
+    """A trained machine, from its file if there is one, and the seconds of one core that its training took."""
+    if place.exists():
+        tensors, metadata = files.read_tensors(place)
+        machine = files.machine_from(place, tensors, metadata)
+        assert isinstance(machine, hm.RBM)
+        return machine, float(metadata["seconds"])
+    began = time.process_time()
+    machine = training()
+    seconds = time.process_time() - began
+    place.parent.mkdir(parents=True, exist_ok=True)
+    files.write_tensors(place, {}, {"seconds": str(seconds)}, machine)
+    return machine, seconds
+
+
+def measured(
+    rows: Rows, settings: Settings, split: str, lengths: tuple[int, int], size: int, seed: int, machines: Path
+) -> Trained:
     """Train for ``lengths[0]`` updates, and measure the likelihood of a split with ``lengths[1]`` annealing steps.
 
     Machines that can be enumerated are measured exactly. An estimate for test rows that is not trustworthy is repeated
     once with twice as many steps, unless the annealings miss most of the states (:data:`_OUT_OF_REACH`). A machine
-    that gives a row the probability zero has the log-likelihood -∞.
+    that gives a row the probability zero has the log-likelihood -∞. ``machines`` is the folder of trained machines.
     """
-    began = time.process_time()
-    machine = train(rows, settings, lengths[0], size, seed)
+    place = machines / f"{machine_name(rows.name, settings, lengths[0], size, seed)}.safetensors"
+    machine, seconds = kept_machine(place, lambda: train(rows, settings, lengths[0], size, seed))
     trained = time.process_time()
     number = sum(p.numel() for p in machine.parameters() if p.requires_grad)
     try:
-        found = likelihood(machine, rows.encoded(split, settings.visible), lengths[1], seed)
-        if found.problems and split == "test" and found.missed < _OUT_OF_REACH:
-            found = likelihood(machine, rows.encoded(split, settings.visible), _AGAIN * lengths[1], seed)
+        data = rows.encoded(split, settings.visible)
     except InvalidData as error:
         found = Trained(None, None, None, None, None, True, (str(error),))
+    else:
+        found = likelihood(machine, data, lengths[1], seed)
+        if found.problems and split == "test" and found.missed < _OUT_OF_REACH:
+            found = likelihood(machine, data, _AGAIN * lengths[1], seed)
     spent = time.process_time() - trained
-    return replace(found, parameters=number, seconds=trained - began, estimate_seconds=spent)
+    return replace(found, parameters=number, seconds=seconds, estimate_seconds=spent)
 
 
 def likelihood(machine: hm.RBM, data: Tensor, betas: int, seed: int) -> Trained:
@@ -211,7 +234,7 @@ class Pieces:
     """The folder of the finished pieces."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.machines = folder, folder.with_name("machines")
 
     def measured(
         self, rows: Rows, settings: Settings, split: str, lengths: tuple[int, int], size: int, seed: int
@@ -223,7 +246,7 @@ class Pieces:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", NotLearned)  # the likelihood says so too
-                    found = measured(rows, settings, split, lengths, size, seed)
+                    found = measured(rows, settings, split, lengths, size, seed, self.machines)
             except Diverged as error:
                 found = Trained(None, None, None, None, None, False, (str(error),))
             files.write_text(place, json.dumps(asdict(found), indent=1) + "\n")
@@ -235,22 +258,23 @@ def piece_name(name: str, settings: Settings, split: str, lengths: tuple[int, in
     """The name of the file of a piece.
 
     >>> piece_name("nltcs", Settings(), "test", (100, 50), 10, 0)
-    'nltcs-bernoulli-64-rate-0.1-l2-0-pcd-1-updates-100-betas-50-batch-10-test-seed-0'
+    'nltcs-bernoulli-64-rate-0.1-l2-0-pcd-1-updates-100-batch-10-seed-0-betas-50-test'
+    """
+    return f"{machine_name(name, settings, lengths[0], size, seed)}-betas-{lengths[1]}-{split}"
+
+
+def machine_name(name: str, settings: Settings, updates: int, size: int, seed: int) -> str:
+    """The name of the file of a trained machine.
+
+    >>> machine_name("digits", Settings(precision="auto", smooth=1e-3), 100, 10, 0)
+    'digits-bernoulli-64-rate-0.1-l2-0-pcd-1-auto-smooth-0.001-updates-100-batch-10-seed-0'
     """
     kind = [name, settings.visible, settings.hidden, "rate", f"{settings.learning_rate:g}", "l2", f"{settings.l2:g}"]
-    kind += [
-        settings.negative.replace(":", "-").replace("+", "-"),
-        "updates",
-        lengths[0],
-        "betas",
-        lengths[1],
-        "batch",
-        size,
-        split,
-    ]
-    usual = {settings.precision: Settings.precision, settings.initialize: Settings.initialize}
-    kind += [value for value, default in usual.items() if value != default]
-    return "-".join(map(str, [*kind, "seed", seed]))
+    kind += [settings.negative.replace(":", "-").replace("+", "-")]
+    kind += [] if settings.precision == Settings.precision else [settings.precision]
+    kind += [] if settings.initialize == Settings.initialize else [settings.initialize]
+    kind += ["smooth", f"{settings.smooth:g}"] if settings.smooth else []
+    return "-".join(map(str, [*kind, "updates", updates, "batch", size, "seed", seed]))
 
 
 def choose(record: Record, pieces: Pieces, rows: Rows, visible: str, budget: Budget, seed: int) -> Settings:

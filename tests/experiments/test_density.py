@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import experiments
+import harmonium as hm
 from experiments.density import all_sets, cost, settings, tested, trained
 from experiments.density.settings import Budget, Settings
 from experiments.density.trained import Pieces, Trained
@@ -156,7 +157,7 @@ def test_categories_that_a_test_row_violates(small, tmp_path):
     """Such a row has probability zero; the choice of categories must not depend on test rows."""
     rows = rows_of_a_machine()
     wrong = replace(rows, test=torch.ones_like(rows.test))
-    found = trained.measured(wrong, Settings(hidden=2, visible="categories"), "test", (10, 10), 100, 0)
+    found = trained.measured(wrong, Settings(hidden=2, visible="categories"), "test", (10, 10), 100, 0, tmp_path)
     assert found.log_likelihood == -torch.inf and "exactly one" in found.problems[0]
     row = tested.row(Settings(hidden=2, visible="categories"), [found], BUDGET, -3.0)
     assert row["test"] is None and json.dumps(row, allow_nan=False)
@@ -206,12 +207,40 @@ def test_single_values_are_used_without_a_search(small, tmp_path, monkeypatch):
 def test_options_of_the_budget(tmp_path):
     """One number of hidden units, and products in another precision, which have pieces of their own."""
     budget = settings.budget_of("binarized-mnist", "quick", updates=40_000, hidden=2000, precision="bfloat16")
-    assert budget.hidden == (2000,) and budget.lengths("l2")[0] == 10_000 and budget.lengths("learning_rate")[0] == 2000
+    assert budget.hidden == (2000,) and budget.lengths("learning_rate")[0] == 2000
+    assert budget.lengths("l2")[0] == budget.lengths("smooth")[0] == 10_000
     found = budget.first()
     assert (found.hidden, found.precision) == (2000, "bfloat16")
     assert budget.penalties == settings.OWN["binarized-mnist"]["penalties"] and found.l2 in budget.penalties
-    names = {trained.piece_name("a", one, "test", (1, 1), 1, 0) for one in (found, replace(found, precision="float32"))}
-    assert len(names) == 2
+    others = [replace(found, **one) for one in ({"precision": "float32"}, {"smooth": 0.1}, {"initialize": "normal"})]
+    assert len({trained.machine_name("a", one, 1, 1, 0) for one in (found, *others)}) == 4
+
+
+def test_smoothing_is_for_images():
+    assert settings.budget_of("binarized-mnist", "quick", smooth=0.0).smooth == (0.0,)
+    assert settings.budget_of("nltcs", "quick", smooth=0.0).smooth == (0.0,)
+    with pytest.raises(InvalidOption, match="smooth: expected 0 for nltcs, whose rows are no images, found 0.1"):
+        settings.budget_of("nltcs", "quick", smooth=0.1)
+
+
+def test_smoothed_machines_have_smoother_weights():
+    rows = torch.bernoulli(torch.full((300, 784), 0.3), generator=torch.Generator().manual_seed(0))
+    images = trained.Rows("binarized-mnist", rows, rows, rows, None)
+    rough, smooth = (
+        trained.train(images, Settings(hidden=8, initialize="normal", smooth=strength), 60, 100, 0)
+        for strength in (0.0, 0.5)
+    )
+    penalty = hm.Smooth(1.0, settings.IMAGE_SHAPE)
+    assert penalty.loss(smooth) < 0.5 * penalty.loss(rough)
+
+
+def test_a_longer_annealing_uses_the_same_machine(small, tmp_path, monkeypatch):
+    pieces, one = Pieces(tmp_path / "pieces"), Settings(hidden=2)
+    first = pieces.measured(rows_of_a_machine(), one, "validation", (20, 10), 50, 0)
+    assert [place.suffix for place in (tmp_path / "machines").iterdir()] == [".safetensors"]
+    monkeypatch.setattr(trained, "train", lambda *_: pytest.fail("trained again"))
+    again = pieces.measured(rows_of_a_machine(), one, "validation", (20, 20), 50, 0)
+    assert (again.seconds, again.forward) == (first.seconds, first.forward)  # exact
 
 
 def test_planned_cost():
