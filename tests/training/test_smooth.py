@@ -97,7 +97,7 @@ def test_a_resumed_run_is_the_same(tmp_path: Path) -> None:
 
     def train(rbm: hm.RBM, run: Path, epochs: int) -> hm.RBM:
         hm.fit(rbm, ROWS, epochs=epochs, batch_size=10, learning_rate=0.1, seed=3, run=run, resume=True, progress=False,
-               transforms=[hm.Smooth(0.5, (2, 2), every=3), hm.Centered()])  # fmt: skip
+               transforms=[hm.Smooth(0.3, (2, 2), every=3), hm.Centered()])  # fmt: skip
         return rbm
 
     whole = train(machine_of((4,)), tmp_path / "whole", 5)
@@ -131,6 +131,16 @@ def test_wrong_options() -> None:
         hm.Smooth(0.1, (2, 3), every=0)
     with pytest.raises(InvalidOption, match="strength: expected a non-negative number"):
         hm.Smooth(-0.1)
+
+
+def test_steps_that_would_diverge_are_refused() -> None:
+    def train(every: int, rate: float) -> None:
+        hm.fit(machine_of((4,)), ROWS, epochs=1, learning_rate=rate, transforms=[hm.Smooth(0.1, (2, 2), every=every)],
+               progress=False)  # fmt: skip
+
+    with pytest.raises(InvalidOption, match=r"learning rate · strength · every below 0\.125, found 0\.2; .* every=1"):
+        train(10, 0.2)
+    train(1, 0.2)
 
 
 def test_other_layers_of_a_stack_are_not_penalized() -> None:

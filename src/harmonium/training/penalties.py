@@ -20,6 +20,7 @@ from .state import restored, restored_number
 from .transforms import Transform, all_couplings
 
 _IMAGE_DIMS = (2, 3)  # dimensions of an image, without and with channels
+_LARGEST_EIGENVALUE = 8.0  # of the curvature of the smoothness penalty, for a checkerboard
 
 
 class Penalty(Transform):
@@ -183,6 +184,13 @@ class Smooth(Penalty):
             raise InvalidOption(f"Smooth expects one unit for each pixel of images {expected}, found {layer}")
         if type(machine.couplings[0]) is not Dense:
             raise InvalidOption(f"Smooth expects dense couplings, found {type(machine.couplings[0]).__name__}")
+        rates = [group["lr"] for group in optimizer.param_groups] if type(optimizer) is torch.optim.SGD else []
+        step = max(rates, default=0.0) * self.strength * self.every
+        if step * _LARGEST_EIGENVALUE >= 1:  # beyond 2, differences would grow from step to step
+            raise InvalidOption(
+                f"Smooth expects learning rate · strength · every below {1 / _LARGEST_EIGENVALUE}, found {step:.3g}; "
+                "use a smaller strength or every=1"
+            )
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         self._seen += 1
