@@ -192,7 +192,7 @@ OWN: dict[str, dict[str, Any]] = {
     # with larger rates, fewer sweeps or initial weights along the modes, machines of silhouettes have a disordered
     # phase, with most of the probability, that persistent chains from the data do not visit
     SILHOUETTES: {
-        **{"hidden": (1000,), "penalties": (1e-3,), "first_penalty": 1e-3, "smooth": (3e-3, 5e-3)},
+        **{"hidden": (2000,), "penalties": (1e-3,), "first_penalty": 1e-3, "smooth": (5e-3,)},
         **{"rates": (0.03,), "negatives": ("pcd:2",), "initialize": SMALL_WEIGHTS, "stages": IMAGE_STAGES},
     },
 }
