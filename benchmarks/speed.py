@@ -5,7 +5,7 @@
 
 An update is timed by the epochs of one call of ``hm.fit``; after every epoch, a callback times as many products. The
 speed of the computer changes within seconds, so that only ratios of neighboring times can be compared. An annealing
-step is the difference of a long and a short call of ``hm.likelihood.ais``, with the products in turn. Only functions
+step or a sweep of the tempering is the difference of a long and a short call, with the products in turn. Only functions
 are used that every version has, so that two versions can be compared; each is measured in a process of its own. Run it
 without other load.
 """
@@ -33,7 +33,7 @@ from common import RESULTS, binary_data, interleaved, write
 from harmonium.training.precision import fast_bfloat16
 
 _ROUNDS = 21
-_BETAS = (20, 120)
+_BETAS, _SWEEPS = (20, 120), (2, 7)
 
 
 def one_hot(rows: int, sites: int, states: int) -> Tensor:
@@ -105,40 +105,57 @@ class Updates:
         return timed.times[1:-1]  # the first epoch warms up, and the last one has metrics
 
 
-class Annealing:
-    """Calls of ``hm.likelihood.ais``."""
+class Steps:
+    """A function of a number of steps, timed by the difference of a long and a short call."""
 
-    def __init__(self, visible: int, hidden: int, runs: int) -> None:
-        self.machine, self.runs = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden)), runs
-        torch.nn.init.normal_(self.machine.coupling.weight, std=0.05)
-        self.base, self.floor = binary_data(1000, visible), two_products(visible, hidden, runs)
+    def __init__(self, call: Callable[[int], object], floor: Callable[[], None], few: int, many: int) -> None:
+        self.call, self.floor, self.few, self.many = call, floor, few, many
 
     def times(self, clock: Callable[[], float]) -> list[tuple[float, float]]:
-        """Seconds of an annealing step and of its products, for every round."""
-        few, many = _BETAS
+        """Seconds of a step and of its products, for every round."""
+        number = self.many - self.few
         calls = {
-            "few": lambda: self._anneal(few),
-            "many": lambda: self._anneal(many),
-            "products": lambda: self._products(many - few),
+            "few": lambda: self.call(self.few),
+            "many": lambda: self.call(self.many),
+            "products": lambda: [self.floor() for _ in range(number)],
         }
         found = interleaved(calls, _ROUNDS, clock)
         rounds = zip(found["few"], found["many"], found["products"], strict=True)
-        return [((long - short) / (many - few), bare / (many - few)) for short, long, bare in rounds]
-
-    def _anneal(self, betas: int) -> None:
-        hm.likelihood.ais(self.machine, runs=self.runs, betas=betas, base=self.base)
-
-    def _products(self, steps: int) -> None:
-        for _ in range(steps):
-            self.floor()
+        return [((long - short) / number, bare / number) for short, long, bare in rounds]
 
 
-def cases() -> dict[str, Updates | Annealing]:
+def annealing(visible: int, hidden: int, runs: int) -> Steps:
+    """Steps of ``hm.likelihood.ais``."""
+    machine, base = _machine(visible, hidden), binary_data(1000, visible)
+    return Steps(
+        lambda n: hm.likelihood.ais(machine, runs=runs, betas=n, base=base),
+        two_products(visible, hidden, runs),
+        *_BETAS,
+    )
+
+
+def tempering(visible: int, hidden: int, chains: int, rungs: int) -> Steps:
+    """Sweeps of ``hm.sampling.parallel_tempering``."""
+    machine, betas = _machine(visible, hidden), [k / (rungs - 1) for k in range(rungs)]
+    return Steps(
+        lambda n: hm.sampling.parallel_tempering(machine, chains, sweeps=n, betas=betas, seed=0),
+        two_products(visible, hidden, chains * rungs),
+        *_SWEEPS,
+    )
+
+
+def _machine(visible: int, hidden: int) -> hm.RBM:
+    machine = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden))
+    torch.nn.init.normal_(machine.coupling.weight, std=0.05)
+    return machine
+
+
+def cases() -> dict[str, Updates | Steps]:
     """What is measured. Optimizers are given, because rates from the data differ between versions in their cost."""
     bernoulli, rows, wide = hm.units.Bernoulli, binary_data(4000, 784), 4000
     plain = {"negative": hm.PCD(1), "optimizer": partial(torch.optim.SGD, lr=0.001), "transforms": []}
     centered = {**plain, "transforms": [hm.Centered()]}
-    found: dict[str, Updates | Annealing] = {
+    found: dict[str, Updates | Steps] = {
         "PCD-1, 784×500, batch 100": Updates(lambda: bernoulli(784), rows, 500, 100, **plain),
         "PCD-1 centered, 784×500, batch 100": Updates(lambda: bernoulli(784), rows, 500, 100, **centered),
         "PCD-1, 784×64, batch 128": Updates(lambda: bernoulli(784), binary_data(12800, 784), 64, 128, **plain),
@@ -151,7 +168,8 @@ def cases() -> dict[str, Updates | Annealing]:
         "exact gradient, 112×8, batch 100": Updates(
             lambda: bernoulli(112), binary_data(4000, 112), 8, 100, **{**plain, "negative": hm.Exact()}
         ),
-        "AIS, 784×500, 100 runs": Annealing(784, 500, 100),
+        "AIS, 784×500, 100 runs": annealing(784, 500, 100),
+        "tempering, 784×500, 20 rungs, 100 chains": tempering(784, 500, 100, 20),
     }
     if fast_bfloat16(torch.device("cpu")):
         found["PCD-1 centered, bfloat16"] = Updates(
@@ -160,7 +178,7 @@ def cases() -> dict[str, Updates | Annealing]:
     return found
 
 
-def measured(case: Updates | Annealing, clock: Callable[[], float]) -> dict[str, float]:
+def measured(case: Updates | Steps, clock: Callable[[], float]) -> dict[str, float]:
     """Milliseconds of a step and of its products, and their ratio with its quartiles: medians over rounds."""
     times = case.times(clock)
     low, middle, high = statistics.quantiles([step / bare for step, bare in times], n=4)
@@ -177,7 +195,7 @@ def measure() -> dict[str, dict[str, dict[str, float]]]:
         for name, case in cases().items():
             row = found.setdefault(name, {})[what] = measured(case, clock)
             quartiles = f"[{row['low']:.2f}, {row['high']:.2f}]"
-            print(f"{name:38s} {what:16s} {row['milliseconds']:8.3f} ms  {row['ratio']:.2f} {quartiles}", flush=True)
+            print(f"{name:42s} {what:16s} {row['milliseconds']:8.3f} ms  {row['ratio']:.2f} {quartiles}", flush=True)
     return found
 
 
