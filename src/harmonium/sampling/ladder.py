@@ -206,9 +206,10 @@ def start(ladder: Ladder, visible: Tensor, generator: Generator | None) -> Ladde
 def sweep(ladder: Ladder, state: LadderState, generator: Generator | None) -> LadderState:
     """One Gibbs sweep of every rung: odd layers, then even ones."""
     owner, seen = state.known or (None, {})
-    layers = [torch.empty_like(x) if k % 2 else x.clone() for k, x in enumerate(state.layers)]
     fields = ladder.fields(seen) if owner is ladder else {}
+    layers = [torch.empty_like(x) if k % 2 else x for k, x in enumerate(state.layers)]
     kernel.half_sweep(ladder, layers, 1, generator, fields=fields, in_place=True)
+    layers = [x if k % 2 else torch.empty_like(x) for k, x in enumerate(layers)]
     kernel.half_sweep(ladder, layers, 0, generator, in_place=True)
     return LadderState(layers, state.walker, state.moves)
 
