@@ -133,14 +133,17 @@ def test_wrong_options() -> None:
         hm.Smooth(-0.1)
 
 
-def test_steps_that_would_diverge_are_refused() -> None:
-    def train(every: int, rate: float) -> None:
-        hm.fit(machine_of((4,)), ROWS, epochs=1, learning_rate=rate, transforms=[hm.Smooth(0.1, (2, 2), every=every)],
-               progress=False)  # fmt: skip
+def test_large_steps_are_divided_or_refused() -> None:
+    def train(every: int, rate: float) -> hm.RBM:
+        rbm = machine_of((4,))
+        hm.fit(rbm, ROWS, epochs=20, learning_rate=rate, transforms=[hm.Smooth(0.1, (2, 2), every=every)],
+               batch_size=10, progress=False, seed=0)  # fmt: skip
+        return rbm
 
-    with pytest.raises(InvalidOption, match=r"learning rate · strength · every below 0\.125, found 0\.2; .* every=1"):
-        train(10, 0.2)
-    train(1, 0.2)
+    assert torch.equal(train(1000, 0.5).coupling.weight, train(2, 0.5).coupling.weight)  # 8 · 0.5 · 0.1 · 2 < 1
+    assert not torch.equal(train(1000, 0.5).coupling.weight, train(1, 0.5).coupling.weight)
+    with pytest.raises(InvalidOption, match=r"strength below 0\.0625 with the learning rate 2, found 0\.1"):
+        train(1, 2.0)
 
 
 def test_other_layers_of_a_stack_are_not_penalized() -> None:

@@ -153,8 +153,8 @@ class Smooth(Penalty):
         strength: strength of the penalty.
         shape: (height, width) or (channels, height, width) of a row; by default the shape of the visible layer.
             Neighbors differ by 1 in the row or in the column.
-        every: number of steps between applications of the penalty, with ``every`` times the gradient. It costs as much
-            as a tenth of a step of PCD-1.
+        every: number of steps between applications of the penalty, with ``every`` times the gradient, because its
+            gradient costs a tenth of a step of PCD-1. Smaller if such steps would be too large.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(1))
@@ -170,7 +170,7 @@ class Smooth(Penalty):
             raise InvalidOption(f"every: expected at least 1, found {every}")
         if self.shape is not None and len(self.shape) not in _IMAGE_DIMS:
             raise InvalidOption(f"shape: expected (height, width) or (channels, height, width), found {self.shape}")
-        self._seen = 0
+        self._seen, self._interval = 0, self.every
 
     def applies(self, machine: BoltzmannMachine) -> bool:
         visible = machine.visible
@@ -184,17 +184,22 @@ class Smooth(Penalty):
             raise InvalidOption(f"Smooth expects one unit for each pixel of images {expected}, found {layer}")
         if type(machine.couplings[0]) is not Dense:
             raise InvalidOption(f"Smooth expects dense couplings, found {type(machine.couplings[0]).__name__}")
-        rates = [group["lr"] for group in optimizer.param_groups] if type(optimizer) is torch.optim.SGD else []
-        step = max(rates, default=0.0) * self.strength * self.every
-        if step * _LARGEST_EIGENVALUE >= 1:  # beyond 2, differences would grow from step to step
+        weight, groups = (
+            machine.couplings[0].weight,
+            optimizer.param_groups if type(optimizer) is torch.optim.SGD else [],
+        )
+        rate = sum(group["lr"] for group in groups for parameter in group["params"] if parameter is weight)
+        factor = rate * self.strength * _LARGEST_EIGENVALUE  # of a checkerboard in one step; beyond 2 it would grow
+        if factor >= 1:
             raise InvalidOption(
-                f"Smooth expects learning rate · strength · every below {1 / _LARGEST_EIGENVALUE}, found {step:.3g}; "
-                "use a smaller strength or every=1"
+                f"Smooth expects a strength below {1 / (rate * _LARGEST_EIGENVALUE):.3g} with the learning rate "
+                f"{rate:.3g}, found {self.strength:.3g}"
             )
+        self._interval = max(1, min(self.every, int(1 / factor))) if factor else self.every
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         self._seen += 1
-        if self._seen % self.every == 0:
+        if self._seen % self._interval == 0:
             super().gradient(machine, phase)
 
     def state_dict(self) -> dict[str, Any]:
@@ -219,7 +224,7 @@ class Smooth(Penalty):
             change, last = image.diff(dim=dim), image.shape[dim] - 1
             slope.narrow(dim, 1, last).add_(change)
             slope.narrow(dim, 0, last).sub_(change)
-        return slope.mul_(self.strength * self.every).view_as(weight)
+        return slope.mul_(self.strength * self._interval).view_as(weight)
 
     def _image(self, coupling: Coupling, weight: Tensor) -> Tensor:
         """The weights as (…, height, width, upper units)."""
