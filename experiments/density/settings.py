@@ -175,7 +175,7 @@ IMAGE_SHAPE = (28, 28)
 IMAGE_STAGES = ("learning_rate", SMOOTH, PENALTY)
 #: sets on which long trainings differ from short ones: they overfit, because there are few rows for the columns, or
 #: give machines that mix too slowly for an estimate
-LATE_EFFECTS = (SILHOUETTES, "dna", "mushrooms", "nips", OCR, PUMSB)
+LATE_EFFECTS = (SILHOUETTES, "dna", "jester", "mushrooms", "nips", OCR, PUMSB)
 #: what differs from ``Budget`` in both scales, by data set
 OWN: dict[str, dict[str, Any]] = {
     "nltcs": {"hidden": (16, 32, 64)},
