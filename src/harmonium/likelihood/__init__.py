@@ -7,6 +7,7 @@ from .lengths import DocumentLikelihood, documents
 from .mean_field import TapLikelihood, tap
 from .observed_units import ObservedLikelihood, observed
 from .pseudolikelihood import pseudo_log_likelihood
+from .rung_ratios import TemperedEstimate, tempered
 from .two_sided import TwoSided, estimate
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "ExactLikelihood",
     "ObservedLikelihood",
     "TapLikelihood",
+    "TemperedEstimate",
     "TwoSided",
     "ais",
     "clamped_ais",
@@ -27,4 +29,5 @@ __all__ = [
     "pseudo_log_likelihood",
     "reverse_ais",
     "tap",
+    "tempered",
 ]

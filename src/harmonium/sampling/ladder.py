@@ -184,11 +184,13 @@ class Exchange:
     """The result of one round of exchanges, for every neighboring pair of rungs.
 
     ``probability``: the acceptance probability, averaged over the chains; 0 where no exchange was proposed. ``tried``:
-    whether an exchange was proposed.
+    whether an exchange was proposed. ``gain`` (rungs, chains): ln w of each state with the parameters of its partner
+    minus that with its own, before the exchange.
     """
 
     probability: Tensor
     tried: Tensor
+    gain: Tensor
 
 
 def start(ladder: Ladder, visible: Tensor, generator: Generator | None) -> LadderState:
@@ -236,7 +238,7 @@ def exchange(ladder: Ladder, state: LadderState, generator: Generator | None) ->
     layers = [_take(x, order) if k % 2 == 0 else x for k, x in enumerate(state.layers)]
     known = ladder, {k: responses.map(lambda x: _take(x, order)) for k, responses in seen.items()}
     moved = LadderState(layers, state.walker.gather(0, order), state.moves + 1, known)
-    return moved, Exchange(probability.double().mean(1), tried)
+    return moved, Exchange(probability.double().mean(1), tried, gain)
 
 
 def log_weights(ladder: Ladder, layers: list[Tensor], shifts: Sequence[Shift], seen: Seen) -> list[Tensor]:

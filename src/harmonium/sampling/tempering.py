@@ -113,7 +113,7 @@ def _run(
     if count("sweeps", sweeps) < 0 or (n is not None and count("n", n) < 1):
         raise InvalidOption(f"expected sweeps ≥ 0 and n ≥ 1, found sweeps={sweeps}, n={n}")
     if start is None:
-        visible = _anywhere(ladder, 100 if n is None else n, generator)
+        visible = anywhere(ladder, 100 if n is None else n, generator)
     else:
         visible = ladder.top.checked_states(start, "start", n)
     state = ladders.start(ladder, visible, generator)
@@ -128,7 +128,7 @@ def _run(
     return Tempered(state.layers[0][-1], total / tried.clamp_min(1), trips.count, betas, state)
 
 
-def _anywhere(ladder: Ladder, chains: int, generator: Generator | None) -> Tensor:
+def anywhere(ladder: Ladder, chains: int, generator: Generator | None) -> Tensor:
     """Visible states of every rung, drawn without couplings: (rungs, chains, *visible)."""
     visible = ladder.top.independent(chains * ladder.size, generator)
     return visible.view(ladder.size, chains, *visible.shape[1:])
@@ -175,7 +175,7 @@ def choose_betas(
     betas = torch.linspace(0, 1, number, dtype=torch.float64)
     for _ in range(rounds):
         ladder = PathLadder(path, betas.tolist())
-        state = ladders.start(ladder, _anywhere(ladder, chains, generator), generator)
+        state = ladders.start(ladder, anywhere(ladder, chains, generator), generator)
         rejected, tried = torch.zeros(number - 1, dtype=torch.float64), torch.zeros(number - 1)
         for step in range(sweeps):
             state = sweep(ladder, state, generator)

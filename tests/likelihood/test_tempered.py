@@ -1,0 +1,117 @@
+"""ln Z from the exchanges of parallel tempering, compared with enumeration."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium.errors import InvalidOption
+from harmonium.likelihood.rung_ratios import Difference, acceptance_ratio
+
+U = hm.units
+MACHINES = {
+    "bernoulli": lambda: hm.RBM(U.Bernoulli(6), U.Bernoulli(4)),
+    "spin": lambda: hm.RBM(U.Spin(5), U.Spin(3)),
+    "gaussian": lambda: hm.RBM(U.Gaussian(4), U.Bernoulli(4)),
+    "potts-relu": lambda: hm.RBM(U.Potts((3, 3)), U.ReLU(3)),
+    "binomial-gaussian": lambda: hm.RBM(U.Binomial(4, trials=3), U.Gaussian(2)),
+    "deep": lambda: hm.DeepBoltzmannMachine([U.Bernoulli(4), U.Bernoulli(3), U.Bernoulli(3)]),
+}
+
+
+def built(name: str) -> hm.BoltzmannMachine:
+    machine = MACHINES[name]()
+    machine.initialize(weights="normal", scale=0.6, seed=1)
+    return machine
+
+
+def ferromagnet(strength: float) -> hm.RBM:
+    """Two states, all up and all down, of equal probability."""
+    machine = hm.RBM(U.Spin(8), U.Spin(4))
+    torch.nn.init.constant_(machine.coupling.weight, strength)
+    return machine
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_exact_value_is_within_the_error(name: str) -> None:
+    machine = built(name)
+    found = hm.likelihood.tempered(machine, chains=50, sweeps=200, seed=0)
+    assert abs(found.log_partition - machine.log_partition()) < 4 * found.standard_error < 0.2
+    assert found.trustworthy, found.problems
+
+
+@pytest.mark.slow
+def test_standard_errors_are_those_of_many_runs() -> None:
+    machine = built("bernoulli")
+    exact = machine.log_partition()
+    found = [hm.likelihood.tempered(machine, chains=30, sweeps=100, betas=4, seed=seed) for seed in range(60)]
+    scores = torch.tensor([(one.log_partition - exact) / one.standard_error for one in found])
+    assert 0.7 < scores.std() < 1.4
+    assert abs(scores.mean()) < 0.5
+    assert sum(one.trustworthy for one in found) >= 57
+    low, high = zip(*(one.interval for one in found), strict=True)
+    assert sum(a < exact < b for a, b in zip(low, high, strict=True)) >= 57
+
+
+def test_likelihoods_and_initial_states() -> None:
+    machine = built("bernoulli")
+    assert isinstance(machine, hm.RBM)
+    rows = machine.sample(40, sweeps=50, seed=0, check_mixing=False)
+    found = hm.likelihood.tempered(machine, start=rows, chains=50, sweeps=300, seed=0)
+    assert found.log_likelihood(rows) == pytest.approx(hm.likelihood.exact(machine).log_likelihood(rows), abs=0.05)
+    assert found.starts is not None and not found.starts.significant
+    assert found.samples.shape == (50, 6)
+    assert "ln Z" in repr(found)
+
+
+def test_equal_seeds_give_equal_results() -> None:
+    machine = built("spin")
+    one, two, other = (hm.likelihood.tempered(machine, chains=10, sweeps=40, seed=seed) for seed in (0, 0, 1))
+    assert one.log_partition == two.log_partition != other.log_partition
+
+
+def test_data_as_base() -> None:
+    machine = built("bernoulli")
+    assert isinstance(machine, hm.RBM)
+    rows = machine.sample(100, sweeps=50, seed=0, check_mixing=False)
+    found = hm.likelihood.tempered(machine, base=rows, chains=50, sweeps=200, seed=0)
+    assert abs(found.log_partition - machine.log_partition()) < 4 * found.standard_error < 0.2
+
+
+def test_states_that_exchanges_do_not_reach_are_reported() -> None:
+    machine = ferromagnet(1.5)
+    rare = hm.likelihood.tempered(machine, start=torch.ones(1, 8), chains=40, sweeps=40, betas=2, seed=0)
+    assert not rare.trustworthy and abs(rare.log_partition - machine.log_partition()) > 0.5
+    many = hm.likelihood.tempered(machine, start=torch.ones(1, 8), chains=40, sweeps=1000, seed=0)
+    assert many.trustworthy, many.problems
+    assert abs(many.log_partition - machine.log_partition()) < 4 * many.standard_error
+
+
+def test_significant_differences() -> None:
+    assert not Difference(0.3, 0.1).significant
+    assert Difference(0.5, 0.1).significant
+    assert Difference(math.nan, 0.1).significant
+
+
+def test_the_acceptance_ratio_of_two_gaussians() -> None:
+    """w₀ = e^{-x²/2} and w₁ = e^{c - (x-m)²/2}: ln Z₁/Z₀ = c, also if the two hardly overlap."""
+    source, c = torch.Generator().manual_seed(0), -3.0
+    for m in (0.5, 2.0, 4.0):
+        x, y = (torch.randn(200_000, generator=source, dtype=torch.float64) + shift for shift in (0.0, m))
+        ratio = acceptance_ratio(c + m * x - m**2 / 2, -(c + m * y - m**2 / 2))
+        assert ratio == pytest.approx(c, abs=0.05)
+
+
+def test_values_that_are_not_finite_have_no_ratio() -> None:
+    assert math.isnan(acceptance_ratio(torch.tensor([0.0, torch.inf]), torch.tensor([0.0, 0.0])))
+
+
+def test_wrong_options() -> None:
+    machine = built("bernoulli")
+    with pytest.raises(InvalidOption, match="expected chains ≥ 4 and sweeps ≥ 16, found chains=3, sweeps=100"):
+        hm.likelihood.tempered(machine, chains=3, sweeps=100)
+    with pytest.raises(InvalidOption, match="betas: expected increasing values from 0 to 1"):
+        hm.likelihood.tempered(machine, betas=[0.5, 1.0])
