@@ -18,6 +18,7 @@ TRANSFORMS: dict[str, Callable[[], Transform]] = {
     "L2": lambda: hm.L2(0.01),
     "L1Squared": lambda: hm.L1Squared(0.01),
     "L2ToMean": lambda: hm.L2ToMean(0.01),
+    "Smooth": lambda: hm.Smooth(0.01, (2, 3), every=2),
     "Clip": lambda: hm.Clip(1.0),
     "ZeroSum": lambda: hm.ZeroSum(),
     "Average": lambda: hm.Average(0.5),
@@ -70,6 +71,13 @@ def _is_transform(found: object) -> bool:
     return isinstance(found, type) and issubclass(found, Transform)
 
 
+def layer_of(transforms: list[Transform]) -> units.Unit:
+    """A layer for the six columns; for images, all of them are real pixels."""
+    if any(isinstance(transform, hm.Smooth) for transform in transforms):
+        return units.Gaussian(6)
+    return units.Mixed(units.Gaussian(2), units.Bernoulli(1), units.Potts((1, 3)))
+
+
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.fast_cases(1)
@@ -77,7 +85,7 @@ def test_no_column_gives_nan_under_any_transform(case: str) -> None:
     rows = CASES[case](ordinary())
     for name, transforms in chosen():
         label = f"{case}, {name}"
-        layer = units.Mixed(units.Gaussian(2), units.Bernoulli(1), units.Potts((1, 3)))
+        layer = layer_of(transforms)
         rbm = hm.RBM(layer, 3)
         if case == "zero-weights":
             layer.initialize_from(rows)

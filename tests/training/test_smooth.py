@@ -106,6 +106,18 @@ def test_a_resumed_run_is_the_same(tmp_path: Path) -> None:
     assert torch.equal(whole.coupling.weight, parts.coupling.weight)
 
 
+def test_a_penalty_can_be_used_again() -> None:
+    """The count of the steps begins anew."""
+
+    def train() -> torch.Tensor:
+        rbm = machine_of((4,))
+        hm.fit(rbm, ROWS, epochs=2, batch_size=10, learning_rate=0.1, seed=3, transforms=[penalty], progress=False)
+        return rbm.coupling.weight
+
+    penalty = hm.Smooth(0.3, (2, 2), every=3)
+    assert torch.equal(train(), train())
+
+
 WRONG = {
     "flat": (hm.units.Bernoulli(4), None, r"expects one unit for each pixel of images \(height, width\)"),
     "size": (hm.units.Bernoulli(4), (2, 3), r"images \(2, 3\), found Bernoulli units of shape \(4,\)"),

@@ -130,7 +130,7 @@ def tempered(
 
     The weights of a state with the parameters of two neighboring rungs, which decide about an exchange, also give the
     ratio of their partition functions. If the chains mix, the error is much smaller than that of annealing of the same
-    cost, because every sweep counts. Unlike annealing it is no bound: before equilibrium it may be wrong in both
+    cost, because every sweep counts. Unlike annealing it gives no bound: before equilibrium it may be wrong in both
     directions. The estimate is therefore compared between chains that start at ``start`` and others, and between the
     two halves of the sweeps.
 
@@ -160,9 +160,9 @@ def tempered(
     path = Path(machine, base_machine(machine, base))
     if betas is None or isinstance(betas, int):
         betas = choose_betas(path, rungs=betas, generator=generator)
+    ladder = PathLadder(path, betas)
     if betas[0] != 0 or betas[-1] != 1:
         raise InvalidOption(f"betas: expected increasing values from 0 to 1, found {list(betas)}")
-    ladder = PathLadder(path, betas)
     discarded = math.ceil(_BURN_IN * sweeps)
     size = 4 * (sweeps - discarded) * ladder.size * chains
     check_memory(f"sweeps: {sweeps} of {chains} chains", size, "use fewer")
@@ -186,12 +186,9 @@ def _estimate(
     ladder: PathLadder, gains: Tensor, first: int, two_starts: bool, base: float, trips: int, state: ladders.LadderState
 ) -> TemperedEstimate:
     """The estimate from the gains (sweeps, rungs, chains); ``first`` is the parity of the pairs of the first sweep."""
-    total, influence, drift, acceptance = (
-        base,
-        torch.zeros(gains.shape[2]).double(),
-        torch.zeros(gains.shape[2]).double(),
-        [],
-    )
+    total, acceptance = base, []
+    # to first order, the estimate from some of the chains has the mean of their influences in addition
+    influence, drift = torch.zeros(2, gains.shape[2], dtype=torch.float64)
     for pair in range(ladder.size - 1):
         tried = gains[(pair - first) % 2 :: 2].double()
         up, down = tried[:, pair], tried[:, pair + 1]

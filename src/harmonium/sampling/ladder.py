@@ -153,7 +153,7 @@ class MachineLadder(Stack):
         return {}
 
     def fields(self, seen: Seen) -> dict[int, Tensor]:
-        """None."""
+        """Nothing, as in :meth:`seen`."""
         return {}
 
     def shifted(self, shifts: Sequence[Shift], seen: Seen) -> list[Stack]:

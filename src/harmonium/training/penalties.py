@@ -184,10 +184,8 @@ class Smooth(Penalty):
             raise InvalidOption(f"Smooth expects one unit for each pixel of images {expected}, found {layer}")
         if type(machine.couplings[0]) is not Dense:
             raise InvalidOption(f"Smooth expects dense couplings, found {type(machine.couplings[0]).__name__}")
-        weight, groups = (
-            machine.couplings[0].weight,
-            optimizer.param_groups if type(optimizer) is torch.optim.SGD else [],
-        )
+        weight = machine.couplings[0].weight
+        groups = optimizer.param_groups if type(optimizer) is torch.optim.SGD else []
         rate = sum(group["lr"] for group in groups for parameter in group["params"] if parameter is weight)
         factor = rate * self.strength * _LARGEST_EIGENVALUE  # of a checkerboard in one step; beyond 2 it would grow
         if factor >= 1:
@@ -196,6 +194,9 @@ class Smooth(Penalty):
                 f"{rate:.3g}, found {self.strength:.3g}"
             )
         self._interval = max(1, min(self.every, int(1 / factor))) if factor else self.every
+
+    def begin(self, machine: BoltzmannMachine, data_mean: Any) -> None:
+        self._seen = 0
 
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         self._seen += 1
