@@ -44,7 +44,7 @@ SHOWN = ("quickstart.md", "tutorials/", "machines/", "units/", "gallery/")
 #: pages whose examples name files of the reader
 FILES_NEEDED = ("cli.md", "data.md")
 REPOSITORY = Path(__file__).resolve().parents[1]
-_OUTSIDE = re.compile(r"\]\((?:\.\./)+(examples|benchmarks|experiments|tests|src|tools|[A-Z]+\.md)")
+_OUTSIDE = re.compile(r"\[([^\[\]]+)\]\(((?:\.\./)+(?:examples|benchmarks|experiments|tests|src|tools|[A-Z]+\.md)[^)]*)\)")
 
 
 def public_names(package: str) -> list[str]:
@@ -121,5 +121,5 @@ def _benchmarks() -> str:
 
 
 def on_page_markdown(markdown: str, *, config: MkDocsConfig, **_: Any) -> str:
-    """Point links to files outside of docs to the repository."""
-    return _OUTSIDE.sub(f"]({config.repo_url}/blob/main/\\1", markdown)
+    """Point links to files outside of docs to the clone that holds the site; it is one folder deeper than docs."""
+    return _OUTSIDE.sub(r'<a href="../\2">\1</a>', markdown)

@@ -1,4 +1,4 @@
-"""Optional packages, installed with ``pip install 'harmonium[EXTRA]'``, and errors that name the missing extra."""
+"""Optional packages, and errors that say which one is missing and how to install it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 from .errors import MissingExtra
 
-#: for each package, the extra that installs it and the beginning of the error message
-EXTRAS = {
-    "typer": ("cli", "the command line needs"),
-    "rich": ("cli", "the command line needs"),
-    "matplotlib": ("plots", "plots need"),
-    "pandas": ("data", "table files need"),
-    "pyarrow": ("data", "parquet files need"),
-    "h5py": ("data", "HDF5 and MATLAB 7.3 files need"),
-    "PIL": ("data", "image files need"),
-    "sklearn": ("sklearn", "this needs"),
-    "onnx": ("onnx", "ONNX files need"),
-    "onnxscript": ("onnx", "ONNX files need"),
-    "tensorboard": ("tensorboard", "TensorBoard needs"),
-    "wandb": ("wandb", "WeightsAndBiases needs"),
+#: for each package, the beginning of the error message
+NEEDING = {
+    "typer": "the command line needs",
+    "rich": "the command line needs",
+    "matplotlib": "plots need",
+    "pandas": "table files need",
+    "pyarrow": "parquet files need",
+    "h5py": "HDF5 and MATLAB 7.3 files need",
+    "PIL": "image files need",
+    "sklearn": "this needs",
+    "onnx": "ONNX files need",
+    "onnxscript": "ONNX files need",
+    "tensorboard": "TensorBoard needs",
+    "wandb": "WeightsAndBiases needs",
 }
 _NAMES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 
@@ -30,7 +30,7 @@ def require(module: str, what: str | None = None) -> Any:
 
     Args:
         module: name of the module.
-        what: beginning of the error message, such as "plots need"; by default that of :data:`EXTRAS`.
+        what: beginning of the error message, such as "plots need"; by default that of :data:`NEEDING`.
 
     >>> require("json.tool").__name__
     'json.tool'
@@ -42,13 +42,13 @@ def require(module: str, what: str | None = None) -> Any:
 
 
 def explained(error: ModuleNotFoundError, what: str | None = None) -> MissingExtra | None:
-    """The error that names the missing extra; ``None`` if the missing module belongs to no extra.
+    """The error that names the missing package; ``None`` if the missing module belongs to no optional package.
 
     >>> explained(ModuleNotFoundError(name="matplotlib.figure"))
-    MissingExtra("plots need matplotlib: pip install 'harmonium[plots]'")
+    MissingExtra('plots need matplotlib: pip install matplotlib')
     """
     package = (error.name or "").split(".")[0]
-    if package not in EXTRAS:
+    if package not in NEEDING:
         return None
-    extra, needing = EXTRAS[package]
-    return MissingExtra(f"{what or needing} {_NAMES.get(package, package)}: pip install 'harmonium[{extra}]'")
+    name = _NAMES.get(package, package)
+    return MissingExtra(f"{what or NEEDING[package]} {name}: pip install {name}")

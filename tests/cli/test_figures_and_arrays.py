@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,7 @@ def test_an_array_by_name_transposed(recording, tmp_path, command):
     assert outcome.status == 0, outcome.err
     assert "array S, transposed" in outcome.out and "rows: 80 for training" in outcome.out
     assert "squared error per value" in outcome.out and "rows per second" in outcome.out
+    assert re.search(r"time: training [\d.]+ s, report [\d.]+ s\n", outcome.out)
     assert hm.load(run).visible.size == 5
     assert hm.Run(run).read_config()["data"]["array"] == "S"
     assert command("resume", run, "--epochs", 3, "--no-report").status == 0  # reads the same array again

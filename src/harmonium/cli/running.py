@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from .. import files, options
-from ..errors import InvalidOption
+from ..errors import InvalidOption, MissingExtra
 from ..machines import BoltzmannMachine
 from ..runs import config as schema
 from ..runs import setup as recipe
@@ -75,8 +76,9 @@ def resume_run(
         with Run(folder).previous_in_use() if previous else nullcontext():
             setup = _continued(folder, epochs, data, quiet)
         if setup is not None:
+            began = time.perf_counter()
             _fit(setup, folder, quiet=quiet, resume=True)
-            _finish(setup, folder, quiet=quiet, report=report)
+            _finish(setup, folder, began, quiet=quiet, report=report)
 
 
 def _continued(folder: Path, epochs: int | None, data: str | None, quiet: bool) -> recipe.Setup | None:
@@ -157,13 +159,14 @@ def _train(config: schema.Config, run: Path, *, quiet: bool, report: bool) -> No
     setup = recipe.prepare(config)
     with writing(run), _interruptible(run):
         recipe.new_folder(run)  # another process may have finished in the meantime
+        began = time.perf_counter()
         try:
             _fit(setup, run, quiet=quiet, announce=lambda: show.facts("harmonium train", plan(setup, run)))
         except Exception:
             if not any(run.rglob("last.safetensors")):
                 Run(run).discard(TABLE)  # no checkpoint to resume from
             raise
-        _finish(setup, run, quiet=quiet, report=report)
+        _finish(setup, run, began, quiet=quiet, report=report)
 
 
 def _fit(
@@ -193,15 +196,24 @@ def _mixes(setup: recipe.Setup) -> bool:
     return single and not machine.visible.conserves and not setup.config.training.pretrain
 
 
-def _finish(setup: recipe.Setup, run: Path, *, quiet: bool, report: bool) -> None:
+def _finish(setup: recipe.Setup, run: Path, began: float, *, quiet: bool, report: bool) -> None:
+    """Write the report and print the metrics at the end; training has begun at the time ``began`` of the clock."""
+    trained, missing = time.perf_counter(), None
     if report:
-        with nullcontext() if quiet else step("report"):
-            _write_report(setup, run)
-    if quiet:
-        return
-    last = Run(run).read_metrics()[-1]
-    show.facts("done", {**show.metrics(last, _MIXING_SWEEPS), "run folder": run})
-    if report:
+        try:
+            with nullcontext() if quiet else step("report"):
+                _write_report(setup, run)
+        except MissingExtra as error:  # the machine is trained and saved all the same
+            missing = error
+    times = f"training {show.duration(trained - began)}"
+    if report and missing is None:
+        times += f", report {show.duration(time.perf_counter() - trained)}"
+    if not quiet:
+        last = Run(run).read_metrics()[-1]
+        show.facts("done", {"time": times, **show.metrics(last, _MIXING_SWEEPS), "run folder": run})
+    if missing is not None:
+        print(f"{run}: no report; {missing}", file=sys.stderr)
+    elif report and not quiet:
         print(f"Open {run / 'report.html'} in a browser.")
 
 

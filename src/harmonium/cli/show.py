@@ -91,7 +91,7 @@ _UNITS = {
     "free_energy_gap": "nats, validation minus training rows",
     "label_error": "of the validation rows",
     "mixing_time": "sweeps",
-    "chain_drift": "standard errors (below 5: in equilibrium)",
+    "chain_drift": "standard errors (above 5: out of equilibrium)",
 }
 
 
@@ -99,19 +99,18 @@ def metrics(last: Mapping[str, float], longest: int) -> dict[str, str]:
     """Describe the metrics of an epoch for reading, with their units; ``longest`` is the longest mixing time measured.
 
     >>> metrics({"epoch": 3, "seconds": 2.0, "reconstruction_1": 0.12345, "mixing_time": float("inf")}, 500)
-    {'epoch': '3', 'time': '2.0 s', 'reconstruction 1': '0.1235 squared error per value', 'mixing time': 'more than 500
-    sweeps'}
+    {'epoch': '3', 'updates': '2.0 s', 'reconstruction 1': '0.1235 squared error per value',
+    'mixing time': 'more than 500 sweeps'}
     """
     rows = {}
     for name, value in last.items():
         words = number(value) if math.isfinite(value) or name != "mixing_time" else f"more than {longest}"
         rows[name.replace("_", " ")] = f"{words} {_UNITS.get(name.rstrip('_0123456789'), '')}".strip()
     if "seconds" in last:
-        rows = {("time" if name == "seconds" else name): words for name, words in rows.items()}
-        rows["time"] = duration(last["seconds"])
-    if "samples per second" in rows:
-        rows["time"] += f", {last['samples_per_second']:,.0f} rows per second"
-        del rows["samples per second"]
+        speed = f", {last['samples_per_second']:,.0f} rows per second" if "samples_per_second" in last else ""
+        rows = {("updates" if name == "seconds" else name): words for name, words in rows.items()}
+        rows["updates"] = duration(last["seconds"]) + speed
+        rows.pop("samples per second", None)
     return rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,11 +15,13 @@ from ..data.table import EXTENSIONS
 from ..errors import InvalidOption, NotEnumerable, RunError, unknown
 from ..machines import RBM
 from ..machines.enumeration import EXACT_STATES_PER_ROW, enumerable
-from ..report.evaluation import LikelihoodRow
 from ..runs.tables import NAME, encoder_of
 from ..tasks.denoising import METHODS
 from ..training.batches import Source
 from ..training.incomplete import Incomplete
+
+if TYPE_CHECKING:
+    from ..report.evaluation import LikelihoodRow
 
 _SHOWN = 40  # columns that are printed one by one
 _MOST_ROWS = 20_000
@@ -104,6 +106,8 @@ def observed_likelihood(
     """Return the mean log-likelihood of the observed cells of a table, encoded and in units of the table."""
     if not isinstance(machine, RBM):
         return []
+    from ..report.evaluation import LikelihoodRow
+
     name, unit = "log-likelihood of observed cells", "nats per row"
     rows = [None if source is None else _some(source) for source in (train, test)]
     try:

@@ -102,9 +102,9 @@ class Landscape(Shown):
                 f"that are too small.{doubt}"
             )
         if self.share > _GLASSY:
-            return f"too many: {found}; nearly every start has its own, as in a spin glass or memorized data.{doubt}"
+            return f"too many: {found}; nearly every start has its own, as in a spin glass.{doubt}"
         if self.share > HEALTHY:
-            return f"many: {found}, more than {HEALTHY:.0%}; the machine may be memorizing the data.{doubt}"
+            return f"many: {found}, more than {HEALTHY:.0%}; more starts show whether there are more solutions.{doubt}"
         return f"healthy: {found}, fewer than {HEALTHY:.0%} of them.{doubt}"
 
 

@@ -173,16 +173,20 @@ def _equilibrium(subject: RunSubject, found: Analysis, kept: saved.Evaluation | 
     start = subject.data if chains is None else chains
     if start is None or "k" not in state:
         return
-    sweeps = subject.sweeps
-    start = start[:_CHAINS].to(machine.dtype)
-    monitor, _ = watch(machine, start, sweeps, noise.generator(0, machine.device))
-    if monitor.unjudged is not None:
-        found.verdicts["Equilibrium"] = f"Not judged: {monitor.unjudged}."
-        return
-    time, drift = 2 * monitor.time, monitor.drift(since=0)
-    verdict = equilibrium_verdict(state["k"], time, drift, sweeps, chains is not None)
+    measured = subject.history[-1] if subject.history else {}
+    if "mixing_time" in measured and "chain_drift" in measured:  # the numbers that training printed
+        time, drift = measured["mixing_time"], measured["chain_drift"]
+    else:
+        monitor, _ = watch(
+            machine, start[:_CHAINS].to(machine.dtype), subject.sweeps, noise.generator(0, machine.device)
+        )
+        if monitor.unjudged is not None:
+            found.verdicts["Equilibrium"] = f"Not judged: {monitor.unjudged}."
+            return
+        time, drift = 2 * monitor.time, monitor.drift(since=0)
+    verdict = equilibrium_verdict(state["k"], time, drift, chains is not None)
     found.verdicts["Equilibrium"] = f"{verdict[0].upper()}{verdict[1:]}."
-    words = f"> {sweeps}" if math.isinf(time) else f"{time:.0f}"
+    words = "not reached" if math.isinf(time) else f"{time:.0f}"
     found.cards.append((words, "mixing time", "sweeps between independent states"))
 
 
@@ -247,7 +251,7 @@ def _landscape(subject: RunSubject, found: Analysis, kept: saved.Evaluation | No
                 "Landscape",
                 f"The mean-field (TAP) solutions from {len(starts)} training rows: free energy, and number of rows.",
                 "several solutions, each reached from many rows.",
-                "one solution for all rows (too little training), or one for each row (memorized data).",
+                "one solution for all rows (too little training), or one for each row (a spin glass).",
             )
         )
 

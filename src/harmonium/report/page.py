@@ -178,7 +178,7 @@ def _cards(subject: RunSubject, found: Analysis) -> list[tuple[str, str, str]]:
     cards = [(f"{parameters:,}", "parameters", "weights and biases")]
     if "seconds" in last:
         speed = f"{last['samples_per_second']:,.0f} rows per second" if "samples_per_second" in last else ""
-        cards.append((_time(last["seconds"]), "training time", speed))
+        cards.append((_time(last["seconds"]), "time of the updates", speed))
     if not found.measures:
         for name in drawn([last]):
             words, unit = described(name)

@@ -187,24 +187,23 @@ class MixingTime(Callback):
         monitor, _ = watch(machine, start, self.sweeps, noise.generator(self.seed, machine.device))
         time, drift = 2 * monitor.time, monitor.drift(since=0)
         progress.metrics |= {"mixing_time": time, "chain_drift": drift}
-        self.verdict = equilibrium_verdict(phase.k, time, drift, self.sweeps, chains is not None)
+        self.verdict = equilibrium_verdict(phase.k, time, drift, chains is not None)
 
 
-def equilibrium_verdict(k: int, time: float, drift: float, sweeps: int, chains: bool) -> str:
+def equilibrium_verdict(k: int, time: float, drift: float, chains: bool) -> str:
     """Return in words whether training was in equilibrium.
 
     Args:
         k: number of Gibbs sweeps of a training step.
         time: mixing time, the number of sweeps between independent states.
         drift: change of the mean of the chains with fixed parameters, in standard errors.
-        sweeps: number of sweeps of the measurement.
         chains: whether the negative phase has chains that continue from step to step.
 
-    >>> equilibrium_verdict(10, 4.0, 0.5, 1000, True)
+    >>> equilibrium_verdict(10, 4.0, 0.5, True)
     'in equilibrium: the mixing time is 4 sweeps, a training step makes 10'
     """
     if math.isinf(time):
-        return f"out of equilibrium: the mixing time exceeds {sweeps} sweeps, a training step makes {k}"
+        return f"out of equilibrium: the mixing time is longer than its measurement, a training step makes {k} sweeps"
     facts = f"the mixing time is {time:.0f} sweeps, a training step makes {k}"
     if chains and drift > _LARGE_DRIFT:
         return f"out of equilibrium: with fixed parameters, the chains move by {drift:.0f} standard errors; {facts}"

@@ -35,7 +35,7 @@ class MetricLogger(Callback):
 class TensorBoard(MetricLogger):
     """Write the metrics as TensorBoard events: ``tensorboard --logdir FOLDER`` shows them.
 
-    Needs ``pip install 'harmonium[tensorboard]'``.
+    Needs ``pip install tensorboard``.
 
     Args:
         folder: folder of the events, for example that of the run.
@@ -62,7 +62,7 @@ class TensorBoard(MetricLogger):
 class WeightsAndBiases(MetricLogger):
     """Send the metrics to a run of Weights & Biases.
 
-    Needs ``pip install 'harmonium[wandb]'``. If the program has started a run with ``wandb.init``, that run is used
+    Needs ``pip install wandb``. If the program has started a run with ``wandb.init``, that run is used
     and not finished.
 
     Args:
