@@ -44,7 +44,9 @@ SHOWN = ("quickstart.md", "tutorials/", "machines/", "units/", "gallery/")
 #: pages whose examples name files of the reader
 FILES_NEEDED = ("cli.md", "data.md")
 REPOSITORY = Path(__file__).resolve().parents[1]
-_OUTSIDE = re.compile(r"\[([^\[\]]+)\]\(((?:\.\./)+(?:examples|benchmarks|experiments|tests|src|tools|[A-Z]+\.md)[^)]*)\)")
+_OUTSIDE = re.compile(
+    r"\[([^\[\]]+)\]\(((?:\.\./)+(?:examples|benchmarks|experiments|tests|src|tools|[A-Z]+\.md)[^)]*)\)"
+)
 
 
 def public_names(package: str) -> list[str]:

@@ -27,8 +27,14 @@ VISIBLE: dict[str, Callable[[], units.Unit]] = {
     "binomial": lambda: units.Binomial(3, trials=4, bias=random(3, seed=0)),
     "multinary": lambda: units.Multinary(3, levels=3, bias=random(3, seed=0)),
     "multinary-integral": lambda: units.Multinary(3, levels=1, scale=0.1, form="integral", bias=random(3, seed=0)),
+    "categories": lambda: units.Categories([2, 3, 2], bias=random(7, seed=0)),
+    "mixed": lambda: units.Mixed(
+        units.Spin(2, bias=random(2, seed=0)), units.Categories([2, 3], bias=random(5, seed=5)), units.Bernoulli(1)
+    ),
     "multinomial": lambda: units.Multinomial((2, 3), total=2, bias=random(2, 3, seed=0)),
 }
+#: entries of the sites of layers whose sites differ in size
+SITES = {"categories": [[0, 1], [2, 3, 4], [5, 6]], "mixed": [[0], [1], [2, 3], [4, 5, 6], [7]]}
 every_unit = pytest.mark.parametrize("name", VISIBLE)
 
 
@@ -44,11 +50,11 @@ def rows(name: str, n: int) -> Tensor:
 
 def brute_force(model: hm.RBM, v: Tensor, states: Tensor) -> list[float]:
     """Σ_i ln p(v_i | v_-i) from the table of all probabilities."""
-    flat = states.reshape(len(states), model.visible.sites, -1)
-    log_p = model.log_probability(states)
+    entries = SITES.get(model.visible.name()) or torch.arange(model.visible.size).view(model.visible.sites, -1).tolist()
+    flat, log_p = states.flatten(1), model.log_probability(states)
     values = []
-    for row in v.reshape(len(v), model.visible.sites, -1):
-        same = (flat == row).all(-1)  # (states, sites)
+    for row in v.flatten(1):
+        same = torch.stack([(flat[:, site] == row[site]).all(-1) for site in entries], 1)  # (states, sites)
         total = 0.0
         for site in range(model.visible.sites):
             others = torch.cat([same[:, :site], same[:, site + 1 :]], 1).all(1)
@@ -141,10 +147,7 @@ def test_a_unit_with_as_many_states_as_are_visited():
         pseudo_log_likelihood(hm.RBM(units.Binomial(1, trials=4096), units.Bernoulli(1)), torch.zeros(1, 1))
 
 
-def test_mixed_layers_are_refused_with_the_reason():
-    finite = units.Mixed(units.Bernoulli(2), units.Spin(1))
-    with pytest.raises(NotEnumerable, match=r"a single unit type, not mixed \(binary values 0 or 1 and spins"):
-        pseudo_log_likelihood(hm.RBM(finite, units.Bernoulli(2)), torch.ones(1, 3))
+def test_mixed_layers_with_infinitely_many_states_are_refused_with_the_reason():
     infinite = units.Mixed(units.Bernoulli(2), units.Gaussian(1))
-    with pytest.raises(NotEnumerable, match=r"finitely many states, not mixed \(.*real numbers"):
+    with pytest.raises(NotEnumerable, match=r"finitely many states, not gaussian \(.*real numbers"):
         pseudo_log_likelihood(hm.RBM(infinite, units.Bernoulli(2)), torch.ones(1, 3))

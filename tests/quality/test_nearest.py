@@ -61,6 +61,24 @@ def test_the_same_distribution_is_half_within_an_error_that_is_right(name):
     assert 0.75 < errors.square().mean().sqrt() / values.std() < 1.5
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda g: torch.randn(400, 2, generator=g),
+        lambda g: torch.randn(400, 200, generator=g),  # with hubs
+        lambda g: (torch.rand(400, 6, generator=g) < 0.3).float(),  # states that repeat
+    ],
+    ids=["plane", "many dimensions", "few states"],
+)
+@pytest.mark.slow
+def test_errors_are_those_of_repeated_draws(draw):
+    """They are never much too small, and not much more than the jackknife too large (a factor of 1.9 in the limit)."""
+    found = [accuracy(draw(generator(k)), draw(generator(1000 + k))) for k in range(60)]
+    for name in ("accuracy", "truth", "asymmetry"):
+        values, errors = torch.tensor([getattr(one, name) for one in found], dtype=torch.float64).T
+        assert 0.75 < errors.square().mean().sqrt() / values.std() < 2.3, name
+
+
 def test_clusters_that_lie_apart_are_told_apart():
     data = torch.randn(200, 4, generator=generator(0))
     found = accuracy(data + 100, torch.randn(200, 4, generator=generator(1)))

@@ -95,7 +95,7 @@ def test_metrics_of_layers_with_too_many_states_to_visit() -> None:
         assert "pseudo_likelihood" not in history[-1]
         assert history[-1]["reconstruction"] > 0
     mixed = rbm(units.Mixed(units.Bernoulli(2), units.Spin(1)), units.Bernoulli(2), 0)
-    assert "pseudo_likelihood" not in hm.fit(mixed, draw(mixed, 20), epochs=1, batch_size=10).history[-1]
+    assert hm.fit(mixed, draw(mixed, 20), epochs=1, batch_size=10).history[-1]["pseudo_likelihood"] < 0
 
 
 def test_silent_where_there_is_no_terminal(capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -29,7 +30,7 @@ def pseudo_log_likelihood(
     possible.
 
     Args:
-        rbm: machine whose visible units have finitely many states.
+        rbm: machine whose visible units have finitely many states; they may be of several types.
         v: rows (batch, *visible).
         exact: whether to evaluate all sites.
         sites: number of sites of each row with ``exact=False``.
@@ -41,15 +42,47 @@ def pseudo_log_likelihood(
     tensor([4.])
     """
     rbm, v = checked(rbm, v)
+    blocks = _blocks(rbm.visible)
     conditional, total = _Conditional(rbm, v), rbm.visible.sites
+    every = torch.arange(len(v), device=v.device)
     if exact:
-        return torch.stack([conditional(torch.full((len(v),), i, device=v.device)) for i in range(total)]).sum(0)
+        parts = (
+            conditional(block, every, torch.full_like(every, site))
+            for block in blocks
+            for site in range(len(block.entries))
+        )
+        return torch.stack(list(parts)).sum(0)
     if whole("sites", sites) < 1:
         raise InvalidOption(f"sites: expected at least 1, found {sites}")
     n = min(sites, total)
     order = torch.randperm(total, generator=generator, device=v.device)
-    first = n * torch.arange(len(v), device=v.device)
-    return torch.stack([conditional(order[(first + k) % total]) for k in range(n)]).sum(0) * (total / n)
+    found = torch.zeros(n, len(v), dtype=v.dtype, device=v.device)
+    for k in range(n):
+        site, first = order[(n * every + k) % total], 0
+        for block in blocks:
+            rows = torch.nonzero((site >= first) & (site < first + len(block.entries))).flatten()
+            if len(rows):
+                found[k, rows] = conditional(block, rows, site[rows] - first)
+            first += len(block.entries)
+    return found.sum(0) * (total / n)
+
+
+class _Block(NamedTuple):
+    """Sites with the same states: their entries (sites, d) in a flat row, and the states (states, d) of each."""
+
+    entries: Tensor
+    states: Tensor
+
+
+def _blocks(unit: Unit) -> list[_Block]:
+    """Return the sites of a layer, those of each of its parts in a block."""
+    blocks, first = [], 0
+    for part in unit.parts:
+        states = _states(part)
+        entries = torch.arange(first, first + part.size).view(part.sites, -1)
+        blocks.append(_Block(entries, states.view(len(states), -1)))
+        first += part.size
+    return blocks
 
 
 def _states(unit: Unit) -> Tensor:
@@ -67,11 +100,7 @@ def _states(unit: Unit) -> Tensor:
             f"found about 10^{digits:.1f} ({unit.name()})"
         )
     states = unit.support.states()
-    if states is None:
-        raise NotEnumerable(
-            "pseudo-likelihood expects a visible layer with a single unit type, "
-            f"not {unit.name()} ({unit.support.description})"
-        )
+    assert states is not None, "a part with finitely many states can list them"
     return states
 
 
@@ -79,28 +108,25 @@ class _Conditional:
     """ln p(v_i | v_-i) of one site of each row. A changed site changes the hidden fields by a few rows of W only."""
 
     def __init__(self, rbm: RBM, v: Tensor) -> None:
-        self.rbm, self.states = rbm, _states(rbm.visible).to(v)
-        self.shape, self.flat = v.shape, v.reshape(len(v), rbm.visible.sites, *self.states.shape[1:])
-        self.rows = torch.arange(len(v), device=v.device)
+        self.rbm, self.shape, self.flat = rbm, v.shape[1:], v.flatten(1)
         self.field = rbm.field(1, [v, None])
         shared = rbm.coupling.weight.numel() < rbm.visible.size * rbm.hidden.size  # whose dense matrix is large
-        matrix = None if shared else rbm.coupling.matrix()
-        self.weight = None if matrix is None else matrix.reshape(rbm.visible.sites, -1, matrix.shape[1])
+        self.weight = None if shared else rbm.coupling.matrix()
 
-    def __call__(self, site: Tensor) -> Tensor:
-        """Return the log-probabilities for the sites (rows,)."""
-        now = self.flat[self.rows, site]
-        values = [self._log_weight(site, now, state) for state in self.states]
-        log_p = torch.log_softmax(torch.stack(values), 0)
-        distance = (self.states.unsqueeze(1) - now).abs().reshape(len(self.states), len(now), -1).sum(-1)
-        return log_p[distance.argmin(0), self.rows]
+    def __call__(self, block: _Block, rows: Tensor, site: Tensor) -> Tensor:
+        """Return the log-probabilities (rows,) of one ``site`` (rows,) of a block for each of some ``rows``."""
+        entries, states = block.entries.to(rows.device)[site], block.states.to(self.flat)
+        now = self.flat[rows[:, None], entries]
+        log_p = torch.log_softmax(torch.stack([self._log_weight(rows, entries, now, s) for s in states]), 0)
+        distance = (states[:, None] - now).abs().sum(-1)
+        return log_p[distance.argmin(0), torch.arange(len(rows), device=rows.device)]
 
-    def _log_weight(self, site: Tensor, now: Tensor, state: Tensor) -> Tensor:
-        """Return ln of the weight of the rows with ``state`` at the sites, whose present states are ``now``."""
-        changed = self.flat.clone()
-        changed[self.rows, site] = state
+    def _log_weight(self, rows: Tensor, entries: Tensor, now: Tensor, state: Tensor) -> Tensor:
+        """Return ln of the weight of the rows with ``state`` (d,) at the entries (rows, d), which are ``now``."""
+        changed = self.flat[rows]
+        changed.scatter_(1, entries, state.expand_as(entries))
         known = {}
         if self.weight is not None:
-            moved = torch.einsum("rq,rqm->rm", (state - now).reshape(len(now), -1), self.weight[site])
-            known[1] = self.field + moved.reshape(self.field.shape)
-        return log_weight(self.rbm, [changed.reshape(self.shape), None], fields=known)
+            moved = torch.einsum("rq,rqm->rm", state - now, self.weight[entries])
+            known[1] = self.field[rows] + moved.view(-1, *self.field.shape[1:])
+        return log_weight(self.rbm, [changed.view(-1, *self.shape), None], fields=known)

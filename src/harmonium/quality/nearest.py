@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .inputs import GROUPS, ArrayLike, Seed, alike, centered, count, drawn, random
-from .measured import Measured
+from .measured import Measured, jackknife
 
 _MOST_IN_GROUP = 4096  # maximum rows per group, which bounds the memory of a tile of distances
 _EXACT = 2.0**21  # distances of integer rows are exact in float32 up to this squared norm
@@ -22,11 +22,17 @@ class NeighborAccuracy:
     ``estimate`` (AA_TS) is the mean of ``truth`` (over the data) and ``synthetic`` (over samples). 0.5 is ideal.
     Above 0.5, samples and data can be distinguished; below 0.5, samples are closer to the data than the data are to
     each other. ``tied`` is the fraction of rows with several nearest neighbors at the same distance.
+
+    ``asymmetry`` is AA_truth - AA_syn: positive if the samples are more spread out than the data, negative if less.
+    ``estimate`` alone can miss this: if data are the nearest neighbors of both noisy samples and data, it is 0.5. In
+    many dimensions a few rows ("hubs") are nearest neighbors of many others, and the set that contains them looks
+    concentrated.
     """
 
     accuracy: Measured
     truth: Measured
     synthetic: Measured
+    asymmetry: Measured
     rows: int
     tied: float
     train: NeighborAccuracy | None = None
@@ -41,17 +47,6 @@ class NeighborAccuracy:
     def standard_error(self) -> float:
         """Standard error of ``estimate``."""
         return self.accuracy.standard_error
-
-    @property
-    def asymmetry(self) -> Measured:
-        """AA_truth - AA_syn: positive if the samples are more spread out than the data, negative if less.
-
-        ``estimate`` alone can miss this: if data are the nearest neighbors of both noisy samples and data, it is 0.5.
-        In many dimensions a few rows ("hubs") are nearest neighbors of many others, and the set that contains them
-        looks concentrated. The groups are too small to have hubs, so the error is twice that estimated from the groups.
-        """
-        value = self.truth.estimate - self.synthetic.estimate
-        return Measured(value, 2 * math.hypot(self.truth.standard_error, self.synthetic.standard_error))
 
     @property
     def chance(self) -> float:
@@ -73,7 +68,10 @@ def nearest_neighbor_accuracy(
     if both sets contain them. Distances of real numbers are tied if they are equal in single precision.
 
     *Errors.* Rows that are nearest neighbors of each other are not independent, so an error computed row by row would
-    be too small. The standard errors come from groups of rows instead, with neighbors searched within each group.
+    be too small. There are two estimates from groups of rows: the spread between groups, with neighbors searched within
+    each, which is too large if states repeat, and the jackknife that leaves out one group, which is always somewhat too
+    large (Efron & Stein 1981). The smaller is used. Groups are too small to have hubs, so that for the asymmetry
+    twice the spread counts; ``truth`` and ``synthetic`` are the accuracy plus or minus half of it.
 
     Args:
         samples: samples (n, *shape), at least 40 rows.
@@ -103,33 +101,49 @@ def nearest_neighbor_accuracy(
     return replace(results[0], train=results[1], privacy_loss=_measured(loss))
 
 
-def _measured(scores: Tensor) -> Measured:
-    """Score of all rows with its standard error, from scores (1 + groups,) of all rows and of each group."""
-    groups = scores[1:]
-    return Measured(float(scores[0]), float(groups.std() / len(groups) ** 0.5))
+def _measured(scores: Tensor, factor: float = 1.0) -> Measured:
+    """Score of all rows with its standard error, from scores (1 + 2·groups,) as those of :func:`_scores`.
+
+    The spread between groups counts ``factor`` times.
+    """
+    within, without = scores[1:].chunk(2)
+    return Measured(float(scores[0]), min(factor * float(within.std()) / len(within) ** 0.5, jackknife(without)))
 
 
 def _result(scores: Tensor, tied: float, n: int) -> NeighborAccuracy:
     truth, synthetic = scores.T
-    return NeighborAccuracy(_measured(scores.mean(1)), _measured(truth), _measured(synthetic), rows=n, tied=tied)
+    accuracy, asymmetry = _measured(scores.mean(1)), _measured(truth - synthetic, factor=2.0)
+    error = math.hypot(accuracy.standard_error, asymmetry.standard_error / 2)
+    sides = (Measured(float(side[0]), error) for side in (truth, synthetic))
+    return NeighborAccuracy(accuracy, *sides, asymmetry, rows=n, tied=tied)
 
 
 def _scores(real: Tensor, fake: Tensor) -> tuple[Tensor, float]:
-    """Return (AA_truth, AA_syn) of all rows and of each group, (1 + groups, 2), and the fraction of tied rows."""
+    """Return scores (1 + 2·groups, 2), and the fraction of tied rows.
+
+    A score is (AA_truth, AA_syn): of all rows, of each group alone, and of the rows outside of each group.
+    """
     n = len(real)
     points, tolerance = _prepared(torch.cat([real, fake]).flatten(1))
     groups = max(GROUPS, math.ceil(n / _MOST_IN_GROUP))
     member = (torch.arange(n, device=real.device) * groups // n).repeat(2)  # both sets are in random order
     nearest, number = _nearest(points, tolerance, n, groups)
-    best = nearest.amin(1, keepdim=True)
-    ties = number * (nearest <= best + tolerance[:, None])
-    scores = [_own_share(ties[:, :groups].sum(1), ties[:, groups:].sum(1), n)]
-    for group in range(groups):
-        rows = member == group
-        distance, tied = nearest[rows][:, [group, groups + group]], number[rows][:, [group, groups + group]]
-        tied = tied * (distance <= distance.amin(1, keepdim=True) + tolerance[rows, None])
-        scores.append(_own_share(tied[:, 0], tied[:, 1], int(rows[:n].sum())))
-    return torch.stack(scores).cpu(), (ties.sum(1) > 1).double().mean().item()
+
+    def tied(rows: Tensor, columns: Tensor) -> Tensor:
+        """Numbers of nearest neighbors of some rows in some of the 2·groups groups."""
+        distance = nearest[rows][:, columns]
+        return number[rows][:, columns] * (distance <= distance.amin(1, keepdim=True) + tolerance[rows, None])
+
+    def score(rows: Tensor, columns: Tensor) -> Tensor:
+        own = tied(rows, columns)
+        return _own_share(*(part.sum(1) for part in own.chunk(2, 1)), int(rows[:n].sum()))
+
+    of = torch.arange(2 * groups, device=real.device) % groups  # the group of a column
+    everyone = torch.ones_like(member, dtype=torch.bool)
+    scores = [score(everyone, of >= 0)]
+    scores += [score(member == group, of == group) for group in range(groups)]
+    scores += [score(member != group, of != group) for group in range(groups)]
+    return torch.stack(scores).cpu(), (tied(everyone, of >= 0).sum(1) > 1).double().mean().item()
 
 
 def _own_share(real: Tensor, fake: Tensor, n: int) -> Tensor:

@@ -180,9 +180,11 @@ def _mean_pseudo(machine: RBM, rows: Tensor | None, most_rows: int) -> float | N
 
 def _sites(machine: RBM, most_rows: int) -> int:
     """Return the number of sites of each row for the pseudo-likelihood: all, or fewer for a large machine."""
-    states = machine.visible.support.states()
-    cost = most_rows * machine.hidden.size * (1 if states is None else len(states))
-    return min(machine.visible.sites, max(_FEWEST_SITES, _MOST_TERMS // cost))
+    bits = max(
+        math.log2(part.cardinality or 1) / part.sites for part in machine.visible.parts
+    )  # of the states of a site
+    cost = most_rows * machine.hidden.size * 2 ** min(bits, 20.0)
+    return min(machine.visible.sites, max(_FEWEST_SITES, int(_MOST_TERMS / cost)))
 
 
 @torch.no_grad()

@@ -49,7 +49,8 @@ def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Genera
         if test is not None:
             values["free_energy_gap"] = mean_free_energy_bound(machine, test) - mean_free_energy_bound(machine, train)
         return values
-    if _few_states(machine.visible) and bool(machine.visible.support.contains(train).all()):  # false for means
+    parts = list(zip(machine.visible.parts, machine.visible.split(train), strict=True))
+    if all(_few_states(part) and bool(part.support.contains(x).all()) for part, x in parts):  # false for means
         pseudo = pseudo_log_likelihood(machine, train, exact=False, sites=_SITES, generator=generator)
         values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites
     if test is not None:
@@ -62,6 +63,4 @@ def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Genera
 
 def _few_states(unit: Unit) -> bool:
     number = unit.cardinality
-    if number is None or math.log(number) > unit.sites * math.log(_MOST_STATES):
-        return False
-    return unit.support.states() is not None  # a mixed layer has no common set of states
+    return number is not None and math.log(number) <= unit.sites * math.log(_MOST_STATES)
