@@ -165,8 +165,6 @@ def test_initial_values_come_from_the_same_units():
 def test_errors():
     with pytest.raises(hm.errors.InvalidData, match="expected an observed value of every unit, found none in column 1"):
         hm.Incomplete(torch.tensor([[0.0, NAN], [1.0, NAN]]))
-    with pytest.raises(hm.errors.InvalidData, match="expected complete rows with weights"):
-        hm.training.Weighted(hm.Incomplete(torch.tensor([[NAN], [1.0]])), [1.0, 1.0])
     with pytest.raises(hm.errors.InvalidOption, match="all components of a unit or none"):
         hm.fit(
             hm.RBM(units.Potts((1, 2)), 2), hm.Incomplete(torch.tensor([[[NAN, 1.0]], [[1.0, 0.0]]])), progress=False

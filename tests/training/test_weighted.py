@@ -50,6 +50,39 @@ def test_the_machine_learns_the_weighted_distribution():
     torch.testing.assert_close(rbm.log_probability(rows[:4].double()).exp(), expected, atol=0.02, rtol=0)
 
 
+def _incomplete(n: int = 400) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Rows of two equal units, a third of whose entries are missing, and weights that double the rows of ones."""
+    rows = (torch.rand(n, 1, generator=generator(0)) < 0.5).double().repeat(1, 2)
+    weights = 1 + rows[:, 0]
+    lost = torch.rand(n, 2, generator=generator(1)) < 1 / 3
+    lost &= ~lost.all(1, keepdim=True)
+    return rows, weights, rows.masked_fill(lost, torch.nan)
+
+
+@pytest.mark.slow
+def test_rows_with_missing_values_may_be_weighted():
+    """The machine learns that the units are equal, and 1 with a probability above 1/2, although entries are missing."""
+    _, weights, seen = _incomplete()
+    rbm = hm.RBM(2, 2).double()
+    hm.fit(rbm, hm.Weighted(hm.Incomplete(seen, sweeps=3), weights), epochs=300, seed=0, progress=False)
+    states = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    p = rbm.log_probability(states).exp().detach()
+    expected = weights[seen.nansum(1) > 0].sum() / weights.sum()
+    assert p[1] + p[2] < 0.06 and abs(p[3] - expected) < 0.06, p
+
+
+def test_completed_values_belong_to_the_rows_that_were_taken():
+    rows, weights, seen = _incomplete(60)
+    source = hm.Weighted(hm.Incomplete(seen), weights)
+    index = torch.arange(60)
+    taken = source.take(index, torch.empty(60, 2, dtype=torch.float64), generator(2))
+    missing = source.missing(index)
+    assert missing is not None and torch.equal(taken[~missing].bool(), rows[source._taken[1]][~missing].bool())
+    source.keep(index, torch.where(missing, 1 - taken, taken))
+    again = source.take(index, torch.empty(60, 2, dtype=torch.float64), generator(2))
+    assert torch.equal(again[missing], 1 - taken[missing]) and torch.equal(again[~missing], taken[~missing])
+
+
 def test_gray_values_may_be_weighted_too():
     source = hm.Weighted(hm.Redrawn(torch.tensor([[0.0, 0.0], [1.0, 0.5]])), [0.0, 1.0])
     drawn = source.take(torch.arange(2).repeat(500), torch.empty(1000, 2), generator(0))

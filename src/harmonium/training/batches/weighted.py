@@ -22,7 +22,7 @@ class Weighted(Source):
     Use it for nearly identical sequences, unbalanced classes or rows with multiplicities. The cumulative weight is
     divided into n equal parts, and row k of an epoch is sampled from part k (stratified sampling), so the frequencies
     have less noise than with independent samples. Outside of training (initialization, metrics) the middle of each
-    part is used.
+    part is used. Rows may have missing values (:class:`Incomplete`).
 
     >>> rows = Weighted(torch.eye(3), [1.0, 1.0, 0.0])
     >>> rows.take(torch.arange(3), torch.empty(3, 3), torch.Generator().manual_seed(0)).sum(0)[2]
@@ -31,8 +31,6 @@ class Weighted(Source):
 
     def __init__(self, data: Any, weights: Any) -> None:
         self._inner = as_rows(data, "data")
-        if self._inner.missing(torch.arange(len(self._inner))) is not None:
-            raise InvalidData("data: expected complete rows with weights, found missing values")
         super().__init__(self._inner._rows, self._inner.shape)
         self.context = self._inner.context
         given = as_tensor(weights, "weights").detach().cpu()
@@ -43,6 +41,7 @@ class Weighted(Source):
             raise InvalidData("weights: expected finite non-negative numbers with a positive sum")
         self._reached = total / total[-1]
         self._last = int(given.nonzero()[-1])  # rounding must not select a later row
+        self._taken: tuple[Tensor | None, Tensor] = None, torch.empty(0)  # the last index of `take`, and its rows
 
     def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
         device = (out if self.context is None else out[0]).device
@@ -52,7 +51,32 @@ class Weighted(Source):
             within.uniform_(generator=generator)
         place = (index.to(device) + within) / len(self)
         rows = torch.searchsorted(self._reached, place, right=True).clamp_(max=self._last)
+        self._taken = index, rows
         return self._inner.take(rows, out, generator)
+
+    def missing(self, index: Tensor) -> Tensor | None:
+        return self._inner.missing(self._rows_of(index))
+
+    def keep(self, index: Tensor, rows: Tensor) -> None:
+        self._inner.keep(self._rows_of(index), rows)
+
+    def _rows_of(self, index: Tensor) -> Tensor:
+        """Return the rows that the last call of :meth:`take`, which had this index, has selected at random."""
+        assert self._taken[0] is index, "missing and keep follow take, with the same index"
+        return self._taken[1]
+
+    @property
+    def sweeps(self) -> int:  # type: ignore[override]
+        return self._inner.sweeps
+
+    def check(self, machine: Machine) -> None:
+        self._inner.check(machine)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._inner.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._inner.load_state_dict(state)
 
     def every(self, machine: Machine) -> Iterator[Any]:
         return self._inner.every(machine)
