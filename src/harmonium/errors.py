@@ -62,6 +62,10 @@ class NotMixed(UserWarning):
     """Samples of Markov chains that have not mixed, or that are too few or too short to judge mixing."""
 
 
+class Inaccurate(UserWarning):
+    """Results of an approximation that differ from a check of some of them."""
+
+
 class BusyMachine(UserWarning):
     """Other processes use the CPU, so that one thread is faster than several."""
 

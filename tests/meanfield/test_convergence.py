@@ -182,7 +182,7 @@ def test_training_stops_at_the_undamped_residual(method):
 def test_denoising_does_not_converge_at_once():
     machine = random_rbm()
     noisy = machine.independent(3, generator("noisy"))
-    options: dict[str, Any] = {"damping": 0.9999, "max_iterations": 25}
+    options: dict[str, Any] = {"method": "tap", "damping": 0.9999, "max_iterations": 25}
     assert not hm.tasks.denoise(machine, noisy, hm.tasks.BinarySymmetric(0.2), **options).converged.any()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def test_it_is_the_machine_with_a_shifted_bias():
         shifted.visible.bias += evidence_of(machine, NOISY, channel).B[0]
     start = tasks.Pointwise(machine.visible).estimate(NOISY, channel).means
     expected = hm.meanfield.tap(shifted, start=start, **STRICT)
-    found = denoise(machine, NOISY, channel, **STRICT)
+    found = denoise(machine, NOISY, channel, method="tap", **STRICT)
     torch.testing.assert_close(found.means, expected.magnetizations[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(found.variances, expected.variances[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(found.free_energy, expected.free_energy, rtol=1e-12, atol=0)
@@ -122,12 +123,61 @@ def test_without_noise_the_signal_comes_back_exactly(method, build):
 def test_with_all_information_lost_the_prior_is_left():
     machine, channel = binary(), BinarySymmetric(0.5)
     other = 1 - NOISY
-    found = denoise(machine, torch.cat([NOISY, other]), channel, **STRICT)
+    found = denoise(machine, torch.cat([NOISY, other]), channel, method="tap", **STRICT)
     torch.testing.assert_close(found.means[0], found.means[1], rtol=0, atol=1e-13)  # no information in y
     prior = hm.meanfield.tap(machine, start=machine.visible.mean(torch.zeros_like(NOISY)).detach(), **STRICT)
     torch.testing.assert_close(found.means[:1], prior.magnetizations[0], rtol=0, atol=1e-12)
     sampled = denoise(machine, NOISY, channel, method="gibbs", chains=64, sweeps=200, seed=0)
     assert ((sampled.means - prior_mean(machine)).abs() < 4.5 * sampled.standard_error).all()
+
+
+# -- the exact posterior, and mean field compared with it -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_few_hidden_units_are_summed_out(case):
+    found = denoise(binary(), NOISY, BinarySymmetric(case["p"]), chains=2000, seed=0)
+    assert found.method == "exact" and bool(found.converged.all())
+    exact = tensor([case["posterior"]])
+    torch.testing.assert_close(found.means, exact, rtol=0, atol=1e-12)
+    torch.testing.assert_close(found.variances, exact * (1 - exact), rtol=0, atol=1e-12)
+    assert ((found.draws.mean(1) - exact).abs() <= 4.5 * (exact * (1 - exact) / 2000).sqrt() + 1e-12).all()
+
+
+def coupled(scale: float, hidden: int = 4) -> tuple[hm.RBM, torch.Tensor]:
+    """A machine with strong random couplings, and noisy rows of it."""
+    machine = hm.RBM(units.Bernoulli(8), units.Bernoulli(hidden)).double()
+    source = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        machine.coupling.weight.copy_(scale * torch.randn(8, hidden, generator=source, dtype=F64))
+        for layer in machine.layers:
+            layer.bias.copy_(torch.randn(layer.bias.shape, generator=source, dtype=F64))
+    rows = machine.sample(40, sweeps=50, seed=0, check_mixing=False)
+    return machine, BinarySymmetric(0.15).corrupt(rows, seed=1)
+
+
+def test_wrong_solutions_have_not_converged():
+    machine, noisy = coupled(5.0)
+    exact = denoise(machine, noisy, BinarySymmetric(0.15), method="exact").means
+    with pytest.warns(hm.errors.Inaccurate, match="differ from the exact posterior by up to"):
+        found = denoise(machine, noisy, BinarySymmetric(0.15), method="tap")
+    wrong = (found.means - exact).abs().amax(1) > 0.1
+    assert wrong.any() and found.converged.any() and not found.converged[wrong].any()
+    assert wrong[~found.converged].all()
+
+
+def test_some_rows_of_large_machines_are_compared_with_chains(monkeypatch):
+    machine, noisy = coupled(5.0)
+    exact = denoise(machine, noisy, BinarySymmetric(0.15), method="exact").means
+    monkeypatch.setattr(inference, "_MOST_TERMS", 0)
+    with pytest.warns(hm.errors.Inaccurate, match="of 16 checked rows differ from Gibbs sampling|of 1. checked rows"):
+        found = denoise(machine, noisy, BinarySymmetric(0.15))
+    assert found.method == "tap"
+    lost = ~found.converged
+    assert lost.any() and ((found.means - exact).abs().amax(1) > 0.05)[lost].all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert denoise(coupled(0.3)[0], noisy, BinarySymmetric(0.15)).converged.all()
 
 
 # -- other channels, all units -------------------------------------------------------------------------------------
@@ -145,6 +195,9 @@ def test_gaussian_noise_on_every_unit(name):
     exact = gaussian_posterior(machine, nodes, noisy, sigma)
     evidence = evidence_of(machine, noisy, AdditiveGaussian(sigma))
     torch.testing.assert_close(summed(machine, evidence, nodes[1]), exact, rtol=1e-7, atol=1e-7)
+    by_sum = denoise(machine, noisy, AdditiveGaussian(sigma), method="exact", chains=64, seed=1)
+    torch.testing.assert_close(by_sum.means, exact, rtol=1e-7, atol=1e-7)
+    machine.visible.check(by_sum.draws.flatten(0, 1))
     found = denoise(machine, noisy, AdditiveGaussian(sigma), method="gibbs", chains=64, sweeps=30, warm_up=10, seed=2)
     assert ((found.means - exact).abs() < 4.5 * found.standard_error + 1e-7).all()
     machine.visible.check(found.draws.flatten(0, 1))
@@ -183,7 +236,7 @@ def test_gaussian_units_in_gaussian_noise_are_a_machine_with_other_parameters():
 
     machine = build(bias, torch.full((4,), 1.5, dtype=F64))
     twin = build(bias + y[0] / sigma**2, torch.full((4,), 1.5 + 1 / sigma**2, dtype=F64))
-    found = denoise(machine, y, AdditiveGaussian(sigma), **STRICT)
+    found = denoise(machine, y, AdditiveGaussian(sigma), method="tap", **STRICT)
     expected = hm.meanfield.tap(twin, **STRICT)
     torch.testing.assert_close(found.means, expected.magnetizations[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(found.free_energy, expected.free_energy, rtol=1e-12, atol=0)
@@ -248,7 +301,7 @@ def test_rows_that_are_lost_are_said_to_be_and_spoil_no_other():
     visible = units.Gaussian(2, precision=tensor([0.5, 0.5]))
     machine = hm.RBM(visible, units.Bernoulli(3, bias=torch.zeros(3, dtype=F64)), Dense(2, 3, tensor([[2.0] * 3] * 2)))
     x = tensor([[0.1, -0.1], [math.nan, math.nan], [0.2, 0.0]])
-    found = tasks.impute(machine, x)
+    found = tasks.impute(machine, x, method="tap")
     assert found.converged.tolist() == [True, False, True]
     assert (
         torch.isnan(found.means[1]).all() and torch.isnan(found.free_energy[1]) and torch.isnan(found.rounded[1]).all()
@@ -257,7 +310,7 @@ def test_rows_that_are_lost_are_said_to_be_and_spoil_no_other():
 
 
 def test_what_is_given_up_is_not_called_converged():
-    found = denoise(binary(scale=2.0), NOISY, BinarySymmetric(0.4), tolerance=1e-20, max_iterations=3)
+    found = denoise(binary(scale=2.0), NOISY, BinarySymmetric(0.4), method="tap", tolerance=1e-20, max_iterations=3)
     assert not found.converged.any() and found.iterations.tolist() == [3]
     assert torch.isfinite(found.means).all() and torch.isnan(found.free_energy).all()
     short = denoise(binary(scale=3.0), NOISY, BinarySymmetric(0.5), method="gibbs", chains=2, sweeps=4, seed=0)
@@ -272,11 +325,11 @@ def test_starts():
         Dense(4, 4, torch.ones(4, 4, dtype=F64)),
     )
     noisy, channel = tensor([[1.0, -1.0, 1.0, -1.0]]), BinarySymmetric(0.5, values=(-1, 1))
-    up, down = (denoise(machine, noisy, channel, start=tensor([[s] * 4])).means for s in (0.5, -0.5))
+    up, down = (denoise(machine, noisy, channel, method="tap", start=tensor([[s] * 4])).means for s in (0.5, -0.5))
     assert (up > 0.9).all() and torch.allclose(up, -down)
     layer = units.Spin(4, bias=torch.full((4,), -0.3, dtype=F64))
-    assert torch.equal(denoise(machine, noisy, channel, start=tasks.Pointwise(layer)).means, denoise(
-        machine, noisy, channel, start=layer.mean(torch.zeros_like(noisy)).detach()
+    assert torch.equal(denoise(machine, noisy, channel, method="tap", start=tasks.Pointwise(layer)).means, denoise(
+        machine, noisy, channel, method="tap", start=layer.mean(torch.zeros_like(noisy)).detach()
     ).means)  # fmt: skip
 
 
@@ -352,7 +405,7 @@ REFUSED = {
 def test_refused(case):
     machine, noisy, channel, kind, words = REFUSED[case]
     with pytest.raises(kind, match=words):
-        denoise(machine, noisy, channel)
+        denoise(machine, noisy, channel, method="tap")
 
 
 @pytest.mark.parametrize(
@@ -362,8 +415,8 @@ def test_refused(case):
         ({"start": "random"}, "unknown start"),
         ({"start": torch.zeros(2, 7)}, "expected finite magnetizations of 1 rows, found 2"),
         ({"start": torch.full((1, 7), math.nan)}, "expected finite magnetizations"),
-        ({"max_iterations": 0}, "max_iterations: expected at least 1"),
-        ({"damping": 1.0}, "damping: expected"),
+        ({"method": "tap", "max_iterations": 0}, "max_iterations: expected at least 1"),
+        ({"method": "tap", "damping": 1.0}, "damping: expected"),
         ({"method": "gibbs", "chains": 0}, "chains: expected at least 1"),
         ({"method": "gibbs", "sweeps": 1}, "sweeps: expected at least 2"),
         ({"method": "gibbs", "warm_up": -1}, "warm_up: expected at least 0"),

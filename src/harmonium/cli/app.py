@@ -275,7 +275,10 @@ def denoise(
         ),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=2, help="Number of held-out rows to denoise.")] = 200,
-    method: Annotated[str, typer.Option(metavar="tap|naive|gibbs", help="Inference method.")] = "tap",
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="exact|tap|naive|gibbs", help="Inference method. [exact for few hidden units, else tap]"),
+    ] = None,
     neighbors: Annotated[int, typer.Option(min=1, help="Number of neighbors of the nearest-neighbor baseline.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     json: Json = False,

@@ -64,9 +64,8 @@ def impute_run(
 
     Missing cells get their most probable value, or their mean (real numbers), or with ``draw`` a sample.
     """
-    known = ("exact", *METHODS)
-    if method is not None and method not in known:
-        raise unknown("method", method, known)
+    if method is not None and method not in METHODS:
+        raise unknown("method", method, METHODS)
     encoder = encoder_of(folder)
     if encoder is None:
         raise RunError(f"{folder}: expected the folder of a run on a table, with {NAME}, found none")

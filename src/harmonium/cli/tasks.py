@@ -29,7 +29,7 @@ def denoise_run(
     data: str | None = None,
     levels: Sequence[float] = (),
     n: int = 200,
-    method: str = "tap",
+    method: str | None = None,
     neighbors: int = 1,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def denoise_run(
     Prints a table of scores and writes ``denoise.png`` (and ``denoised.png`` if rows are images) into the run folder.
     Binary units get bit flips, others Gaussian noise.
     """
-    if method not in METHODS:
+    if method is not None and method not in METHODS:
         raise unknown("method", method, METHODS)
     setup = reopen(folder, data)
     unit = setup.machine.visible
@@ -48,7 +48,7 @@ def denoise_run(
     signals = train[:n] if test is None else some_rows(test, setup.machine, n, seed=seed)
     machine = cast("BoltzmannMachine", setup.machine)  # other machines are rejected
     curves = compare_denoisers(
-        machine, signals, train, channels, method=method, neighbors=neighbors, name=method, seed=seed
+        machine, signals, train, channels, method=method, neighbors=neighbors, name=method or "machine", seed=seed
     )
     score = next(iter(curves.scores.values()))[0]
     kind = "training" if test is None else name

@@ -16,7 +16,7 @@ from .channels import Channel
 from .observed import Evidence
 from .posterior import Posterior
 
-METHODS = ("tap", "naive", "gibbs")
+METHODS = ("exact", "tap", "naive", "gibbs")
 
 
 def denoise(
@@ -24,7 +24,7 @@ def denoise(
     noisy: Any,
     channel: Channel,
     *,
-    method: str = "tap",
+    method: str | None = None,
     start: str | Pointwise | Any = "pointwise",
     damping: float = 0.5,
     tolerance: float = 1e-8,
@@ -41,16 +41,19 @@ def denoise(
         machine: the prior P(x), of any depth.
         noisy: observations y (n, *visible).
         channel: the noise channel P(y|x).
-        method: "tap" or "naive" for mean field, "gibbs" for Gibbs sampling, which is exact but slow.
+        method: "exact" for the sum over the states of the hidden layer of an RBM, "tap" or "naive" for mean field,
+            "gibbs" for Gibbs sampling, which is exact but slow. By default "exact" where that takes seconds, else
+            "tap". Mean field is compared with the exact posterior or, for large hidden layers, with Gibbs sampling of
+            some rows; rows with a large difference have not converged, and a warning :class:`Inaccurate` says so.
         start: initial magnetizations; they matter because mean field has many solutions. "pointwise": the posterior of
             each visible unit without couplings. A :class:`Pointwise` estimator from training data, as in Tramel et
             al. (2018), is better for strong noise. Or magnetizations (n, *visible).
         damping, tolerance, max_iterations: options of mean field; see :func:`harmonium.meanfield.tap`.
-        chains: number of Gibbs chains for each row.
+        chains: number of Gibbs chains, or of exact draws, for each row.
         sweeps: number of Gibbs sweeps of each chain.
         warm_up: number of Gibbs sweeps to discard before these.
-        seed: seed of Gibbs sampling.
-        generator: random generator of Gibbs sampling, instead of ``seed``.
+        seed: seed of Gibbs sampling and of exact draws.
+        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> from harmonium.tasks import BinarySymmetric
@@ -59,16 +62,20 @@ def denoise(
     >>> found.means, found.rounded  # no couplings, no bias: only the observation counts
     (tensor([[0.2000, 0.8000, 0.8000]]), tensor([[0., 1., 1.]]))
     """
-    if method not in METHODS:
+    if method is not None and method not in METHODS:
         raise unknown("method", str(method), METHODS)
     channel.check(machine.visible)
     evidence = evidence_of(machine, noisy, channel)
     begin = _start(machine, evidence, noisy, channel, start)
+    if method is None:
+        method = "exact" if inference.summable(machine, len(evidence)) else "tap"
+    generator = noise.generator(seed, machine.device) if generator is None else generator
+    if method == "exact":
+        return inference.exact(machine, evidence, chains, generator)
     if method == "gibbs":
-        generator = noise.generator(seed, machine.device) if generator is None else generator
         return inference.gibbs(machine, evidence, begin, inference.Chains(chains, sweeps, warm_up), generator)
     options = inference.FixedPoint(damping, tolerance, max_iterations)
-    return inference.mean_field(machine, evidence, begin, method, options)
+    return inference.checked(inference.mean_field(machine, evidence, begin, method, options), machine, evidence, begin)
 
 
 def evidence_of(machine: BoltzmannMachine, noisy: Any, channel: Channel) -> Evidence:

@@ -13,6 +13,7 @@ from ..machines import RBM, BoltzmannMachine, partial
 from ..machines.partial import PartialRows
 from .channels import Erasure
 from .denoising import METHODS, denoise, evidence_of
+from .inference import summable
 from .posterior import Posterior
 
 _ROWS = 1024  # rows that are completed at once
@@ -23,7 +24,7 @@ def impute(
     x: Any,
     missing: Any = None,
     *,
-    method: str = "tap",
+    method: str | None = None,
     chains: int = 4,
     seed: int | None = None,
     **options: Any,
@@ -39,7 +40,8 @@ def impute(
         missing: boolean mask (n, *visible), or (*visible) for the same mask in all rows. By default NaN values are
             missing. A one-hot unit is missing if any of its components is.
         method: "tap" or "naive" for mean field, "gibbs" for Gibbs sampling, or "exact" for an RBM whose hidden layer
-            has at most 2^20 states (20 Bernoulli units), with any number of missing values.
+            has at most 2^20 states (20 Bernoulli units), with any number of missing values. By default "exact" where
+            that takes seconds and no other option is given, else "tap".
         chains: number of draws for each row.
         seed: seed of the draws.
         options: other options of :func:`denoise`.
@@ -60,6 +62,8 @@ def impute(
         if bool((torch.isnan(states) & ~mask).any()):
             raise InvalidData("missing: expected every NaN to be in the mask, found a NaN outside it")
         states = states.masked_fill(mask, torch.nan)
+    if method is None:
+        method = "exact" if not options and summable(machine, len(states)) else "tap"
     if method != "exact":
         return denoise(machine, states, Erasure(1.0), method=method, chains=chains, seed=seed, **options)
     if not isinstance(machine, RBM):

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+import math
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Generator, Tensor
 
-from .. import meanfield
+from .. import meanfield, noise
 from ..checks import whole
-from ..errors import InvalidOption
-from ..machines import BoltzmannMachine
+from ..errors import Inaccurate, InvalidOption
+from ..machines import RBM, BoltzmannMachine
+from ..machines.partial import check_enumerable
 from ..units import Unit
+from ..units.base import per_row
 from ..units.support import OneHot
-from .observed import Evidence, observed, posterior_machine
+from .observed import Evidence, by_part, observed, posterior_machine
 from .posterior import Posterior
 
 Start = Tensor | meanfield.Solutions
@@ -24,6 +29,9 @@ Solver = Callable[..., meanfield.Solutions]
 _SOLVERS: dict[str, Solver] = {"tap": meanfield.tap, "naive": meanfield.naive}
 _BLOCK = 25  # iterations between checks of which rows have converged
 _MOST_ELEMENTS = 2**24  # limit for the sums over chains
+_MOST_TERMS = 2**28  # states times rows times visible units, up to which the exact posterior takes seconds
+_CHECKED_ROWS = 16  # of mean field, by Gibbs sampling where the exact sum is too long
+_LARGE_ERROR = 0.1  # of a mean, as a fraction of the range of the unit
 _RELATIVE_ERROR = 0.1  # error of a mean in posterior standard deviations: equivalent to 100 independent draws
 
 
@@ -64,6 +72,100 @@ def pointwise(layer: Unit, evidence: Evidence) -> Posterior:
         iterations=torch.zeros(n, dtype=torch.int64, device=device),
         visible=layer,
     )
+
+
+def summable(machine: BoltzmannMachine, rows: int) -> bool:
+    """Return whether the exact posterior of this number of rows takes seconds at most: an RBM with few hidden units."""
+    states = machine.hidden.cardinality if isinstance(machine, RBM) else None
+    return states is not None and states * rows * machine.visible.size <= _MOST_TERMS
+
+
+@torch.no_grad()
+def exact(
+    machine: BoltzmannMachine, evidence: Evidence, chains: int = 1, generator: Generator | None = None
+) -> Posterior:
+    """Sum over all states of the hidden layer of an RBM, in float64; ``draws`` has ``chains`` exact draws of each row.
+
+    P(x, h|y) ∝ P(h) Π_i P(x_i|h) e^{B_i x_i - A_i x_i²/2}, so that P(h|y) ∝ e^{-U(h)} Π_i Z_i((Wh)_i + B_i, A_i).
+    """
+    if not isinstance(machine, RBM):
+        raise InvalidOption(f"exact: expected an RBM (two layers), found {type(machine).__name__}; use method='gibbs'")
+    _check_at_least(1, "chains", chains)
+    check_enumerable(machine)
+    machine.check_normalizable()
+    rbm = copy.deepcopy(machine).double()
+    h = rbm.hidden.enumerate().to(rbm.device)
+    own, field = per_row(rbm.hidden.log_weight(h)), rbm.coupling.down(h)
+    size = max(1, _MOST_ELEMENTS // rbm.visible.size)
+    means, variances, draws = [], [], []
+    for row in range(len(evidence)):
+        single = evidence.rows(slice(row, row + 1)).each(lambda x: x if x.dtype == torch.bool else x.double())
+
+        def given(some: Tensor, single: Evidence = single) -> Unit:
+            return observed(rbm.visible, single.each(lambda x: x.expand(len(some), *x.shape[1:])))
+
+        p = torch.softmax(own + torch.cat([per_row(given(some).log_partition(some)) for some in field.split(size)]), 0)
+        mean, square = torch.zeros_like(field[0]), torch.zeros_like(field[0])
+        for some, share in zip(field.split(size), p.split(size), strict=True):
+            unit = given(some)
+            center = unit.mean(some)
+            mean += torch.tensordot(share, center, 1)
+            square += torch.tensordot(share, unit.variance(some) + center.square(), 1)
+        chosen = field[torch.multinomial(p, chains, replacement=True, generator=generator)]
+        draws.append(given(chosen).sample(chosen, generator=generator))
+        means.append(single.fix(mean[None])[0])
+        variances.append(single.fix((square - mean.square()).clamp_min(0.0)[None], 0.0)[0])
+    n = len(evidence)
+    return Posterior(
+        "exact",
+        torch.stack(means).to(evidence.values),
+        torch.stack(variances).to(evidence.values),
+        torch.ones(n, dtype=torch.bool, device=rbm.device),
+        torch.zeros(n, dtype=torch.int64, device=rbm.device),
+        machine.visible,
+        draws=torch.stack(draws).to(evidence.values),
+    )
+
+
+def checked(found: Posterior, machine: BoltzmannMachine, evidence: Evidence, start: Tensor) -> Posterior:
+    """Compare mean field with the exact posterior of all rows, or with Gibbs sampling of some of them.
+
+    Mean field of strongly coupled units can converge to a solution that is far from the posterior. A row has converged
+    only if no mean is wrong by more than a tenth of the range of its unit, or half a posterior standard deviation where
+    the range is infinite, in addition to four standard errors of the check. Warns :class:`Inaccurate` otherwise.
+    """
+    rows = torch.nonzero(found.converged).flatten()
+    if not len(rows):
+        return found
+    if summable(machine, len(rows)):
+        what, truth = "the exact posterior", exact(machine, evidence.rows(rows))
+    else:
+        rows = rows[:: -(-len(rows) // _CHECKED_ROWS)]
+        some, generator = evidence.rows(rows), noise.generator(0, machine.device)
+        what, truth = "Gibbs sampling", gibbs(machine, some, start[rows], Chains(4, 200, 100), generator)
+    allowed = by_part(machine.visible, _large_error, truth.variances)
+    if truth.standard_error is not None:
+        allowed = allowed + 4 * truth.standard_error
+    error = (found.means[rows] - truth.means).abs()
+    wrong = (error > allowed).flatten(1).any(1)
+    if not bool(wrong.any()):
+        return found
+    warnings.warn(
+        f"{found.method}: the posterior means of {int(wrong.sum())} of {len(rows)} checked rows differ from {what} "
+        f"by up to {error.max().item():.2g}; use method='gibbs'",
+        Inaccurate,
+        stacklevel=3,
+    )
+    converged = found.converged.clone()
+    converged[rows[wrong]] = False
+    return replace(found, converged=converged)
+
+
+def _large_error(unit: Unit, variance: Tensor) -> Tensor:
+    """Return the error of a mean, (n, *shape), above which it is wrong."""
+    low, high = unit.support.entries().range
+    width = high - low
+    return torch.full_like(variance, _LARGE_ERROR * width) if math.isfinite(width) else variance.sqrt() / 2
 
 
 @torch.no_grad()
