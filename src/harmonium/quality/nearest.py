@@ -135,8 +135,8 @@ def _scores(real: Tensor, fake: Tensor) -> tuple[Tensor, float]:
         return number[rows][:, columns] * (distance <= distance.amin(1, keepdim=True) + tolerance[rows, None])
 
     def score(rows: Tensor, columns: Tensor) -> Tensor:
-        own = tied(rows, columns)
-        return _own_share(*(part.sum(1) for part in own.chunk(2, 1)), int(rows[:n].sum()))
+        of_real, of_fake = tied(rows, columns).chunk(2, 1)
+        return _own_share(of_real.sum(1), of_fake.sum(1), int(rows[:n].sum()))
 
     of = torch.arange(2 * groups, device=real.device) % groups  # the group of a column
     everyone = torch.ones_like(member, dtype=torch.bool)
