@@ -114,8 +114,8 @@ def _result(scores: Tensor, tied: float, n: int) -> NeighborAccuracy:
     truth, synthetic = scores.T
     accuracy, asymmetry = _measured(scores.mean(1)), _measured(truth - synthetic, factor=2.0)
     error = math.hypot(accuracy.standard_error, asymmetry.standard_error / 2)
-    sides = (Measured(float(side[0]), error) for side in (truth, synthetic))
-    return NeighborAccuracy(accuracy, *sides, asymmetry, rows=n, tied=tied)
+    of_data, of_samples = (Measured(float(side[0]), error) for side in (truth, synthetic))
+    return NeighborAccuracy(accuracy, of_data, of_samples, asymmetry, rows=n, tied=tied)
 
 
 def _scores(real: Tensor, fake: Tensor) -> tuple[Tensor, float]:
