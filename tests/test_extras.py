@@ -96,7 +96,13 @@ def test_every_extra_is_in_the_project_file():
     for package in extras.NEEDING:
         assert any(extras._NAMES.get(package, package) in parts for parts in declared.values())
     assert declared["all"] == {"harmonium[cli,plots,data,sklearn]"} and "harmonium[all,docs]" in declared["dev"]
-    assert {part.split(">")[0] for part in project["dependencies"]} == {"torch", "numpy", "scipy", "safetensors"}
+    assert {part.split(">")[0] for part in project["dependencies"]} == {
+        "torch",
+        "numpy",
+        "scipy",
+        "safetensors",
+        "filelock",
+    }
 
 
 # -- names that are imported when they are used -----------------------------------------------------------------

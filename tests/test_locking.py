@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -112,6 +113,36 @@ def test_links_lead_to_one_lock(tmp_path):
         pass
 
 
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(tmp_path, link):
+    (tmp_path / "precious").write_text("1 host\n")
+    (tmp_path / "run").mkdir()
+    link(tmp_path / "precious", tmp_path / "run" / NAME)
+    with pytest.raises(RunError, match="expected a file of harmonium or none, found a link"), locked(tmp_path / "run"):
+        pass
+    assert (tmp_path / "precious").read_text() == "1 host\n" and (tmp_path / "run" / NAME).exists()
+
+
+def test_a_lock_with_other_contents_is_kept(tmp_path):
+    (tmp_path / NAME).write_text("my own notes\n")
+    with pytest.raises(RunError, match="expected a file of harmonium, found b'my own notes"), locked(tmp_path):
+        pass
+    assert (tmp_path / NAME).read_text() == "my own notes\n"
+
+
+def test_a_lock_that_was_replaced_is_kept(tmp_path):
+    with locked(tmp_path):
+        (tmp_path / NAME).unlink()
+        (tmp_path / NAME).write_text("my own notes\n")
+    assert (tmp_path / NAME).read_text() == "my own notes\n"
+
+
+def test_a_pipe_as_lock_is_refused(tmp_path):
+    os.mkfifo(tmp_path / NAME)
+    with pytest.raises(RunError, match="another kind of file"), locked(tmp_path):
+        pass
+
+
 def test_a_forked_process_does_not_keep_the_lock(tmp_path):
     with locked(tmp_path):
         child = os.fork()
@@ -127,7 +158,10 @@ def test_a_forked_process_does_not_keep_the_lock(tmp_path):
 
 
 def test_where_there_are_no_locks_a_warning_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("harmonium.locking.fcntl", None)
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr("fcntl.flock", unsupported)
     with pytest.warns(UserWarning, match="has no file locks"), locked(tmp_path):
         pass
 

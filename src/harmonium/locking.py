@@ -1,7 +1,8 @@
 """One writer for each run folder: an exclusive lock of the operating system, which ends with its process.
 
-The lock is ``flock`` on the file ``.lock`` in the folder, which has the process number and the host of its holder.
-Readers do not need it: every file in a run folder is replaced atomically.
+The lock is that of the package ``filelock`` on the file ``.lock`` in the folder, which has the process number and the
+host of its holder. Only a file that this module has written is changed or deleted: a link, or a file with other
+contents, is an error. Readers do not need the lock: every file in a run folder is replaced atomically.
 """
 
 from __future__ import annotations
@@ -9,30 +10,29 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import socket
+import stat
 import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+
+from filelock import FileLock, Timeout
 
 from .errors import HarmoniumError, RunError
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None
 
 NAME = ".lock"
 _TRIES = 1000  # some systems also report a folder that cannot be created as one that does not exist
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_CONTENTS = re.compile(rb"(\d+ \S+\n)?")
+_LONGEST = 400  # bytes of the contents, more than the longest name of a host
 
 
 @dataclass
 class _Held:
-    handle: int | None
+    lock: FileLock | None
     made: list[Path]  # folders that did not exist before, from the inside out
     thread: int
     depth: int = 1
@@ -54,9 +54,8 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
     ...     (Path(folder) / NAME).read_text().split()[0] == str(os.getpid())
     True
     """
-    path = Path(os.path.abspath(folder)) / NAME
     try:
-        path = path.resolve()
+        path = Path(os.path.abspath(folder)).resolve() / NAME
     except (OSError, RuntimeError) as error:  # a loop of symbolic links
         raise RunError(f"{folder}: cannot be used as a run folder ({error})") from None
     with _guard:
@@ -75,57 +74,65 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
             held.depth -= 1
             if held.depth == 0 and _held.get(path) is held:
                 del _held[path]
-                _release(path, held.handle)
+                if held.lock is not None:
+                    _release(path, held.lock)
                 with contextlib.suppress(OSError):  # not empty, or removed
                     for parent in held.made:
                         parent.rmdir()
 
 
-def _acquire(folder: Path, path: Path) -> int | None:
-    """Return the open and locked file; None if the system cannot lock it."""
-    if fcntl is None:
-        _unsupported(folder, "this system")
-        return None
+def _acquire(folder: Path, path: Path) -> FileLock | None:
+    """Return the lock of the file; None if the system cannot lock it."""
+    lock = FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False, on_acquired=_sign)
     for left in reversed(range(_TRIES)):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+            _check(path)
+            lock.acquire()
+            return lock
+        except FileNotFoundError as error:  # the holder has just deleted the folder or its file
+            if not left:
+                raise HarmoniumError(f"{folder}: cannot be written ({error.strerror})") from error
+        except Timeout:
+            if path.exists() or not left:
+                raise _in_use(folder, path) from None
         except OSError as error:
-            if left and isinstance(error, FileNotFoundError):
-                continue  # the holder has just deleted the folder
-            raise HarmoniumError(f"{folder}: cannot be written ({error.strerror})") from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _same(path, handle):
-                os.ftruncate(handle, 0)
-                os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
-                return handle
-        except BlockingIOError:
-            os.close(handle)
-            raise _in_use(folder, path) from None
-        except OSError as error:
-            os.close(handle)
             if error.errno in _UNSUPPORTED:
-                _unsupported(folder, "its file system")
+                _unsupported(folder)
                 return None
-            raise HarmoniumError(f"{folder}: cannot be locked ({error.strerror})") from error
-        os.close(handle)  # its holder deleted the file between opening and locking: try the new one
+            raise HarmoniumError(f"{folder}: cannot be written ({error.strerror or error})") from error
     raise _in_use(folder, path)
 
 
-def _same(path: Path, handle: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(handle))
-    except FileNotFoundError:
-        return False
+def _check(path: Path) -> None:
+    """Raise unless the file is missing or could be one of this module."""
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise RunError(f"{path}: expected a file of harmonium or none, found a link or another kind of file")
 
 
-def _release(path: Path, handle: int | None) -> None:
-    if handle is not None:
-        with contextlib.suppress(OSError):
-            if _same(path, handle):
-                path.unlink()
-        os.close(handle)
+def _sign(file: int) -> None:
+    """Write the holder into the open and locked file; raise if the file is not one of this module."""
+    found = os.read(file, _LONGEST)
+    if os.fstat(file).st_nlink > 1 or not _CONTENTS.fullmatch(found):
+        raise RunError(f".lock: expected a file of harmonium, found {found[:40]!r} in it; nothing was changed")
+    os.ftruncate(file, 0)
+    os.lseek(file, 0, os.SEEK_SET)
+    os.write(file, _holder())
+
+
+def _holder() -> bytes:
+    return f"{os.getpid()} {socket.gethostname()}\n".encode()
+
+
+def _release(path: Path, lock: FileLock) -> None:
+    """Delete the file, if it is still the one that this process has written, and release the lock."""
+    with contextlib.suppress(OSError, RunError):
+        _check(path)
+        if path.read_bytes() == _holder():
+            path.unlink()
+    lock.release()
 
 
 def _in_use(folder: Path, path: Path) -> RunError:
@@ -136,20 +143,17 @@ def _in_use(folder: Path, path: Path) -> RunError:
     return RunError(f"{folder}: in use by process {number} on {host}; wait until it ends, or choose another folder")
 
 
-def _unsupported(folder: Path, where: str) -> None:
+def _unsupported(folder: Path) -> None:
     warnings.warn(
-        f"{folder}: {where} has no file locks; make sure that no other process writes to this folder", stacklevel=4
+        f"{folder}: its file system has no file locks; make sure that no other process writes to this folder",
+        stacklevel=5,
     )
 
 
 def _forget() -> None:
-    """Give up the locks in a forked process, which would otherwise keep them after the end of its parent."""
+    """Give up the locks in a forked process; ``filelock`` closes their files there."""
     global _guard
     _guard = threading.Lock()
-    for held in _held.values():
-        if held.handle is not None:
-            with contextlib.suppress(OSError):
-                os.close(held.handle)
     _held.clear()
 
 

@@ -118,6 +118,23 @@ def test_an_existing_run_is_refused(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_with_other_files_is_refused(tmp_path: Path, resume: bool) -> None:
+    (tmp_path / "metrics.csv").write_text("my,precious\n")
+    with pytest.raises(RunError, match=r"expected a new or empty folder for the run, found 'metrics\.csv' in it"):
+        hm.fit(machine(), DATA, epochs=1, batch_size=20, run=tmp_path, resume=resume)
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.csv"]
+    assert (tmp_path / "metrics.csv").read_text() == "my,precious\n"
+
+
+@pytest.mark.parametrize("run", ["", 3])
+def test_a_run_needs_a_name(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidOption, match=f"run: expected the name of a folder, found {run!r}"):
+        hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
+    assert not list(tmp_path.iterdir())
+
+
 def test_only_its_own_temporary_files_are_removed(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
@@ -126,7 +143,7 @@ def test_only_its_own_temporary_files_are_removed(tmp_path: Path) -> None:
     foreign = [run / ".mine.tmp", run / "notes" / ".last.tmp", run / "data.tmp"]
     for path in (*own, *foreign):
         path.write_text("x")
-    hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
+    Run(run).clean()
     assert not any(path.exists() for path in own)
     assert all(path.exists() for path in foreign)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .. import __version__, files, locking, noise, options
+from .. import __version__, files, noise, options
 from ..checks import whole
 from ..couplings.base import check_scale
 from ..errors import InvalidOption, RunError
@@ -222,19 +222,7 @@ def free_folder(wanted: str | Path) -> Path:
 
 
 def new_folder(run: str | Path) -> Path:
-    """Return the folder for a new run; raises before any work is done if it is in use or a file."""
+    """Return the folder for a new run; raises before any work is done if it is not new or empty."""
     folder = expanded(run)
-    if Run(folder).exists():
-        raise RunError(
-            f"{folder}: already contains a run; resume it ('harmonium resume {folder}') or choose another --run"
-        )
-    if folder.exists() and not folder.is_dir():
-        raise RunError(f"{folder}: expected a folder for the run, found a file")
-    if folder.is_dir() and any(not _leftover(path) for path in folder.iterdir()):
-        raise RunError(f"{folder}: expected a new or empty folder for the run, found files in it")
+    Run(folder).check_new()
     return folder
-
-
-def _leftover(path: Path) -> bool:
-    """Return whether a file is left over from an interrupted write or a killed process; the next run removes it."""
-    return path.name == locking.NAME or (path.name.startswith(".") and path.suffix == ".tmp")

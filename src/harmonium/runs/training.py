@@ -9,7 +9,6 @@ from typing import Any
 
 from .. import files, training
 from ..data import TableEncoder
-from ..errors import RunError
 from ..machines import DeepBeliefNetwork
 from ..training import Callback, LabelError, Progress, Result, Run
 from ..training.arguments import Arguments, keywords_of
@@ -56,8 +55,8 @@ def _train(setup: Setup, run: str | Path, resume: bool, progress: bool, callback
     joint = {**common, **keywords_of(chosen, setup.rows.image), "config": setup.config.to_dict()}
     greedy = chosen.training == "greedy"
     if (greedy or chosen.pretrain) and not (resume and folder.last.exists()):
-        if folder.exists() and not resume:
-            raise RunError(f"{run}: already contains a run; resume it or choose another folder")
+        if not (resume and folder.exists()):
+            folder.check_new()
         # reports a mistake in the options before the training of the first RBM, which may take hours
         Training(Arguments.of(copy.deepcopy(setup.machine), rows, initialize=initialize, **joint))
         folder.clean()

@@ -6,6 +6,7 @@ Arguments that are also options of a run get their default, bounds and help from
 from __future__ import annotations
 
 import inspect
+import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
@@ -23,6 +24,7 @@ from ..options import Preset, TrainingOptions, find_preset, option, options
 from ..options.declared import again
 from ..options.presets import preset_names
 from ..options.synonyms import SYNONYMS
+from ..paths import expanded
 from . import specs
 from .batches import loader_batch_size
 from .callbacks import Callback
@@ -153,6 +155,10 @@ class Arguments:
                 f"transforms: expected a sequence such as [harmonium.Centered()], found {self.transforms!r}"
             )
         self._optimizer_maker()
+        if self.run is not None:
+            if not isinstance(self.run, (str, os.PathLike)) or not str(self.run):
+                raise InvalidOption(f"run: expected the name of a folder, found {self.run!r}")
+            self.run = expanded(self.run)
         if self.resume and self.run is None:
             raise InvalidOption("run: resume=True expects run=…, the folder of the run to resume, found None")
 

@@ -34,8 +34,8 @@ def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | Non
     """Return the run folder (only in the first process) and whether there is a checkpoint to resume from."""
     run = Run(folder) if folder is not None and rank == 0 else None
     if run is not None:
-        if run.exists() and not resume:
-            raise RunError(f"{run.folder}: already contains a run; resume it or choose another folder")
+        if not (resume and run.exists()):
+            run.check_new()
         run.clean()
         resume = resume and run.last.exists()  # a run that stopped before its first checkpoint starts over
     return run, distributed.of_first(resume)

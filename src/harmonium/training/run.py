@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import files
+from .. import files, locking
 from ..errors import CheckpointError, HarmoniumError, RunError
 from ..limits import parse_json, read_toml
 from ..machines import Machine
@@ -79,6 +79,19 @@ class Run(Shown):
     def exists(self) -> bool:
         """Return whether the folder contains a run."""
         return self.config_path.exists() or self.last.exists()
+
+    def check_new(self) -> None:
+        """Raise unless a new run can begin here: the folder is new, or it is empty.
+
+        What an interrupted write or a killed process has left over does not count; the run removes it.
+        """
+        if self.exists():
+            raise RunError(f"{self.folder}: already contains a run; resume it or choose another folder")
+        if self.folder.exists() and not self.folder.is_dir():
+            raise RunError(f"{self.folder}: expected a folder for the run, found a file")
+        others = sorted(path.name for path in self.folder.glob("*") if not _left_over(path))
+        if others:
+            raise RunError(f"{self.folder}: expected a new or empty folder for the run, found '{others[0]}' in it")
 
     # -- configuration --------------------------------------------------------------------------------------
 
@@ -251,6 +264,11 @@ class Run(Shown):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty or not there
             os.rmdir(self.folder / "checkpoints")
+
+
+def _left_over(path: Path) -> bool:
+    """Return whether a file is left over from an interrupted write or a killed process."""
+    return path.name == locking.NAME or (path.name.startswith(".") and path.suffix == ".tmp")
 
 
 def _table(columns: list[str], rows: Sequence[dict[str, float]], *, header: bool) -> str:
