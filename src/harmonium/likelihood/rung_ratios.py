@@ -16,6 +16,7 @@ from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
+from ..machines.phase_masses import Phases, phases
 from ..sampling import ladder as ladders
 from ..sampling.base import base_log_partition, base_machine
 from ..sampling.ladder import PathLadder
@@ -57,6 +58,7 @@ class TemperedEstimate(Shown):
         acceptance: acceptance rate of the exchanges between neighboring rungs (rungs - 1,).
         betas: inverse temperatures of the rungs.
         samples: last states of the machine, (chains, *visible).
+        phases: the phases of the machine, which the samples must have visited.
     """
 
     machine: BoltzmannMachine
@@ -68,6 +70,7 @@ class TemperedEstimate(Shown):
     acceptance: Tensor
     betas: tuple[float, ...]
     samples: Tensor
+    phases: Phases
 
     def shown(self) -> tuple[str, Mapping[str, Any]]:
         """The value of ln Z, its interval, and whether to trust it."""
@@ -102,7 +105,8 @@ class TemperedEstimate(Shown):
             if part is not None and part.significant:
                 error = f"{part.value:+.2f} ± {part.standard_error:.2f} nats"
                 found.append(f"{what} differ by {error}: the chains are not in equilibrium")
-        return tuple(found)
+        missed = self.phases.missed(self.log_partition, self.samples)
+        return (*found, *self.phases.problems(self.log_partition, missed))
 
     @property
     def trustworthy(self) -> bool:
@@ -132,7 +136,8 @@ def tempered(
     ratio of their partition functions. If the chains mix, the error is much smaller than that of annealing of the same
     cost, because every sweep counts. Unlike annealing it gives no bound: before equilibrium it may be wrong in both
     directions. The estimate is therefore compared between chains that start at ``start`` and others, and between the
-    two halves of the sweeps.
+    two halves of the sweeps. Chains that all miss the same states agree with each other, so the samples must also have
+    visited the phases of the machine (:func:`harmonium.sampling.phases`).
 
     Args:
         machine: machine with a finite partition function.
@@ -177,13 +182,20 @@ def tempered(
         trips.update(state)
         if step >= discarded:
             gains.append(info.gain.float().cpu())
-    return _estimate(
-        ladder, torch.stack(gains), first, start is not None, base_log_partition(path.base), trips.count, state
-    )
+    base_log_z, two_starts = base_log_partition(path.base), start is not None
+    check = phases(machine, generator=generator)
+    return _estimate(ladder, torch.stack(gains), first, two_starts, base_log_z, trips.count, state, check)
 
 
 def _estimate(
-    ladder: PathLadder, gains: Tensor, first: int, two_starts: bool, base: float, trips: int, state: ladders.LadderState
+    ladder: PathLadder,
+    gains: Tensor,
+    first: int,
+    two_starts: bool,
+    base: float,
+    trips: int,
+    state: ladders.LadderState,
+    check: Phases,
 ) -> TemperedEstimate:
     """The estimate from the gains (sweeps, rungs, chains); ``first`` is the parity of the pairs of the first sweep."""
     total, acceptance = base, []
@@ -212,6 +224,7 @@ def _estimate(
         torch.stack(acceptance),
         tuple(ladder.betas.tolist()),
         state.layers[0][-1],
+        check,
     )
 
 

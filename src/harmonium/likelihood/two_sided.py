@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 
 from .. import noise
 from ..machines import BoltzmannMachine, DeepBeliefNetwork, Machine, enumeration
+from ..machines.phase_masses import Phases, phases
 from ..sampling import parallel_tempering, trajectory_tempering
 from ..sampling.base import base_machine
 from ..sampling.path import beta_grid
@@ -186,7 +187,8 @@ def estimate(
     given). They exceed ln Z only by chance, so a larger ln Z means that the estimate is wrong. Annealing from free
     units, which favor no mode, must also confirm the estimate: its effective sample size must be at least a fifth of
     the runs, and it must agree within half a nat. The masses of modes must agree between the samples and the weighted
-    states at the end of the annealing from the base and from free units.
+    states at the end of the annealing from the base and from free units. Both must have visited the phases of the
+    machine, which are found without samples (:func:`harmonium.sampling.phases`).
 
     To compute the likelihood of other data, ``result.annealing.likelihood(data)`` reuses most of the work.
 
@@ -217,7 +219,7 @@ def estimate(
     """
     data = machine.checked_states(data)  # fail before the expensive part
     base = None if base is None else machine.checked_states(base, "base")
-    seeds = [None if seed is None else seed + k for k in range(8)]
+    seeds = [None if seed is None else seed + k for k in range(9)]
     machine.check_normalizable()
     whole, machine = machine, machine.machines[-1]
     base = None if base is None else _top_inputs(whole, base, seeds[6])
@@ -244,7 +246,8 @@ def estimate(
     checks = {other: ais(machine, runs=runs, betas=few, base=bases[other], seed=seeds[3])}
     if chosen == GIVEN:
         checks[CHAINS] = ais(machine, runs=runs, betas=fewer, base=bases[CHAINS], seed=seeds[5])
-    work = Annealing(forward, reverse, checks, round_trips, chosen, fewer, seeds[5], whole, n_samples)
+    check = phases(machine, seed=seeds[8])
+    work = Annealing(forward, reverse, checks, round_trips, chosen, fewer, seeds[5], whole, n_samples, check)
     return work.likelihood(data)
 
 
@@ -274,6 +277,7 @@ class Annealing:
     seed: int | None
     machine: Machine  # the annealed machine, or the deep belief network of which it is the top machine
     n_samples: int  # of the hidden layers of a deep belief network, for each row
+    phases: Phases  # of the annealed machine
 
     def likelihood(self, data: Tensor) -> TwoSided:
         """Estimate the log-likelihood of ``data`` (n, *visible)."""
@@ -285,6 +289,7 @@ class Annealing:
             checks[DATA] = ais(top, runs=runs, betas=self.betas, base=rows, seed=self.seed)
         free_energy, error = self._free_energy(data, noise.generator(following, top.device))
         doubts = samples_doubted(self.forward, self.reverse, checks, self.round_trips, self.base)
+        doubts += self._missed()
         problems = annealing_problems(self.forward, self.reverse)
         if not math.isfinite(free_energy):
             problems.append(f"the mean free energy of the data is {free_energy}")
@@ -303,6 +308,14 @@ class Annealing:
             error,
             self.base,
         )
+
+    def _missed(self) -> tuple[str, ...]:
+        """Return whether the states of the two directions miss a phase of the machine."""
+        forward, reverse = self.forward, self.reverse
+        assert forward.states is not None and reverse.states is not None
+        log_z = (forward.log_partition + reverse.log_partition) / 2
+        missed = self.phases.missed(log_z, forward.states, forward.log_weights)
+        return self.phases.problems(log_z, max(missed, self.phases.missed(log_z, reverse.states)))
 
     def _free_energy(self, data: Tensor, generator: Generator | None) -> tuple[float, float]:
         """Return the mean free energy of the data, or an upper bound of it, and the standard error from sampling."""

@@ -2,6 +2,7 @@
 
 from ..machines.kernel import Layers, log_weight, sweep
 from ..machines.mixing import Monitor, autocorrelation, integrated_autocorrelation_time
+from ..machines.phase_masses import Phases, phases
 from .gradient_moves import Moved, gibbs_langevin, langevin
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder
 from .path import Path
@@ -18,6 +19,7 @@ __all__ = [
     "Moved",
     "Path",
     "PathLadder",
+    "Phases",
     "Population",
     "TemperatureSweep",
     "Tempered",
@@ -29,6 +31,7 @@ __all__ = [
     "langevin",
     "log_weight",
     "parallel_tempering",
+    "phases",
     "population_annealing",
     "sweep",
     "temperature_sweep",

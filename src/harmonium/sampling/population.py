@@ -21,6 +21,7 @@ from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.kernel import log_partitions, sweep
+from ..machines.phase_masses import Phases, phases
 from ..shown import brief
 from .base import base_machine
 from .path import Path, beta_grid, draws, uncoupled_log_partition
@@ -44,7 +45,7 @@ class Population:
     """The result of annealing ``n`` initial states. The descendants of an initial state are its *family*.
 
     The estimate of Z is unbiased, so ln Z is underestimated on average, and by a large amount if all populations miss
-    the same modes. The result itself cannot rule this out; ``problems`` lists what can be detected.
+    the same modes. ``problems`` lists what can be detected, such as a phase of the machine that the samples miss.
 
     Attributes:
         state: the last states of all layers, (n, *shape) each.
@@ -56,6 +57,7 @@ class Population:
         resampled: number of resampling steps.
         log_partitions: estimates of ln Z of the independent populations; the mean of their Z is the estimate of Z.
             Without resampling, one for each state.
+        phases: the phases of the machine, which the samples must have visited.
     """
 
     state: list[Tensor]
@@ -66,6 +68,7 @@ class Population:
     betas: tuple[float, ...]
     resampled: int
     log_partitions: Tensor
+    phases: Phases
 
     @property
     def samples(self) -> Tensor:
@@ -183,7 +186,9 @@ class Population:
             found.append(f"{self.effective_populations:.1f} of {n} {parts} contribute to ln Z: {advice}")
         if self._few_families:
             found.append(f"{self.effective_families:.1f} of {founders} families contribute to the population: {advice}")
-        return tuple(found)
+        log_z = self.log_partition
+        missed = self.phases.missed(log_z, self.samples, self.log_weights, self.effective_families)
+        return (*found, *self.phases.problems(log_z, missed))
 
     def mean(self, values: Tensor) -> Tensor:
         """The weighted mean of ``values`` over the states: (n, ...) -> (...)."""
@@ -328,7 +333,8 @@ def _anneal(
         state, families, log_w = [x[chosen] for x in state], families[chosen], torch.zeros_like(log_w)
         resampled += 1
     state = _sweeps(path, state, schedule[-1], sweeps, generator)
-    return Population(state, log_w, families, shares, _log_mean(whole), tuple(schedule), resampled, each)
+    check = phases(path.target, generator=generator)
+    return Population(state, log_w, families, shares, _log_mean(whole), tuple(schedule), resampled, each, check)
 
 
 def resample(log_weights: Tensor, generator: Generator | None = None) -> Tensor:

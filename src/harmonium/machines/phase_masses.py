@@ -1,0 +1,287 @@
+"""The phases of a machine and their masses, by annealing from mean-field solutions: which phases do samples miss?
+
+An estimate of ln Z is too small by the mass of the states that its samples did not visit, and its own numbers cannot
+show this. The phases are found without samples, so they are an independent check.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Generator, Tensor
+
+from .. import noise
+from ..shown import Shown, short
+from ..units.base import per_row
+
+if TYPE_CHECKING:
+    from .chain import BoltzmannMachine
+
+TOLERANCE = 0.35  # nats of missing mass that are not a problem
+_ERRORS = 2  # standard errors of a mass within which it is not missing
+_LARGEST_ERROR = 0.3  # largest relative error of a sum over the phases that confirms or replaces an estimate
+_MOST = 64  # phases
+_STARTS = 1024  # of the mean-field iteration
+_SWEEPS = 30  # of the mean-field iteration from each start
+_ROUNDS = 2  # of further starts, which are the best solutions with one hidden unit changed
+_OVERLAP = 0.5  # -ln ∫√(q q') of two solutions that count as one
+_SATURATED = 3.0  # mean field that saturates a visible unit
+_ELEMENTS = 2**24  # of the hidden states from which the receptive fields follow
+
+
+@dataclass(frozen=True, repr=False)
+class Phases(Shown):
+    """A soft partition of the visible states into phases, with unbiased estimates of the mass of every phase.
+
+    Naive mean field has found K product distributions q_k of the visible units. A state v belongs to phase k with the
+    share q_k(v)/Σ_j q_j(v). The mean of e^{log_weights} over the runs of phase k is an unbiased estimate of Z times the
+    mass of this phase. The sum over the phases is an unbiased estimate of Z, even if phases are missing or not real.
+
+    Attributes:
+        fields: mean fields of the visible units (K, *visible), which define q_k.
+        norms: ln of the normalization of q_k relative to units without field (K,).
+        bounds: lower bounds of ln Z by naive mean field (K,), in descending order.
+        log_weights: log-weights of the annealing runs from every phase (K, runs).
+        complete: whether the search found fewer phases than its limit. If not, more phases are likely.
+    """
+
+    fields: Tensor
+    norms: Tensor
+    bounds: Tensor
+    log_weights: Tensor
+    complete: bool
+
+    def shown(self) -> tuple[str, Mapping[str, Any]]:
+        """The number of phases and the sum of their masses."""
+        number = f"{len(self.bounds)}{'' if self.complete else ' or more'}"
+        ln_z = f"{short(self.log_partition, 6)} ± {short(self.standard_error, 2)}"
+        return "Phases", {"phases": number, "ln of the sum of their Z": ln_z}
+
+    @property
+    def log_partition(self) -> float:
+        """ln of the sum of Z over the phases; -∞ without phases."""
+        return torch.logsumexp(self.log_weights.flatten(), 0).item() - math.log(max(1, self.log_weights.shape[1]))
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of ``log_partition``, to first order."""
+        return self.masses(self.log_partition)[1].norm().item() if len(self.bounds) else math.inf
+
+    def shares(self, v: Tensor) -> Tensor:
+        """The shares of the phases in states (n, *visible): (n, K), with rows that add up to 1."""
+        return torch.softmax(v.double().flatten(1) @ self.fields.double().flatten(1).T - self.norms, 1)
+
+    def masses(self, log_partition: float) -> tuple[Tensor, Tensor]:
+        """Z of every phase in units of e^log_partition, and standard errors: (K,) each."""
+        z = (self.log_weights - log_partition).exp()
+        return z.mean(1), z.std(1) / math.sqrt(z.shape[1])
+
+    def missed(
+        self, log_partition: float, samples: Tensor, log_weights: Tensor | None = None, effective: float = math.inf
+    ) -> float:
+        """ln(1 + D): D is the mass of the phases that the samples did not visit, in units of e^log_partition.
+
+        The share of every phase in ``samples`` (n, *visible) with ``log_weights`` (n,), and two standard errors, are
+        subtracted from its mass. ``effective`` limits the number of independent states.
+        """
+        weights = torch.softmax(samples.new_zeros(len(samples)).double() if log_weights is None else log_weights, 0)
+        share = weights.double() @ self.shares(samples)
+        n = min(effective, 1 / weights.square().sum().item())
+        mass, error = self.masses(log_partition)
+        error = (error.square() + share * (1 - share) / n + 1 / n**2).sqrt()
+        return math.log1p((mass - share - _ERRORS * error).clamp_min(0).sum().item())
+
+    @property
+    def least(self) -> float:
+        """ln of the sum of Z over the phases, less two standard errors."""
+        return self.log_partition + math.log1p(-min(_ERRORS * self.standard_error, 0.9))
+
+    def problems(self, log_partition: float, missed: float = 0.0) -> tuple[str, ...]:
+        """Why an estimate of ln Z with so many ``missed`` nats of phases is too small; empty if it is not."""
+        if missed > TOLERANCE:
+            return (f"the samples miss phases of the machine, with which ln Z is {missed:.2f} nats larger",)
+        if self.least > log_partition + TOLERANCE:
+            return (
+                f"the phases of the machine have a ln Z that is {self.log_partition - log_partition:.2f} nats larger",
+            )
+        return ()
+
+
+@torch.no_grad()
+def phases(
+    machine: BoltzmannMachine,
+    *,
+    runs: int = 256,
+    betas: int = 40,
+    seed: int | None = 0,
+    generator: Generator | None = None,
+) -> Phases:
+    """Find the phases of a machine by naive mean field, and estimate their masses by annealing.
+
+    The iterations start from the receptive fields of the hidden units and from random sums of them. Receptive fields
+    are those of the first hidden layer. A phase that no start leads to remains unknown.
+
+    Args:
+        machine: machine with a finite partition function.
+        runs: number of annealing runs for all phases together; every phase has at least 8.
+        betas: number of steps from a mean-field solution to the machine.
+        seed: seed of the random generator, if no ``generator`` is given.
+        generator: random generator.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Spin(8), hm.units.Spin(4))
+    >>> _ = torch.nn.init.constant_(rbm.coupling.weight, 1.0)  # two phases: all units up, all units down
+    >>> found = hm.sampling.phases(rbm)
+    >>> abs(found.log_partition - rbm.log_partition()) < 0.1
+    True
+    >>> up = torch.ones(100, 8)
+    >>> found.missed(rbm.log_partition(), torch.cat([up, -up])), round(found.missed(found.log_partition, up), 1)
+    (0.0, 0.4)
+    """
+    generator = noise.generator(seed, machine.device) if generator is None else generator
+    fields, bounds = _solutions(machine)
+    norms = _norms(machine, fields)
+    each = max(8, runs // max(1, len(bounds)))
+    log_weights, visible = _anneal(machine, fields, each, betas, generator)
+    found = Phases(fields[0], norms, bounds, log_weights.view(len(bounds), each), len(bounds) < _MOST)
+    own = torch.arange(len(bounds), device=machine.device).repeat_interleave(each).unsqueeze(1)
+    log_share = found.shares(visible).gather(1, own).log().view_as(found.log_weights)
+    return Phases(fields[0], norms, bounds, found.log_weights + log_share, found.complete)
+
+
+Fields = list[Tensor]  # mean fields of the even layers (n, *shape) each, from the visible layer on
+
+
+def _solutions(machine: BoltzmannMachine) -> tuple[Fields, Tensor]:
+    """Distinct solutions of naive mean field, best first: fields of the even layers, and lower bounds of ln Z (K,)."""
+    F = _receptive_fields(machine)
+    fields, bounds = _improved(machine, _with_visible(machine, _starts(machine, F)))
+    fields, bounds = _distinct(machine, fields, bounds)
+    for _ in range(_ROUNDS):
+        best = fields[0][: max(1, min(8, _STARTS // (2 * max(1, len(F)))))]
+        changed = torch.cat([x + sign * F for x in best for sign in (1, -1)]) if len(best) else best
+        new, new_bounds = _improved(machine, _with_visible(machine, changed))
+        joined = [torch.cat(pair) for pair in zip(fields, new, strict=True)]
+        fields, bounds = _distinct(machine, joined, torch.cat([bounds, new_bounds]))
+    return fields, bounds
+
+
+def _receptive_fields(machine: BoltzmannMachine) -> Tensor:
+    """The fields on the visible layer of single hidden units of the first layer, the strongest ones: (m, *visible)."""
+    unit, coupling = machine.layer(1), machine.couplings[0]
+    chosen = torch.linspace(0, unit.size - 1, min(unit.size, max(_STARTS // 4, _ELEMENTS // unit.size))).long()
+    alone = torch.zeros(len(chosen), unit.size, dtype=machine.dtype, device=machine.device)
+    alone[torch.arange(len(chosen)), chosen] = 1
+    F = coupling.down(alone.view(-1, *unit.shape))
+    return F[F.flatten(1).norm(dim=1).argsort(descending=True)[: _STARTS // 4]]
+
+
+def _starts(machine: BoltzmannMachine, F: Tensor) -> Tensor:
+    """Initial fields on the visible layer from receptive fields (m, *visible).
+
+    They are zero, single receptive fields of both signs, strong enough to saturate the visible units, with and without
+    the visible biases, and random sums of the receptive fields.
+    """
+    rows = F.flatten(1)
+    size = (rows.square().sum(1) / rows.abs().sum(1).clamp_min(1e-12)).clamp_min(1e-12)
+    wide = (rows * (_SATURATED / size).clamp_min(1).unsqueeze(1)).view_as(F)
+    source = Generator().manual_seed(0)  # the starts are part of the method, so they do not depend on the seed
+    signs = torch.randint(-1, 2, (_STARTS // 4, len(F)), generator=source).to(rows)
+    parts = [torch.zeros_like(F[:1]), wide, -wide, (signs @ rows).view(-1, *F.shape[1:])]
+    bias = machine.layer(0).natural().get("bias")
+    if bias is not None:
+        bias = machine.layer(0).full(bias)
+        parts += [wide - bias, -wide - bias]
+    return torch.cat(parts)
+
+
+def _with_visible(machine: BoltzmannMachine, visible: Tensor) -> Fields:
+    """Fields of all even layers, zero except on the visible one."""
+    zeros = [visible.new_zeros(len(visible), *machine.layer(k).shape) for k in range(2, machine.depth, 2)]
+    return [visible, *zeros]
+
+
+def _improved(machine: BoltzmannMachine, fields: Fields) -> tuple[Fields, Tensor]:
+    """Alternating updates of the odd and the even layers, which never lower the bound; the fields and bounds (n,)."""
+    for _ in range(_SWEEPS):
+        state = _means(machine, fields)
+        for k in range(1, machine.depth, 2):
+            state[k] = machine.layer(k).mean(machine.field(k, state))
+        fields = [machine.field(k, state) for k in range(0, machine.depth, 2)]
+    state = _means(machine, fields)
+    bounds = _norms(machine, fields)
+    for B, mean in zip(fields, state[::2], strict=True):
+        bounds = bounds - per_row((B * mean).double())  # type: ignore[operator]
+    for k in range(1, machine.depth, 2):
+        bounds = bounds + per_row(machine.layer(k).log_partition(machine.field(k, state)).double())
+    return fields, bounds
+
+
+def _means(machine: BoltzmannMachine, fields: Fields) -> list[Tensor | None]:
+    """A state with the means of the even layers in their fields; ``None`` for the odd layers."""
+    state: list[Tensor | None] = [None] * machine.depth
+    for k, B in enumerate(fields):
+        state[2 * k] = machine.layer(2 * k).mean(B)
+    return state
+
+
+def _norms(machine: BoltzmannMachine, fields: Fields) -> Tensor:
+    """ln of the normalization of the product distributions of the even layers (n,); for an RBM of the visible one."""
+    parts = [per_row(machine.layer(2 * k).log_partition(B).double()) for k, B in enumerate(fields)]
+    return torch.stack(parts).sum(0)
+
+
+def _distinct(machine: BoltzmannMachine, fields: Fields, bounds: Tensor) -> tuple[Fields, Tensor]:
+    """The solutions with different distributions of the visible units, best first; of similar ones only the best."""
+    order = bounds.argsort(descending=True)
+    order = order[torch.isfinite(bounds[order])]
+    fields, bounds = [B[order] for B in fields], bounds[order]
+    visible, own, chosen = fields[0], _norms(machine, fields[:1]), list[Tensor]()
+    left = torch.arange(len(bounds), device=bounds.device)
+    while len(left) and len(chosen) < _MOST:
+        best = left[0]
+        chosen.append(best)
+        together = _norms(machine, [(visible[left] + visible[best]) / 2])
+        apart = (own[left] + own[best]) / 2 - together > _OVERLAP
+        apart[0] = False
+        left = left[apart]
+    index = torch.stack(chosen) if chosen else left
+    return [B[index] for B in fields], bounds[index]
+
+
+def _anneal(
+    machine: BoltzmannMachine, fields: Fields, runs: int, betas: int, generator: Generator | None
+) -> tuple[Tensor, Tensor]:
+    """Anneal ``runs`` states from each product distribution; ln of unbiased estimates of Z (K·runs,), visible states.
+
+    Every unit has the field (1 - β) B + β W x, where B is its mean field and W x the field from its neighbors. Odd
+    layers are summed out (Neal 2001).
+    """
+    even, odd = range(0, machine.depth, 2), range(1, machine.depth, 2)
+    means = _means(machine, fields)
+    start = {2 * k: B.repeat_interleave(runs, 0) for k, B in enumerate(fields)}
+    start |= {k: machine.field(k, means).repeat_interleave(runs, 0) for k in odd}
+    state: list[Tensor | None] = [None] * machine.depth
+    for k in even:
+        state[k] = machine.layer(k).sample(start[k], generator=generator)
+    log_weights = torch.stack([per_row(machine.layer(k).log_partition(B).double()) for k, B in start.items()]).sum(0)
+    for step in range(betas):
+        before, beta = step / betas, (step + 1) / betas
+        for k in even:
+            log_weights -= per_row((start[k] * state[k]).double()) / betas  # type: ignore[operator]
+        fields_up = {k: machine.field(k, state) for k in odd}
+        for k, field in fields_up.items():
+            unit = machine.layer(k)
+            now = torch.lerp(start[k], field, beta)
+            gain = unit.log_partition(now).double() - unit.log_partition(torch.lerp(start[k], field, before)).double()
+            log_weights += per_row(gain)
+            state[k] = unit.sample(now, generator=generator)
+        if step < betas - 1:
+            for k, field in {k: machine.field(k, state) for k in even}.items():
+                state[k] = machine.layer(k).sample(torch.lerp(start[k], field, beta), generator=generator)
+    assert state[0] is not None
+    return log_weights, state[0]

@@ -1,0 +1,102 @@
+"""The phases of a machine: unbiased masses, and estimates that miss one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+import harmonium as hm
+from harmonium.machines import enumeration
+
+U = hm.units
+F64 = torch.float64
+
+
+def needle(on: float = 0.85, seed: int = 0, visible: int = 40) -> tuple[hm.RBM, Tensor]:
+    """A machine whose first hidden unit is strong and on with probability ``on``, and rows in which it is off."""
+    source = torch.Generator().manual_seed(seed)
+    W = 0.3 * torch.randn(visible, 5, generator=source, dtype=F64)
+    W[:, 0] = 3.0 * (torch.randint(0, 2, (visible,), generator=source) * 2 - 1)
+    machine = hm.RBM(U.Bernoulli(visible), U.Bernoulli(5)).double()
+    with torch.no_grad():
+        machine.coupling.weight.copy_(W)
+        machine.visible.bias.zero_()
+        parts = list(enumeration.chunks(machine, 1))
+        first = torch.cat([state[1][:, 0] for state, _ in parts if state[1] is not None])
+        log_p = torch.cat([part for _, part in parts])
+        odds = torch.logsumexp(log_p[first == 1], 0) - torch.logsumexp(log_p[first == 0], 0)
+        machine.hidden.bias[0] += math.log(on / (1 - on)) - odds
+    hidden = torch.randint(0, 2, (50, 5), generator=source, dtype=F64)
+    hidden[:, 0] = 0
+    return machine, machine.sample_visible(hidden, generator=source)
+
+
+def test_the_masses_of_a_strong_hidden_unit() -> None:
+    machine, rows = needle()
+    found = hm.sampling.phases(machine)
+    log_z = machine.log_partition()
+    assert abs(found.log_partition - log_z) < 0.05 and found.standard_error < 0.05
+    assert found.missed(log_z, rows) == pytest.approx(math.log(1.85), abs=0.1)
+    both = enumeration.draws(machine, 500, torch.Generator().manual_seed(0))[0]
+    assert found.missed(log_z, both) < 0.05
+    assert not found.problems(log_z) and found.problems(log_z + math.log(0.15))
+
+
+def test_estimates_that_miss_a_phase_are_not_trusted() -> None:
+    """The chains of each estimate stay where the strong unit is off."""
+    machine, rows = needle()
+    log_z = machine.log_partition()
+    two_sided = hm.likelihood.estimate(machine, rows, betas=300, sampling_sweeps=50)
+    tempered = hm.likelihood.tempered(machine, start=rows, sweeps=100)
+    population = hm.sampling.population_annealing(machine, 500, seed=0)
+    values = two_sided.annealing.forward.log_partition, tempered.log_partition, population.log_partition
+    assert all(value < log_z - 1 for value in values)
+    for found in (two_sided, tempered, population, hm.sampling.annealed(machine, 500, seed=0)):
+        assert any("phases of the machine" in problem for problem in found.problems)
+
+
+def test_estimates_that_visit_every_phase_are_trusted() -> None:
+    machine, rows = needle(on=0.05)
+    assert hm.likelihood.tempered(machine, start=rows, sweeps=200).trustworthy
+    assert not hm.sampling.population_annealing(machine, 1000, seed=0).problems
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_the_sum_over_the_phases_is_an_unbiased_estimate_of_z(depth: int) -> None:
+    """With few steps the logarithm has a bias, Z itself has none."""
+    machine = hm.machines.BoltzmannMachine([U.Bernoulli(7), U.Spin(4), U.Bernoulli(3), U.Spin(3)][:depth]).double()
+    machine.initialize(weights="normal", scale=2.0, seed=3)
+    log_z = machine.log_partition()
+    ratios = torch.tensor(
+        [math.exp(hm.sampling.phases(machine, runs=8, betas=3, seed=k).log_partition - log_z) for k in range(60)]
+    )
+    assert abs(ratios.mean().item() - 1) < 4 * ratios.std().item() / math.sqrt(len(ratios))
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (U.Potts((4, 3)), U.ReLU(3)),
+        (U.Gaussian(5), U.Spin(4)),
+        (U.Spin(5), U.Poisson(3)),
+        (U.Multinomial(4, total=3), U.Bernoulli(3)),
+        (U.Mixed(U.Bernoulli(3), U.Gaussian(2)), U.Potts((2, 3))),
+    ],
+    ids=lambda layers: "-".join(unit.name() for unit in layers),
+)
+def test_layers_of_any_units(layers: tuple[hm.units.Unit, ...]) -> None:
+    machine = hm.RBM(*layers)
+    machine.initialize(weights="normal", scale=0.3, seed=0)
+    found = hm.sampling.phases(machine)
+    expected = hm.likelihood.tempered(machine, chains=20, sweeps=100, betas=4).log_partition
+    assert found.log_partition == pytest.approx(expected, abs=0.1)
+
+
+def test_equal_seeds_give_equal_phases() -> None:
+    machine, _ = needle()
+    one, two, other = (hm.sampling.phases(machine, seed=seed) for seed in (0, 0, 1))
+    assert one.log_partition == two.log_partition != other.log_partition
+    assert torch.equal(one.fields, other.fields)
