@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 import tracemalloc
 
 import pytest
@@ -14,6 +15,7 @@ import harmonium as hm
 from harmonium import files
 from harmonium.errors import CheckpointError, HarmoniumError, RunError, Unverified
 from harmonium.limits import DEEPEST, parse_json, parse_toml
+from harmonium.training import toml
 
 ROWS = torch.eye(6).repeat(5, 1)
 OPTIONS = {"batch_size": 10, "schedule": "constant", "progress": False}
@@ -134,6 +136,41 @@ def test_deep_nesting_and_long_numbers():
     with pytest.raises(ValueError):
         parse_toml("a." * 3000 + "b = 1")
     assert parse_json("[" * DEEPEST + "]" * DEEPEST)
+
+
+def test_brackets_in_strings_do_not_nest():
+    names = [f'x{k} [mm "' for k in range(2 * DEEPEST)]
+    assert parse_json(json.dumps({"names": names})) == {"names": names}
+    assert parse_toml(toml.dumps({"names": names})) == {"names": names}
+    text = (
+        "a = '["
+        + "[" * DEEPEST
+        + "' # it's a [\nb = '''\n"
+        + "[" * DEEPEST
+        + '[\'\'\'\nc = """ \\" ['
+        + "[" * DEEPEST
+        + '"""\n'
+    )
+    assert [len(value) for value in parse_toml(text).values()] == [DEEPEST + 1, DEEPEST + 1, DEEPEST + 4]
+
+
+@pytest.mark.parametrize("key", ["a.", '"a".', "a . "])
+def test_long_dotted_keys_take_no_time(key):
+    """The time of the parser is quadratic in the number of dots."""
+    began = time.process_time()
+    for text in (f"{key * 40_000}b = 1", f"[{key * 40_000}b]", f"a = {{{key * 40_000}b = 1}}"):
+        with pytest.raises(ValueError, match="nested deeper"):
+            parse_toml(text)
+    assert time.process_time() - began < 5
+
+
+def test_a_configuration_that_could_not_be_read_back_is_not_written(tmp_path):
+    deep: dict = {}
+    for _ in range(DEEPEST + 2):
+        deep = {"a": deep}
+    with pytest.raises(RunError, match="the configuration could not be read back"):
+        hm.fit(hm.RBM(6, 2), ROWS, run=tmp_path / "run", config=deep, **{**OPTIONS, "epochs": 1})
+    assert not (tmp_path / "run").exists()
 
 
 # -- run folders ------------------------------------------------------------------------------------------------

@@ -22,7 +22,15 @@ MOST_MEMBERS = 10_000
 DEEPEST = 100
 #: longest number in JSON and TOML, in digits
 LONGEST_NUMBER = 400
-_BRACKETS = re.compile(r"[\[\]{}]")
+_OPENING, _CLOSING, _ENDS = ("[", "{"), ("]", "}"), ("[", "]", "{", "}", ",", "=", "\n")
+#: strings, whose brackets do not count, and brackets
+_JSON = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+#: the same with comments, and with the dots of keys and what ends a key
+_TOML = re.compile(
+    r'"""[^\\]*?(?:\\.[^\\]*?)*?"""|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'
+    r"'''.*?'''|'[^'\n]*'|#[^\n]*|[\[\]{}.,=\n]",
+    re.DOTALL,
+)
 
 
 def check_expansion(what: object, compressed: int, expanded: int) -> None:
@@ -61,7 +69,7 @@ def parse_json(text: str | bytes) -> Any:
     {'a': [1, 2]}
     """
     text = text.decode() if isinstance(text, bytes) else text
-    _check_nesting(text)
+    _check_nesting(_JSON.findall(text))
     return json.loads(text, parse_int=_integer)
 
 
@@ -71,15 +79,14 @@ def parse_toml(text: str) -> dict[str, Any]:
     >>> parse_toml("a = [1, 2]")
     {'a': [1, 2]}
     """
-    _check_nesting(text)
-    tables = tomllib.loads(text)
-    level: list[Any] = [tables]
-    for _ in range(DEEPEST):  # dotted keys nest without brackets
-        level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
-        level = [part for part in level if isinstance(part, (dict, list))]
-        if not level:
-            return tables
-    raise ValueError(f"nested deeper than {DEEPEST} levels")
+    tokens = _TOML.findall(text)
+    _check_nesting(tokens)
+    dots = 0
+    for token in tokens:  # dotted keys nest without brackets, and the time to parse one is quadratic in its length
+        dots = 0 if token in _ENDS else dots + (token == ".")
+        if dots > DEEPEST:
+            raise ValueError(f"nested deeper than {DEEPEST} levels")
+    return tomllib.loads(text)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -93,10 +100,10 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-def _check_nesting(text: str) -> None:
-    """Count brackets, also those in strings, which are few and balanced in files of this package."""
+def _check_nesting(tokens: list[str]) -> None:
+    """Raise ``ValueError`` if the brackets among the tokens are nested too deeply."""
     depth = 0
-    for bracket in _BRACKETS.findall(text):
-        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
+    for token in tokens:
+        depth += (token in _OPENING) - (token in _CLOSING)
         if depth > DEEPEST:
             raise ValueError(f"nested deeper than {DEEPEST} levels")

@@ -130,6 +130,20 @@ def test_errors_name_file_line_and_column(run, people, tmp_path, command):
         assert shown.status == 2 and words in shown.err, shown.err
 
 
+def test_brackets_in_names_and_labels(tmp_path, command):
+    """Intervals such as [0, 10) and units such as [mm are not closed."""
+    generator = np.random.default_rng(0)
+    bins = {f"c{k} [mm": [f"[{10 * b}, {10 * b + 10})" for b in generator.integers(0, 10, 60)] for k in range(12)}
+    pd.DataFrame(bins).to_csv(tmp_path / "bins.csv", index=False)
+    done = command(
+        "train", tmp_path / "bins.csv", "--hidden", 2, "--epochs", 1, "--run", tmp_path / "run", "--no-report"
+    )
+    assert done.status == 0, done.err
+    assert command("info", tmp_path / "run").status == 0
+    assert command("sample", tmp_path / "run", "-n", 5, "--sweeps", 2).status == 0
+    assert command("resume", tmp_path / "run", "--epochs", 2, "--no-report").status == 0
+
+
 def test_an_entirely_missing_column_is_an_error(tmp_path, command):
     make_people(20).assign(income=None).to_csv(tmp_path / "t.csv", index=False)
     shown = command("train", tmp_path / "t.csv", "--hidden", 2, "--run", tmp_path / "r")

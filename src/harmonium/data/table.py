@@ -257,8 +257,13 @@ class TableEncoder:
         return found
 
     def save(self, path: str | Path) -> None:
-        """Write the encoder to a JSON file."""
-        files.write_text(Path(path), json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
+        """Write the encoder to a JSON file; raise before that if it could not be read back."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
+        try:
+            self.from_dict(parse_json(text))
+        except ValueError as error:
+            raise InvalidData(f"{clipped(path)}: the table could not be read back ({clipped(error)})") from None
+        files.write_text(Path(path), text)
 
     @classmethod
     def load(cls, path: str | Path) -> TableEncoder:

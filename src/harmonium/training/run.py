@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import files, locking
 from ..errors import CheckpointError, HarmoniumError, RunError
-from ..limits import parse_json, read_toml
+from ..limits import parse_json, parse_toml, read_toml
 from ..machines import Machine
 from ..shown import Shown, short
 from . import toml
@@ -96,8 +96,15 @@ class Run(Shown):
     # -- configuration --------------------------------------------------------------------------------------
 
     def write_config(self, config: dict[str, Any]) -> None:
-        """Write the configuration."""
-        files.write_text(self.config_path, toml.dumps(config))
+        """Write the configuration; raise before that if it could not be read back."""
+        text = toml.dumps(config)
+        try:
+            same = toml.dumps(parse_toml(text)) == text
+        except ValueError as error:
+            raise RunError(f"{self.config_path}: the configuration could not be read back ({error})") from None
+        if not same:
+            raise RunError(f"{self.config_path}: the configuration would not be the same after it is read back")
+        files.write_text(self.config_path, text)
 
     def read_config(self) -> dict[str, Any]:
         """Read the configuration."""
