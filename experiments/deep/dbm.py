@@ -156,7 +156,7 @@ def test_like(gray: Tensor, seed: int) -> Tensor:
 
 def summary(found: likelihood.TwoSided) -> dict[str, Any]:
     """The numbers of an estimate for the record; the likelihood of a deep machine is a bound."""
-    low, high = found.interval
+    low, high = found.annealed_interval
     return {
         "forward": found.from_forward,
         "reverse": found.from_reverse,

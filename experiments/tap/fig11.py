@@ -349,8 +349,8 @@ def _row(name: str, value: TwoSided) -> dict[str, Any]:
         "exact": value.exact is not None,
         "test_forward": value.from_forward,
         "test_reverse": value.from_reverse,
-        "from": value.interval[0],
-        "to": value.interval[1],
+        "from": value.annealed_interval[0],
+        "to": value.annealed_interval[1],
         "forward_effective_runs": value.effective[0],
         "reverse_effective_runs": value.effective[1],
         "round_trips": value.round_trips,
@@ -369,9 +369,11 @@ def _claims(record: Record, settings: Contest, found: dict[str, TwoSided]) -> No
             claimed,
             f"{settings.data}, {name}: {rbm}; {'-'.join(map(str, settings.hidden))} hidden units: {deep}, "
             "a lower bound by mean field; "
-            f"the difference is at least {deep.interval[0] - rbm.interval[1]:+.2f} and at most "
-            f"{deep.interval[1] - rbm.interval[0]:+.2f} nats",
-            judge_deeper(deep.interval, rbm.interval) if rbm.trustworthy and deep.trustworthy else None,
+            f"the difference is at least {deep.annealed_interval[0] - rbm.annealed_interval[1]:+.2f} and at most "
+            f"{deep.annealed_interval[1] - rbm.annealed_interval[0]:+.2f} nats",
+            judge_deeper(deep.annealed_interval, rbm.annealed_interval)
+            if rbm.trustworthy and deep.trustworthy
+            else None,
         )
 
 
@@ -411,7 +413,10 @@ def _broken(name: str) -> str:
 def _draw_contest(ax: Axes, found: dict[str, TwoSided]) -> None:
     for place, value in enumerate(found.values()):
         color = style.SECOND if place == len(found) - 1 else style.ACCENT
-        drawn = [end for end in value.interval if math.isfinite(end)] + [value.from_reverse, value.from_forward]
+        drawn = [end for end in value.annealed_interval if math.isfinite(end)] + [
+            value.from_reverse,
+            value.from_forward,
+        ]
         ax.vlines(place, min(drawn), max(drawn), color=color, linewidth=1)
         ax.plot(
             [place, place],

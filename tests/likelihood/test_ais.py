@@ -186,7 +186,7 @@ def test_no_seed():
 def test_annealed_is_not_the_exact_number():
     weights = torch.zeros(10, dtype=torch.float64)
     sides = Estimate(strong(), weights, 3.0), Estimate(strong(), weights, 5.0, "reverse")
-    result = TwoSided(*sides, mean_free_energy=1.0, rows=1, exact=-2.0, problems=("apart",))
+    result = TwoSided(*sides, mean_free_energy=1.0, rows=1, enumerated=-2.0, problems=("apart",))
     assert (result.log_likelihood, result.annealed) == (-2.0, -5.0)
     assert result.annealed_interval == (-6.0, -4.0) and result.interval == (-2.0, -2.0)
 

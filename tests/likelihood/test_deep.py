@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from deep_helpers import ROWS, exact, small
 
 import harmonium as hm
-from harmonium.likelihood.data import mean_free_energy, mean_free_energy_bound
+from harmonium.likelihood import data
+from harmonium.likelihood.data import hidden_sums, mean_free_energy, mean_free_energy_bound
 
 
 def test_the_bound_lies_below_the_likelihood_and_meets_it_without_a_second_layer():
@@ -29,15 +32,41 @@ def test_it_is_the_free_energy_of_an_rbm():
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.fast_cases(1)
-def test_both_sides_hold_the_exact_bound(seed):
+def test_the_likelihood_of_a_small_machine_is_exact(seed):
     machine = small(seed)
     found = hm.likelihood.estimate(machine, ROWS, betas=300, sampling_sweeps=30, seed=seed)
     low, high = found.annealed_interval
-    bound = -mean_free_energy_bound(machine, ROWS) - machine.log_partition()
-    assert low < bound < high < low + 0.5
-    assert found.bound and found.exact == pytest.approx(bound, abs=1e-12) and bound < exact(machine, ROWS)
+    truth = exact(machine, ROWS)
+    assert low < truth < high < low + 0.5
+    assert not found.bound and found.exact == pytest.approx(truth, abs=1e-10)
+    assert found.interval == (found.exact, found.exact)
     assert found.trustworthy and not found.problems and found.round_trips >= 100
     assert "effective runs" in str(found)
+
+
+@pytest.mark.parametrize("sizes", [(4, 3, 2), (3, 2, 3, 2), (3, 2, 4, 3, 2), (3, 1, 8)])
+def test_sums_over_the_hidden_layers(sizes):
+    machine = hm.DeepBoltzmannMachine([hm.units.Bernoulli(n) for n in sizes]).double()
+    machine.initialize(seed=0, scale=2.0)
+    rows = machine.visible.enumerate()
+    free_energy = hidden_sums(machine, rows)
+    assert torch.logsumexp(-free_energy, 0).item() == pytest.approx(machine.log_partition(), abs=1e-10)
+    assert (-free_energy - machine.log_partition()).mean().item() == pytest.approx(exact(machine, rows), abs=1e-10)
+
+
+@pytest.mark.fast_cases(1)
+def test_a_bound_is_one_sided_and_named_so(monkeypatch):
+    """As for a machine with more hidden states than can be summed for each row."""
+    monkeypatch.setattr(data, "sums_hidden", lambda *_: False)
+    machine = small(1, 1.5)
+    found = hm.likelihood.estimate(machine, ROWS, betas=300, sampling_sweeps=30)
+    bound = -mean_free_energy_bound(machine, ROWS) - machine.log_partition()
+    assert found.bound and found.exact is None
+    assert found.log_likelihood == pytest.approx(bound, abs=1e-12) and bound < exact(machine, ROWS)
+    assert found.interval == (found.log_likelihood, math.inf)
+    assert "lower bound of the log-likelihood" in repr(found)
+    low, high = found.annealed_interval
+    assert low < bound < high < low + 0.5
 
 
 @pytest.mark.slow

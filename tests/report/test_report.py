@@ -283,7 +283,7 @@ def test_the_annealed_row_is_the_annealed_number(monkeypatch):
     rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3))
     weights = torch.zeros(10, dtype=torch.float64)
     sides = (hm.likelihood.Estimate(rbm, weights, log_z, side) for log_z, side in ((3.0, "forward"), (5.0, "reverse")))
-    found = hm.likelihood.TwoSided(*sides, mean_free_energy=1.0, rows=1, exact=-2.0, problems=("two nats apart",))
+    found = hm.likelihood.TwoSided(*sides, mean_free_energy=1.0, rows=1, enumerated=-2.0, problems=("two nats apart",))
     monkeypatch.setattr(hm.likelihood, "estimate", lambda *_, **__: found)
     rows = torch.zeros(3, 4)
     (row,) = evaluation.annealed(evaluation.Subject(rbm, rows, rows, betas=10))

@@ -15,6 +15,7 @@ from ..errors import InvalidOption, unknown
 from ..machines import RBM, BoltzmannMachine
 from ..meanfield import Solutions
 from ..shown import Shown, short
+from .data import hidden_sums, sums_hidden
 
 _CHUNK = 4096
 _COMBINATIONS = ("average", "log-sum-exp")
@@ -29,24 +30,28 @@ class TapLikelihood(Shown):
 
     ``combine`` defines ``log_partition``: "average" is ln Z ≈ -⟨F⟩ over the solutions, as in Tramel et al. (2018);
     "log-sum-exp" is ln Σ e^{-F}, which treats every solution as a separate state and is more accurate if there are
-    several. Both can be too small or too large, by terms of third order in the weights.
+    several. Both can be too small or too large, by terms of third order in the weights or because no start leads to a
+    solution. Nothing here shows this error, so there is neither an interval nor a verdict, only whether the iteration
+    has ``converged`` and the ``spread`` of the solutions. :func:`harmonium.likelihood.estimate` gives both.
     """
 
     machine: BoltzmannMachine
     solutions: Solutions
     starts: int
-    converged: int
+    converged_starts: int
     combine: str = "average"
     #: the distinct fixed points that are unstable
     unstable: Solutions | None = None
+    #: rows of the data given which the iteration of the hidden layers of a deep machine does not converge
+    without_hidden: int = 0
 
     def shown(self) -> tuple[str, Mapping[str, Any]]:
-        """The value of ln Z, how it was computed, and whether to trust it."""
+        """The value of ln Z, how it was computed, and whether the iteration converged."""
         return "TapLikelihood", {
             "ln Z": short(self.log_partition, 6),
             "combine": self.combine,
-            "solutions": len(self.solutions),
-            "starts": f"{self.starts}, {self.converged} converged",
+            "solutions": f"{len(self.solutions)}, which differ by up to {short(self.spread, 3)} nats",
+            "starts": f"{self.starts}, {self.converged_starts} converged",
             "problems": "; ".join(self.problems) or "none",
         }
 
@@ -66,36 +71,35 @@ class TapLikelihood(Shown):
         return self.average if self.combine == "average" else self.log_sum_exp
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The average and the log-sum-exp. Their difference is not a bound of the error."""
-        return self.average, self.log_sum_exp
+    def spread(self) -> float:
+        """The difference of ln Z = -F between the best and the worst distinct solution, in nats; NaN without one."""
+        values = self.solutions.free_energy.double()
+        return (values.max() - values.min()).item() if len(values) else math.nan
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Reasons to distrust the estimate."""
+        """What went wrong in the iteration. Nothing that is listed, or not listed, shows the error of TAP itself."""
         found = []
-        if self.converged < self.starts:
-            found.append(f"only {self.converged} of {self.starts} starts converged")
+        if self.converged_starts < self.starts:
+            found.append(f"only {self.converged_starts} of {self.starts} starts converged")
         if self.unstable is not None and len(self.unstable):
             both = len(self.unstable) + len(self.solutions)
             found.append(
                 f"{len(self.unstable)} of {both} fixed points are unstable and not used; "
                 "try a smaller tolerance or other starts"
             )
-        if len(self.solutions) and not self.log_sum_exp - self.average < 1:
-            found.append(
-                f"the average and the log-sum-exp of {len(self.solutions)} solutions differ by "
-                f"{self.log_sum_exp - self.average:.1f} nats"
-            )
+        if self.without_hidden:
+            found.append(f"given {self.without_hidden} of {self.starts} rows, the hidden layers do not converge")
         return tuple(found)
 
     @property
-    def trustworthy(self) -> bool:
-        """Whether all starts converged to stable solutions, and average and log-sum-exp agree within one nat.
+    def converged(self) -> bool:
+        """Whether all starts converged to stable solutions with a finite ln Z.
 
-        This does not mean that the TAP approximation is accurate.
+        For a deep machine, the iterations of the hidden layers given the rows must converge, too. This does not mean
+        that the TAP approximation is accurate.
         """
-        return not self.problems
+        return not self.problems and math.isfinite(self.log_partition)
 
     def log_likelihood(self, data: Any) -> float:
         """Mean of ln p(v) over the rows of ``data``, in nats; eq. (38)."""
@@ -107,7 +111,10 @@ class TapLikelihood(Shown):
 
     @torch.no_grad()
     def log_probability(self, data: Any) -> Tensor:
-        """ln p(v) of every row (n,) in float64. The hidden layers of a deep machine are summed out by clamped TAP."""
+        """ln p(v) of every row (n,) in float64.
+
+        The hidden layers of a deep machine are summed out exactly if they are small, otherwise by clamped TAP.
+        """
         rows = self.machine.checked_states(data)
         return (
             torch.cat([-_free_energy(self.machine, chunk).double() for chunk in rows.split(_CHUNK)])
@@ -137,7 +144,7 @@ def tap(
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
     >>> estimate = tap(rbm, torch.eye(3))
-    >>> round(estimate.log_partition, 6), estimate.trustworthy
+    >>> round(estimate.log_partition, 6), estimate.converged
     (3.465736, True)
     >>> round(estimate.log_likelihood(torch.eye(3)) / 3, 4) == round(-float(torch.tensor(2.0).log()), 4)
     True
@@ -157,10 +164,14 @@ def tap(
     converged = sum(int(part.converged.sum()) for part in parts)
     distinct = Solutions.join([part.unique(same) for part in parts]).unique(same)
     stable = meanfield.stability(machine, distinct).stable
-    return TapLikelihood(machine, distinct.select(stable), len(rows), converged, combine, distinct.select(~stable))
+    solutions, unstable = distinct.select(stable), distinct.select(~stable)
+    lost = sum(int((~torch.isfinite(_free_energy(machine, chunk))).sum()) for chunk in rows.split(_CHUNK))
+    return TapLikelihood(machine, solutions, len(rows), converged, combine, unstable, lost)
 
 
 def _free_energy(machine: BoltzmannMachine, rows: Tensor) -> Tensor:
     if isinstance(machine, RBM):
         return machine.free_energy(rows, check=False)
+    if sums_hidden(machine, len(rows)):
+        return hidden_sums(machine, rows)
     return meanfield.tap(machine, clamped=rows).free_energy

@@ -19,7 +19,7 @@ from ..sampling.path import beta_grid
 from ..shown import Shown, short
 from . import belief
 from .annealing import Adaptive, Betas, Estimate, ais, reverse_ais
-from .data import mean_free_energy_bound
+from .data import mean_free_energy_or_bound
 from .modes import disagreement
 
 FREE, CHAINS, DATA, GIVEN = "free units", "short chains", "the data", "the given data"  # bases
@@ -46,7 +46,7 @@ class TwoSided(Shown):
         forward, reverse: estimates of ln Z.
         mean_free_energy: mean free energy of the data, or an upper bound of it.
         rows: number of rows of the data.
-        exact: exact log-likelihood if the machine can be enumerated, else None.
+        enumerated: the log-likelihood, or a lower bound of it, with ln Z by enumeration; None for a large machine.
         problems: reasons to distrust the result.
         bound: whether ``mean_free_energy`` is only an upper bound, so that the likelihood is a lower bound.
         round_trips: number of round trips of the tempering that made the samples of the reverse direction.
@@ -62,7 +62,7 @@ class TwoSided(Shown):
     reverse: Estimate
     mean_free_energy: float
     rows: int
-    exact: float | None
+    enumerated: float | None
     problems: tuple[str, ...]
     bound: bool = False
     round_trips: int | None = None
@@ -75,11 +75,11 @@ class TwoSided(Shown):
     def shown(self) -> tuple[str, Mapping[str, Any]]:
         """The log-likelihood, its interval, and whether to trust it."""
         low, high = self.interval
-        exact = {} if self.exact is None else {"annealed": short(self.annealed, 5)}
+        annealed = {} if self.enumerated is None else {"annealed": short(self.annealed, 5)}
         facts = {
-            "log-likelihood": f"{short(self.log_likelihood, 5)} nats{' (bound)' * self.bound}",
+            f"{'lower bound of the ' * self.bound}log-likelihood": f"{short(self.log_likelihood, 5)} nats",
             "interval": f"[{short(low, 5)}, {short(high, 5)}]",
-            **exact,
+            **annealed,
             "rows": self.rows,
             "trustworthy": "yes" if self.trustworthy else f"no: {'; '.join(self.problems)}",
         }
@@ -87,8 +87,13 @@ class TwoSided(Shown):
 
     @property
     def log_likelihood(self) -> float:
-        """The exact log-likelihood if known, else the mean of the two directions."""
-        return self.annealed if self.exact is None else self.exact
+        """The log-likelihood, or a lower bound of it: with ln Z by enumeration, else the mean of the two directions."""
+        return self.annealed if self.enumerated is None else self.enumerated
+
+    @property
+    def exact(self) -> float | None:
+        """The log-likelihood if it is exact: ln Z by enumeration, and a free energy that is not a bound; else None."""
+        return None if self.bound else self.enumerated
 
     @property
     def annealed(self) -> float:
@@ -122,10 +127,14 @@ class TwoSided(Shown):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval of the annealing, or (exact, exact) if the exact value is known."""
-        if self.exact is None:
-            return self.annealed_interval
-        return self.exact - self._sampling_error, self.exact + self._sampling_error
+        """The interval of the log-likelihood: (exact, exact) if it is known, else that of the annealing.
+
+        With a lower bound of the likelihood it has no upper end. ``annealed_interval`` is then that of the bound.
+        """
+        low, high = self.annealed_interval
+        if self.enumerated is not None:
+            low, high = self.enumerated - self._sampling_error, self.enumerated + self._sampling_error
+        return low, math.inf if self.bound else high
 
     @property
     def _sampling_error(self) -> float:
@@ -133,7 +142,7 @@ class TwoSided(Shown):
 
     @property
     def annealed_interval(self) -> tuple[float, float]:
-        """The interval of the annealing, even if the exact value is known.
+        """The interval of ``log_likelihood`` from the annealing, even if ln Z is known by enumeration.
 
         The upper end comes from the forward direction and holds even if the annealing missed states. The lower end is
         the smallest of the reverse direction, which needs samples of the model, of the annealing from free units, and
@@ -150,8 +159,8 @@ class TwoSided(Shown):
 
     @property
     def trustworthy(self) -> bool:
-        """Whether the value is exact or ``problems`` is empty."""
-        return self.exact is not None or not self.problems
+        """Whether ln Z is exact or ``problems`` is empty."""
+        return self.enumerated is not None or not self.problems
 
     def __str__(self) -> str:
         sizes = f"effective runs {self.effective[0]:.0f} and {self.effective[1]:.0f} of {len(self.forward.log_weights)}"
@@ -175,7 +184,8 @@ def estimate(
 ) -> TwoSided:
     """Estimate the mean log-likelihood of ``data`` by annealing in both directions, and check the result.
 
-    For a deep Boltzmann machine the result is a lower bound, by mean field of the hidden layers. For a deep belief
+    For a deep Boltzmann machine whose hidden layers are too large for a sum over their states given each row, the
+    result is a lower bound, by mean field of the hidden layers, and its interval has no upper end. For a deep belief
     network it is the variational bound (:func:`harmonium.likelihood.belief.sampled_free_energy`), estimated with
     samples of the hidden layers; ln Z is that of the top machine, which is annealed.
 
@@ -287,7 +297,7 @@ class Annealing:
         if self.base != GIVEN:
             runs, rows = len(self.forward.log_weights), _top_inputs(self.machine, data, following)
             checks[DATA] = ais(top, runs=runs, betas=self.betas, base=rows, seed=self.seed)
-        free_energy, error = self._free_energy(data, noise.generator(following, top.device))
+        free_energy, bound, error = self._free_energy(data, noise.generator(following, top.device))
         doubts = samples_doubted(self.forward, self.reverse, checks, self.round_trips, self.base)
         doubts += self._missed()
         problems = annealing_problems(self.forward, self.reverse)
@@ -298,9 +308,9 @@ class Annealing:
             self.reverse,
             free_energy,
             len(data),
-            _exact(top, free_energy),
+            _enumerated(top, free_energy),
             (*doubts, *problems),
-            self.machine.depth > 2,
+            bound,
             self.round_trips,
             checks,
             not doubts,
@@ -317,11 +327,12 @@ class Annealing:
         missed = self.phases.missed(log_z, forward.states, forward.log_weights)
         return self.phases.problems(log_z, max(missed, self.phases.missed(log_z, reverse.states)))
 
-    def _free_energy(self, data: Tensor, generator: Generator | None) -> tuple[float, float]:
-        """Return the mean free energy of the data, or an upper bound of it, and the standard error from sampling."""
+    def _free_energy(self, data: Tensor, generator: Generator | None) -> tuple[float, bool, float]:
+        """Return the mean free energy of the data, whether it is an upper bound, and the standard error."""
         if isinstance(self.machine, DeepBeliefNetwork):
-            return belief.mean_free_energy(self.machine, data, self.n_samples, generator)
-        return mean_free_energy_bound(self.machine, data), 0.0
+            value, error = belief.mean_free_energy(self.machine, data, self.n_samples, generator)
+            return value, self.machine.depth > 2, error
+        return *mean_free_energy_or_bound(self.machine, data), 0.0
 
 
 def _top_inputs(machine: Machine, data: Tensor, seed: int | None) -> Tensor:
@@ -411,5 +422,5 @@ def _fewer(betas: Betas, share: int) -> Betas:
     return [*beta_grid(betas)[:-1:share], 1.0]
 
 
-def _exact(machine: BoltzmannMachine, free_energy: float) -> float | None:
+def _enumerated(machine: BoltzmannMachine, free_energy: float) -> float | None:
     return -free_energy - machine.log_partition() if enumeration.enumerable(machine) else None
