@@ -54,6 +54,13 @@ def test_the_second_process_is_refused_and_names_the_first(holder, tmp_path):
         assert (tmp_path / "run" / NAME).read_text().split()[0] == str(os.getpid())
 
 
+def test_a_rank_without_a_process_group_locks_too(holder, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(RunError, match="in use by process"):
+        hm.fit(hm.RBM(6, 2), ROWS, epochs=1, run=tmp_path / "run", progress=False)
+
+
 def test_a_thread_may_enter_again_but_no_other_thread(tmp_path):
     found = []
 

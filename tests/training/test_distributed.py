@@ -195,6 +195,39 @@ def test_another_number_of_processes_is_refused(results: Path) -> None:
         train("pcd", seed=0, run=results / "runs" / "pcd", resume=True)
 
 
+#: trains with one argument or row that depends on the rank, and writes the error
+DIFFERENT = """
+import os, sys, torch, harmonium as hm
+rank, what = int(os.environ["RANK"]), sys.argv[2]
+rows = torch.eye(6).repeat(20, 1)
+if rank == 1 and what == "data":
+    rows[7] = 1 - rows[7]
+if rank == 1 and what == "rows":
+    rows = rows[:60]
+
+class Change(hm.Callback):
+    def on_epoch(self, progress):
+        if rank == 1 and what == "parameters" and progress.epoch == 2:
+            progress.machine.weight.data[0, 0] += 1
+
+options = {"seed": rank if what == "seed" else 0, "learning_rate": 0.1 * (1 + (rank if what == "learning_rate" else 0))}
+try:
+    hm.fit(hm.RBM(6, 2), rows, epochs=3, progress=False, run=sys.argv[1], callbacks=[Change()], **options)
+except hm.errors.InvalidOption as error:
+    print(error)
+    assert str(error).startswith(f"{what}: expected the same in all processes"), error
+else:
+    raise AssertionError("accepted")
+"""
+
+
+@pytest.mark.parametrize("what", ["data", "rows", "seed", "learning_rate", "parameters"])
+def test_processes_that_differ_are_refused(tmp_path: Path, what: str) -> None:
+    run_both("-c", DIFFERENT, tmp_path / "run", what)
+    epochs = [row["epoch"] for row in Run(tmp_path / "run").read_metrics()]
+    assert epochs == ([1] if what == "parameters" else [])
+
+
 #: trains, and writes the names of the threads that are left at the end of Python
 LEAVE = """
 import atexit, os, sys

@@ -43,6 +43,10 @@ def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | Non
 
 def save(training: Training, *, snapshot: bool) -> None:
     """Write the metrics, the newest checkpoint and, if ``snapshot``, the machine of this epoch."""
+    if training.world > 1:
+        distributed.check_equal(
+            epoch=training.epoch, step=training.step, parameters=distributed.checksum(training.machine.parameters())
+        )
     if not training.keep:
         return
     own = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import importlib
 import os
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -12,15 +14,16 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from ..errors import InvalidOption
+from ..errors import InvalidOption, clipped
+from ..files import digest
 from ..locking import locked
 from ..machines import Machine
 
 
 def join() -> None:
     """Join the process group that ``torchrun`` defines in the environment, if not done already."""
-    wanted = int(os.environ.get("WORLD_SIZE", "1"))
-    if wanted < 2 or not {"RANK", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
+    wanted = _environment()[1]
+    if wanted < 2:
         return
     if not dist.is_available():
         raise InvalidOption(f"WORLD_SIZE={wanted}: expected PyTorch with torch.distributed, found a build without it")
@@ -47,14 +50,21 @@ def world() -> tuple[int, int]:
 
 def writing(folder: str | os.PathLike[str] | None) -> AbstractContextManager[None]:
     """Return the lock of a run folder in the first process, which writes it, and nothing in the others."""
-    first = world()[0] == 0 if dist.is_available() and dist.is_initialized() else _environment_rank() == 0
-    return locked(folder) if folder is not None and first else nullcontext()
+    rank, _ = world() if dist.is_available() and dist.is_initialized() else _environment()
+    return locked(folder) if folder is not None and rank == 0 else nullcontext()
 
 
-def _environment_rank() -> int:
-    """Return the rank that ``torchrun`` gives to this process; 0 outside of it."""
-    rank = os.environ.get("RANK", "0")
-    return int(rank) if rank.isdecimal() and int(os.environ.get("WORLD_SIZE", "1")) > 1 else 0
+def _environment() -> tuple[int, int]:
+    """Return (rank, number of processes) of the process group that :func:`join` will join; (0, 1) if there is none.
+
+    A rank without the address of the others belongs to no group: such processes train independently of each other.
+    """
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
+        return 0, 1
+    rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
+    if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
+        raise InvalidOption(f"RANK: expected a number below WORLD_SIZE, found RANK={rank} and WORLD_SIZE={size}")
+    return int(rank), int(size)
 
 
 def average_(tensors: list[Tensor]) -> None:
@@ -96,6 +106,30 @@ def of_first(item: Any) -> Any:
     box = [item]
     dist.broadcast_object_list(box)
     return box[0]
+
+
+def check_equal(**values: Any) -> None:
+    """Raise :class:`InvalidOption` in all processes unless the values are equal in all of them."""
+    everyone = of_all(values)
+    for name, first in everyone[0].items():
+        for rank, theirs in enumerate(everyone):
+            if theirs[name] != first:
+                raise InvalidOption(
+                    f"{name}: expected the same in all processes, found {clipped(first)} in process 0 and "
+                    f"{clipped(theirs[name])} in process {rank}"
+                )
+
+
+def checksum(tensors: Iterable[Tensor]) -> str:
+    """Return the SHA-256 of tensors in this order.
+
+    >>> checksum([torch.zeros(2)]) == checksum([torch.zeros(2)]), checksum([torch.ones(2)])
+    (True, 'SHA-256 ...')
+    """
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(digest("", tensor.detach().cpu()).encode())
+    return f"SHA-256 {found.hexdigest()}"
 
 
 def average_gradients(machine: Machine) -> None:

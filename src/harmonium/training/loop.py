@@ -12,6 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormalizable
+from ..files import tensor_type
 from ..machines import BoltzmannMachine
 from ..machines.normalizable import SpectralBound, may_diverge
 from ..machines.scaling import Scaling
@@ -24,6 +25,7 @@ from .centering import Centered
 from .defaults import default_epochs
 from .incomplete import completed
 from .metrics import measure
+from .negative import NegativePhase
 from .precision import FLOAT32, resolved
 from .progress import ProgressBar
 from .rates import RateLimit, default_groups
@@ -125,6 +127,8 @@ class Training:
         self.batch_size = self._checked_batch(given.batch_size)
         self.epochs = default_epochs(self.share, self.batch_size) if given.epochs is None else given.epochs
         self.keep = given.run is not None
+        if self.world > 1:
+            self._check_processes(given, phase)
         self.run, resume = checkpoints.begin(given.run, given.resume, self.rank)
         kept = checkpoints.read(self) if resume else None
         if kept is None:
@@ -171,6 +175,27 @@ class Training:
         if self.share < 1:
             raise InvalidData(f"data: expected at least {self.world} rows, one per process, found {len(self.source)}")
         return min(batch_size, self.share)
+
+    def _check_processes(self, given: Arguments, phase: NegativePhase) -> None:
+        """Raise unless all processes have the same data, options and kind of machine: each takes its share of them."""
+        chunks = (part for chunk in self.source.chunks(self.machine) for part in _parts(chunk))
+        distributed.check_equal(
+            machine={name: tensor_type(t) for name, t in self.machine.state_dict().items()},
+            rows=len(self.source),
+            data=distributed.checksum(chunks),
+            validation=0 if self.validation is None else len(self.validation),
+            seed=self.seed,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=given.learning_rate,
+            schedule=given.schedule if isinstance(given.schedule, str) else None,
+            negative=phase.config(),
+            transforms=None if given.transforms is None else [part.config() for part in given.transforms],
+            metrics_every=self.metrics_every,
+            precision=self.precision,
+            run=None if given.run is None else str(given.run),
+            resume=given.resume,
+        )
 
     def _initialize(self, initialize: bool | str | Mapping[str, Any] | None) -> None:
         def wanted(machine: BoltzmannMachine) -> bool:
@@ -462,6 +487,11 @@ class Training:
 
     def _metric_rows(self, source: Source) -> Any:
         return source.rows(self._some(len(source), _METRIC_ROWS), self.machine)
+
+
+def _parts(rows: Any) -> tuple[Tensor, ...]:
+    """Return the tensors of rows, which are a pair for a machine with a context."""
+    return rows if isinstance(rows, tuple) else (rows,)
 
 
 def _entry(config: Mapping[str, Any], table: str, key: str) -> Any:
