@@ -3,6 +3,7 @@
     python benchmarks/adversarial.py                        # everything; half an hour on one core
     python benchmarks/adversarial.py --quick                # minutes: fewer machines, the same goals
     python benchmarks/adversarial.py --only likelihood      # one of the checks
+    python benchmarks/adversarial.py --only verdicts --seeds 0-2 --settings default   # a piece of one, see verdicts.py
 
 The exit status is 1 if a goal is missed. Results of full runs: ``results/adversarial.json``.
 
@@ -26,6 +27,7 @@ import torch
 from torch import Generator, Tensor
 
 import harmonium as hm
+import verdicts
 from common import RESULTS, write
 from harmonium.likelihood import Estimate
 from harmonium.likelihood.two_sided import DATA
@@ -44,6 +46,8 @@ class Options:
     quick: bool
     first_seed: int = 0
     resume: bool = False
+    seeds: Sequence[int] = ()
+    settings: str = "short"
 
 
 @dataclass(frozen=True)
@@ -309,9 +313,22 @@ def mean_field(options: Options) -> list[Number]:
     ]
 
 
+def phases(options: Options) -> list[Number]:
+    """Check the verdict and the interval of every estimator of ln Z on machines of 30 kinds (see verdicts.py)."""
+    done = verdicts.run(options.seeds or range(2 if options.quick else 21), options.settings)
+    print(verdicts.table(done), verdicts.remarks(done), sep="\n", flush=True)
+    numbers = [Number(f"machines, {options.settings} settings", len(done))]
+    for one in verdicts.scores(done):
+        names = "trusted and wrong", "trusted intervals that miss", "distrusted but right"
+        for name, share, goal in zip(names, one.shares, (0.005, 0.01, 0.1), strict=True):
+            numbers.append(Number(f"{one.method}: {name}", share, goal))
+    return numbers
+
+
 CHECKS: dict[str, Callable[[Options], list[Number]]] = {
     "likelihood": likelihood,
     "population": population,
+    "verdicts": phases,
     "optimizers": optimizers,
     "defaults": defaults,
     "units": units,
@@ -326,12 +343,20 @@ def show(numbers: Sequence[Number]) -> None:
         print(f"  {number.name:52s} {number.value:10.4g}  {goal:22s} {number.note}")
 
 
+def _seeds(text: str) -> Sequence[int]:
+    """Return the seeds of a range such as 0-20, or of one number."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
 def main() -> None:
     """Run the checks, print the numbers, and write the results of a full run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer machines; writes no results")
     parser.add_argument("--only", choices=CHECKS, action="append", help="one of the checks")
     parser.add_argument("--first-seed", type=int, default=0, help="thresholds were chosen on seeds from 1000 on")
+    parser.add_argument("--seeds", type=_seeds, default=(), help="of the machines of the verdicts, such as 0-20")
+    parser.add_argument("--settings", choices=verdicts.SETTINGS, default="short", help="of the verdicts")
     parser.add_argument("--resume", action="store_true", help="continue with the pairs of units not yet trained")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -340,11 +365,13 @@ def main() -> None:
     for name in arguments.only or CHECKS:
         print(f"\n{name}", flush=True)
         began = time.perf_counter()
-        numbers = CHECKS[name](Options(arguments.quick, arguments.first_seed, arguments.resume))
+        numbers = CHECKS[name](
+            Options(arguments.quick, arguments.first_seed, arguments.resume, arguments.seeds, arguments.settings)
+        )
         show(numbers)
         found += numbers
         results[name] = {"seconds": time.perf_counter() - began, "numbers": [asdict(number) for number in numbers]}
-    if not arguments.quick and not arguments.first_seed:
+    if not arguments.quick and not arguments.first_seed and not arguments.seeds:
         kept = RESULTS / "adversarial.json"
         before = json.loads(kept.read_text()) if kept.exists() else {}
         write("adversarial", {**{name: before[name] for name in CHECKS if name in before}, **results})

@@ -12,13 +12,13 @@ import torch
 from harmonium.couplings import Dense
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
-NEEDS = (FOLDER, Path(__file__).parent / "conformance")  # benchmarks/adversarial.py uses cases of the conformance suite
+NEEDS = (FOLDER, *(Path(__file__).parent / name for name in ("conformance", "likelihood")))  # cases of these tests
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
 def test_benchmarks_can_be_imported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*map(str, NEEDS), *sys.path])
-    assert "main" in runpy.run_path(str(path)) or path.stem in ("common", "peers")
+    assert "main" in runpy.run_path(str(path)) or path.stem in ("common", "peers", "verdicts")
 
 
 def test_emulated_products_are_those_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:

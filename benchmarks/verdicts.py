@@ -1,0 +1,172 @@
+"""Verdicts and intervals of every estimator of ln Z, compared with enumeration, for machines of 30 kinds.
+
+    python benchmarks/adversarial.py --only verdicts --seeds 0-20                     # 630 machines, short settings
+    python benchmarks/adversarial.py --only verdicts --seeds 0-2 --settings default   # in pieces: --seeds 3-5, …
+
+The results of each machine are kept in ``results/verdicts_SETTINGS.json``, so a run can be stopped and continued, and
+the table is that of all machines in the file. Seeds from 1000 on are those on which the checks were chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import harmonium as hm
+from common import RESULTS, write
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "likelihood"))
+from phase_machines import PHASES, make, rows
+
+WRONG = 0.5  # nats
+#: arguments of estimate, tempered and population annealing
+SETTINGS: dict[str, tuple[dict[str, int], dict[str, int], dict[str, int]]] = {
+    "short": ({"betas": 500, "sampling_sweeps": 100}, {"sweeps": 200}, {"n": 1000}),
+    "default": ({}, {}, {}),
+}
+METHODS = {
+    "estimate": "`estimate`",
+    "tempered": "`tempered(start=data)`",
+    "alone": "`tempered()`",
+    "population": "`population_annealing`",
+}
+_DEVELOPMENT = 1000  # the first of the seeds on which the checks were chosen
+_SAVED = 10  # machines between writes of the file
+
+
+def measured(kind: str, seed: int, settings: str) -> dict[str, Any]:
+    """Return the results of every estimator for one machine; all values of ln Z are relative to the true one."""
+    machine = make(kind, seed)
+    truth, data = machine.log_partition(), rows(machine, seed)
+    two_sided, chains, states = SETTINGS[settings]
+    found: dict[str, Any] = {}
+
+    def add(name: str, value: float, interval: tuple[float, float], problems: Sequence[str], began: float) -> None:
+        low, high = (end - truth if math.isfinite(end) else None for end in interval)
+        found[name] = {"error": value - truth, "low": low, "high": high, "problems": [str(x)[:80] for x in problems],
+                       "seconds": time.process_time() - began}  # fmt: skip
+
+    began = time.process_time()
+    one = hm.likelihood.estimate(machine, data, seed=seed + 500, **two_sided)
+    low, high = (-one.mean_free_energy - end for end in one.annealed_interval)
+    add("estimate", -one.mean_free_energy - one.annealed, (high, low), one.problems, began)
+    for name, start in (("tempered", data), ("alone", None)):
+        began = time.process_time()
+        other = hm.likelihood.tempered(machine, start=start, seed=seed + 600, **chains)
+        add(name, other.log_partition, other.interval, other.problems, began)
+    began = time.process_time()
+    population = hm.sampling.population_annealing(machine, seed=seed + 700, **states)
+    interval = population.conditional_interval
+    add("population", population.log_partition, interval, population.problems, began)
+    found["population"]["standard_error"] = population.standard_error
+    tap = hm.likelihood.tap(machine, data, combine="log-sum-exp")
+    found["tap"] = {"error": tap.log_partition - truth, "converged": tap.converged, "spread": tap.spread}
+    return {name: {k: _finite(x) for k, x in row.items()} for name, row in found.items()}
+
+
+def _finite(x: Any) -> Any:
+    return None if isinstance(x, float) and not math.isfinite(x) else x
+
+
+def run(seeds: Sequence[int], settings: str) -> dict[str, dict[str, Any]]:
+    """Measure the machines of all kinds that are not in the results file; return all results in the file."""
+    name = f"verdicts_{settings}" + ("_development" if seeds[0] >= _DEVELOPMENT else "")
+    path = RESULTS / f"{name}.json"
+    done: dict[str, dict[str, Any]] = json.loads(path.read_text())["machines"] if path.exists() else {}
+    left = [(kind, seed) for seed in seeds for kind in PHASES if f"{kind}:{seed}" not in done]
+    for number, (kind, seed) in enumerate(left, 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            done[f"{kind}:{seed}"] = measured(kind, seed, settings)
+        if number % _SAVED == 0 or number == len(left):
+            write(name, {"machines": done})
+            print(f"  {number}/{len(left)} {kind} {seed}", flush=True)
+    return done
+
+
+@dataclass(frozen=True)
+class Score:
+    """Counts of the results of one method."""
+
+    method: str
+    total: int
+    wrong: int
+    false: Sequence[str]  # machines whose result is trusted and wrong
+    misses: Sequence[str]  # machines with a trusted interval that does not contain the truth
+    trusted: int
+    needless: int
+    right: int
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Trusted and wrong of all; misses of the trusted intervals; distrusted of the right results."""
+        return (
+            len(self.false) / max(1, self.total),
+            len(self.misses) / max(1, self.trusted),
+            self.needless / max(1, self.right),
+        )
+
+
+def scores(done: dict[str, dict[str, Any]]) -> Iterator[Score]:
+    """Compare the results of every method with enumeration."""
+    for method in METHODS:
+        rows = {name: row[method] for name, row in done.items()}
+        trusted = {name: row for name, row in rows.items() if not row["problems"]}
+        wrong = {name for name, row in rows.items() if row["error"] is None or not abs(row["error"]) <= WRONG}
+        misses = [name for name, row in trusted.items() if (row["low"] or 0) > 0 or _below(row["high"])]
+        right = len(rows) - len(wrong)
+        needless = sum(name not in wrong and bool(row["problems"]) for name, row in rows.items())
+        false = sorted(wrong & set(trusted))
+        yield Score(method, len(rows), len(wrong), false, misses, len(trusted), needless, right)
+
+
+def _below(high: float | None) -> bool:
+    return high is not None and high < 0
+
+
+def table(done: dict[str, dict[str, Any]]) -> str:
+    """Return the scores as a table for docs/likelihood.md."""
+    lines = [
+        "| | wrong | trusted and wrong | trusted intervals that miss | distrusted but right |",
+        "|---|---|---|---|---|",
+    ]
+    for one in scores(done):
+        shares = [f"{100 * share:.1f} %" for share in one.shares]
+        counts = (
+            f"{len(one.false)} of {one.total}",
+            f"{len(one.misses)} of {one.trusted}",
+            f"{one.needless} of {one.right}",
+        )
+        cells = " | ".join(f"{count} ({share})" for count, share in zip(counts, shares, strict=True))
+        lines.append(f"| {METHODS[one.method]} | {one.wrong} | {cells} |")
+    return "\n".join(lines)
+
+
+def remarks(done: dict[str, dict[str, Any]]) -> str:
+    """Return which machines were judged falsely, the scores of population annealing's errors, and what TAP says."""
+    lines = []
+    for one in scores(done):
+        for what, names in (("trusted and wrong", one.false), ("interval misses", one.misses)):
+            lines += [f"  {one.method}, {what}: {name} {done[name][one.method]['error']}" for name in names]
+    parts = [row["population"] for row in done.values()]
+    z = [part["error"] / part["standard_error"] for part in parts if not part["problems"] and part["standard_error"]]
+    size = math.sqrt(sum(min(abs(x), 10) ** 2 for x in z) / max(1, len(z)))
+    lines.append(
+        f"  errors of population annealing in standard errors: {size:.2f} (root mean square of {len(z)} trusted)"
+    )
+    taps = [row["tap"] for row in done.values()]
+    for word, some in (("converged", True), ("not converged", False)):
+        errors = [part["error"] for part in taps if part["converged"] is some]
+        bad = sum(error is None or not abs(error) <= WRONG for error in errors)
+        lines.append(f"  TAP {word}: {len(errors)} of {len(taps)}, of which {bad} are wrong")
+    for method in METHODS:
+        seconds = [row[method]["seconds"] for row in done.values()]
+        lines.append(f"  {method}: {sum(seconds) / max(1, len(seconds)):.2f} CPU seconds per machine")
+    return "\n".join(lines)
