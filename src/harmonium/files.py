@@ -262,12 +262,16 @@ def _parsed(path: Path, entry: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path that replaces ``path`` if the block succeeds and is deleted otherwise."""
+def atomic(path: str | os.PathLike[str], *, new_folder: bool = True) -> Iterator[Path]:
+    """Yield a temporary path that replaces ``path`` if the block succeeds and is deleted otherwise.
+
+    Missing folders are created, if ``new_folder``.
+    """
     path = Path(path)
     temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if new_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
         os.close(handle)
         temporary = Path(name)
@@ -303,9 +307,9 @@ def keep_as(path: Path, copy: Path) -> None:
         temporary.unlink(missing_ok=True)  # still there if both names were those of one file already
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file atomically."""
-    with atomic(path) as temporary:
+def write_text(path: str | os.PathLike[str], text: str, *, new_folder: bool = True) -> None:
+    """Write a text file atomically; missing folders are created, if ``new_folder``."""
+    with atomic(path, new_folder=new_folder) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -6,6 +6,7 @@ import csv
 import errno
 import itertools
 import os
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +126,69 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path, resume: bool) -> N
         hm.fit(machine(), DATA, epochs=1, batch_size=20, run=tmp_path, resume=resume)
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.csv"]
     assert (tmp_path / "metrics.csv").read_text() == "my,precious\n"
+
+
+class During(Callback):
+    """Call a function after the second epoch."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self.action = action
+
+    def on_epoch(self, progress: Progress) -> None:
+        if progress.epoch == 2:
+            self.action()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("then", ["moved", "deleted", "replaced", "linked"])
+def test_a_folder_that_changes_its_place_during_training(then: str, tmp_path: Path) -> None:
+    """Training stops; nothing is written in its place, and a moved folder can be resumed."""
+    run, away, other = tmp_path / "run", tmp_path / "away", tmp_path / "other"
+    hm.fit(machine(), DATA, epochs=1, batch_size=20, run=other)
+
+    def change() -> None:
+        if then == "deleted":
+            shutil.rmtree(run)
+        else:
+            run.rename(away)
+        if then == "replaced":
+            shutil.copytree(other, run)
+        if then == "linked":
+            run.symlink_to(other)
+
+    before = contents(other)
+    with pytest.raises(RunError, match=r"expected the folder in which the run began.*which has stopped"):
+        hm.fit(machine(), DATA, epochs=4, batch_size=20, run=run, callbacks=[During(change)])
+    assert contents(other) == before
+    assert contents(run) == before if then in ("replaced", "linked") else not run.exists()
+    if then != "deleted":
+        assert [row["epoch"] for row in Run(away).read_metrics()] == [1]
+        result = hm.fit(machine(), DATA, epochs=4, batch_size=20, run=away, resume=True)
+        assert len(result.history) == 4
+
+
+def test_a_configuration_that_is_deleted_during_training(tmp_path: Path) -> None:
+    delete = During(Run(tmp_path / "run").config_path.unlink)
+    with pytest.raises(RunError, match=r"config\.toml: expected the configuration of the run, found no file"):
+        hm.fit(machine(), DATA, epochs=4, batch_size=20, run=tmp_path / "run", callbacks=[delete])
+
+
+@pytest.mark.parametrize("how", ["emptied", "deleted", "linked", "edited"])
+def test_metrics_that_change_during_training_are_written_anew(how: str, tmp_path: Path) -> None:
+    path, victim = Run(tmp_path / "run").metrics_path, tmp_path / "victim"
+    victim.write_text("precious\n")
+
+    def change() -> None:
+        path.unlink() if how in ("deleted", "linked") else path.write_text("" if how == "emptied" else "my,notes\n")
+        if how == "linked":
+            path.symlink_to(victim)
+
+    result = hm.fit(machine(), DATA, epochs=4, batch_size=20, run=path.parent, callbacks=[During(change)])
+    assert Run(path.parent).read_metrics() == result.history
+    assert victim.read_text() == "precious\n"
 
 
 @pytest.mark.parametrize("run", ["", 3])

@@ -206,8 +206,7 @@ def evaluate_run(folder: Path, *, data: str | None, betas: int, samples: int, sw
 
 
 def _show_evaluation(done: Evaluation, folder: Path, title: str, rows: str) -> dict[str, Any]:
-    """Save an evaluation, print its table, and return it as plain values."""
-    path = done.save(folder)
+    """Print the table of an evaluation, save it, and return it as plain values."""
     seen = f"{done.train:,} training {rows}" + (f", {done.test:,} {done.test_name} {rows}" if done.test else "")
     show.table(
         f"{folder}: {title}, {seen}",
@@ -215,7 +214,7 @@ def _show_evaluation(done: Evaluation, folder: Path, title: str, rows: str) -> d
         [[r.name, r.unit, show.number(r.train, 5), show.number(r.test, 5), r.better, r.note] for r in done.measures],
         numbers=(2, 3),
     )
-    print(path)
+    print(done.save(folder))
     return done.to_dict()
 
 

@@ -159,12 +159,13 @@ def _train(config: schema.Config, run: Path, *, quiet: bool, report: bool) -> No
     setup = recipe.prepare(config)
     with writing(run), _interruptible(run):
         recipe.new_folder(run)  # another process may have finished in the meantime
-        began = time.perf_counter()
+        began, folder = time.perf_counter(), Run(run)
+        folder.hold()
         try:
             _fit(setup, run, quiet=quiet, announce=lambda: show.facts("harmonium train", plan(setup, run)))
         except Exception:
-            if not any(run.rglob("last.safetensors")):
-                Run(run).discard(TABLE)  # no checkpoint to resume from
+            if folder.is_held() and not any(run.rglob("last.safetensors")):
+                folder.discard(TABLE)  # no checkpoint to resume from
             raise
         _finish(setup, run, began, quiet=quiet, report=report)
 

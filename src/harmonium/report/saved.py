@@ -50,7 +50,7 @@ class Evaluation:
     def save(self, folder: Path) -> Path:
         """Write the numbers into a run folder, atomically."""
         path = folder / NAME
-        files.write_text(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        files.write_text(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", new_folder=False)
         return path
 
 

@@ -42,6 +42,7 @@ def train(
 
 def _train(setup: Setup, run: str | Path, resume: bool, progress: bool, callbacks: list[Callback]) -> Result:
     machine, chosen, folder = setup.config.machine, setup.config.training, Run(run)
+    folder.hold()
     callbacks = [*(callbacks or []), *([] if setup.rows.table is None else [_SaveTable(setup.rows.table, folder)])]
     rows, held_out = setup.rows.weighted, setup.rows.weighted_held_out
     watching = [LabelError(held_out, chosen.metrics_every)] if setup.config.data.labels and held_out is not None else []
@@ -96,6 +97,7 @@ def gather(network: Any, run: Run) -> list[dict[str, float]]:
     metrics of all epochs; those of machine k end in _k.
     """
     runs = [Run(machine_folder(run.folder, k)) for k in range(len(network.machines))]
+    run.check_held()
     history = joined([part.read_metrics() for part in runs])
     run.write_metrics(history)
     earlier = copy.deepcopy(network)

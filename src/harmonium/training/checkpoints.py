@@ -37,6 +37,7 @@ def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | Non
         if not (resume and run.exists()):
             run.check_new()
         run.clean()
+        run.hold()
         resume = resume and run.last.exists()  # a run that stopped before its first checkpoint starts over
     return run, distributed.of_first(resume)
 
@@ -57,6 +58,7 @@ def save(training: Training, *, snapshot: bool) -> None:
     processes = distributed.gather(own)
     if training.run is None:
         return
+    training.run.check_held()
     if not training.step:
         training.run.append_metrics(training.history)
     if snapshot:

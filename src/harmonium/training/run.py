@@ -40,6 +40,9 @@ class Run(Shown):
         self.folder = Path(folder)
         self._columns: list[str] = []  # of the rows of metrics that this object has written
         self._rows = 0
+        self._written: tuple[int, ...] | None = None  # the table of metrics as this object has left it
+        self._own: tuple[int, ...] | None = None  # the folder, while a run is written to it
+        self._configured = False  # whether it has had a configuration since then
 
     def shown(self) -> tuple[str, Mapping[str, Any]]:
         """The folder, and the metrics of the last epoch if there are any."""
@@ -93,6 +96,25 @@ class Run(Shown):
         if others:
             raise RunError(f"{self.folder}: expected a new or empty folder for the run, found '{others[0]}' in it")
 
+    def hold(self) -> None:
+        """Remember which folder this is, so that :meth:`check_held` notices if it is moved, deleted or replaced."""
+        self._own, self._configured = _identity(self.folder), self.config_path.exists()
+
+    def is_held(self) -> bool:
+        """Return whether the folder is still that of :meth:`hold`."""
+        return self._own is not None and _identity(self.folder) == self._own
+
+    def check_held(self) -> None:
+        """Raise :class:`RunError` unless the folder is still that of :meth:`hold` with its configuration."""
+        if self._own is not None and not self.is_held():
+            found = "another one" if self.folder.exists() else "none"
+            raise RunError(
+                f"{self.folder}: expected the folder in which the run began, found {found}; it was moved, deleted or "
+                "replaced during training, which has stopped. Its checkpoints are in the folder, wherever it is now"
+            )
+        if self._configured and not self.config_path.exists():
+            raise RunError(f"{self.config_path}: expected the configuration of the run, found no file; it was deleted")
+
     # -- configuration --------------------------------------------------------------------------------------
 
     def write_config(self, config: dict[str, Any]) -> None:
@@ -105,6 +127,7 @@ class Run(Shown):
         if not same:
             raise RunError(f"{self.config_path}: the configuration would not be the same after it is read back")
         files.write_text(self.config_path, text)
+        self._configured = True
 
     def read_config(self) -> dict[str, Any]:
         """Read the configuration."""
@@ -137,16 +160,19 @@ class Run(Shown):
         """Write the table of all epochs, with columns in order of first appearance."""
         columns = list(dict.fromkeys(key for row in history for key in row))
         files.write_text(self.metrics_path, _table(columns, history, header=True))
-        self._columns, self._rows = columns, len(history)
+        self._columns, self._rows, self._written = columns, len(history), _state(self.metrics_path)
 
     def append_metrics(self, history: Sequence[dict[str, float]]) -> None:
-        """Write the last row of the table; the whole table only if it has a new column, or at the first call."""
+        """Append the last row to the table; write the whole table at the first call and if it has a new column.
+
+        A table that was changed, deleted or replaced by a link in the meantime is written anew.
+        """
         new = any(key not in self._columns for key in history[-1])
-        if new or self._rows != len(history) - 1 or not self.metrics_path.exists():
+        if new or self._rows != len(history) - 1 or self._written is None or _state(self.metrics_path) != self._written:
             self.write_metrics(history)
             return
         files.append_text(self.metrics_path, _table(self._columns, history[-1:], header=False))
-        self._rows += 1
+        self._rows, self._written = self._rows + 1, _state(self.metrics_path)
 
     def read_metrics(self) -> list[dict[str, float]]:
         """Read the table, without empty cells. A missing file gives no rows; a damaged file raises ``RunError``.
@@ -271,6 +297,24 @@ class Run(Shown):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty or not there
             os.rmdir(self.folder / "checkpoints")
+
+
+def _identity(folder: Path) -> tuple[int, ...] | None:
+    """Return the device and the number of a folder; None if there is none."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    """Return numbers that change with a file or its contents; None if there is no file."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _left_over(path: Path) -> bool:
