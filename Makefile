@@ -57,7 +57,7 @@ clean:
 # The constraints file pins torch; otherwise pip may install another build. An environment whose setup was interrupted
 # is made again: without a working pip it cannot be completed, and without its configuration, which makes the Python in it
 # one with a prefix of its own, pip would install into the Python of the system.
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt setup.py $(wildcard src/harmonium/kernels/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harmonium needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	$(BIN)/python -c 'import sys, pip; sys.exit(sys.prefix == sys.base_prefix)' > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'

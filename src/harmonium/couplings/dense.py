@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
+from .. import kernels
 from ..checks import as_shape
 from .base import Coupling
 
@@ -27,17 +30,19 @@ class Dense(Coupling):
         self.weight = self.new_parameter(weight, (self.lower.numel(), self.upper.numel()))
 
     def up(self, x: Tensor) -> Tensor:
-        return (x.flatten(1) @ self.weight).reshape(-1, *self.upper)
+        return _field(kernels.up, x.flatten(1), self.weight, self.weight).reshape(-1, *self.upper)
 
     def down(self, y: Tensor) -> Tensor:
-        return (y.flatten(1) @ self.weight.T).reshape(-1, *self.lower)
+        return _field(kernels.down, y.flatten(1), self.weight, self.weight.T).reshape(-1, *self.lower)
 
     def correlate(
         self, x: Tensor, y: Tensor, out: Tensor | None = None, *, add: bool = False, scale: float = 1.0
     ) -> Tensor:
         x, y = x.flatten(1), y.flatten(1)
         if add and out is not None:
-            return out.add_(x.T @ y, alpha=scale) if _rounded(x) else out.addmm_(x.T, y, alpha=scale)
+            if _rounded(x):
+                return out.add_(x.T @ y, alpha=scale)
+            return out if kernels.correlate(x, y, out, scale) else out.addmm_(x.T, y, alpha=scale)
         product = (x.T @ y).to(x.dtype) if out is None else _product(x.T, y, out)
         return product if scale == 1.0 else product.mul_(scale)
 
@@ -58,12 +63,26 @@ class Dense(Coupling):
         return [*below, linear, *above]
 
     def up_(self, x: Tensor, out: Tensor) -> Tensor:
-        _product(x.view(len(x), -1), self.weight.detach(), out.view(len(x), -1))
+        states, found, weight = x.view(len(x), -1), out.view(len(x), -1), self.weight.detach()
+        if _rounded(x) or not kernels.up(states, weight, found):
+            _product(states, weight, found)
         return out
 
     def down_(self, y: Tensor, out: Tensor) -> Tensor:
-        _product(y.view(len(y), -1), self.weight.detach().T, out.view(len(y), -1))
+        states, found, weight = y.view(len(y), -1), out.view(len(y), -1), self.weight.detach()
+        if _rounded(y) or not kernels.down(states, weight, found):
+            _product(states, weight.T, found)
         return out
+
+
+def _field(kernel: Callable[[Tensor, Tensor, Tensor], bool], x: Tensor, weight: Tensor, matrix: Tensor) -> Tensor:
+    """x times ``matrix``, which is ``weight`` or its transpose; by the kernel if no gradient is needed."""
+    tracked = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+    if not tracked and not _rounded(x):
+        out = x.new_empty(len(x), matrix.shape[1])
+        if kernel(x, weight, out):
+            return out
+    return x @ matrix
 
 
 def _rounded(x: Tensor) -> bool:

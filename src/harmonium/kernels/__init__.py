@@ -1,0 +1,117 @@
+"""Products with 0/1 states and draws in C, faster than dense products. docs/kernels.md explains how.
+
+The library is optional: without it, or for other tensors, every function here returns False and does nothing, and the
+caller computes the same with torch. It is built by the installation if there is a C compiler, once for each set of
+instructions; the best one for the processor is loaded. ``HARMONIUM_KERNELS=0`` in the environment turns it off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Generator, Tensor
+
+#: part of ones above which a dense product is as fast
+MOST = 0.6
+#: rows, and weights, below which the call takes longer than a dense product
+_FEW_ROWS, _FEW_WEIGHTS = 16, 4096
+_FOLDER = Path(__file__).parent
+#: files of the library by the capability that torch reports, and what runs on the same processor
+_FILES = {"AVX512": ("avx512", "avx2", "generic"), "AVX2": ("avx2", "generic")}
+
+_pointer, _long, _int, _double = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_double
+_ARGUMENTS = {
+    "up": (*[_pointer] * 3, *[_long] * 3, _double, _int),
+    "down": (*[_pointer] * 3, *[_long] * 3, _double, _int),
+    "correlate": (*[_pointer] * 3, *[_long] * 3, ctypes.c_float, _double, _int),
+    "draw": (_pointer, _pointer, _long, ctypes.c_uint64, _int),
+    "draw_one": (_pointer, _pointer, _long, _long, ctypes.c_uint64, _int),
+}
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The library for this processor, or ``None`` if it was not built or is turned off."""
+    if os.environ.get("HARMONIUM_KERNELS") == "0":
+        return None
+    for name in _FILES.get(torch.backends.cpu.get_cpu_capability(), ("generic",)):
+        try:
+            found = ctypes.CDLL(str(_FOLDER / f"{name}.so"))
+        except OSError:
+            continue
+        for function, types in _ARGUMENTS.items():
+            getattr(found, function).argtypes = types
+        return found
+    return None
+
+
+def described() -> str:
+    """How products with binary states are computed, for people.
+
+    >>> described().split()[0] in ("C", "dense")
+    True
+    """
+    found = library()
+    return "dense products of torch" if found is None else f"C ({Path(found._name).stem})"
+
+
+def up(x: Tensor, weight: Tensor, out: Tensor) -> bool:
+    """Write x W into ``out`` if x (rows, lower) has only zeros and ones; ``weight`` is (lower, upper)."""
+    return _large(x, weight) and _call("up", (x, weight, out), len(x), *weight.shape, MOST)
+
+
+def down(y: Tensor, weight: Tensor, out: Tensor) -> bool:
+    """Write y Wᵀ into ``out`` if y (rows, upper) has only zeros and ones."""
+    return _large(y, weight) and _call("down", (y, weight, out), len(y), *weight.shape, MOST)
+
+
+def correlate(x: Tensor, y: Tensor, out: Tensor, scale: float) -> bool:
+    """Add scale xᵀy to ``out`` (lower, upper) if all but a few rows of x (rows, lower) have only zeros and ones."""
+    return _large(x, out) and _call("correlate", (x, y, out), len(x), *out.shape, scale, MOST)
+
+
+def draw(p: Tensor, out: Tensor, generator: Generator | None) -> bool:
+    """Write 1 with probability ``p``, otherwise 0, into ``out``."""
+    return _usable(p, out) and _call("draw", (p, out), p.numel(), _key(generator))
+
+
+def draw_one(p: Tensor, out: Tensor, generator: Generator | None) -> bool:
+    """Write one-hot draws with the probabilities ``p`` along the last dimension into ``out``."""
+    states = p.shape[-1]
+    return _usable(p, out) and _call("draw_one", (p, out), p.numel() // states, states, _key(generator))
+
+
+def _large(x: Tensor, weight: Tensor) -> bool:
+    return len(x) >= _FEW_ROWS and weight.numel() >= _FEW_WEIGHTS
+
+
+def _usable(*tensors: Tensor) -> bool:
+    """Whether the library can read the memory of the tensors."""
+    return (
+        library() is not None
+        and not torch.compiler.is_compiling()
+        and all(
+            t.dtype == torch.float32 and t.device.type == "cpu" and t.is_contiguous() and t.layout == torch.strided
+            for t in tensors
+        )
+    )
+
+
+def _call(function: str, tensors: tuple[Tensor, ...], *numbers: float) -> bool:
+    found = library()
+    if found is None or not _usable(*tensors):
+        return False
+    try:
+        pointers = [t.data_ptr() for t in tensors]
+    except RuntimeError:  # inside a transformation such as torch.func.vmap, tensors have no memory of their own
+        return False
+    return getattr(found, function)(*pointers, *numbers, torch.get_num_threads()) != 0
+
+
+def _key(generator: Generator | None) -> int:
+    """One random word of the generator, from which the library makes all numbers of a call."""
+    return int(torch.empty((), dtype=torch.int64).random_(-(2**63), None, generator=generator)) & (2**64 - 1)

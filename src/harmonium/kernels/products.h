@@ -1,0 +1,286 @@
+// The three products of a coupling W (lower x upper) with 0/1 states, each the sum of the rows of a matrix that the
+// ones of a row of states select.
+//
+// Four neighboring states have 16 patterns. The sums of the four rows of the matrix for every pattern are a table, and
+// a row of states is a list of its patterns: the product is the sum of the rows of the table in the list, one for every
+// four states that are not all zero. A table has the 256 patterns of one word of 64 states and 32 columns, so that it
+// stays in the first cache of a core. Rows of states with lists of the same length follow each other, so that the
+// processor predicts where a list ends.
+#pragma once
+#define GROUPS 16      // of four states in a word
+#define PATTERNS 16    // of a group
+#define PANEL 1024     // rows of states that are read at once, below 2^16
+#define MOST_DENSE 4   // rows with other values that `correlate` accepts
+
+// Rows of 0/1 states, as bits and as lists of patterns.
+typedef struct {
+    long rows, states, words;
+    uint64_t *bits;               // (rows, words)
+    uint8_t *lists, *lengths;     // (words, rows, GROUPS), (words, rows); an entry is group << 4 | pattern
+    uint16_t *order;              // (words, rows): the rows by the length of their lists
+    uint16_t (*ends)[GROUPS + 1]; // (words): ends in `order` of the rows with lists up to length 0, 1, …
+    uint16_t (*used)[GROUPS];     // (words): the patterns that some row has, as bits
+} states;
+
+// What to compute: out (rows of states x columns) += states · matrix (inner x columns).
+typedef struct {
+    const states *of;
+    const float *matrix; // (inner, columns), or (columns, inner) if transposed
+    long inner, columns;
+    float scale;
+    float *out;
+    int add;     // to what is in out; otherwise it begins with zeros
+    row *memory; // for each thread a table and sums, see `needed`
+} product;
+
+// -- memory ----------------------------------------------------------------------------------------------------------
+
+static size_t whole(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Memory of the calling thread that is kept between calls, because new pages take as long as a product.
+static char *scratch(size_t bytes) {
+    static __thread char *kept;
+    static __thread size_t size;
+    if (bytes > size) {
+        free(kept);
+        kept = aligned_alloc(64, size = whole(bytes));
+        if (!kept) size = 0;
+    }
+    return kept;
+}
+
+// Give `s` its memory at `p`; returns the end of it. With p = 0, the size of the memory.
+static char *place(states *s, long rows, long inner, char *p) {
+    size_t words = (size_t)(inner + 63) / 64, cells = words * (size_t)rows;
+    *s = (states){.rows = rows, .states = inner, .words = (long)words, .bits = (uint64_t *)p};
+    s->lists = (uint8_t *)(p += whole(cells * 8));
+    s->lengths = (uint8_t *)(p += whole(cells * GROUPS));
+    s->order = (uint16_t *)(p += whole(cells));
+    s->ends = (void *)(p += whole(cells * 2));
+    s->used = (void *)(p += whole(words * sizeof *s->ends));
+    return p + whole(words * sizeof *s->used);
+}
+
+// -- reading states --------------------------------------------------------------------------------------------------
+
+// The bits of one row of states; the number of ones, or -1 if another value is among them.
+INLINE long read_row(const float *x, long n, uint64_t *out) {
+    ints other = {0};
+    long ones = 0;
+    for (long k = 0; k * 64 < n; k++) {
+        uint64_t word = 0;
+        for (long s = k * 64; s < least(k * 64 + 64, n); s += LANES) {
+            vec v = load(x + s, n - s);
+            ints on = v == same(1);
+            other |= ~on & (v != same(0));
+            word |= bits(on) << (s & 63);
+        }
+        out[k] = word;
+        ones += __builtin_popcountll(word);
+    }
+    return bits(other) ? -1 : ones;
+}
+
+// The lists of one word of every row, and what follows from them.
+static void list_word(const void *job, long word, int thread) {
+    const states *s = job;
+    uint8_t *lists = s->lists + word * s->rows * GROUPS, *lengths = s->lengths + word * s->rows;
+    uint16_t *order = s->order + word * s->rows, *ends = s->ends[word], *used = s->used[word];
+    uint16_t many[GROUPS + 1] = {0}, next[GROUPS + 1], total = 0;
+    (void)thread;
+    memset(used, 0, sizeof s->used[word]);
+    for (long r = 0; r < s->rows; r++) {
+        uint64_t left = s->bits[r * s->words + word];
+        int n = 0;
+        while (left) {
+            int group = __builtin_ctzll(left) / 4;
+            unsigned pattern = left >> 4 * group & 15;
+            lists[r * GROUPS + n++] = (uint8_t)(group << 4 | pattern);
+            used[group] |= (uint16_t)(1u << pattern);
+            left &= ~(15ull << 4 * group);
+        }
+        if (n & 1) lists[r * GROUPS + n++] = 0; // pattern 0, so that lengths are even
+        lengths[r] = (uint8_t)n;
+        many[n]++;
+    }
+    for (int n = 0; n <= GROUPS; n++) {
+        next[n] = total;
+        ends[n] = total = (uint16_t)(total + many[n]);
+    }
+    for (long r = 0; r < s->rows; r++) order[next[lengths[r]]++] = (uint16_t)r;
+}
+
+// -- one block of 32 columns -----------------------------------------------------------------------------------------
+
+// The sums of the patterns with several ones, from the entries of single states; of parts `first` to `last` of a row.
+INLINE void add_up(row *entry, int first, int last) {
+    for (int s = 1; s < 4; s++)
+        for (int low = 1; low < 1 << s; low++)
+            for (int k = first; k < last; k++) entry[1 << s | low].part[k] = entry[low].part[k] + entry[1 << s].part[k];
+}
+
+#define SINGLE 0x0117 // the patterns with at most one 1, as bits
+
+INLINE void table_of_rows(row *table, const product *p, long word, long column, long n) {
+    const uint16_t *used = p->of->used[word];
+    for (int group = 0; group < GROUPS; group++) {
+        long i = word * 64 + group * 4;
+        row *entry = table + group * PATTERNS;
+        if (!used[group]) continue;
+        for (int s = 0; s < 4; s++)
+            entry[1 << s] = i + s < p->inner ? scaled(load_row(p->matrix + (i + s) * p->columns + column, n), p->scale)
+                                             : (row){{{0}}};
+        if (used[group] & ~SINGLE) add_up(entry, 0, PARTS);
+    }
+}
+
+// The same from a transposed matrix.
+INLINE void table_of_columns(row *table, const product *p, long word, long column, long n) {
+    for (int part = 0; part < PARTS && part * LANES < n; part++)
+        for (long j = 0; j < 64 && word * 64 + j < p->inner; j += LANES) {
+            vec r[LANES];
+            long i = word * 64 + j;
+            for (int k = 0; k < LANES; k++) {
+                long c = part * LANES + k;
+                r[k] = c < n ? load(p->matrix + (column + c) * p->inner + i, p->inner - i) : same(0);
+            }
+            transpose(r);
+            for (int group = 0; group < LANES / 4; group++) {
+                row *entry = table + (j / 4 + group) * PATTERNS;
+                for (int s = 0; s < 4; s++) entry[1 << s].part[part] = r[group * 4 + s];
+                add_up(entry, part, part + 1);
+            }
+        }
+}
+
+// a plus the rows of the table in a list of even length.
+INLINE row gather(row a, const row *table, const uint8_t *list, int n) {
+    for (int k = 0; k < n; k += 2) a = sum(a, sum(table[list[k]], table[list[k + 1]]));
+    return a;
+}
+
+static size_t needed(long rows) { return (size_t)(GROUPS * PATTERNS + rows); } // rows of memory of a thread
+
+INLINE void columns(const product *p, long block, int thread, const int transposed) {
+    const states *s = p->of;
+    row *table = p->memory + (size_t)thread * needed(s->rows), *sums = table + GROUPS * PATTERNS;
+    long column = block * BLOCK, n = p->columns - column;
+    memset(sums, 0, sizeof(row) * (size_t)s->rows);
+    for (int group = 0; group < GROUPS; group++) table[group * PATTERNS] = (row){{{0}}};
+    for (long word = 0; word < s->words; word++) {
+        if (transposed) table_of_columns(table, p, word, column, n);
+        else table_of_rows(table, p, word, column, n);
+        const uint16_t *order = s->order + word * s->rows, *ends = s->ends[word];
+        for (int length = 2; length <= GROUPS; length += 2)
+            for (long k = ends[length - 2]; k < ends[length]; k++) {
+                long r = order[k];
+                sums[r] = gather(sums[r], table, s->lists + (word * s->rows + r) * GROUPS, length);
+            }
+    }
+    for (long r = 0; r < s->rows; r++) {
+        float *out = p->out + r * p->columns + column;
+        store_row(out, p->add ? sum(load_row(out, n), sums[r]) : sums[r], n);
+    }
+}
+
+static void from_rows(const void *job, long block, int thread) { columns(job, block, thread, 0); }
+static void from_columns(const void *job, long block, int thread) { columns(job, block, thread, 1); }
+
+// Compute a product, once the bits of the states are there.
+static void compute(const product *p, int transposed, int threads) {
+    parallel(list_word, p->of, p->of->words, threads);
+    parallel(transposed ? from_columns : from_rows, p, (p->columns + BLOCK - 1) / BLOCK, threads);
+}
+
+// -- the products ----------------------------------------------------------------------------------------------------
+
+static int limited(int threads) { return threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads; }
+
+static int multiply(const float *x, const float *W, float *out, long rows, long inner, long columns, int transposed,
+                    double most, int threads) {
+    states s;
+    threads = limited(threads);
+    size_t tables = sizeof(row) * needed(least(rows, PANEL)) * (size_t)threads;
+    char *memory = scratch(tables + (size_t)place(&s, least(rows, PANEL), inner, 0));
+    if (!memory) return 0;
+    for (long first = 0; first < rows; first += PANEL) {
+        double ones = 0;
+        place(&s, least(rows - first, PANEL), inner, memory + tables);
+        for (long r = 0; r < s.rows; r++) {
+            long found = read_row(x + (first + r) * inner, inner, s.bits + r * s.words);
+            ones += (double)found;
+            if (found < 0 || ones > most * (double)s.rows * (double)inner) return 0;
+        }
+        product p = {&s, W, inner, columns, 1, out + first * columns, 0, (row *)memory};
+        compute(&p, transposed, threads);
+    }
+    return 1;
+}
+
+// out = x W for 0/1 states x (rows x lower), at most the part `most` of them ones.
+EXPORT int up(const float *x, const float *W, float *out, long rows, long lower, long upper, double most, int threads) {
+    return multiply(x, W, out, rows, lower, upper, 0, most, threads);
+}
+
+// out = y W^T for 0/1 states y (rows x upper).
+EXPORT int down(const float *y, const float *W, float *out, long rows, long lower, long upper, double most, int threads) {
+    return multiply(y, W, out, rows, upper, lower, 1, most, threads);
+}
+
+// Bit c of word k becomes bit k of word c.
+static void transpose_bits(uint64_t w[64]) {
+    uint64_t low = 0xffffffff;
+    for (int j = 32; j; j >>= 1, low ^= low << j)
+        for (int k = 0; k < 64; k = (k + j + 1) & ~j) {
+            uint64_t change = (w[k] >> j ^ w[k + j]) & low;
+            w[k] ^= change << j;
+            w[k + j] ^= change;
+        }
+}
+
+// W += scale x^T y for 0/1 states x (rows x lower) and any y (rows x upper): the sums of the rows of y that the columns
+// of x select. A few rows of x may have other values.
+EXPORT int correlate(const float *x, const float *y, float *W, long rows, long lower, long upper, float scale, double most,
+              int threads) {
+    long words = (lower + 63) / 64, dense[MOST_DENSE];
+    if (rows > PANEL * 4 || lower > PANEL * 16) return 0;
+    states s;
+    threads = limited(threads);
+    size_t tables = sizeof(row) * needed(words * 64) * (size_t)threads;
+    size_t read_size = (size_t)((rows + 63) / 64 * 64 * words) * 8;
+    char *memory = scratch(tables + read_size + (size_t)place(&s, words * 64, rows, 0));
+    if (!memory) return 0;
+    place(&s, words * 64, rows, memory + tables + read_size);
+    uint64_t *read = (uint64_t *)(memory + tables); // (rows, words)
+    int many = 0;
+    double ones = 0;
+    for (long r = 0; r < s.words * 64; r++) {
+        uint64_t *out = read + r * words;
+        long found = r < rows ? read_row(x + r * lower, lower, out) : -1;
+        ones += (double)(found > 0 ? found : 0);
+        if (found < 0) memset(out, 0, (size_t)words * 8);
+        if (found < 0 && r < rows) {
+            if (many == MOST_DENSE) return 0;
+            dense[many++] = r;
+        }
+        if (ones > most * (double)rows * (double)lower) return 0;
+    }
+    for (long k = 0; k < s.words; k++)
+        for (long w = 0; w < words; w++) {
+            uint64_t square[64];
+            for (int b = 0; b < 64; b++) square[b] = read[(k * 64 + b) * words + w];
+            transpose_bits(square);
+            for (int b = 0; b < 64; b++) s.bits[(w * 64 + b) * s.words + k] = square[b];
+        }
+    s.rows = lower;
+    product p = {&s, y, rows, upper, scale, W, 1, (row *)memory};
+    compute(&p, 0, threads);
+    for (int k = 0; k < many; k++)
+        for (long i = 0; i < lower; i++) {
+            float factor = scale * x[dense[k] * lower + i];
+            const float *from = y + dense[k] * upper;
+            float *out = W + i * upper;
+            for (long j = 0; j < upper; j++) out[j] += factor * from[j];
+        }
+    return 1;
+}

@@ -1,0 +1,169 @@
+"""Products and draws in C: against torch, for every set of instructions, and with sanitizers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import harmonium as hm
+from harmonium import kernels, noise
+
+needs_library = pytest.mark.skipif(kernels.library() is None, reason="the library of kernels was not built")
+CAPABILITIES = ("default", "avx2", "avx512")
+
+
+def _generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _states(*shape: int, density: float = 0.3, seed: int = 0) -> torch.Tensor:
+    return (torch.rand(shape, generator=_generator(seed)) < density).float()
+
+
+def _whole(*shape: int, seed: int = 1) -> torch.Tensor:
+    """Whole numbers, of which float32 sums are exact in any order."""
+    return torch.randint(-50, 50, shape, generator=_generator(seed)).float()
+
+
+@needs_library
+@pytest.mark.parametrize("density", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize(("rows", "lower", "upper"), [(16, 64, 64), (37, 131, 97), (1100, 70, 65), (100, 784, 33)])
+def test_products_equal_those_of_torch(rows: int, lower: int, upper: int, density: float) -> None:
+    x, y, W = _states(rows, lower, density=density), _states(rows, upper, density=density), _whole(lower, upper)
+    field, back, weight = torch.empty(rows, upper), torch.empty(rows, lower), W.clone()
+    assert kernels.up(x, W, field) and kernels.down(y, W, back)
+    assert torch.equal(field, x @ W) and torch.equal(back, y @ W.T)
+    z = _whole(rows, upper, seed=2)
+    x[[0, -1]] = 0.5
+    assert kernels.correlate(x, z, weight, 2.0)
+    assert torch.equal(weight, W + 2 * x.T @ z)
+
+
+@needs_library
+def test_other_states_are_refused_before_anything_is_written() -> None:
+    W, out = _whole(64, 64), torch.full((20, 64), 7.0)
+    for states in (_states(20, 64).mul_(2), _states(20, 64).fill_(torch.nan), _states(20, 64, density=0.9)):
+        assert not kernels.up(states, W, out) and not kernels.down(states, W, out)
+        assert not kernels.correlate(states, out, W, 1.0)
+    for states in (_states(20, 64).double(), _states(64, 20).T, _states(4, 64)):
+        assert not kernels.up(states, W, out)
+    assert torch.equal(out, torch.full((20, 64), 7.0)) and torch.equal(W, _whole(64, 64))
+
+
+@needs_library
+def test_the_same_bits_for_every_number_of_threads_and_set_of_instructions() -> None:
+    code = """
+import sys, torch
+from harmonium import kernels, noise
+torch.set_num_threads(int(sys.argv[1]))
+g = torch.Generator().manual_seed(0)
+W = torch.rand(300, 200, generator=g) - 0.5
+x = (torch.rand(150, 300, generator=g) < 0.4).float()
+field, back = torch.empty(150, 200), torch.empty(150, 300)
+p = torch.rand(150, 200, generator=g)
+h = noise.bernoulli(p, g)
+one = noise.categorical(p.view(150, 40, 5), g)
+assert kernels.up(x, W, field) and kernels.down(h, W, back) and kernels.correlate(x, field, W, 0.1)
+print([t.double().sum().item().hex() for t in (field, back, W, h, one * torch.arange(5))])
+"""
+    results = {
+        subprocess.run(
+            [sys.executable, "-c", code, threads],
+            env={**os.environ, "ATEN_CPU_CAPABILITY": capability},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for capability, threads in [("default", "1"), ("avx2", "1"), ("avx2", "2"), ("avx512", "1"), ("avx512", "3")]
+    }
+    assert len(results) == 1
+
+
+@needs_library
+def test_frequencies_of_draws() -> None:
+    generator, draws = _generator(5), 2000
+    p = torch.rand(3000, generator=generator).clamp(0.02, 0.98)
+    counts = sum(noise.bernoulli(p, generator) for _ in range(draws))
+    z = (counts - draws * p) / (draws * p * (1 - p)).sqrt()
+    assert abs(z.mean()) < 4 / 3000**0.5 and abs(z.std() - 1) < 4 / 6000**0.5
+    site = torch.softmax(2 * torch.randn(600, 7, generator=generator), -1)
+    counts = sum(noise.categorical(site, generator) for _ in range(draws))
+    chi = ((counts - draws * site).square() / (draws * site)).sum(-1)  # 6 degrees of freedom at each site
+    assert abs(chi.mean() - 6) < 4 * (12 / 600) ** 0.5
+
+
+@needs_library
+def test_rare_and_certain_states_are_exact() -> None:
+    generator = _generator(3)
+    p = torch.tensor([0.0, 1e-5, 1 - 1e-5, 1.0]).repeat(1_000_000, 1)
+    counts = noise.bernoulli(p, generator).sum(0, dtype=torch.float64)
+    assert counts[0] == 0 and counts[3] == 1_000_000
+    assert abs(counts[1] - 10) < 13 and abs(counts[2] - (1_000_000 - 10)) < 13
+    rare = torch.tensor([0.0, 1e-5, 1.0, 0.0]).repeat(1_000_000, 1)
+    counts = noise.categorical(rare, generator).sum(0)
+    assert counts[0] == 0 and counts[3] == 0 and abs(counts[1] - 10) < 13
+
+
+@needs_library
+def test_draws_of_neighbors_and_of_successive_calls_are_independent() -> None:
+    generator = _generator(9)
+    x = torch.stack([noise.bernoulli(torch.full((4096,), 0.5), generator) for _ in range(400)]) - 0.5
+    for a, b in [(x[1:], x[:-1]), (x[:, 1:], x[:, :-1]), (x[:, 16:], x[:, :-16]), (x[:, 2048:], x[:, :2048])]:
+        assert abs(4 * (a * b).mean()) < 4.5 / a.numel() ** 0.5
+
+
+@needs_library
+def test_training_with_and_without_the_library_reaches_the_same_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = hm.data.load("digits", binarize="threshold")
+    found = {}
+    for name in ("C", "dense"):
+        values = []
+        for seed in range(4):
+            with monkeypatch.context() as patch:
+                if name == "dense":
+                    patch.setattr(kernels, "library", lambda: None)
+                rbm = hm.RBM(64, 10)
+                hm.fit(rbm, data, negative="pcd", epochs=20, seed=seed, progress=False)
+            values.append(rbm.log_probability(torch.as_tensor(data).float()).mean())
+        found[name] = torch.stack(values)
+    difference = found["C"].mean() - found["dense"].mean()
+    assert abs(difference) < 4 * ((found["C"].var() + found["dense"].var()) / 4).sqrt()
+
+
+def test_transformed_tensors_and_gradients_use_torch() -> None:
+    coupling = hm.couplings.Dense(64, 64, weight=_whole(64, 64))
+    x = _states(32, 20, 64)
+    expected = x @ coupling.weight
+    assert torch.equal(torch.func.vmap(coupling.up)(x), expected)
+    coupling.up(x[0]).sum().backward()
+    assert torch.equal(coupling.weight.grad, x[0].sum(0)[:, None].expand(64, 64))
+
+
+def test_without_the_library_products_are_dense() -> None:
+    code = "from harmonium import kernels; print(kernels.described())"
+    environment = {**os.environ, "HARMONIUM_KERNELS": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "dense products of torch\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize("flags", ["", "-mavx2", "-mavx512f -mavx512dq -mavx512bw -mavx512vl"])
+@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+def test_sanitizers_find_nothing(tmp_path: Path, flags: str, sanitizer: str) -> None:
+    program, source = tmp_path / "fuzz", Path(__file__).with_name("fuzz.c")
+    checks = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-g", "-O1"]
+    subprocess.run(
+        ["gcc", "-std=c11", "-ffp-contract=off", "-pthread", *checks, *flags.split(), str(source), "-o", str(program), "-lm"],
+        check=True,
+    )
+    if "avx512" in flags and torch.backends.cpu.get_cpu_capability() != "AVX512":
+        pytest.skip("this processor has no AVX-512")
+    done = subprocess.run([str(program), "60"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
