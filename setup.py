@@ -42,13 +42,15 @@ def compile_to(folder: Path) -> bool:
         return False
     folder.mkdir(parents=True, exist_ok=True)
     for name, flags in INSTRUCTIONS.items():
-        new = folder / f"{name}.so.{os.getpid()}"  # replaced at once, because a process may have loaded the old one
+        new = (
+            folder / f"kernels.{name}.so.{os.getpid()}"
+        )  # replaced at once, because a process may have loaded the old one
         call = [*command, *FLAGS.split(), *flags.split(), str(KERNELS / "kernels.c"), "-o", str(new), "-lm"]
         done = subprocess.run(call, capture_output=True, text=True)
         if done.returncode:
             print(f"harmonium: {shlex.join(call)} failed, so products are dense\n{done.stderr}", file=sys.stderr)
             return False
-        new.replace(folder / f"{name}.so")
+        new.replace(folder / f"kernels.{name}.so")  # the dot keeps pkgutil from taking it for a module
     return True
 
 

@@ -27,7 +27,7 @@ def test_setup(state, tmp_path):
     folder = tmp_path / "a folder"
     folder.mkdir()
     log, python = folder / "log", folder / "python 3"
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", "setup.py"):
         shutil.copy(REPOSITORY / name, folder / name)
     python.write_text(PYTHON.format(log=log))
     python.chmod(0o755)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium import files
+from harmonium import files, kernels
 from harmonium.training import Run
 
 
@@ -317,6 +318,13 @@ def test_info(command, trained):
     ):
         assert words in outcome.out
     assert "bernoulli:6" in command("info", trained / "checkpoints" / "last.safetensors").out
+
+
+def test_info_alone_describes_the_installation(command):
+    facts = json.loads(command("info", "--json").out)
+    assert facts["harmonium"] == hm.__version__ and facts["products of binary states"] == kernels.described()
+    outcome = command("info", "--verify")
+    assert outcome.status == 2 and "a run folder or a file" in outcome.err
 
 
 def test_data_commands(command):

@@ -15,7 +15,6 @@ import harmonium as hm
 from harmonium import kernels, noise
 
 needs_library = pytest.mark.skipif(kernels.library() is None, reason="the library of kernels was not built")
-CAPABILITIES = ("default", "avx2", "avx512")
 
 
 def _generator(seed: int = 0) -> torch.Generator:
@@ -160,7 +159,18 @@ def test_sanitizers_find_nothing(tmp_path: Path, flags: str, sanitizer: str) -> 
     program, source = tmp_path / "fuzz", Path(__file__).with_name("fuzz.c")
     checks = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-g", "-O1"]
     subprocess.run(
-        ["gcc", "-std=c11", "-ffp-contract=off", "-pthread", *checks, *flags.split(), str(source), "-o", str(program), "-lm"],
+        [
+            "gcc",
+            "-std=c11",
+            "-ffp-contract=off",
+            "-pthread",
+            *checks,
+            *flags.split(),
+            str(source),
+            "-o",
+            str(program),
+            "-lm",
+        ],
         check=True,
     )
     if "avx512" in flags and torch.backends.cpu.get_cpu_capability() != "AVX512":

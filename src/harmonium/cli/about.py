@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .. import files
+import torch
+
+from .. import __version__, files, kernels
 from ..convert import read, write
 from ..errors import HarmoniumError, InvalidOption, RunError, Unverified
 from ..machines import Machine
@@ -16,6 +19,19 @@ from ..training import Run
 from ..training.greedy import machine_folder
 from . import show
 from .measuring import check_exists
+
+
+def installation() -> dict[str, Any]:
+    """Print the versions, the number of threads, and how products with binary states are computed."""
+    facts = {
+        "harmonium": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "products of binary states": kernels.described(),
+    }
+    show.facts("Installation", facts)
+    return facts
 
 
 def describe(path: Path) -> dict[str, Any]:

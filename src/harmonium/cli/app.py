@@ -476,18 +476,26 @@ def topics(
 
 @app.command()
 def info(
-    path: FolderOrFile,
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR|FILE]", help="A run folder or a .safetensors file; without it, the installation."),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Verify the checksums of all files instead; status 2 if one is damaged.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show the contents of a run folder or a file: machine, training, last metrics, files."""
+    """Show the contents of a run folder or a file: machine, training, last metrics, files. Alone, the installation."""
     describe = load("about.describe")
+    installation = load("about.installation")
     verify_files = load("about.verify_files")
     answer = load("show.answer")
 
-    if verify:
+    if path is None and verify:
+        raise typer.BadParameter("expected a run folder or a file", param_hint="--verify")
+    if path is None:
+        answer(json, installation)
+    elif verify:
         verify_files(path)
     else:
         answer(json, describe, path)

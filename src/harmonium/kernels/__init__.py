@@ -40,7 +40,7 @@ def library() -> ctypes.CDLL | None:
         return None
     for name in _FILES.get(torch.backends.cpu.get_cpu_capability(), ("generic",)):
         try:
-            found = ctypes.CDLL(str(_FOLDER / f"{name}.so"))
+            found = ctypes.CDLL(str(_FOLDER / f"kernels.{name}.so"))
         except OSError:
             continue
         for function, types in _ARGUMENTS.items():
@@ -56,7 +56,7 @@ def described() -> str:
     True
     """
     found = library()
-    return "dense products of torch" if found is None else f"C ({Path(found._name).stem})"
+    return "dense products of torch" if found is None else f"C ({Path(found._name).suffixes[0][1:]})"
 
 
 def up(x: Tensor, weight: Tensor, out: Tensor) -> bool:
