@@ -83,10 +83,10 @@ def test_data_as_base() -> None:
 
 def test_states_that_exchanges_do_not_reach_are_reported() -> None:
     machine = ferromagnet(1.5)
-    options = {"start": torch.ones(1, 8), "chains": 40, "sweeps": 40, "betas": 2}
+    options = {"start": torch.ones(1, 8), "chains": 8, "sweeps": 20, "betas": 2}
     rare = [hm.likelihood.tempered(machine, **options, seed=seed) for seed in range(5)]
     assert not any(found.trustworthy for found in rare)
-    assert max(abs(found.log_partition - machine.log_partition()) for found in rare) > 0.5
+    assert min(abs(found.log_partition - machine.log_partition()) for found in rare) > 0.5
     many = hm.likelihood.tempered(machine, start=torch.ones(1, 8), chains=40, sweeps=1000, seed=0)
     assert many.trustworthy, many.problems
     assert abs(many.log_partition - machine.log_partition()) < 4 * many.standard_error
