@@ -71,7 +71,7 @@ class Wheel(bdist_wheel):
 
     def get_tag(self) -> tuple[str, str, str]:
         """Return the tags of Python, of its binary interface and of the platform."""
-        if not self.distribution.kernels:
+        if not getattr(self.distribution, "kernels", False):  # also an editable wheel, which has no files
             return super().get_tag()
         self.root_is_pure = False
         return "py3", "none", re.sub(r"[^0-9A-Za-z]", "_", self.plat_name or sysconfig.get_platform())
