@@ -81,6 +81,14 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
                         parent.rmdir()
 
 
+def check(folder: str | os.PathLike[str]) -> None:
+    """Raise :class:`RunError` if another process has the lock of this folder, whose file the user has deleted."""
+    path = Path(folder) / NAME
+    with contextlib.suppress(OSError):
+        if path.read_bytes() not in (b"", _holder()):
+            raise _in_use(Path(folder), path)
+
+
 def _acquire(folder: Path, path: Path) -> FileLock | None:
     """Return the lock of the file; None if the system cannot lock it."""
     lock = FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False, on_acquired=_sign)

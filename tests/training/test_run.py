@@ -170,6 +170,13 @@ def test_a_folder_that_changes_its_place_during_training(then: str, tmp_path: Pa
         assert len(result.history) == 4
 
 
+def test_a_lock_that_is_deleted_during_training(tmp_path: Path) -> None:
+    """Another process then takes the lock and writes; the first one stops."""
+    other = During(lambda: (tmp_path / "run" / ".lock").write_text("1 elsewhere\n"))
+    with pytest.raises(RunError, match="in use by process 1 on elsewhere"):
+        hm.fit(machine(), DATA, epochs=4, batch_size=20, run=tmp_path / "run", callbacks=[other])
+
+
 def test_a_configuration_that_is_deleted_during_training(tmp_path: Path) -> None:
     delete = During(Run(tmp_path / "run").config_path.unlink)
     with pytest.raises(RunError, match=r"config\.toml: expected the configuration of the run, found no file"):

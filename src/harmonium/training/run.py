@@ -106,12 +106,15 @@ class Run(Shown):
 
     def check_held(self) -> None:
         """Raise :class:`RunError` unless the folder is still that of :meth:`hold` with its configuration."""
-        if self._own is not None and not self.is_held():
+        if self._own is None:
+            return
+        if not self.is_held():
             found = "another one" if self.folder.exists() else "none"
             raise RunError(
                 f"{self.folder}: expected the folder in which the run began, found {found}; it was moved, deleted or "
                 "replaced during training, which has stopped. Its checkpoints are in the folder, wherever it is now"
             )
+        locking.check(self.folder)
         if self._configured and not self.config_path.exists():
             raise RunError(f"{self.config_path}: expected the configuration of the run, found no file; it was deleted")
 
