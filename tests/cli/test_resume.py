@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -62,3 +63,28 @@ def test_killed_runs_end_where_the_whole_one_ends(machine: str, tmp_path: Path, 
     assert watched(whole) == watched(run) and len(watched(run)) == MACHINES[machine][-1]
     assert [epoch for epoch, _ in whole.trajectory()] == [epoch for epoch, _ in run.trajectory()]
     assert not list(run.folder.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ('"pcd:1"', '"pcd:50"', r"training\.negative pcd:50 \(was pcd:1\)"),
+        ("batch_size = 20", "batch_size = 7", r"training\.batch_size 7 \(was 20\)"),
+        ('dtype = "float32"', 'dtype = "float64"', r"machine\.dtype float64 \(was float32\)"),
+        ('optimizer = "sgd"', 'optimizer = "sgd"\nlearning_rate = 5.0', r"training\.learning_rate 5\.0 \(was none\)"),
+        ("centered = true", "centered = false", r"training\.centered False \(was True\)"),
+    ],
+)
+def test_an_edited_configuration_is_rejected(old: str, new: str, found: str, tmp_path: Path, command) -> None:
+    np.save(tmp_path / "rows.npy", (np.random.default_rng(0).random((60, 6)) < 0.4).astype(np.uint8))
+    run = Run(tmp_path / "run")
+    options = ["--hidden", 2, "--epochs", 1, "--batch-size", 20, "--run", run.folder, "-q", "--no-report"]
+    assert command("train", tmp_path / "rows.npy", *options).status == 0
+    text, checkpoint = run.config_path.read_text(), run.last.read_bytes()
+    assert old in text
+    run.config_path.write_text(text.replace(old, new))
+    done = command("resume", run.folder, "--epochs", 2, "-q", "--no-report")
+    assert done.status == 2 and re.search(f"expected those with which the run began, found {found}", done.err)
+    assert run.last.read_bytes() == checkpoint
+    run.config_path.write_text(text.replace("metrics_every = 1", "metrics_every = 2"))
+    assert command("resume", run.folder, "--epochs", 2, "-q", "--no-report").status == 0

@@ -170,6 +170,19 @@ def test_a_folder_that_changes_its_place_during_training(then: str, tmp_path: Pa
         assert len(result.history) == 4
 
 
+def test_other_options_on_resume_are_rejected(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
+    for changed in ({"batch_size": 10}, {"learning_rate": 0.5}, {"negative": "pcd:7"}):
+        name = next(iter(changed))
+        with pytest.raises(RunError, match=rf"expected those with which the run began, found .*{name}"):
+            hm.fit(machine(), DATA, **{"epochs": 2, "batch_size": 20, "run": run, "resume": True, **changed})
+    text = Run(run).config_path.read_text()
+    Run(run).config_path.write_text(text.replace("batch_size = 20", "batch_size = 7"))
+    with pytest.raises(RunError, match=r"found training\.batch_size 7 \(was 20\)"):
+        hm.fit(machine(), DATA, epochs=2, batch_size=20, run=run, resume=True)
+
+
 def test_a_lock_that_is_deleted_during_training(tmp_path: Path) -> None:
     """Another process then takes the lock and writes; the first one stops."""
     other = During(lambda: (tmp_path / "run" / ".lock").write_text("1 elsewhere\n"))
@@ -479,7 +492,7 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     hm.fit(machine(), DATA, epochs=2, **options)
     with pytest.raises(CheckpointError, match="a checkpoint of another machine"):
         hm.fit(RBM(units.Bernoulli(5), units.Bernoulli(4)), DATA, epochs=3, resume=True, **options)
-    with pytest.raises(RunError, match="transforms: expected 1, as in the run, found 0"):
+    with pytest.raises(RunError, match=r"options: expected those.* found transforms\.0 none \(was .*Centered"):
         hm.fit(machine(), DATA, epochs=3, resume=True, transforms=(), **options)
     whole = Run(run).last.read_bytes()
     Run(run).last.write_bytes(whole[: len(whole) // 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ from torch import Tensor
 
 from .. import files
 from ..errors import CheckpointError, HarmoniumError, RunError
-from . import distributed, specs
+from ..limits import parse_toml
+from . import distributed, specs, toml
 from .defaults import CONSTANT
 from .run import Run
 from .state import load_optimizer
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from .loop import Training
 
 FORMAT = 2  # version of the training state in a checkpoint
+#: tables of a configuration with options, and the options that may change when a run continues
+_TABLES = ("machine", "training", "negative", "transforms")
+_CHANGEABLE = (
+    *("machine.layers", "machine.couplings", "machine.machines"),  # compared with the tensors of the checkpoint
+    *("training.epochs", "training.threads", "training.metrics_every", "training.device", "training.unnamed"),
+)
 #: what reading a state of another form raises
 _DAMAGE = (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
 _MOST_SWEEPS = 10**6  # of one training step
@@ -70,6 +78,7 @@ def save(training: Training, *, snapshot: bool) -> None:
             "epoch": training.epoch,
             **({"step": training.step} if training.step else {}),
             "of": fingerprint(training),
+            "options": options_of(training.config),
             "batch_size": training.batch_size,
             "k": training.negative.k,
             "default_schedule": training.default_schedule,
@@ -113,6 +122,7 @@ def restore(training: Training, kept: Kept) -> None:
 
 def _check(training: Training, state: dict[str, Any]) -> None:
     """Raise if the state does not belong to these arguments; changes nothing."""
+    _check_options(training, state.get("options"))
     if len(state["processes"]) != training.world:
         found = len(state["processes"])
         raise RunError(f"processes: expected {found}, as in the run to resume, found {training.world}")
@@ -132,6 +142,48 @@ def _check(training: Training, state: dict[str, Any]) -> None:
                 f"{_place(training)}: the training state is damaged; expected {name} from {least} to {most}, "
                 f"found {value!r}"
             )
+
+
+def options_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a configuration that must not change on resume, by their names in the file.
+
+    >>> options_of({"training": {"epochs": 3, "batch_size": 10, "l2": None}, "negative": {"method": "pcd", "k": 1}})
+    {'training.batch_size': 10, 'negative.method': 'pcd', 'negative.k': 1}
+    """
+    tables = parse_toml(toml.dumps(dict(config)))  # as they are read from the file
+    named = {f"{table}.{key}": value for table in _TABLES for key, value in _items(tables.get(table))}
+    return {name: value for name, value in named.items() if name not in _CHANGEABLE}
+
+
+def _items(table: Any) -> list[tuple[str, Any]]:
+    """Return the entries of a table, or of a list of tables; a user may have written something else."""
+    if isinstance(table, list):
+        return [(str(k), part) for k, part in enumerate(table)]
+    return list(table.items()) if isinstance(table, dict) else []
+
+
+def _check_options(training: Training, began: Mapping[str, Any] | None) -> None:
+    """Raise if an option, in this call or in the configuration of the run, is not the one with which the run began."""
+    if began is None:  # a checkpoint of an earlier version
+        return
+    now = options_of(training.config)
+    if training.default_schedule is not None:  # that of the run is used
+        now["training.schedule"] = began.get("training.schedule")
+    _compare(began, now, {**began, **now})
+    written = training.run and training.run.recorded()
+    if written:  # by an earlier version, perhaps, with fewer options and other names of transforms
+        options = options_of(written)
+        _compare(began, options, {name for name in began.keys() & options.keys() if "transforms" not in name})
+
+
+def _compare(began: Mapping[str, Any], now: Mapping[str, Any], names: Iterable[str]) -> None:
+    changed = [name for name in sorted(names) if now.get(name) != began.get(name)]
+    if changed:
+        found = ", ".join(f"{name} {now.get(name, 'none')} (was {began.get(name, 'none')})" for name in changed)
+        raise RunError(
+            f"options: expected those with which the run began, found {found}; only epochs, threads, metrics_every and "
+            "device may change, other options need a new run"
+        )
 
 
 @torch.no_grad()

@@ -44,7 +44,7 @@ _SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
 #: entries of the configuration that may change when a run continues
-_CHANGEABLE = (("training", "epochs"), ("training", "threads"), ("data", "source"))
+_CHANGEABLE = (("training", "epochs"), ("training", "threads"), ("training", "metrics_every"), ("data", "source"))
 # purposes of the random streams, which are independent of each other
 _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
@@ -157,6 +157,7 @@ class Training:
         self.history: list[dict[str, float]] = []
         self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
         self.step = 0  # number of finished steps of the epoch in progress
+        self.config = self._config(given, mean) if given.config is None else given.config
         if kept is None:
             self._limit_rates()
         else:
@@ -164,7 +165,7 @@ class Training:
         self._plain = plain_groups(self.optimizer)  # after loading, which replaces the groups
         self._all_plain = len(self._plain) == sum(len(group["params"]) for group in self.optimizer.param_groups)
         if self.run is not None:  # last, so that a call that fails changes nothing
-            self._record(self.run, given, mean, resume)
+            self._record(self.run, given, resume)
 
     # -- preparation ----------------------------------------------------------------------------------------
 
@@ -264,16 +265,20 @@ class Training:
             **recorded(given, self._given[0], self._given[1], self.source, **found, precision=self.precision),
         }
 
-    def _record(self, run: Run, given: Arguments, mean: Any, resume: bool) -> None:
+    def _record(self, run: Run, given: Arguments, resume: bool) -> None:
         """Write the configuration and the first machine; on resume only what may change."""
         if not resume:
-            run.write_config(self._config(given, mean) if given.config is None else given.config)
+            run.write_config(self.config)
             run.write_snapshot(self.machine, 0)
         elif run.config_path.exists():
             written = run.read_config()
             config = written if given.config is None else given.config
             if given.config is None and isinstance(written.get("training"), Mapping):
-                changed = {"epochs": self.epochs, "threads": torch.get_num_threads()}
+                changed = {
+                    "epochs": self.epochs,
+                    "threads": torch.get_num_threads(),
+                    "metrics_every": self.metrics_every,
+                }
                 config = {**written, "training": {**written["training"], **changed}}
             if any(_entry(written, *place) != _entry(config, *place) for place in _CHANGEABLE):
                 run.write_config(config)
