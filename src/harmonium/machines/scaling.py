@@ -35,6 +35,8 @@ class Scaling:
     @staticmethod
     def of(layer: Unit, data: Tensor) -> Scaling | None:
         """The scaling of a layer from data (n, *shape); ``None`` if no unit is scaled."""
+        if not any(part.affine for part in layer.parts):
+            return None  # before the variance, which takes as long as several updates
         variance, mean = torch.var_mean(data.to(torch.float64), 0, correction=0)
         return Scaling.from_moments(layer, mean, variance)
 
