@@ -17,6 +17,13 @@ from harmonium import kernels, noise
 needs_library = pytest.mark.skipif(kernels.library() is None, reason="the library of kernels was not built")
 
 
+@pytest.fixture(autouse=True)
+def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the library for small matrices, too."""
+    monkeypatch.setattr(kernels, "_FEW_ROWS", 5)
+    monkeypatch.setattr(kernels, "_FEW_WEIGHTS", 1)
+
+
 def _generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
@@ -62,14 +69,14 @@ import sys, torch
 from harmonium import kernels, noise
 torch.set_num_threads(int(sys.argv[1]))
 g = torch.Generator().manual_seed(0)
-W = torch.rand(300, 200, generator=g) - 0.5
+W = torch.rand(300, 256, generator=g) - 0.5
 x = (torch.rand(150, 300, generator=g) < 0.4).float()
-field, back = torch.empty(150, 200), torch.empty(150, 300)
-p = torch.rand(150, 200, generator=g)
+field, back = torch.empty(150, 256), torch.empty(150, 300)
+p = torch.rand(150, 256, generator=g)
 h = noise.bernoulli(p, g)
-one = noise.categorical(p.view(150, 40, 5), g)
+one = noise.categorical(p.view(150, 64, 4), g)
 assert kernels.up(x, W, field) and kernels.down(h, W, back) and kernels.correlate(x, field, W, 0.1)
-print([t.double().sum().item().hex() for t in (field, back, W, h, one * torch.arange(5))])
+print([t.double().sum().item().hex() for t in (field, back, W, h, one * torch.arange(4))])
 """
     results = {
         subprocess.run(
