@@ -6,6 +6,7 @@ import io
 import tracemalloc
 import zipfile
 
+import h5py
 import numpy as np
 import pandas
 import pytest
@@ -13,6 +14,7 @@ from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
 from harmonium import data
+from harmonium.convert import hdf5
 from harmonium.errors import DataNotFound, HarmoniumError, InvalidData
 from harmonium.limits import check_expansion
 
@@ -128,3 +130,45 @@ def test_a_link_is_followed(tmp_path):
     np.save(tmp_path / "rows.npy", np.eye(3))
     (tmp_path / "link.npy").symlink_to("rows.npy")
     assert np.array_equal(data.read(tmp_path / "link.npy"), np.eye(3))
+
+
+# -- values that are in other files -----------------------------------------------------------------------------------
+
+
+def external(path, secret, **_):
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file.create_dataset("data", (4, 4), "u1", external=[(str(secret), 0, 16)])
+
+
+def virtual(path, secret, source):
+    layout = h5py.VirtualLayout((4, 4), "u1")
+    layout[:] = h5py.VirtualSource(str(source), "data", (4, 4))
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file.create_virtual_dataset("data", layout)
+
+
+def linked(path, secret, source):
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["data"] = h5py.ExternalLink(str(source), "data")
+
+
+@pytest.mark.parametrize("name", ["x.h5", "x.mat"])
+@pytest.mark.parametrize("make", [external, virtual, linked])
+def test_hdf5_files_whose_values_are_elsewhere(tmp_path, name, make):
+    """Such a file could show the contents of any file as rows."""
+    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
+    with h5py.File(tmp_path / "source.h5", "w") as file:
+        file["data"] = np.ones((4, 4), "u1")
+    make(tmp_path / name, secret=tmp_path / "secret", source=tmp_path / "source.h5")
+    if name.endswith(".mat"):
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(b"MATLAB 7.3 MAT-file".ljust(512) + content[512:])
+
+    def convert(path):
+        with hdf5.opened(path) as file:
+            return hdf5.tensor(file, "data")
+
+    for read in (data.read, convert):
+        with pytest.raises(InvalidData, match=r"the file itself, found (external|a virtual|the link)") as error:
+            read(tmp_path / name)
+        assert "0123" not in str(error.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import harmonium as hm
 from harmonium import units
 from harmonium.errors import InvalidData, InvalidOption
 from harmonium.machines import RBM
+from harmonium.runs.rows.base import Subset as SomeRows
 from harmonium.training import batches
-from harmonium.training.batches import as_source
+from harmonium.training.batches import as_rows, as_source
 
 ROWS = torch.randint(0, 2, (60, 6), generator=generator(0))
 
@@ -277,3 +279,68 @@ def test_gray_rows_are_drawn_anew_each_time(tmp_path) -> None:
 def test_gray_rows_have_to_be_probabilities(bad) -> None:
     with pytest.raises(InvalidData, match="gray values"):
         hm.Redrawn(bad)
+
+
+# -- memory maps whose file changes during training -------------------------------------------------------------------
+
+
+class Then(hm.Callback):
+    """Call a function after the first epoch."""
+
+    def __init__(self, action) -> None:
+        self.action = action
+
+    def on_epoch(self, progress) -> None:
+        if progress.epoch == 1:
+            self.action()
+
+
+def mapped(tmp_path):
+    np.save(tmp_path / "rows.npy", (np.random.default_rng(0).random((20_000, 8)) < 0.5).astype(np.uint8))
+    return np.load(tmp_path / "rows.npy", mmap_mode="r")
+
+
+def overwrite(path):
+    with path.open("r+b") as file:
+        file.seek(-1000, os.SEEK_END)
+        file.write(b"\xff" * 1000)
+
+
+WRAPPED = [
+    lambda rows: rows,
+    lambda rows: hm.Weighted(rows, torch.ones(len(rows))),
+    lambda rows: SomeRows(as_rows(rows), torch.arange(len(rows))),
+]
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+@pytest.mark.parametrize("change", [overwrite, lambda path: os.truncate(path, 200)])
+def test_a_memory_map_whose_file_changes(tmp_path, wrap, change):
+    """A truncated file would end the process with SIGBUS."""
+    rows = wrap(mapped(tmp_path))
+    with pytest.raises(InvalidData, match=r"rows\.npy as it was when it was opened, with 160,128 bytes, found that it"):
+        hm.fit(hm.RBM(8, 2), rows, epochs=3, progress=False, callbacks=[Then(lambda: change(tmp_path / "rows.npy"))])
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+def test_values_of_a_memory_map_are_checked_in_every_batch(tmp_path, wrap):
+    """Another process that writes through a memory map need not change the time of the file."""
+    rows, path = wrap(mapped(tmp_path)), tmp_path / "rows.npy"
+    time = path.stat().st_mtime_ns
+
+    def change() -> None:
+        overwrite(path)
+        os.utime(path, ns=(time, time))
+
+    with pytest.raises(InvalidData, match="which have changed during training: expected binary values"):
+        hm.fit(hm.RBM(8, 2), rows, epochs=3, progress=False, callbacks=[Then(change)])
+
+
+def test_a_file_that_replaces_that_of_a_memory_map_has_no_effect(tmp_path):
+    rows = mapped(tmp_path)
+
+    def replace() -> None:
+        np.save(tmp_path / "other.npy", np.full((2, 2), 255))
+        os.replace(tmp_path / "other.npy", tmp_path / "rows.npy")
+
+    assert len(hm.fit(hm.RBM(8, 2), rows, epochs=3, progress=False, callbacks=[Then(replace)]).history) == 3

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..data.matlab_matrices import check_links, check_stored
 from ..errors import InvalidData
 from ..extras import require
 
@@ -30,6 +31,7 @@ def opened(path: Path) -> Iterator[Any]:
     try:
         check_heaps(path)
         with h5py.File(path, "r") as file:
+            check_links(path, file)
             yield file
     except (OSError, KeyError, RuntimeError, ValueError) as error:
         if isinstance(error, InvalidData):
@@ -86,6 +88,7 @@ def entry(group: Any, name: str) -> Any:
     """The data set ``name`` of a file or group."""
     if name not in group or not hasattr(group[name], "nbytes"):
         raise InvalidData(f"{place(group)}: expected the array '{name}', found {', '.join(sorted(group)) or 'nothing'}")
+    check_stored(Path(group.file.filename), group[name])
     return group[name]
 
 

@@ -15,6 +15,8 @@ from harmonium.errors import InvalidData
 from harmonium.extras import require
 from harmonium.limits import gunzip, parse_json
 
+from .matlab_matrices import check_links, check_stored
+
 
 def read_verified(path: Path, file: DataFile) -> Content:
     """Read ``path``, verify that it is ``file``, and return its content: bytes, or a dictionary of arrays.
@@ -119,7 +121,11 @@ def _mat(raw: bytes, most: int) -> dict[str, np.ndarray]:
     if raw[:10] == b"MATLAB 7.3":
         h5py = require("h5py")
         with h5py.File(io.BytesIO(raw), "r") as file:
-            return {key: file[key][()] for key in file if isinstance(file[key], h5py.Dataset)}
+            check_links(Path("the file"), file)
+            found = {key: file[key] for key in file if isinstance(file[key], h5py.Dataset)}
+            for entry in found.values():
+                check_stored(Path("the file"), entry)
+            return {key: entry[()] for key, entry in found.items()}
     from scipy.io import loadmat
 
     return {key: array for key, array in loadmat(io.BytesIO(raw)).items() if not key.startswith("__")}

@@ -47,13 +47,32 @@ def read_hdf5(path: Path, pick: Pick) -> np.ndarray:
     """Read a data set of an HDF5 file; those in groups have names such as ``session/spikes``."""
     h5py = require("h5py", "HDF5 files need")
     with _damage(path, "an HDF5 file"), h5py.File(path, "r") as file:
+        check_links(path, file)
         found: dict[str, Any] = {}
         file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
         entry = found[pick(path, {name: item.shape for name, item in found.items() if not name.startswith("#")})]
         if entry.dtype.kind not in "biuf":  # the library can hang on damaged strings
             raise InvalidData(f"{path}: expected real numbers in '{entry.name}', found the type {entry.dtype}")
+        check_stored(path, entry)
         check_expansion(path, path.stat().st_size, entry.nbytes)
         return np.asarray(entry[()])
+
+
+def check_links(path: Path, file: Any) -> None:
+    """Raise :class:`InvalidData` if an open HDF5 file has links into other files, which could be any file."""
+    external = require("h5py").h5l.TYPE_EXTERNAL
+    name = file.id.links.visit(lambda name, link: name if link.type == external else None, info=True)
+    if name is not None:
+        raise InvalidData(f"{path}: expected data in the file itself, found the link {name!r} into another file")
+
+
+def check_stored(path: Path, entry: Any) -> None:
+    """Raise :class:`InvalidData` if the values of a data set are in other files, which could be any file."""
+    if entry.is_virtual or entry.external:
+        kind = "a virtual data set" if entry.is_virtual else "external storage"
+        raise InvalidData(
+            f"{path}: expected '{entry.name}' in the file itself, found {kind}, whose values are elsewhere"
+        )
 
 
 @contextmanager

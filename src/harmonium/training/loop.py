@@ -382,6 +382,8 @@ class Training:
         if len(index) != len(self.negative.batch):
             self.negative.use(len(index))
         self.source.take(index, self.negative.rows, self.generator)
+        if self.source.volatile:
+            self.machine.visible.check(self.negative.batch, "data, which have changed during training")
         missing = self.source.missing(index)
         if missing is not None:
             self.negative.complete(self.machine, missing, self.source.sweeps, self.generator)

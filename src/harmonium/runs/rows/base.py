@@ -98,7 +98,7 @@ class Subset(Source):
 
     def __init__(self, whole: Source, index: Tensor) -> None:
         super().__init__(index, whole.shape)
-        self._whole, self.index = whole, index
+        self._whole, self.index, self.volatile = whole, index, whole.volatile
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         return self._whole.take(self.index[index.to(self.index.device)], out, generator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -59,13 +60,41 @@ class Redrawn(TensorSource):
 
 
 class ArraySource(Source):
-    """Rows of a NumPy array that may be a memory map; only requested rows are read."""
+    """Rows of a NumPy array that may be a memory map; only requested rows are read.
+
+    The size and the time of the file of a memory map are compared before and after each access: one that was changed
+    has other values, and one that was truncated would end the process.
+    """
+
+    def __init__(self, rows: Any, shape: tuple[int, ...]) -> None:
+        super().__init__(rows, shape)
+        self._file = getattr(rows, "filename", None)
+        self.volatile = self._file is not None
+        self._state = self._stat()
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
+        self._check_file()
         order = torch.argsort(index)  # read in file order
         rows = np.asarray(self._rows[index[order].cpu().numpy()])
         out[order.to(out.device)] = as_tensor(rows).to(out)
+        self._check_file()
         return out
+
+    def _check_file(self) -> None:
+        state = self._stat()
+        if state[:1] == self._state[:1] and state != self._state:  # a file under another number does not change the map
+            raise InvalidData(
+                f"data: expected {self._file} as it was when it was opened, with {self._state[1]:,} bytes, found that "
+                f"it was changed, with {state[1]:,} bytes"
+            )
+
+    def _stat(self) -> tuple[int, ...]:
+        """Return the number, the size and the time of the file; nothing if there is none."""
+        try:
+            found = os.stat(self._file) if self._file is not None else None
+        except OSError:
+            return ()
+        return () if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 class SparseSource(Source):

@@ -39,6 +39,7 @@ class Labeled(Source):
         self.labels = as_labels(found, classes=self.classes)
         self._size = math.prod(self.features.shape)
         super().__init__(self.features._rows, (self._size + self.classes,))
+        self.volatile = self.features.volatile
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         own = torch.empty(len(index), *self.features.shape, dtype=out.dtype, device=out.device)

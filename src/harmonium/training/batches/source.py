@@ -27,6 +27,8 @@ class Source:
     initial_rows = 50_000
     #: whether the rows have valid values by construction, so that they need no check
     valid = False
+    #: whether the rows are in a file that can change during training, so that the values of each batch are checked
+    volatile = False
     #: number of Gibbs sweeps of missing values before each update
     sweeps = 1
     #: the shape of the context of a row; ``None`` for rows without one

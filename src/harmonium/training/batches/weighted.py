@@ -32,7 +32,7 @@ class Weighted(Source):
     def __init__(self, data: Any, weights: Any) -> None:
         self._inner = as_rows(data, "data")
         super().__init__(self._inner._rows, self._inner.shape)
-        self.context = self._inner.context
+        self.context, self.volatile = self._inner.context, self._inner.volatile
         given = as_tensor(weights, "weights").detach().cpu()
         if given.shape != (len(self),):
             raise InvalidData(f"weights: expected shape ({len(self)},), one weight per row, found {tuple(given.shape)}")
