@@ -11,6 +11,7 @@ import torch
 import harmonium as hm
 from harmonium.likelihood import Adaptive, Estimate, TwoSided, ais, estimate, reverse_ais
 from harmonium.likelihood.annealing import outlying
+from harmonium.likelihood.two_sided import PHASES, samples_doubted
 from harmonium.sampling.path import beta_grid, free
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
@@ -144,12 +145,16 @@ def test_the_likelihood_of_other_data_needs_no_other_annealing():
     assert again.problems == second.problems and again.checks.keys() == second.checks.keys()
 
 
-def test_two_wells_are_not_trusted():
+def test_two_wells_are_measured_by_their_phases():
     machine = two_wells(-39.8)
     wells = torch.cat([torch.zeros(50, 40), torch.ones(50, 40)])
     result = hm.likelihood.estimate(machine, wells, betas=20, samples=wells, seed=0)
-    assert result.problems
-    assert not result.trustworthy
+    assert samples_doubted(result.forward, result.reverse, result.checks, None, result.base)
+    n = torch.arange(41, dtype=torch.float64)
+    ways = math.lgamma(41) - torch.lgamma(n + 1) - torch.lgamma(41 - n)
+    log_z = torch.logsumexp(ways - 30 * n + 30 * torch.nn.functional.softplus(2 * n - 39.8), 0).item()
+    assert result.source == PHASES and result.log_partition == pytest.approx(log_z, abs=0.05)
+    assert result.trustworthy
 
 
 def two_wells(hidden_bias):
@@ -168,13 +173,15 @@ def test_a_well_that_data_and_samples_miss_is_found(temperatures):
     off = torch.zeros(100, 40)
     missed = estimate(two_wells(-39.8), off, betas=temperatures, samples=off, seed=0)
     assert abs(missed.gap) < 0.1  # the two directions agree on a value that is wrong by six nats
-    found = {name for name in ("misses states", "masses of modes") for problem in missed.problems if name in problem}
-    assert found == {"misses states", "masses of modes"} and len(missed.problems) == 2
-    assert not missed.trustworthy and not missed.bounded
+    doubts = samples_doubted(missed.forward, missed.reverse, missed.checks, None, missed.base)
+    found = {name for name in ("misses states", "masses of modes") for doubt in doubts if name in doubt}
+    assert found == {"misses states", "masses of modes"} and len(doubts) == 2
+    assert missed.source == PHASES and missed.trustworthy and not missed.bounded
     seen = estimate(two_wells(-40.2), off, betas=temperatures, samples=off, seed=0)
     assert seen.problems == ()  # here the other mode has no mass
     few = estimate(two_wells(-40.2), off, betas=300, samples=off, seed=0)
-    assert "no power" in few.problems[0] and few.annealed_interval[0] == -math.inf
+    doubts = samples_doubted(few.forward, few.reverse, few.checks, None, few.base)
+    assert "no power" in doubts[0] and few.trustworthy  # the phases agree
 
 
 def test_no_seed():

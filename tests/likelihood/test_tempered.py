@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -84,12 +85,28 @@ def test_data_as_base() -> None:
 def test_states_that_exchanges_do_not_reach_are_reported() -> None:
     machine = ferromagnet(1.5)
     options = {"start": torch.ones(1, 8), "chains": 8, "sweeps": 20, "betas": 2}
-    rare = [hm.likelihood.tempered(machine, **options, seed=seed) for seed in range(5)]
-    assert not any(found.trustworthy for found in rare)
-    assert min(abs(found.log_partition - machine.log_partition()) for found in rare) > 0.5
+    log_z = machine.log_partition()
+    for rare in (hm.likelihood.tempered(machine, **options, seed=seed) for seed in range(5)):
+        assert abs(rare.exchanged - log_z) > 0.5
+        assert rare.log_partition == rare.phases.log_partition  # they replace what the chains missed
+        assert rare.interval[0] < log_z < rare.interval[1]
+        missed = replace(rare.phases, complete=False)
+        assert missed.verdict(rare.exchanged, (0.0, 1.0), ("few round trips",), 0.6).problems[0] == "few round trips"
     many = hm.likelihood.tempered(machine, start=torch.ones(1, 8), chains=40, sweeps=1000, seed=0)
     assert many.trustworthy, many.problems
     assert abs(many.log_partition - machine.log_partition()) < 4 * many.standard_error
+
+
+def test_an_estimate_uses_the_tempering_that_is_more_precise() -> None:
+    """With few temperatures, the two directions have large errors; the chains mix."""
+    machine = built("bernoulli")
+    assert isinstance(machine, hm.RBM)
+    rows = machine.sample(40, sweeps=50, seed=0, check_mixing=False)
+    found = hm.likelihood.estimate(machine, rows, betas=3, sampling_sweeps=300)
+    assert found.source == "tempering" and found.annealing.tempered is not None
+    assert found.annealed == found.annealing.tempered.log_likelihood(rows) != found.from_forward
+    low, high = found.annealed_interval
+    assert low < found.exact < high and not found.problems
 
 
 def test_significant_differences() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -45,17 +46,44 @@ def test_the_masses_of_a_strong_hidden_unit() -> None:
     assert not found.problems(log_z) and found.problems(log_z + math.log(0.15))
 
 
-def test_estimates_that_miss_a_phase_are_not_trusted() -> None:
+def test_the_phases_replace_what_the_samples_miss() -> None:
     """The chains of each estimate stay where the strong unit is off."""
     machine, rows = needle()
     log_z = machine.log_partition()
     two_sided = hm.likelihood.estimate(machine, rows, betas=300, sampling_sweeps=50)
     tempered = hm.likelihood.tempered(machine, start=rows, sweeps=100)
-    population = hm.sampling.population_annealing(machine, 500, seed=0)
-    values = two_sided.annealing.forward.log_partition, tempered.log_partition, population.log_partition
-    assert all(value < log_z - 1 for value in values)
-    for found in (two_sided, tempered, population, hm.sampling.annealed(machine, 500, seed=0)):
+    assert two_sided.forward.log_partition < log_z - 1 and tempered.exchanged < log_z - 1
+    low, high = two_sided.annealed_interval
+    assert two_sided.source == "phases" and low < two_sided.exact < high < low + 0.5
+    assert two_sided.annealed == pytest.approx(two_sided.exact, abs=0.1) and not two_sided.problems
+    low, high = tempered.interval
+    assert low < log_z < high < low + 0.5 and tempered.trustworthy
+    assert tempered.log_partition == pytest.approx(log_z, abs=0.1)
+
+
+def test_samples_that_miss_a_phase_are_not_trusted() -> None:
+    machine, _ = needle()
+    log_z = machine.log_partition()
+    for run in (hm.sampling.population_annealing, hm.sampling.annealed):
+        found = run(machine, 500, seed=0)
+        assert found.log_partition < log_z - 1 and found.standard_error > 1
         assert any("phases of the machine" in problem for problem in found.problems)
+        assert found.conditional_interval[0] < log_z < found.conditional_interval[1]
+
+
+def test_phases_that_are_not_precise_replace_nothing() -> None:
+    machine, _ = needle()
+    found = replace(hm.sampling.phases(machine), complete=False)
+    small = machine.log_partition() - 1
+    judged = found.verdict(small, (small, small), (), missed=1.0)
+    assert judged.log_partition == small and judged.interval == (small, math.inf) and len(judged.problems) == 1
+
+
+def test_an_estimate_that_agrees_with_the_phases_is_confirmed() -> None:
+    found, log_z = hm.sampling.phases(needle()[0]), needle()[0].log_partition()
+    judged = found.verdict(log_z + 0.2, (log_z + 0.1, log_z + 0.3), ("few round trips",), missed=0.0)
+    assert not judged.problems and judged.interval[0] < log_z
+    assert found.verdict(log_z + 0.6, (log_z, log_z + 1), ("few round trips",), missed=0.0).problems
 
 
 def test_estimates_that_visit_every_phase_are_trusted() -> None:

@@ -51,7 +51,11 @@ class TemperedEstimate(Shown):
 
     Attributes:
         machine: the machine.
-        log_partition, standard_error: ln Z, and its error from the spread of the independent chains.
+        log_partition, standard_error: ln Z, and its error from the spread of the independent chains; where the chains
+            miss phases, those of the sum over the phases.
+        interval: interval of ln Z at the level of three standard errors, if the chains are in equilibrium.
+        problems: reasons to distrust the estimate.
+        exchanged: ln Z from the exchanges alone.
         starts: ln Z from the chains that started at given states minus that from the others; None without such states.
         halves: ln Z from the second half of the sweeps minus that from the first half.
         round_trips: number of arrivals at the machine after a visit to the base, over all chains.
@@ -64,6 +68,9 @@ class TemperedEstimate(Shown):
     machine: BoltzmannMachine
     log_partition: float
     standard_error: float
+    interval: tuple[float, float]
+    problems: tuple[str, ...]
+    exchanged: float
     starts: Difference | None
     halves: Difference
     round_trips: int
@@ -79,34 +86,6 @@ class TemperedEstimate(Shown):
         trips = f"{self.round_trips} of {len(self.samples)} chains"
         trust = "yes" if self.trustworthy else f"no: {'; '.join(self.problems)}"
         return "TemperedEstimate", {**facts, "round trips": trips, "trustworthy": trust}
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """ln Z ± three standard errors, if the chains are in equilibrium."""
-        return (
-            self.log_partition - _ERRORS * self.standard_error,
-            self.log_partition + _ERRORS * self.standard_error,
-        )
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Reasons to distrust the estimate."""
-        found, chains = [], len(self.samples)
-        if not self.standard_error <= _LARGEST_ERROR:
-            found.append(f"the standard error is {self.standard_error:.2f} nats: use more sweeps")
-        if not self.acceptance.min() >= _LEAST_ACCEPTANCE:
-            found.append(
-                f"exchanges of two rungs are accepted with a rate of {self.acceptance.min():.3f}: use more betas"
-            )
-        if self.round_trips < chains:
-            found.append(f"the chains did not mix: {self.round_trips} round trips for {chains} chains")
-        parts = {"the two halves of the sweeps": self.halves, "chains from different initial states": self.starts}
-        for what, part in parts.items():
-            if part is not None and part.significant:
-                error = f"{part.value:+.2f} ± {part.standard_error:.2f} nats"
-                found.append(f"{what} differ by {error}: the chains are not in equilibrium")
-        missed = self.phases.missed(self.log_partition, self.samples)
-        return (*found, *self.phases.problems(self.log_partition, missed))
 
     @property
     def trustworthy(self) -> bool:
@@ -137,7 +116,8 @@ def tempered(
     cost, because every sweep counts. Unlike annealing it gives no bound: before equilibrium it may be wrong in both
     directions. The estimate is therefore compared between chains that start at ``start`` and others, and between the
     two halves of the sweeps. Chains that all miss the same states agree with each other, so the samples must also have
-    visited the phases of the machine (:func:`harmonium.sampling.phases`).
+    visited the phases of the machine (:func:`harmonium.sampling.phases`). If they have not, the sum over the phases
+    replaces the estimate where it is precise; it also overrides other problems of an estimate with which it agrees.
 
     Args:
         machine: machine with a finite partition function.
@@ -163,69 +143,108 @@ def tempered(
     machine.check_normalizable()
     generator = noise.generator(seed, machine.device) if generator is None else generator
     path = Path(machine, base_machine(machine, base))
+    return along(path, chains, sweeps, betas=betas, start=start, generator=generator)
+
+
+@torch.no_grad()
+def along(
+    path: Path,
+    chains: int,
+    sweeps: int,
+    *,
+    betas: Sequence[float] | int | None = None,
+    start: ArrayLike | None = None,
+    check: Phases | None = None,
+    generator: Generator | None = None,
+) -> TemperedEstimate:
+    """The estimate of :func:`tempered` along a path; ``check`` are the phases of its target, if they are known."""
+    machine = path.target
     if betas is None or isinstance(betas, int):
         betas = choose_betas(path, rungs=betas, generator=generator)
     ladder = PathLadder(path, betas)
     if betas[0] != 0 or betas[-1] != 1:
         raise InvalidOption(f"betas: expected increasing values from 0 to 1, found {list(betas)}")
-    discarded = math.ceil(_BURN_IN * sweeps)
-    size = 4 * (sweeps - discarded) * ladder.size * chains
+    size = 4 * sweeps * ladder.size * chains
     check_memory(f"sweeps: {sweeps} of {chains} chains", size, "use fewer")
     visible = anywhere(ladder, chains, generator)
     if start is not None:
         visible[:, ::2] = machine.checked_states(start, "start", len(range(0, chains, 2)))
-    state = ladders.start(ladder, visible, generator)
-    trips, gains, first = RoundTrips(state), [], discarded % 2
-    for step in range(sweeps):
-        state = ladders.sweep(ladder, state, generator)
-        state, info = ladders.exchange(ladder, state, generator)
-        trips.update(state)
-        if step >= discarded:
-            gains.append(info.gain.float().cpu())
-    base_log_z, two_starts = base_log_partition(path.base), start is not None
-    check = phases(machine, generator=generator)
-    return _estimate(ladder, torch.stack(gains), first, two_starts, base_log_z, trips.count, state, check)
+    run = _Run(ladder, visible, sweeps, generator)
+    check = phases(machine, generator=generator) if check is None else check
+    return run.estimate(base_log_partition(path.base), start is not None, check)
 
 
-def _estimate(
-    ladder: PathLadder,
-    gains: Tensor,
-    first: int,
-    two_starts: bool,
-    base: float,
-    trips: int,
-    state: ladders.LadderState,
-    check: Phases,
-) -> TemperedEstimate:
-    """The estimate from the gains (sweeps, rungs, chains); ``first`` is the parity of the pairs of the first sweep."""
-    total, acceptance = base, []
-    # to first order, the estimate from some of the chains has the mean of their influences in addition
-    influence, drift = torch.zeros(2, gains.shape[2], dtype=torch.float64)
-    for pair in range(ladder.size - 1):
-        tried = gains[(pair - first) % 2 :: 2].double()
-        up, down = tried[:, pair], tried[:, pair + 1]
-        ratio = acceptance_ratio(up, down)
-        p, q = torch.sigmoid(up - ratio), torch.sigmoid(down + ratio)
-        slope = (p * (1 - p) + q * (1 - q)).mean()
-        early = len(tried) // 2
-        total += ratio
-        influence += (p - q).mean(0) / slope
-        drift += ((p - q)[early:].mean(0) - (p - q)[:early].mean(0)) / slope
-        acceptance.append((up + down).clamp(max=0).exp().mean())
-    half = influence[::2], influence[1::2]
-    starts = Difference((half[0].mean() - half[1].mean()).item(), math.hypot(*(_error(part) for part in half)))
-    return TemperedEstimate(
-        ladder.top,
-        total,
-        _error(influence),
-        starts if two_starts else None,
-        Difference(drift.mean().item(), _error(drift)),
-        trips,
-        torch.stack(acceptance),
-        tuple(ladder.betas.tolist()),
-        state.layers[0][-1],
-        check,
-    )
+class _Run:
+    """A run of parallel tempering that keeps the gains of its exchanges."""
+
+    def __init__(self, ladder: PathLadder, visible: Tensor, sweeps: int, generator: Generator | None) -> None:
+        self.ladder, discarded = ladder, math.ceil(_BURN_IN * sweeps)
+        state = ladders.start(ladder, visible, generator)
+        trips, gains = RoundTrips(state), []
+        for step in range(sweeps):
+            state = ladders.sweep(ladder, state, generator)
+            state, info = ladders.exchange(ladder, state, generator)
+            trips.update(state)
+            if step >= discarded:
+                gains.append(info.gain.float().cpu())
+        self.first = discarded % 2  # the parity of the pairs of the first sweep that is kept
+        self.gains = torch.stack(gains)  # (sweeps, rungs, chains)
+        self.samples, self.round_trips = state.layers[0][-1], trips.count
+
+    def estimate(self, base: float, two_starts: bool, check: Phases) -> TemperedEstimate:
+        """The estimate from the gains and ln Z of the base."""
+        total, acceptance = base, []
+        # to first order, the estimate from some of the chains has the mean of their influences in addition
+        influence, drift = torch.zeros(2, self.gains.shape[2], dtype=torch.float64)
+        for pair in range(self.ladder.size - 1):
+            tried = self.gains[(pair - self.first) % 2 :: 2].double()
+            up, down = tried[:, pair], tried[:, pair + 1]
+            ratio = acceptance_ratio(up, down)
+            p, q = torch.sigmoid(up - ratio), torch.sigmoid(down + ratio)
+            slope = (p * (1 - p) + q * (1 - q)).mean()
+            early = len(tried) // 2
+            total += ratio
+            influence += (p - q).mean(0) / slope
+            drift += ((p - q)[early:].mean(0) - (p - q)[:early].mean(0)) / slope
+            acceptance.append((up + down).clamp(max=0).exp().mean())
+        half = influence[::2], influence[1::2]
+        starts = Difference((half[0].mean() - half[1].mean()).item(), math.hypot(*(_error(part) for part in half)))
+        halves = Difference(drift.mean().item(), _error(drift))
+        error, rates = _error(influence), torch.stack(acceptance)
+        problems = self._problems(error, rates, starts if two_starts else None, halves)
+        interval = total - _ERRORS * error, total + _ERRORS * error
+        found = check.verdict(total, interval, problems, check.missed(total, self.samples))
+        return TemperedEstimate(
+            self.ladder.top,
+            found.log_partition,
+            error if found.log_partition == total else check.standard_error,
+            found.interval,
+            found.problems,
+            total,
+            starts if two_starts else None,
+            halves,
+            self.round_trips,
+            rates,
+            tuple(self.ladder.betas.tolist()),
+            self.samples,
+            check,
+        )
+
+    def _problems(self, error: float, acceptance: Tensor, starts: Difference | None, halves: Difference) -> list[str]:
+        """Reasons to distrust the estimate that the chains themselves show."""
+        found, chains = [], len(self.samples)
+        if not error <= _LARGEST_ERROR:
+            found.append(f"the standard error is {error:.2f} nats: use more sweeps")
+        if not acceptance.min() >= _LEAST_ACCEPTANCE:
+            found.append(f"exchanges of two rungs are accepted with a rate of {acceptance.min():.3f}: use more betas")
+        if self.round_trips < chains:
+            found.append(f"the chains did not mix: {self.round_trips} round trips for {chains} chains")
+        parts = {"the two halves of the sweeps": halves, "chains from different initial states": starts}
+        for what, part in parts.items():
+            if part is not None and part.significant:
+                apart = f"{part.value:+.2f} ± {part.standard_error:.2f} nats"
+                found.append(f"{what} differ by {apart}: the chains are not in equilibrium")
+        return found
 
 
 def _error(values: Tensor) -> float:

@@ -12,17 +12,19 @@ from torch import Generator, Tensor
 
 from .. import noise
 from ..machines import BoltzmannMachine, DeepBeliefNetwork, Machine, enumeration
-from ..machines.phase_masses import Phases, phases
-from ..sampling import parallel_tempering, trajectory_tempering
+from ..machines.phase_masses import Phases, Verdict, phases
+from ..sampling import Tempered, parallel_tempering, trajectory_tempering
 from ..sampling.base import base_machine
-from ..sampling.path import beta_grid
+from ..sampling.path import Path, beta_grid
 from ..shown import Shown, short
 from . import belief
 from .annealing import Adaptive, Betas, Estimate, ais, reverse_ais
 from .data import mean_free_energy_or_bound
 from .modes import disagreement
+from .rung_ratios import TemperedEstimate, along
 
 FREE, CHAINS, DATA, GIVEN = "free units", "short chains", "the data", "the given data"  # bases
+DIRECTIONS, TEMPERING, PHASES = "both directions", "tempering", "phases"  # where ln Z comes from
 
 _ERRORS = 3  # standard errors of a sampled free energy in the intervals
 _PILOT_SHARE = 20  # the pilots that choose the base use 1/20 of the betas
@@ -33,6 +35,7 @@ _CONFIRMED = 0.5  # largest difference to the cross-check from free units in nat
 _LEAST_CARRIED = 0.1  # smallest effective sample size per run of each direction; the other direction is a check
 _LEAST_POWER = 0.2  # smallest effective sample size per run of a cross-check, and of annealing from free units
 _LARGEST_GAP = 1.0  # largest accepted difference of the two directions, in nats
+_FEWEST_CHAINS, _FEWEST_SWEEPS = 4, 16  # of a tempering whose exchanges give ln Z
 _LARGEST_MODE_ERROR = 4.0  # largest accepted difference of the masses of modes, in standard errors
 
 
@@ -54,6 +57,8 @@ class TwoSided(Shown):
         base: the name of the base of the two directions.
         bounded: whether the samples of the reverse direction passed all checks; if not, the lower end is -∞.
         annealing: results that do not depend on the data; ``annealing.likelihood(other)`` reuses them.
+        verdict: ln Z, its interval and problems, if they do not only come from the two directions.
+        source: where ln Z comes from: both directions, the tempering that made the samples, or the phases.
         free_energy_error: standard error of ``mean_free_energy`` if it is sampled, as for a deep belief network. The
             intervals include three of these errors.
     """
@@ -71,6 +76,8 @@ class TwoSided(Shown):
     annealing: Annealing | None = field(default=None, repr=False, compare=False)
     free_energy_error: float = 0.0
     base: str = CHAINS
+    verdict: Verdict | None = None
+    source: str = DIRECTIONS
 
     def shown(self) -> tuple[str, Mapping[str, Any]]:
         """The log-likelihood, its interval, and whether to trust it."""
@@ -80,6 +87,7 @@ class TwoSided(Shown):
             f"{'lower bound of the ' * self.bound}log-likelihood": f"{short(self.log_likelihood, 5)} nats",
             "interval": f"[{short(low, 5)}, {short(high, 5)}]",
             **annealed,
+            **({} if self.source == DIRECTIONS or self.enumerated is not None else {"ln Z from": self.source}),
             "rows": self.rows,
             "trustworthy": "yes" if self.trustworthy else f"no: {'; '.join(self.problems)}",
         }
@@ -97,7 +105,9 @@ class TwoSided(Shown):
 
     @property
     def annealed(self) -> float:
-        """Mean of the two directions."""
+        """The log-likelihood without enumeration, with ln Z of the source, by default the mean of the directions."""
+        if self.verdict is not None:
+            return -self.mean_free_energy - self.verdict.log_partition
         return (self.from_forward + self.from_reverse) / 2
 
     @property
@@ -144,17 +154,16 @@ class TwoSided(Shown):
     def annealed_interval(self) -> tuple[float, float]:
         """The interval of ``log_likelihood`` from the annealing, even if ln Z is known by enumeration.
 
-        The upper end comes from the forward direction and holds even if the annealing missed states. The lower end is
-        the smallest of the reverse direction, which needs samples of the model, of the annealing from free units, and
-        of the cross-checks, those with a sufficient effective sample size; short chains do not count if free units lose
-        less work. It is -∞ if a check rejected the samples.
+        By default the upper end comes from the forward direction and holds even if the annealing missed states. The
+        lower end is the smallest of the reverse direction, which needs samples of the model, of the annealing from free
+        units, and of the cross-checks, those with a sufficient effective sample size; short chains do not count if free
+        units lose less work. It is -∞ if a check rejected the samples. If ln Z comes from the tempering or from the
+        phases of the machine, or if the phases confirm it, the interval includes theirs.
         """
-        low, high = self.forward.interval[0], self.reverse.interval[1]
-        for other in _comparable(self.forward, self.checks, self.base).values():
-            if _has_power(other):
-                high = max(high, other.conditional_interval[1])
-        high = max(low, high) if self.bounded else math.inf
-        low = min(low, high)
+        if self.verdict is None:
+            low, high = log_partition_interval(self.forward, self.reverse, self.checks, self.base, self.bounded)
+        else:
+            low, high = self.verdict.interval
         return -self.mean_free_energy - high - self._sampling_error, -self.mean_free_energy - low + self._sampling_error
 
     @property
@@ -198,7 +207,11 @@ def estimate(
     units, which favor no mode, must also confirm the estimate: its effective sample size must be at least a fifth of
     the runs, and it must agree within half a nat. The masses of modes must agree between the samples and the weighted
     states at the end of the annealing from the base and from free units. Both must have visited the phases of the
-    machine, which are found without samples (:func:`harmonium.sampling.phases`).
+    machine, which are found without samples (:func:`harmonium.sampling.phases`). If they have not, the sum over the
+    phases replaces ln Z where it is precise; it also overrides other problems of a ln Z with which it agrees.
+
+    The exchanges of the tempering that makes the samples of the reverse direction give ln Z, too (:func:`tempered`). If
+    its chains mix, and no annealing gives a larger ln Z, this is more precise and takes the place of both directions.
 
     To compute the likelihood of other data, ``result.annealing.likelihood(data)`` reuses most of the work.
 
@@ -242,10 +255,15 @@ def estimate(
     near = bases[chosen]  # of the tempering, also if the annealing starts from free units: another way to find modes
     if base is None and not tops:
         chosen = base_of_least_work(machine, bases, runs, betas, seeds[7])
-    start, round_trips = bases[chosen], None
+    start, check = bases[chosen], phases(machine, seed=seeds[8])
+    tempered: Tempered | TemperedEstimate
+    round_trips, witness = None, None
     if samples is None:
         if tops:
             tempered = trajectory_tempering([near, *tops, machine], runs, sweeps=sampling_sweeps, seed=seeds[0])
+        elif runs >= _FEWEST_CHAINS and sampling_sweeps >= _FEWEST_SWEEPS:
+            path, source = Path(machine, near), noise.generator(seeds[0], machine.device)
+            tempered = witness = along(path, runs, sampling_sweeps, check=check, generator=source)
         else:
             tempered = parallel_tempering(machine, runs, sweeps=sampling_sweeps, base=near, seed=seeds[0])
         samples, round_trips = tempered.samples, tempered.round_trips
@@ -256,8 +274,7 @@ def estimate(
     checks = {other: ais(machine, runs=runs, betas=few, base=bases[other], seed=seeds[3])}
     if chosen == GIVEN:
         checks[CHAINS] = ais(machine, runs=runs, betas=fewer, base=bases[CHAINS], seed=seeds[5])
-    check = phases(machine, seed=seeds[8])
-    work = Annealing(forward, reverse, checks, round_trips, chosen, fewer, seeds[5], whole, n_samples, check)
+    work = Annealing(forward, reverse, checks, round_trips, chosen, fewer, seeds[5], whole, n_samples, check, witness)
     return work.likelihood(data)
 
 
@@ -288,6 +305,7 @@ class Annealing:
     machine: Machine  # the annealed machine, or the deep belief network of which it is the top machine
     n_samples: int  # of the hidden layers of a deep belief network, for each row
     phases: Phases  # of the annealed machine
+    tempered: TemperedEstimate | None = None  # the tempering that made the samples of the reverse direction
 
     def likelihood(self, data: Tensor) -> TwoSided:
         """Estimate the log-likelihood of ``data`` (n, *visible)."""
@@ -299,8 +317,9 @@ class Annealing:
             checks[DATA] = ais(top, runs=runs, betas=self.betas, base=rows, seed=self.seed)
         free_energy, bound, error = self._free_energy(data, noise.generator(following, top.device))
         doubts = samples_doubted(self.forward, self.reverse, checks, self.round_trips, self.base)
-        doubts += self._missed()
         problems = annealing_problems(self.forward, self.reverse)
+        verdict, source = self._verdict(checks, doubts, problems)
+        problems = list(verdict.problems)
         if not math.isfinite(free_energy):
             problems.append(f"the mean free energy of the data is {free_energy}")
         return TwoSided(
@@ -309,7 +328,7 @@ class Annealing:
             free_energy,
             len(data),
             _enumerated(top, free_energy),
-            (*doubts, *problems),
+            tuple(problems),
             bound,
             self.round_trips,
             checks,
@@ -317,15 +336,45 @@ class Annealing:
             self,
             error,
             self.base,
+            verdict,
+            source,
         )
 
-    def _missed(self) -> tuple[str, ...]:
-        """Return whether the states of the two directions miss a phase of the machine."""
-        forward, reverse = self.forward, self.reverse
+    def _verdict(
+        self, checks: Mapping[str, Estimate], doubts: Sequence[str], problems: Sequence[str]
+    ) -> tuple[Verdict, str]:
+        """Return ln Z with its interval and problems, and where it comes from."""
+        forward, reverse, tempered = self.forward, self.reverse, self.tempered
+        if tempered is not None and self._better(tempered, checks, [*doubts, *problems]):
+            low, high = tempered.interval
+            if self.phases.precise:
+                low, high = min(low, self.phases.interval[0]), max(high, self.phases.interval[1])
+            return Verdict(tempered.log_partition, (low, high), ()), TEMPERING
         assert forward.states is not None and reverse.states is not None
         log_z = (forward.log_partition + reverse.log_partition) / 2
         missed = self.phases.missed(log_z, forward.states, forward.log_weights)
-        return self.phases.problems(log_z, max(missed, self.phases.missed(log_z, reverse.states)))
+        missed = max(missed, self.phases.missed(log_z, reverse.states))
+        interval = log_partition_interval(forward, reverse, checks, self.base, not doubts)
+        found = self.phases.verdict(log_z, interval, (*doubts, *problems), missed)
+        return found, DIRECTIONS if found.log_partition == log_z else PHASES
+
+    def _better(self, tempered: TemperedEstimate, checks: Mapping[str, Estimate], problems: Sequence[str]) -> bool:
+        """Return whether the tempering is right as far as one can see, and more precise than both directions.
+
+        Annealing exceeds ln Z only by chance, so a larger ln Z of any annealing means that the tempering is wrong.
+        """
+        directions = self.forward, self.reverse
+        gap = directions[1].log_partition - directions[0].log_partition
+        error = max(abs(gap) / 2, *(found.standard_error for found in directions))
+        if tempered.problems or tempered.log_partition != tempered.exchanged:
+            return False
+        if not problems and tempered.standard_error > error:
+            return False
+        return not any(
+            found.log_partition - tempered.log_partition
+            > _ERRORS * math.hypot(found.standard_error, tempered.standard_error) + _LARGEST_EXCESS
+            for found in (self.forward, *checks.values())
+        )
 
     def _free_energy(self, data: Tensor, generator: Generator | None) -> tuple[float, bool, float]:
         """Return the mean free energy of the data, whether it is an upper bound, and the standard error."""
@@ -340,6 +389,18 @@ def _top_inputs(machine: Machine, data: Tensor, seed: int | None) -> Tensor:
     generator = noise.generator(seed, machine.device)
     *_, (_, rows) = machine.stacked(data, generator=generator, inputs="samples")
     return rows
+
+
+def log_partition_interval(
+    forward: Estimate, reverse: Estimate, checks: Mapping[str, Estimate], base: str, bounded: bool
+) -> tuple[float, float]:
+    """Return the interval of ln Z from both directions; without upper end unless the samples passed all checks."""
+    low, high = forward.interval[0], reverse.interval[1]
+    for other in _comparable(forward, checks, base).values():
+        if _has_power(other):
+            high = max(high, other.conditional_interval[1])
+    high = max(low, high) if bounded else math.inf
+    return min(low, high), high
 
 
 def annealing_problems(forward: Estimate, reverse: Estimate) -> list[str]:

@@ -7,7 +7,7 @@ show this. The phases are found without samples, so they are an independent chec
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .chain import BoltzmannMachine
 
 TOLERANCE = 0.35  # nats of missing mass that are not a problem
+_LEAST = 0.02  # nats of missing mass that change a value or an interval
 _ERRORS = 2  # standard errors of a mass within which it is not missing
 _LARGEST_ERROR = 0.3  # largest relative error of a sum over the phases that confirms or replaces an estimate
 _MOST = 64  # phases
@@ -31,6 +32,15 @@ _ROUNDS = 2  # of further starts, which are the best solutions with one hidden u
 _OVERLAP = 0.5  # -ln ∫√(q q') of two solutions that count as one
 _SATURATED = 3.0  # mean field that saturates a visible unit
 _ELEMENTS = 2**24  # of the hidden states from which the receptive fields follow
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An estimate of ln Z with its interval and problems after the comparison with the phases."""
+
+    log_partition: float
+    interval: tuple[float, float]
+    problems: tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,19 +106,55 @@ class Phases(Shown):
         return math.log1p((mass - share - _ERRORS * error).clamp_min(0).sum().item())
 
     @property
-    def least(self) -> float:
-        """ln of the sum of Z over the phases, less two standard errors."""
-        return self.log_partition + math.log1p(-min(_ERRORS * self.standard_error, 0.9))
+    def interval(self) -> tuple[float, float]:
+        """Interval of ``log_partition``, if the phases are all there are.
+
+        The few runs of each phase have weights with long tails, so it is four standard errors and 0.01 wide.
+        """
+        spread = 4 * self.standard_error + 0.01
+        return self.log_partition + math.log1p(-min(spread, 0.95)), self.log_partition + math.log1p(spread)
+
+    @property
+    def precise(self) -> bool:
+        """Whether the sum over the phases may confirm or replace another estimate."""
+        return self.complete and self.standard_error < _LARGEST_ERROR
 
     def problems(self, log_partition: float, missed: float = 0.0) -> tuple[str, ...]:
         """Why an estimate of ln Z with so many ``missed`` nats of phases is too small; empty if it is not."""
         if missed > TOLERANCE:
             return (f"the samples miss phases of the machine, with which ln Z is {missed:.2f} nats larger",)
-        if self.least > log_partition + TOLERANCE:
+        least = self.log_partition + math.log1p(-min(_ERRORS * self.standard_error, 0.9))
+        if least > log_partition + TOLERANCE:
             return (
                 f"the phases of the machine have a ln Z that is {self.log_partition - log_partition:.2f} nats larger",
             )
         return ()
+
+    def verdict(
+        self,
+        log_partition: float,
+        interval: tuple[float, float],
+        problems: Sequence[str],
+        missed: float,
+        *,
+        replace: bool = True,
+    ) -> Verdict:
+        """Judge an estimate of ln Z with samples that ``missed`` so many nats of phases.
+
+        An independent estimate that agrees with the sum over the phases is right, whatever its other ``problems``. With
+        ``replace``, the sum replaces an estimate that misses phases. It must be :attr:`precise` for both. The estimate
+        itself must not have been started from the phases.
+        """
+        low, high = interval
+        found = self.problems(log_partition, missed)
+        if replace and self.precise and (found or missed > max(_LEAST, self.standard_error)):
+            return Verdict(self.log_partition, self.interval, ())
+        if found:
+            return Verdict(log_partition, (low, math.inf), (*problems, *found))
+        high = max(high, self.interval[1]) if missed > _LEAST else high + missed
+        if problems and self.precise and abs(self.log_partition - log_partition) <= TOLERANCE:
+            return Verdict(log_partition, (min(low, self.interval[0]), max(high, self.interval[1])), ())
+        return Verdict(log_partition, (low, high), tuple(problems))
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.kernel import log_partitions, sweep
-from ..machines.phase_masses import Phases, phases
+from ..machines.phase_masses import Phases, Verdict, phases
 from ..shown import brief
 from .base import base_machine
 from .path import Path, beta_grid, draws, uncoupled_log_partition
@@ -103,9 +103,25 @@ class Population:
     def standard_error(self) -> float:
         """Standard error of ln Z to first order: the relative standard error of the mean of Ẑ over the populations.
 
-        For a single population it is estimated from the families as √((ρ_t - 1)/(n - 1)), which is too large if
-        families die out by chance (see :attr:`effective_families`). Infinite for a single state.
+        A few populations tell their spread with an error of its own, which the factor √((n - 1)/(n - 3)) of Student's t
+        distribution includes. All populations miss the same phases, so the nats that they :attr:`missed` are included.
+
+        For a single population the first part is estimated from the families as √((ρ_t - 1)/(n - 1)), which is too
+        large if families die out by chance (see :attr:`effective_families`). Infinite for a single state.
         """
+        n = len(self.log_partitions)
+        return math.hypot(self._spread * (math.sqrt((n - 1) / (n - 3)) if n > 3 else 1.0), self.missed)
+
+    @property
+    def missed(self) -> float:
+        """The nats of phases of the machine that the samples do not visit."""
+        if not math.isfinite(self.log_partition):
+            return 0.0
+        return self.phases.missed(self.log_partition, self.samples, self.log_weights, self.effective_families)
+
+    @property
+    def _spread(self) -> float:
+        """The relative standard error of the mean of Ẑ."""
         n = len(self.log_partitions)
         if n < 2:
             n = len(self.shares)
@@ -118,10 +134,20 @@ class Population:
         """Three-standard-error interval of ln Z, valid if the populations have found all relevant modes.
 
         Uses Student's t distribution for the number of populations. The upper end also covers a lognormal distribution
-        of Ẑ with the observed variance of ln Ẑ.
+        of Ẑ with the observed variance of ln Ẑ, and the phases that the samples miss.
         """
+        return self._verdict.interval
+
+    @property
+    def _verdict(self) -> Verdict:
+        interval, problems = self._of_populations, self._own_problems
+        return self.phases.verdict(self.log_partition, interval, problems, self.missed, replace=False)
+
+    @property
+    def _of_populations(self) -> tuple[float, float]:
+        """The interval that follows from the populations alone."""
         low, high = self.log_partition - self._below, math.inf
-        spread = self._quantile * self.standard_error
+        spread = self._quantile * self._spread
         if math.isfinite(spread) and not self._collapsed:
             high = math.log1p(spread)
             if len(self.log_partitions) > 1:
@@ -144,7 +170,7 @@ class Population:
 
     @property
     def _below(self) -> float:
-        spread = self._quantile * self.standard_error
+        spread = self._quantile * self._spread
         return min(_MARKOV, -math.log1p(-spread) if spread < 1 else math.inf)
 
     @property
@@ -176,7 +202,15 @@ class Population:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Reasons not to trust the result. If there are none, all populations may still miss the same modes."""
+        """Reasons not to trust the result. If there are none, all populations may still miss the same modes.
+
+        An estimate of ln Z that agrees with the sum over the phases has none, even if few families contribute.
+        """
+        return self._verdict.problems
+
+    @property
+    def _own_problems(self) -> tuple[str, ...]:
+        """What the populations themselves show."""
         if not math.isfinite(self.log_partition):
             return ("the weights are not finite",)
         n, founders, found = len(self.log_partitions), len(self.shares), []
@@ -186,9 +220,7 @@ class Population:
             found.append(f"{self.effective_populations:.1f} of {n} {parts} contribute to ln Z: {advice}")
         if self._few_families:
             found.append(f"{self.effective_families:.1f} of {founders} families contribute to the population: {advice}")
-        log_z = self.log_partition
-        missed = self.phases.missed(log_z, self.samples, self.log_weights, self.effective_families)
-        return (*found, *self.phases.problems(log_z, missed))
+        return tuple(found)
 
     def mean(self, values: Tensor) -> Tensor:
         """The weighted mean of ``values`` over the states: (n, ...) -> (...)."""
