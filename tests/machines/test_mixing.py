@@ -10,7 +10,9 @@ import torch
 
 import harmonium as hm
 from harmonium.errors import NotMixed
+from harmonium.machines import enumeration
 from harmonium.machines.mixing import Monitor, integrated_autocorrelation_time
+from harmonium.machines.phase_masses import unvisited
 
 
 def coupled(scale: float) -> hm.RBM:
@@ -50,6 +52,22 @@ def test_the_distance_between_independent_states_is_said():
     (message,) = warned(machine, 200, 60)
     assert "sweeps apart" in message or "does not decay" in message
     assert not warned(machine, 200, 4000)
+
+
+def test_chains_that_all_start_in_the_same_well_are_seen():
+    """Their own states do not show it: they forget their initial states, and their mean does not drift."""
+    start = torch.ones(100, 20)
+    for seed in range(20):
+        (message,) = warned(two_wells(1.5), 100, 100, seed, start=start)
+        assert "miss phases of the machine with at least 4" in message
+
+
+def test_chains_that_visit_every_phase_give_no_warning():
+    """Exact draws of strongly coupled machines, after sweeps that leave their distribution as it is."""
+    for scale in (0.5, 1.0, 2.0, 4.0):
+        machine = coupled(scale)
+        draws = enumeration.draws(machine, 200, torch.Generator().manual_seed(0))[0]
+        assert unvisited(machine, draws) < 0.05
 
 
 def test_too_few_sweeps_from_given_states():

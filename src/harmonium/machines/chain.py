@@ -22,7 +22,7 @@ from ..errors import InvalidData, InvalidOption, NotMixed, unknown
 from ..shown import Shown
 from ..units import Bernoulli, Unit
 from ..units.base import per_row
-from . import enumeration, kernel, mixing, normalizable
+from . import enumeration, kernel, mixing, normalizable, phase_masses
 from .given import Given
 from .hints import CALLS
 from .kernel import Held, State
@@ -30,6 +30,8 @@ from .modes import SCALE, weights_along
 from .scaling import Scaling
 
 ArrayLike = Any
+_CHECK = 2**17  # sweeps of one chain that the search for missed phases costs, about
+_FREE = 2**36  # size of the machine times these sweeps up to which the search takes a second or two
 _WEIGHTS = ("normal", "sign", "modes")  # kinds of initial weights
 
 
@@ -315,9 +317,9 @@ class BoltzmannMachine(Shown, nn.Module):
     ) -> Tensor:
         """Draw visible states by ``sweeps`` Gibbs sweeps of independent chains: (n, *shape).
 
-        Warns :class:`NotMixed` if the chains have not mixed, or if mixing cannot be judged: that takes at least 2
-        chains, 20 sweeps and 800 states (chains times sweeps). With ``given``, only the chains of its first row are
-        judged.
+        Warns :class:`NotMixed` if the chains have not mixed, if all of them miss phases of the machine, or if mixing
+        cannot be judged: that takes at least 2 chains, 20 sweeps and 800 states (chains times sweeps). With ``given``,
+        only the chains of its first row are judged.
 
         Args:
             n: number of chains; by default the number of rows of ``given`` or ``start``, or 1. A machine given the
@@ -360,6 +362,8 @@ class BoltzmannMachine(Shown, nn.Module):
         monitor, state = mixing.watch(machine, visible, sweeps, generator, callback, given=observed)
         if check_mixing:
             problems, unjudged = monitor.problems, monitor.unjudged
+            if unjudged is None and not problems and observed is None:
+                problems = self._phases_missed(state[0], sweeps)
             if problems:
                 warnings.warn(f"the chains have not mixed: {'; '.join(problems)}", NotMixed, stacklevel=3)
             elif unjudged is not None:
@@ -367,6 +371,22 @@ class BoltzmannMachine(Shown, nn.Module):
                     f"mixing could not be judged: {unjudged} (check_mixing=False silences this)", NotMixed, stacklevel=3
                 )
         return state[0]
+
+    def _phases_missed(self, visible: Tensor, sweeps: int) -> tuple[str, ...]:
+        """Return that all chains (n, *shape) miss the same phases; unchecked if it costs much more than the chains."""
+        size = self.layers[0].size * self.layers[1].size
+        if (
+            self.depth > 2
+            or self.rows > 1
+            or self.visible.conserves
+            or size * _CHECK > max(_FREE, size * len(visible) * sweeps)
+        ):
+            return ()
+        nats = phase_masses.unvisited(self, visible)
+        if nats <= phase_masses.TOLERANCE:
+            return ()
+        share = f"{100 * -math.expm1(-nats):.0f} %"
+        return (f"all of them miss phases of the machine with at least {share} of its probability",)
 
     # -- exact, for small machines ----------------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ _SWEEPS = 30  # of the mean-field iteration from each start
 _ROUNDS = 2  # of further starts, which are the best solutions with one hidden unit changed
 _OVERLAP = 0.5  # -ln ∫√(q q') of two solutions that count as one
 _SATURATED = 3.0  # mean field that saturates a visible unit
+_BETAS = 40
+_MOST_SAMPLES = 256  # that are annealed back to their phases
 _ELEMENTS = 2**24  # of the hidden states from which the receptive fields follow
 
 
@@ -162,7 +164,7 @@ def phases(
     machine: BoltzmannMachine,
     *,
     runs: int = 256,
-    betas: int = 40,
+    betas: int = _BETAS,
     seed: int | None = 0,
     generator: Generator | None = None,
 ) -> Phases:
@@ -197,6 +199,27 @@ def phases(
     own = torch.arange(len(bounds), device=machine.device).repeat_interleave(each).unsqueeze(1)
     log_share = found.shares(visible).gather(1, own).log().view_as(found.log_weights)
     return Phases(fields[0], norms, bounds, found.log_weights + log_share, found.complete)
+
+
+@torch.no_grad()
+def unvisited(machine: BoltzmannMachine, samples: Tensor, *, betas: int = _BETAS, seed: int | None = 0) -> float:
+    """ln(1 + D): D is the mass of the phases of an RBM that ``samples`` (n, *visible) did not visit.
+
+    It is in units of the mass of the phases that they did visit, of which annealing the samples back to their phases
+    gives an estimate that is too large on average. So D is too small if the annealing is too short.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Spin(8), hm.units.Spin(4))
+    >>> _ = torch.nn.init.constant_(rbm.coupling.weight, 1.0)
+    >>> up = torch.ones(100, 8)
+    >>> round(unvisited(rbm, torch.cat([up, -up])), 1), round(unvisited(rbm, up), 1)
+    (0.0, 0.7)
+    """
+    found, some = phases(machine, seed=seed), samples[:_MOST_SAMPLES]
+    own = found.shares(some).argmax(1)
+    log_z = _annealed_back(machine, found.fields[own], some, betas, noise.generator(seed, machine.device))
+    share = torch.bincount(own, minlength=len(found.bounds)).double() / len(own)
+    return found.missed(log_z.mean().item() + torch.special.entr(share).sum().item(), samples)
 
 
 Fields = list[Tensor]  # mean fields of the even layers (n, *shape) each, from the visible layer on
@@ -331,3 +354,24 @@ def _anneal(
                 state[k] = machine.layer(k).sample(torch.lerp(start[k], field, beta), generator=generator)
     assert state[0] is not None
     return log_weights, state[0]
+
+
+def _annealed_back(machine: BoltzmannMachine, B: Tensor, v: Tensor, betas: int, generator: Generator | None) -> Tensor:
+    """Anneal states (n, *visible) of an RBM back to product distributions with the fields B (n, *visible): ln Z (n,).
+
+    The path is that of :func:`_anneal`. The mean of ln Z over the states of a set of phases, plus the entropy of their
+    shares, is at least ln Z of these phases on average (Jensen).
+    """
+    visible, hidden = machine.layer(0), machine.layer(1)
+    up = machine.field(1, [visible.mean(B), None])
+    log_z = per_row(visible.log_partition(B).double()) + per_row(hidden.log_partition(up).double())
+    for step in reversed(range(betas)):
+        before, beta = step / betas, (step + 1) / betas
+        field = machine.field(1, [v, None])
+        at, start = torch.lerp(up, field, beta), torch.lerp(up, field, before)
+        log_z += per_row(hidden.log_partition(at).double() - hidden.log_partition(start).double())
+        log_z -= per_row((B * v).double()) / betas
+        if step:
+            h = hidden.sample(start, generator=generator)
+            v = visible.sample(torch.lerp(B, machine.field(0, [None, h]), before), generator=generator)
+    return log_z
