@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from .. import noise
 from ..machines import BoltzmannMachine, DeepBeliefNetwork, Machine, enumeration
-from ..machines.phase_masses import Phases, Verdict, phases
+from ..machines.phase_masses import TOLERANCE, Phases, Verdict, phases
 from ..sampling import Tempered, parallel_tempering, trajectory_tempering
 from ..sampling.base import base_machine
 from ..sampling.path import Path, beta_grid
@@ -362,6 +362,7 @@ class Annealing:
         """Return whether the tempering is right as far as one can see, and more precise than both directions.
 
         Annealing exceeds ln Z only by chance, so a larger ln Z of any annealing means that the tempering is wrong.
+        Before equilibrium its ln Z may also be too large; then it disagrees with precise phases.
         """
         directions = self.forward, self.reverse
         gap = directions[1].log_partition - directions[0].log_partition
@@ -369,6 +370,8 @@ class Annealing:
         if tempered.problems or tempered.log_partition != tempered.exchanged:
             return False
         if not problems and tempered.standard_error > error:
+            return False
+        if self.phases.precise and abs(self.phases.log_partition - tempered.log_partition) > TOLERANCE:
             return False
         return not any(
             found.log_partition - tempered.log_partition
