@@ -37,6 +37,12 @@ def test_exchanges_are_rejected_equally_often():
     assert float(adapted.betas[0]) == 0 and float(adapted.betas[-1]) == 1 and bool((adapted.betas.diff() > 0).all())
 
 
+def test_chains_of_the_gradient_are_those_of_the_machine():
+    """The machine has two modes, all on and all off; the first rung, independent units, has states between them."""
+    rows = fitted(hm.ParallelTempering(1, rungs=4)).chain_states().mean(1)
+    assert ((rows < 0.25) | (rows > 0.75)).float().mean() > 0.9
+
+
 def test_resume_to_the_bit(tmp_path):
     """The temperatures are part of the checkpoint."""
 
