@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 import tracemalloc
@@ -15,6 +16,7 @@ import harmonium as hm
 from harmonium import files
 from harmonium.errors import CheckpointError, HarmoniumError, RunError, Unverified
 from harmonium.limits import DEEPEST, parse_json, parse_toml
+from harmonium.report import saved
 from harmonium.training import toml
 
 ROWS = torch.eye(6).repeat(5, 1)
@@ -171,6 +173,31 @@ def test_a_configuration_that_could_not_be_read_back_is_not_written(tmp_path):
     with pytest.raises(RunError, match="the configuration could not be read back"):
         hm.fit(hm.RBM(6, 2), ROWS, run=tmp_path / "run", config=deep, **{**OPTIONS, "epochs": 1})
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["config.toml", "metrics.csv", "checkpoints/last.safetensors", "evaluation.json"])
+def test_a_pipe_in_place_of_a_file_does_not_block(tmp_path, name):
+    hm.fit(hm.RBM(6, 2), ROWS, run=tmp_path / "run", **{**OPTIONS, "epochs": 1})
+    (tmp_path / "run" / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "run" / name)
+    run = hm.Run(tmp_path / "run")
+    reads = {
+        "config.toml": run.read_config,
+        "metrics.csv": run.read_metrics,
+        "checkpoints/last.safetensors": lambda: hm.load(run.folder),
+    }
+    if name == "evaluation.json":
+        assert saved.read(run.folder, 1) is None
+    else:
+        with pytest.raises(HarmoniumError, match=r"cannot be read \(expected a file, found a pipe or device\)"):
+            reads[name]()
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.mat", "x.h5", "x.dat", "x.safetensors"])
+def test_a_pipe_in_place_of_a_machine_does_not_block(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(HarmoniumError, match="expected a file, found a pipe or device"):
+        hm.convert.read(tmp_path / name)
 
 
 # -- run folders ------------------------------------------------------------------------------------------------

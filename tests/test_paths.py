@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import os
 
+import pytest
+import torch
+
+import harmonium as hm
 from harmonium import paths
-from harmonium.errors import DataNotFound
+from harmonium.errors import DataNotFound, InvalidOption
+
+ROWS = torch.eye(2)
 
 
 def test_a_loop_of_links(tmp_path):
@@ -26,3 +32,9 @@ def test_a_deleted_current_folder(tmp_path, monkeypatch):
 
 def test_a_folder_that_does_not_exist(tmp_path):
     assert paths.resolved(tmp_path / "no" / "file") == tmp_path.resolve() / "no" / "file"
+
+
+@pytest.mark.parametrize("use", [hm.load, hm.Run, hm.data.read, lambda path: hm.fit(hm.RBM(2, 2), ROWS, run=path)])
+def test_a_name_that_is_not_utf8(use):
+    with pytest.raises(InvalidOption, match=r"expected a name in UTF-8, found 'run.*dcff'; rename it"):
+        use(os.fsdecode(b"run\xff"))

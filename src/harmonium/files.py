@@ -32,7 +32,7 @@ from torch import Tensor
 from .allocation import limited
 from .couplings import Coupling
 from .errors import CheckpointError, HarmoniumError, InvalidOption, Unverified, clipped, unknown
-from .limits import parse_json
+from .limits import check_file, parse_json
 from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from .paths import expanded
 from .units import Unit
@@ -224,6 +224,7 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
     """Read the tensors and metadata of a harmonium file; raises :class:`CheckpointError` for any other file."""
     path = Path(path)
     try:
+        check_file(path)
         with path.open("rb") as file:
             head = file.read(9)
     except FileNotFoundError:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
 import re
+import stat
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -89,8 +91,22 @@ def parse_toml(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
+def check_file(path: Path) -> None:
+    """Raise ``OSError`` for a pipe or device, which could block or never end, and for a missing file.
+
+    >>> check_file(Path("/dev/zero"))
+    Traceback (most recent call last):
+    ...
+    OSError: [Errno 22] expected a file, found a pipe or device: '/dev/zero'
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # reading a folder is an error anyway
+        raise OSError(errno.EINVAL, "expected a file, found a pipe or device", str(path))
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; raise ``ValueError`` or ``OSError`` if it cannot be read."""
+    check_file(path)
     return parse_toml(path.read_text(encoding="utf-8"))
 
 

@@ -85,6 +85,7 @@ def check(folder: str | os.PathLike[str]) -> None:
     """Raise :class:`RunError` if another process has the lock of this folder, whose file the user has deleted."""
     path = Path(folder) / NAME
     with contextlib.suppress(OSError):
+        _check(path)
         if path.read_bytes() not in (b"", _holder()):
             raise _in_use(Path(folder), path)
 

@@ -17,6 +17,10 @@ def expanded(path: str | os.PathLike[str]) -> Path:
     if "\0" in str(path):
         raise InvalidOption(f"path: expected a path, found {str(path)!r}, which contains a NUL")
     try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InvalidOption(f"path: expected a name in UTF-8, found {str(path)!a}; rename it") from None
+    try:
         return Path(path).expanduser()
     except RuntimeError as error:  # no such user, or no home folder
         raise InvalidOption(f"path: expected a path, found '{path}' ({error})") from None

@@ -344,6 +344,16 @@ def test_full_disk_at_the_beginning(train, monkeypatch):
     train(BINARY.copy(), "--no-report", words=("cannot be written", "No space left"))
 
 
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_a_full_disk_does_not_lose_an_evaluation(command, trained, monkeypatch, option):
+    def full(self: Path, text: str, **_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    done = command("evaluate", trained, "--betas", 20, "--samples", 0, *option)
+    assert done.status == 2 and "No space left" in done.err and "log-likelihood" in done.out + done.err
+
+
 @pytest.mark.slow
 def test_full_disk_later_keeps_the_last_checkpoint(command, binary, tmp_path, monkeypatch):
     written, write = [], Path.write_bytes

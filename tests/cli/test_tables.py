@@ -130,6 +130,20 @@ def test_errors_name_file_line_and_column(run, people, tmp_path, command):
         assert shown.status == 2 and words in shown.err, shown.err
 
 
+def test_formulas_are_plain_text_in_tables(tmp_path, command):
+    """A spreadsheet runs cells such as =cmd|… of a CSV file."""
+    formula = "=cmd|' /C calc'!A0"
+    table = pd.DataFrame({formula: ["a", "@SUM(A1)"] * 30, "b": [0.5, -1.5] * 30, "c": ["-1", "-x"] * 30})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    train = command("train", tmp_path / "t.csv", "--hidden", 2, "--epochs", 1, "--run", tmp_path / "run", "--no-report")
+    assert train.status == 0, train.err
+    assert command("sample", tmp_path / "run", "-n", 20, "--sweeps", 2, "--out", tmp_path / "s.csv").status == 0
+    found = pd.read_csv(tmp_path / "s.csv")
+    assert list(found.columns) == [f"'{formula}", "b", "c"]
+    assert set(found[f"'{formula}"]) <= {"a", "'@SUM(A1)"} and set(found["c"]) <= {"-1", "-x"}
+    assert (found["b"] < 0).any()
+
+
 def test_brackets_in_names_and_labels(tmp_path, command):
     """Intervals such as [0, 10) and units such as [mm are not closed."""
     generator = np.random.default_rng(0)

@@ -9,6 +9,7 @@ import zipfile
 import h5py
 import numpy as np
 import pandas
+import PIL.Image
 import pytest
 from scipy.io import savemat
 from scipy.sparse import csc_matrix
@@ -130,6 +131,27 @@ def test_a_link_is_followed(tmp_path):
     np.save(tmp_path / "rows.npy", np.eye(3))
     (tmp_path / "link.npy").symlink_to("rows.npy")
     assert np.array_equal(data.read(tmp_path / "link.npy"), np.eye(3))
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz"])
+def test_one_dimension_is_not_rows(tmp_path, name):
+    (np.save if name.endswith("npy") else np.savez)(tmp_path / name, np.arange(20.0))
+    with pytest.raises(
+        InvalidData, match=r"one sample per row in .*, found the shape \(20,\); reshape it to \(20, 1\)"
+    ):
+        data.read(tmp_path / name)
+
+
+def test_many_images_that_are_small_files(tmp_path):
+    """Each is within the limits, but not all of them together."""
+    pixels = PIL.Image.fromarray(np.zeros((4000, 4000), np.uint8))
+    for k in range(20):
+        pixels.save(tmp_path / f"{k}.png", compress_level=9)
+    tracemalloc.start()
+    with pytest.raises(InvalidData, match=r"20 images: expected at most 268,435,456 bytes .* found 320,000,000"):
+        data.read(tmp_path)
+    assert tracemalloc.get_traced_memory()[1] < 2**26
+    tracemalloc.stop()
 
 
 # -- values that are in other files -----------------------------------------------------------------------------------

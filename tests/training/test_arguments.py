@@ -194,3 +194,9 @@ class Tripled(torch.utils.data.Sampler):
 def test_data_that_cannot_be_used(data, message):
     with pytest.raises(InvalidData, match=message):
         trained(data)
+
+
+def test_a_huge_batch_needs_no_memory():
+    """There are as many chains as rows of a batch, but not more than a batch can have."""
+    phase = Arguments.of(hm.RBM(4, 2), torch.zeros(30, 4), batch_size=10**9).phase(30)
+    assert phase.config()["chains"] == 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 
 import pytest
@@ -96,3 +97,24 @@ def test_the_measurement_restores_the_number(two_threads):
 def test_impossible_numbers(number):
     with pytest.raises(InvalidOption, match="threads: expected"):
         train(threads=number)
+
+
+def test_two_threads_cannot_train_one_machine():
+    rbm, errors = hm.RBM(6, 2), []
+
+    def train_too() -> None:
+        try:
+            hm.fit(rbm, torch.eye(6), epochs=1, progress=False)
+        except InvalidOption as error:
+            errors.append(str(error))
+
+    class Other(Callback):
+        def on_epoch(self, progress):
+            thread = threading.Thread(target=train_too)
+            thread.start()
+            thread.join()
+
+    hm.fit(rbm, torch.eye(6), epochs=1, progress=False, callbacks=[Other()])
+    assert len(errors) == 1 and "expected one that no other thread trains" in errors[0]
+    train_too()
+    assert len(errors) == 1

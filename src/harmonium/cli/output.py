@@ -21,6 +21,8 @@ from ..runs.rows.shapes import picture
 
 FASTA = (".fasta", ".fa", ".fas")
 TEXT = ".txt"
+#: how text begins that a spreadsheet runs as a formula; after a sign, only with one of the letters of a call
+_FORMULA, _SIGNS, _CALLS = ("=", "@", "\t", "\r"), ("+", "-"), ("(", "|", "!")
 Picture = tuple[int, int, int] | None
 
 
@@ -81,11 +83,9 @@ def write_sequences(path: Path, samples: Tensor, rows: Rows) -> None:
         titles = zip(names, neighbors, shares, strict=True)
         data.write_fasta(path, sequences, [f"{a} nearest={b} identity={c}" for a, b, c in titles])
         return
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["name", "sequence", "nearest", "identity"])
-    writer.writerows(zip(names, sequences, neighbors, shares, strict=True))
-    files.write_text(path, text.getvalue())
+    _write_cells(
+        path, ["name", "sequence", "nearest", "identity"], zip(names, sequences, neighbors, shares, strict=True)
+    )
 
 
 def write_ratings(path: Path, samples: Tensor, rows: Rows) -> None:
@@ -107,6 +107,17 @@ def write_documents(path: Path, samples: Tensor, rows: Rows) -> None:
     files.write_text(path, "".join(f"{line}\n" for line in decode_words(samples.cpu(), rows.words)))
 
 
+def cell_text(cell: Any) -> Any:
+    """Return a cell of a CSV file; text that a spreadsheet would run as a formula begins with an apostrophe.
+
+    >>> [cell_text(cell) for cell in ("=1+1", "-ACD-", "+cmd|' /C calc'!A0", -1, "@SUM(A1)")]
+    ["'=1+1", '-ACD-', "'+cmd|' /C calc'!A0", -1, "'@SUM(A1)"]
+    """
+    text = str(cell)
+    formula = text[:1] in _FORMULA or (text[:1] in _SIGNS and any(letter in text for letter in _CALLS))
+    return f"'{text}" if formula else cell
+
+
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a table as CSV, and print its path."""
     _write_cells(path, columns, rows)
@@ -116,8 +127,8 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]
 def _write_cells(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
+    writer.writerow(map(cell_text, columns))
+    writer.writerows([f"{cell:.9g}" if isinstance(cell, float) else cell_text(cell) for cell in row] for row in rows)
     files.write_text(path, text.getvalue())
 
 

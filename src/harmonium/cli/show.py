@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -52,12 +53,20 @@ def json_object(value: Any) -> None:
 
 
 def answer(as_json: bool, run: Callable[..., Any], /, *arguments: Any, **options: Any) -> None:
-    """Run a command that prints its result and returns its numbers; with ``as_json``, print only the numbers."""
+    """Run a command that prints its result and returns its numbers; with ``as_json``, print only the numbers.
+
+    If the command fails, what it has printed until then goes to standard error, so that no result is lost.
+    """
     if not as_json:
         run(*arguments, **options)
         return
-    with contextlib.redirect_stdout(io.StringIO()):
-        found = run(*arguments, **options)
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            found = run(*arguments, **options)
+    except Exception:
+        sys.stderr.write(printed.getvalue())
+        raise
     json_object(found)
 
 

@@ -19,6 +19,7 @@ from ..runs.tables import NAME, encoder_of
 from ..tasks.denoising import METHODS
 from ..training.batches import Source
 from ..training.incomplete import Incomplete
+from . import output
 
 if TYPE_CHECKING:
     from ..report.evaluation import LikelihoodRow
@@ -47,7 +48,10 @@ def write_table(path: Path, frame: Any) -> None:
         elif suffix in column_files.EXTENSIONS:
             frame.reset_index(drop=True).to_feather(temporary)
         else:
-            frame.to_csv(temporary, index=False, sep="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+            plain = frame.rename(columns=output.cell_text)
+            for name in plain.select_dtypes(exclude="number"):
+                plain[name] = plain[name].map(output.cell_text)
+            plain.to_csv(temporary, index=False, sep="\t" if suffix == ".tsv" else ",", lineterminator="\n")
 
 
 def impute_run(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import InvalidData, InvalidOption
 from ..files import load, save
+from ..limits import check_file
 from ..machines import Machine
 from .archive import read_npz, write_npz
 from .dca_files import read_adabmdca
@@ -39,6 +40,10 @@ def read(path: Path_) -> Machine:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise InvalidData(f"{path}: expected a file named *{', *'.join(sorted(_READERS))}")
+    try:
+        check_file(path)
+    except OSError as error:
+        raise InvalidData(f"{path}: cannot be read ({error.strerror})") from None
     return reader(path)
 
 

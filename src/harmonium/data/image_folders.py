@@ -47,8 +47,13 @@ def read_images(path: Path) -> Tensor:
             expected, found = (f"{width}×{height} pixels" for width, height in (sizes[0], size))
             raise InvalidData(f"{file}: expected {expected} as in {files[0].name}, found {found}; resize the images")
     mode = modes[0] if set(modes) in ({_GRAY}, {_BLACK_AND_WHITE}) else _common(set(modes))
-    pixels = np.stack([_pixels(file, mode) for file in files])
-    return torch.from_numpy(pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2).copy())
+    channels, (width, height) = 3 if mode == "RGB" else 1, sizes[0]
+    compressed = sum(file.stat().st_size for file in files)
+    check_expansion(f"{path}: {len(files)} images", compressed, len(files) * channels * width * height)
+    pixels = np.empty((len(files), channels, height, width), dtype=np.uint8)
+    for rows, file in zip(pixels, files, strict=True):
+        rows[:] = _pixels(file, mode).reshape(height, width, channels).transpose(2, 0, 1)
+    return torch.from_numpy(pixels)
 
 
 def _common(modes: set[str]) -> str:

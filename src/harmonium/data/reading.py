@@ -247,6 +247,11 @@ def _check_array(path: Path, what: str, shape: tuple[int, ...], dtype: np.dtype)
         raise InvalidData(f"{path}: expected real numbers in {what}, found the type {dtype}")
     if len(shape) == 0 or 0 in shape:
         raise InvalidData(f"{path}: expected samples in {what}, found the shape {shape}")
+    if len(shape) == 1:
+        raise InvalidData(
+            f"{path}: expected one sample per row in {what}, found the shape {shape}; reshape it to ({shape[0]}, 1) "
+            f"for samples of one value, or to (1, {shape[0]}) for one sample"
+        )
 
 
 def _check_finite(path: Path, array: np.ndarray, names: Sequence[str] | None) -> None:

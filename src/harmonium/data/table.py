@@ -22,7 +22,7 @@ from harmonium.data.columns import Binary, Category, Column, Count, Ignored, Inv
 from harmonium.data.reading import is_header
 from harmonium.errors import InvalidData, InvalidOption, clipped, unknown
 from harmonium.extras import require
-from harmonium.limits import parse_json
+from harmonium.limits import check_file, parse_json
 from harmonium.paths import expanded, file_size
 from harmonium.units import Bernoulli, Binomial, Categories, Gaussian, Mixed, Poisson, Unit
 
@@ -270,6 +270,7 @@ class TableEncoder:
         """Read the encoder from a JSON file."""
         path = expanded(path)
         try:
+            check_file(path)
             values = parse_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InvalidData(f"{clipped(path)}: expected the description of a table ({clipped(error)})") from None

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import __version__, files
 from ..errors import HarmoniumError
-from ..limits import parse_json
+from ..limits import check_file, parse_json
 from ..quality import SampleComparison
 from .evaluation import LikelihoodRow
 
@@ -73,6 +73,7 @@ def read(folder: Path, epoch: int) -> Evaluation | None:
     (-2.5, None)
     """
     try:
+        check_file(folder / NAME)
         found = parse_json((folder / NAME).read_text(encoding="utf-8"))
         rows = found["rows"]
         measures = [LikelihoodRow(**row) for row in found["measures"]]

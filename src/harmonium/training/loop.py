@@ -35,7 +35,7 @@ from .schedules import Clock
 from .stacks import jointly
 from .state import stream
 from .stopping import Stopping
-from .threads import using
+from .threads import alone, using
 
 Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
@@ -93,7 +93,7 @@ def fit(*positional: Any, **keywords: Any) -> Result:
     [1, 2]
     """
     given = Arguments.of(*positional, **keywords)
-    with distributed.writing(given.run), using(given.threads, given.run, given.resume):
+    with distributed.writing(given.run), using(given.threads, given.run, given.resume), alone(given.machine):
         return Training(given).train()
 
 

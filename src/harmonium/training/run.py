@@ -17,8 +17,9 @@ from typing import Any
 
 from .. import files, locking
 from ..errors import CheckpointError, HarmoniumError, RunError
-from ..limits import parse_json, parse_toml, read_toml
+from ..limits import check_file, parse_json, parse_toml, read_toml
 from ..machines import Machine
+from ..paths import expanded
 from ..shown import Shown, short
 from . import toml
 from .state import flatten, unflatten
@@ -37,7 +38,7 @@ class Run(Shown):
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = expanded(folder)
         self._columns: list[str] = []  # of the rows of metrics that this object has written
         self._rows = 0
         self._written: tuple[int, ...] | None = None  # the table of metrics as this object has left it
@@ -183,6 +184,7 @@ class Run(Shown):
         A last line that is being written, or whose writing was interrupted, has no end and is left out.
         """
         try:
+            check_file(self.metrics_path)
             raw = self.metrics_path.read_bytes()
         except FileNotFoundError:
             return []

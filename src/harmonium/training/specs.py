@@ -161,7 +161,7 @@ def default_chains(negative: str, machine: Machine, rows: int, batch_size: int) 
     if not _takes_chains(negative) or len(first.couplings) > 1:
         return None
     values = sum(unit.size for unit in first.layers)
-    chains = max(batch_size, min(_MOST_CHAINS, _CHAIN_VALUES // values))
+    chains = max(min(batch_size, max(rows, _MOST_CHAINS)), min(_MOST_CHAINS, _CHAIN_VALUES // values))
     return chains if chains > min(rows, batch_size) else None
 
 

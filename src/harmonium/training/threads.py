@@ -7,6 +7,7 @@ the scheduler, and several threads are many times slower than one. A measurement
 from __future__ import annotations
 
 import os
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 import torch
 
 from ..errors import BusyMachine, InvalidOption
+from ..machines import Machine
 from .run import Run
 
 _GIVEN = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # variables by which a user gives the number of threads
@@ -25,6 +27,8 @@ _SIZE, _PRODUCTS = 256, 4  # rows and columns of the measured products, and thei
 _FEW, _ROUNDS = 8, 32  # rounds of the measurement, at least and at most
 _FREE = 0.9  # time of several threads relative to one, below which the cores are free
 _FACTOR = 1.5  # slowdown from which one thread is used
+_guard = threading.Lock()
+_trained: dict[int, int] = {}  # the thread that trains a parameter, by the id of the parameter
 _last: tuple[float, int, float] | None = None  # time, threads and slowdown of the last measurement
 
 
@@ -44,6 +48,30 @@ def using(threads: int | None, run: str | Path | None = None, resume: bool = Fal
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def alone(machine: Machine) -> Iterator[None]:
+    """Raise :class:`InvalidOption` if another thread trains this machine, or one that shares parameters with it.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(4, 2)
+    >>> with alone(rbm), alone(rbm):
+    ...     pass
+    """
+    own = threading.get_ident()
+    parameters = [id(parameter) for parameter in machine.parameters()]
+    with _guard:
+        if any(_trained.get(parameter, own) != own for parameter in parameters):
+            raise InvalidOption("machine: expected one that no other thread trains, found one in training; use a copy")
+        added = [parameter for parameter in parameters if parameter not in _trained]
+        _trained.update(dict.fromkeys(added, own))
+    try:
+        yield
+    finally:
+        with _guard:
+            for parameter in added:
+                del _trained[parameter]
 
 
 def check_threads(threads: int) -> int:
