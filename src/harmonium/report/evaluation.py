@@ -12,7 +12,8 @@ from torch import Tensor
 from .. import likelihood, meanfield, noise
 from ..errors import HarmoniumError, NotEnumerable
 from ..likelihood import belief
-from ..likelihood.data import mean_free_energy_bound
+from ..likelihood.data import mean_free_energy_or_bound, sums_hidden
+from ..likelihood.two_sided import DIRECTIONS
 from ..machines import RBM, DeepBeliefNetwork, Machine, enumeration
 
 _DRAWS = 10  # samples of the hidden layers of a deep belief network, for each row
@@ -31,9 +32,17 @@ class Subject:
     betas: int = 0  # steps of annealed importance sampling; 0 skips it
     most_rows: int = MOST_ROWS  # of the pseudo-likelihood
 
+    @property
+    def bounds(self) -> bool:
+        """Whether likelihoods are lower bounds: for a stack, and for a deep machine with large hidden layers."""
+        if isinstance(self.machine, DeepBeliefNetwork):
+            return True
+        rows = max(len(self.train), 0 if self.test is None else len(self.test))
+        return not isinstance(self.machine, RBM) and not sums_hidden(self.machine, rows)
+
     def named(self, name: str) -> str:
-        """Return the name of a quantity; for a deep machine it is a bound, by mean field of the hidden layers."""
-        return name if isinstance(self.machine, RBM) else f"{name} bound"
+        """Return the name of a quantity, which says whether it is a bound."""
+        return f"{name} bound" if self.bounds else name
 
 
 @dataclass(frozen=True)
@@ -64,9 +73,9 @@ def evaluate(subject: Subject) -> list[LikelihoodRow]:
 
 
 def exact(subject: Subject) -> list[LikelihoodRow]:
-    """Compute ⟨ln p(v)⟩, or a lower bound for a deep machine, with ln Z by enumeration."""
+    """Compute ⟨ln p(v)⟩, or a lower bound for a large deep machine, with ln Z by enumeration."""
     name, unit = f"{subject.named('log-likelihood')}, exact", "nats per row"
-    name = name if isinstance(subject.machine, RBM) else f"{name} ln Z"
+    name = f"{name} ln Z" if subject.bounds else name
     try:
         subject.machine.check_normalizable()
         top = subject.machine.machines[-1]
@@ -98,7 +107,8 @@ def annealed(subject: Subject) -> list[LikelihoodRow]:
     log_z = -result.mean_free_energy - result.annealed
     test = _log_likelihood(subject.machine, subject.test, log_z)
     ends = f"between {low:.2f} and {high:.2f}" if math.isfinite(low) else f"at most {high:.2f}, with no lower bound"
-    note = f"train {ends}, gap {result.gap:.2f}: {verdict}"
+    how = f"gap {result.gap:.2f}" if result.source == DIRECTIONS else f"ln Z from {result.source}"
+    note = f"train {ends}, {how}: {verdict}"
     return [LikelihoodRow(name, unit, result.annealed, test, note)]
 
 
@@ -196,12 +206,12 @@ def _reconstruction(machine: Machine, rows: Tensor | None) -> float | None:
 
 
 def _free_energy(machine: Machine, rows: Tensor | None) -> float | None:
-    """Return the mean free energy, an upper bound of it for a deep machine, or None if there are no rows."""
+    """Return the mean free energy, an upper bound of it for a large deep machine, or None if there are no rows."""
     if rows is None:
         return None
     if isinstance(machine, DeepBeliefNetwork):
         return belief.mean_free_energy(machine, rows, _DRAWS, noise.generator(0, machine.device))[0]
-    return mean_free_energy_bound(machine, rows)
+    return mean_free_energy_or_bound(machine, rows)[0]
 
 
 def _log_likelihood(machine: Machine, rows: Tensor | None, log_partition: float) -> float | None:
