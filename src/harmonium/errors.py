@@ -74,6 +74,10 @@ class NotLearned(UserWarning):
     """Training finished without an error, but its result should not be used."""
 
 
+class NotConverged(UserWarning):
+    """Training that ended although more of it would increase the likelihood."""
+
+
 def clipped(value: object, most: int = 200) -> str:
     """A value as one line of text of at most ``most`` letters, for messages about what was found.
 

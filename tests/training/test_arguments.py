@@ -18,6 +18,7 @@ import harmonium as hm
 from harmonium.errors import InvalidData, InvalidOption, UnknownArgument
 from harmonium.options import PRESETS
 from harmonium.training.arguments import Arguments
+from harmonium.training.batches import as_rows
 from harmonium.training.loop import Training
 
 DATA = (torch.rand(60, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
@@ -37,8 +38,9 @@ def trained(data=DATA, **options) -> torch.Tensor:
     [
         (
             {},
-            {"negative": hm.PCD(1, 888), "transforms": [hm.Centered()], "schedule": "linear:0.5", "optimizer": None},
+            {"negative": "exact", "transforms": [hm.Centered()], "schedule": "linear:0.5", "optimizer": "adam"},
         ),
+        ({"optimizer": "sgd"}, {"negative": hm.PCD(1, 888), "schedule": "linear:0.5"}),
         ({"negative": "cd:3"}, {"negative": hm.CD(3)}),
         ({"negative": "pcd:2,chains=7"}, {"negative": hm.PCD(2, chains=7)}),
         ({"negative": "parallel-tempering:1,rungs=3"}, {"negative": hm.ParallelTempering(1, rungs=3)}),
@@ -74,15 +76,32 @@ def test_short_forms_mean_the_objects(short, objects):
 @pytest.mark.parametrize(
     ("visible", "hidden", "config"),
     [
-        (hm.units.Bernoulli(6), hm.units.Bernoulli(3), {"method": "pcd", "k": 1, "chains": 888}),
-        (hm.units.Poisson(6), hm.units.Bernoulli(3), {"method": "pcd", "k": 1, "chains": 888}),
-        (hm.units.Bernoulli(6), hm.units.Poisson(3), {"method": "cd", "k": 5}),
-        (hm.units.Bernoulli(6), hm.units.Mixed(hm.units.Bernoulli(2), hm.units.Poisson(1)), {"method": "cd", "k": 5}),
+        (hm.units.Bernoulli(6), hm.units.Bernoulli(3), {"method": "exact"}),
+        (hm.units.Bernoulli(20), hm.units.Bernoulli(20), {"method": "pcd", "k": 1, "chains": 200}),
+        (hm.units.Poisson(6), hm.units.Bernoulli(3), {"method": "exact"}),
+        (hm.units.Bernoulli(20), hm.units.Poisson(3), {"method": "cd", "k": 5}),
+        (hm.units.Bernoulli(20), hm.units.Mixed(hm.units.Bernoulli(2), hm.units.Poisson(1)), {"method": "cd", "k": 5}),
         (hm.units.Multinomial((1, 6)), hm.units.Poisson(3), {"method": "cd", "k": 1}),
     ],
 )
 def test_the_default_negative_phase(visible, hidden, config):
-    assert Arguments.of(hm.RBM(visible, hidden), DATA).phase(rows=1000).config() == config
+    rows = as_rows(torch.zeros(1000, *visible.shape))
+    assert Arguments.of(hm.RBM(visible, hidden), DATA).phase(rows).config() == config
+
+
+@pytest.mark.parametrize("options", [{"learning_rate": 0.1}, {"optimizer": "adam"}, {"precision": "bfloat16"}])
+def test_options_of_sampled_gradients_choose_them(options):
+    machine = hm.RBM(6, 3)
+    assert Arguments.of(machine, DATA).phase(as_rows(DATA)).kind == "Exact"
+    assert Arguments.of(machine, DATA, **options).phase(as_rows(DATA)).kind == "PCD"
+
+
+def test_rows_with_missing_values_have_sampled_gradients():
+    for rows in DATA.clone(), DATA.clone().index_fill_(1, torch.tensor([2]), torch.nan):
+        rows[0, 2] = 1.0
+        given = hm.Weighted(hm.Incomplete(rows), torch.ones(60))
+        kind = Arguments.of(hm.RBM(6, 3), given).phase(given).kind
+        assert kind == ("PCD" if rows.isnan().any() else "Exact")
 
 
 def test_options_change_what_is_learned():

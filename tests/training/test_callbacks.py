@@ -55,7 +55,7 @@ def test_what_a_callback_sees() -> None:
         def on_epoch(self, progress: Progress) -> None:
             assert progress.epochs == 4
             assert progress.machine is result_machine[0]
-            assert isinstance(progress.negative, hm.PCD)
+            assert isinstance(progress.negative, hm.training.Exact)
             assert progress.metrics["epoch"] == progress.epoch
             assert "reconstruction" in progress.metrics
             assert [row["epoch"] for row in progress.history] == list(range(1, progress.epoch))

@@ -86,6 +86,7 @@ def test_absurd_parameters_are_divergence() -> None:
 )
 def test_a_run_is_resumed_with_what_it_was_made_with(tmp_path, change, message) -> None:
     def train(epochs: int, resume: bool, data=DATA, **options) -> None:
+        options = {"negative": "pcd:1", **options}
         hm.fit(binary(), data, epochs=epochs, batch_size=20, run=tmp_path / "run", resume=resume, **options)
 
     train(1, False)

@@ -7,6 +7,7 @@ import torch
 
 import harmonium as hm
 from harmonium.training.arguments import Arguments
+from harmonium.training.batches import as_rows
 
 WORDS = 12
 
@@ -29,7 +30,10 @@ def corpus(n: int, seed: int = 0) -> torch.Tensor:
 def test_documents_are_trained_by_contrastive_divergence(layer):
     machine = hm.RBM(layer, 2)
     assert layer.conserves
-    assert Arguments.of(machine, torch.ones(2, layer.size)).phase(rows=1000).config() == {"method": "cd", "k": 1}
+    assert Arguments.of(machine, torch.ones(2, layer.size)).phase(as_rows(torch.ones(2, layer.size))).config() == {
+        "method": "cd",
+        "k": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,7 @@ def test_the_optimizer_of_documents(options, name, schedule):
 def test_documents_of_one_length_are_trained_as_other_data():
     machine = hm.RBM(hm.units.Multinomial(WORDS, total=4), 2)
     assert not machine.visible.conserves
-    assert Arguments.of(machine, torch.ones(2, WORDS)).phase(rows=1000).kind == "PCD"
+    assert Arguments.of(machine, torch.ones(2, WORDS)).phase(as_rows(torch.ones(2, WORDS))).kind == "Exact"
 
 
 @pytest.mark.parametrize(

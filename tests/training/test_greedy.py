@@ -116,9 +116,9 @@ def test_more_hidden_units_leave_the_distribution(name):
 
 def test_more_hidden_units_are_learned(data):
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(6))
-    hm.fit(rbm, data, epochs=20, seed=0, progress=False)
+    hm.fit(rbm, data, negative="pcd:1", epochs=20, seed=0, progress=False)
     wide = hm.widen(rbm, 6)
-    hm.fit(wide, data, epochs=20, seed=0, progress=False)
+    hm.fit(wide, data, negative="pcd:1", epochs=20, seed=0, progress=False)
     assert wide.log_probability(data).mean() > rbm.log_probability(data).mean() + 0.5
     with pytest.raises(hm.errors.InvalidOption, match="widen: expected an RBM with a dense coupling"):
         hm.widen(hm.DeepBoltzmannMachine([4, 3, 2]), 1)

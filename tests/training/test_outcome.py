@@ -20,7 +20,7 @@ def digits() -> torch.Tensor:
 def test_too_few_steps_are_reported() -> None:
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
     with pytest.warns(NotLearned, match="no better than independent units: log-likelihood -2.*train for more"):
-        hm.fit(rbm, digits(), epochs=1, progress=False)
+        hm.fit(rbm, digits(), negative="pcd:1", epochs=1, progress=False)
 
 
 def test_a_rate_far_too_large_is_reported() -> None:

@@ -58,7 +58,7 @@ def held_out_error(setup: Setup) -> Metric:
     def error(machine: RBM) -> float:
         return tasks.score_ratings(held_out, tasks.predict(machine, known, held_out.pairs)).rmse
 
-    return Metric("rmse", error, every=setup.config.training.metrics_every)
+    return Metric("rmse", error, every=setup.config.training.metrics_every or 1)
 
 
 def _print_errors(setup: Setup, folder: Path, method: str) -> dict[str, Any]:

@@ -42,6 +42,21 @@ def cheaper_parity(machine: BoltzmannMachine, parity: int | None = None) -> tupl
     return best, numbers[best]
 
 
+def number_of_values(machine: BoltzmannMachine) -> float:
+    """The number of values of units in an exact sum: joint states times units; infinite if there is no such sum.
+
+    >>> from harmonium import RBM
+    >>> from harmonium.units import Gaussian
+    >>> number_of_values(RBM(9, 8)), number_of_values(RBM(Gaussian(2), Gaussian(2)))
+    (4352, inf)
+    """
+    try:
+        _, number = cheaper_parity(machine)
+    except NotEnumerable:
+        return math.inf
+    return number * sum(unit.size for unit in machine.layers)
+
+
 def enumerable(machine: BoltzmannMachine, most: int | None = None, *, parity: int | None = None) -> bool:
     """Whether the even or the odd layers (or those of ``parity``) have at most ``most`` joint states, 2^20 by default.
 

@@ -205,7 +205,7 @@ class TrainingOptions:
         None,
         "Number of passes over the data.",
         at_least=1,
-        unset="10, or more if 2000 updates need more",
+        unset="4000 updates, or 10 passes over the distinct rows if these are more",
         plan=("epochs", "{}"),
     )
     batch_size: int = option(
@@ -245,8 +245,9 @@ class TrainingOptions:
         details="A sum of methods has the sum of their losses: `discriminative+0.01*cd:1` is the hybrid training of a "
         "classifier.",
         metavar="METHOD:K",
-        unset="pcd:1; cd:1 for documents and ratings; cd:5 with hidden counts; deep-pcd:1 for deep machines; "
-        "discriminative+0.01*cd:1 with labels",
+        unset="exact for small machines (at most 2^18 values in the sum over states; complete rows; no optimizer, "
+        "learning rate or chains given), otherwise pcd:1; cd:1 for documents and ratings; cd:5 with hidden counts; "
+        "deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with labels",
         plan=("negative phase", "{}"),
         plan_unset="chosen from the machine",
     )
@@ -260,7 +261,8 @@ class TrainingOptions:
         None,
         "Optimizer: sgd, adam, adamw or rmsprop.",
         metavar="NAME",
-        unset="sgd; adam for documents, for ratings and with labels if neither a learning rate nor a momentum is given",
+        unset="sgd; adam with exact gradients, for documents, for ratings and with labels, if neither a learning rate "
+        "nor a momentum is given",
         plan=("optimizer", "{}"),
         plan_unset="optimizer chosen from the machine",
     )
@@ -268,7 +270,8 @@ class TrainingOptions:
         None,
         "Learning rate.",
         above=0,
-        unset="sgd: chosen from the data, or 0.05 with momentum; others: 0.001; ratings: 0.003; labels: 0.005",
+        unset="sgd, and adam with exact gradients: chosen from the data; 0.05 with momentum; others: 0.001; "
+        "ratings: 0.003; labels: 0.005",
         plan=("optimizer", "learning rate {}"),
         plan_unset="learning rate chosen from the data",
         flags=("--lr",),
@@ -318,7 +321,9 @@ class TrainingOptions:
     )
     clip: float | None = option(None, "Largest allowed norm of the gradient.", plan=("transforms", "clip {}"))
     zero_sum: bool = option(False, "Use the zero-sum gauge for Potts units.", plan=("transforms", "zero-sum"))
-    metrics_every: int = option(1, "Number of epochs between measurements.", at_least=1)
+    metrics_every: int | None = option(
+        None, "Number of epochs between measurements.", at_least=1, unset="1, or more if there are more than 200 epochs"
+    )
     precision: str = option(
         "float32",
         "Precision of matrix products: float32, bfloat16 (faster on some CPUs), or auto.",

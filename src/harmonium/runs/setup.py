@@ -18,12 +18,13 @@ from ..options import MachineOptions, TrainingOptions
 from ..paths import expanded
 from ..training import Run, recorded
 from ..training.arguments import keywords_of
-from ..training.defaults import default_epochs, default_schedule
+from ..training.defaults import default_epochs, default_metrics_every, default_schedule
+from ..training.precision import BFLOAT16
 from ..training.precision import resolved as resolved_precision
 from ..training.specs import (
-    default_chains,
     default_negative,
     default_optimizer,
+    default_phase,
     default_rate,
     negative_for,
     negative_phase,
@@ -69,12 +70,16 @@ def prepare(config: schema.Config) -> Setup:
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))
     first = machine.machines[0]
     if config.training.negative is None and not config.data.labels:
-        negative = negative_for(machine)
-        chains = chosen.chains or default_chains(negative, machine, len(loaded.train), chosen.batch_size)
-        chosen = replace(chosen, negative=negative, chains=chains)
-    optimizer = chosen.optimizer or default_optimizer(first.visible.conserves, chosen.learning_rate, chosen.momentum)
-    rate = chosen.learning_rate or default_rate(optimizer, chosen.momentum)
-    epochs = default_epochs(len(loaded.train), chosen.batch_size) if chosen.epochs is None else chosen.epochs
+        given = (chosen.chains, chosen.optimizer, chosen.learning_rate, chosen.momentum)
+        usual = all(value is None for value in given) and chosen.precision != BFLOAT16
+        negative, chains = default_phase(machine, loaded.train, chosen.batch_size, exact=usual)
+        chosen = replace(chosen, negative=negative, chains=chosen.chains or chains)
+    exact = chosen.negative == "exact"
+    optimizer = chosen.optimizer or default_optimizer(
+        first.visible.conserves, chosen.learning_rate, chosen.momentum, exact=exact
+    )
+    rate = chosen.learning_rate or default_rate(optimizer, chosen.momentum, exact=exact)
+    epochs = chosen.epochs or default_epochs(loaded.train, machine, chosen.batch_size)
     pretrain = epochs if chosen.pretrain is None and described.machine == "dbm" else chosen.pretrain
     from_data = rate is None or (chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None)
     schedule = default_schedule(from_data=from_data) if chosen.schedule is None else chosen.schedule
@@ -86,6 +91,7 @@ def prepare(config: schema.Config) -> Setup:
         learning_rate=rate,
         schedule=schedule,
         epochs=epochs,
+        metrics_every=chosen.metrics_every or default_metrics_every(epochs),
         pretrain=pretrain,
         threads=threads,
     )

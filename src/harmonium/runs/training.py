@@ -45,7 +45,9 @@ def _train(setup: Setup, run: str | Path, resume: bool, progress: bool, callback
     folder.hold()
     callbacks = [*(callbacks or []), *([] if setup.rows.table is None else [_SaveTable(setup.rows.table, folder)])]
     rows, held_out = setup.rows.weighted, setup.rows.weighted_held_out
-    watching = [LabelError(held_out, chosen.metrics_every)] if setup.config.data.labels and held_out is not None else []
+    watching = (
+        [LabelError(held_out, chosen.metrics_every or 1)] if setup.config.data.labels and held_out is not None else []
+    )
     callbacks = [*watching, *callbacks]
     common: dict[str, Any] = {"progress": progress, "callbacks": callbacks, "validation": held_out}
     if setup.arguments is not None:

@@ -26,12 +26,13 @@ from ..options.presets import preset_names
 from ..options.synonyms import SYNONYMS
 from ..paths import expanded
 from . import specs
-from .batches import loader_batch_size
+from .batches import Source, loader_batch_size
 from .callbacks import Callback
 from .centering import Centered
 from .defaults import default_schedule
-from .negative import NegativePhase
+from .negative import Exact, NegativePhase
 from .penalties import L1, L2, L1Squared, L2ToMean, Smooth
+from .precision import BFLOAT16
 from .run import Run
 from .schedules import Schedule
 from .transforms import Average, Clip, Transform, ZeroSum
@@ -162,10 +163,10 @@ class Arguments:
         if self.resume and self.run is None:
             raise InvalidOption("run: resume=True expects run=…, the folder of the run to resume, found None")
 
-    def phase(self, rows: int) -> NegativePhase:
-        """Return the negative phase for data with this number of rows."""
+    def phase(self, source: Source) -> NegativePhase:
+        """Return the negative phase for these rows."""
         context = self.machine.context is not None
-        phase = self._default_phase(rows) if self.negative is None else self.negative
+        phase = self._default_phase(source) if self.negative is None else self.negative
         phase = specs.negative_phase(phase) if isinstance(phase, str) else phase
         if not isinstance(phase, NegativePhase):
             raise InvalidOption(
@@ -178,7 +179,7 @@ class Arguments:
             )
         return phase
 
-    def _default_phase(self, rows: int) -> NegativePhase:
+    def _default_phase(self, source: Source) -> NegativePhase:
         """Return the default negative phase; of a run to resume, that of the version that began it."""
         table = Run(self.run).recorded("negative") if self.run is not None and self.resume else None
         if isinstance(table, Mapping):
@@ -186,8 +187,8 @@ class Arguments:
                 return specs.recorded_phase(table)
             except (KeyError, TypeError, ValueError) as error:
                 raise RunError(f"{self.run}: config.toml is damaged; expected a negative phase ({error})") from None
-        text = specs.negative_for(self.machine)
-        return specs.negative_phase(text, specs.default_chains(text, self.machine, rows, self.batch_size))
+        exact = self._all_default and self.precision != BFLOAT16
+        return specs.negative_phase(*specs.default_phase(self.machine, source, self.batch_size, exact=exact))
 
     def scheduled(self) -> Schedule:
         """Return the schedule."""
@@ -210,15 +211,32 @@ class Arguments:
         return self.optimizer is None and self.learning_rate is None
 
     def made_optimizer(self, parameters: Iterable[Tensor]) -> Optimizer | None:
-        """Return the optimizer of the parameters; None for plain SGD with learning rates chosen from the data."""
+        """Return the optimizer of the parameters; None for learning rates chosen from the data."""
         maker = self._optimizer_maker()
         return maker if maker is None or isinstance(maker, Optimizer) else maker(parameters)
 
+    @property
+    def optimizer_name(self) -> str | None:
+        """The name of the optimizer, also of the default; None for an optimizer or a function that makes one."""
+        if self.optimizer is not None:
+            return self.optimizer if isinstance(self.optimizer, str) else None
+        if self.resume and self.run is not None and self.learning_rate is None:
+            name = Run(self.run).recorded("training", "optimizer")  # the default of the version that began the run
+            if name in specs.OPTIMIZERS:
+                return str(name)
+        conserves = self.machine.machines[0].visible.conserves
+        return specs.default_optimizer(conserves, self.learning_rate, exact=self._exact)
+
+    @property
+    def _exact(self) -> bool:
+        """Whether the gradients are exact."""
+        return isinstance(self.negative, Exact) or self.negative == "exact"
+
     def _optimizer_maker(self) -> Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None:
-        usual = specs.default_optimizer(self.machine.machines[0].visible.conserves, self.learning_rate)
-        given: Any = usual if self.optimizer is None else self.optimizer
+        name = self.optimizer_name
+        given: Any = self.optimizer if name is None else name
         if isinstance(given, str):
-            given = specs.optimizer(given, self.learning_rate)
+            given = specs.optimizer(given, self.learning_rate, exact=self._exact)
         elif self.learning_rate is not None:
             if not (isinstance(given, type) and issubclass(given, Optimizer)):
                 raise InvalidOption(

@@ -38,7 +38,7 @@ class Conditional(Source):
         self._visible, self._context = as_rows(data, "data"), as_rows(context, "context")
         super().__init__(self._visible._rows, self._visible.shape)
         self.context, self.valid = self._context.shape, self._visible.valid
-        self.volatile = self._visible.volatile
+        self.complete, self.volatile = self._visible.complete, self._visible.volatile
         if len(self._context) != len(self):
             raise InvalidData(
                 f"context: expected {len(self)} rows, one for each row of data, found {len(self._context)}"

@@ -1,26 +1,51 @@
-"""Defaults that ``fit`` chooses: the number of epochs, the schedule, and the scale of initial weights."""
+"""Defaults that ``fit`` chooses: the amount of training, the schedule, and the scale of initial weights."""
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from ..errors import InvalidOption
 from ..machines import Machine
 
+if TYPE_CHECKING:
+    from .batches import Source
+
 #: the default schedule of earlier versions, whose checkpoints do not name it
 CONSTANT = "constant"
-_FEWEST_EPOCHS, _MOST_EPOCHS, _FEWEST_UPDATES = 10, 1000, 2000
+_PASSES, _UPDATES = 10, 4000
+_MEASUREMENTS = 200  # at most, of the default training
 
 
-def default_epochs(rows: int, batch_size: int) -> int:
-    """Return the default number of epochs: 10, or more (up to 1000) if 2000 updates need more.
+def default_epochs(data: Source, machine: Machine, batch_size: int, share: int | None = None) -> int:
+    """Return the default number of epochs: 4000 updates, or more if 10 passes over the distinct rows need more.
 
-    >>> default_epochs(60_000, 100), default_epochs(1797, 100)
-    (10, 112)
+    The number of updates does not depend on how often the rows are repeated. ``share`` is the number of rows of one
+    of several processes.
+
+    >>> import torch, harmonium as hm
+    >>> from harmonium.training.batches import as_rows
+    >>> rows, rbm = torch.eye(16), hm.RBM(16, 2)
+    >>> default_epochs(as_rows(rows), rbm, 100), default_epochs(as_rows(rows.repeat(1000, 1)), rbm, 100)
+    (4000, 25)
     """
+    share = len(data) if share is None else share
     if batch_size < 1:
         raise InvalidOption(f"batch_size: expected at least 1, found {batch_size}")
-    return min(max(_FEWEST_EPOCHS, -(-_FEWEST_UPDATES // math.ceil(rows / batch_size))), _MOST_EPOCHS)
+    steps = math.ceil(share / batch_size)
+    updates = _UPDATES
+    if _PASSES * steps > updates:  # only then the distinct rows are counted, which reads all rows
+        updates = max(updates, math.ceil(_PASSES * steps * data.distinct(machine) / len(data)))
+    return math.ceil(updates / steps)
+
+
+def default_metrics_every(epochs: int) -> int:
+    """Return the default number of epochs between measurements: at most 200 measurements.
+
+    >>> default_metrics_every(100), default_metrics_every(4000)
+    (1, 20)
+    """
+    return math.ceil(epochs / _MEASUREMENTS)
 
 
 def default_schedule(from_data: bool) -> str:

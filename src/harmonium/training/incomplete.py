@@ -48,6 +48,7 @@ class Incomplete(TensorSource):
         if rows.ndim < 2 or rows.numel() == 0 or not rows.is_floating_point():
             raise InvalidData(f"data: expected rows of real numbers, found {tuple(rows.shape)} of {rows.dtype}")
         self._missing, self.sweeps = torch.isnan(rows), sweeps
+        self.complete = not bool(self._missing.any())
         super().__init__(_filled(rows, self._missing, noise.generator(seed)), rows.shape[1:])
 
     def missing(self, index: Tensor) -> Tensor | None:

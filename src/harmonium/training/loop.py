@@ -5,30 +5,30 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from ..errors import Diverged, InvalidData, InvalidOption, NotLearned, NotNormalizable
+from ..errors import Diverged, InvalidData, InvalidOption, NotConverged, NotLearned, NotNormalizable
 from ..files import tensor_type
 from ..machines import BoltzmannMachine
 from ..machines.normalizable import SpectralBound, may_diverge
 from ..machines.scaling import Scaling
 from ..shown import Shown, short
-from . import checkpoints, distributed, outcome
+from . import checkpoints, distributed, outcome, rise
 from .arguments import Arguments, takes
 from .batches import Source, as_source
 from .callbacks import Progress, check_callbacks
 from .centering import Centered
-from .defaults import default_epochs
+from .defaults import default_epochs, default_metrics_every
 from .incomplete import completed
 from .metrics import measure
 from .negative import NegativePhase
 from .precision import FLOAT32, resolved
 from .progress import ProgressBar
-from .rates import RateLimit, default_groups
+from .rates import RateLimit, adam_groups, default_groups
 from .recorded import recorded
 from .run import IN_REPR, Run, log_spaced
 from .schedules import Clock
@@ -51,10 +51,15 @@ _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
 @dataclass(repr=False)
 class Result(Shown):
-    """Result of :func:`fit`: the trained machine and the metrics of each epoch."""
+    """Result of :func:`fit`: the trained machine and the metrics of each epoch.
+
+    ``expected_gain`` is the increase of the log-likelihood per row, in nats, that another training of the same length
+    would bring; it is None for machines that are too large for exact likelihoods, and after few epochs.
+    """
 
     machine: Any
     history: list[dict[str, float]]
+    expected_gain: float | None = None
 
     def shown(self) -> tuple[str, Mapping[str, Any]]:
         """The machine and the metrics of the last epoch."""
@@ -110,13 +115,14 @@ class Training:
         machine: Any = given.machine  # a machine or a stack, for which ``jointly`` makes phase and transforms
         self.machine = machine
         self.seed = given.seed
-        self.schedule, self.callbacks = given.scheduled(), check_callbacks(given.callbacks)
-        self.default_schedule = given.default_schedule if given.schedule is None else None
-        self.metrics_every, self.progress = given.metrics_every, given.progress
+        self.callbacks, self.progress = check_callbacks(given.callbacks), given.progress
         distributed.join()
         self.rank, self.world = distributed.world()
         self.source = as_source(given.data, machine)
-        phase = given.phase(len(self.source))
+        phase = given.phase(self.source)
+        given = replace(given, negative=phase)  # the other defaults depend on it
+        self.schedule = given.scheduled()
+        self.default_schedule = given.default_schedule if given.schedule is None else None
         self.precision = resolved(given.precision, machine, phase)
         self.rounded = self.precision != FLOAT32
         self.validation = (
@@ -125,7 +131,10 @@ class Training:
         self.rows = torch.arange(self.rank, len(self.source), self.world)
         self.share = len(self.source) // self.world  # rows per process; all processes take the same number of steps
         self.batch_size = self._checked_batch(given.batch_size)
-        self.epochs = default_epochs(self.share, self.batch_size) if given.epochs is None else given.epochs
+        self.default_epochs = given.epochs is None
+        self.epochs = given.epochs or default_epochs(self.source, machine, self.batch_size, self.share)
+        self.metrics_every = given.metrics_every or default_metrics_every(self.epochs)
+        self.save_every = self.metrics_every if given.metrics_every is None else 1
         self.keep = given.run is not None
         if self.world > 1:
             self._check_processes(given, phase)
@@ -231,7 +240,11 @@ class Training:
         optimizer = given.made_optimizer([p for p in self.machine.parameters() if p.requires_grad])
         self.rate_limit = None  # of learning rates chosen by the user
         if optimizer is None:
-            optimizer = torch.optim.SGD(default_groups(self.machine, self._metric_rows(self.source), scaling))
+            rows = self._metric_rows(self.source)
+            if given.optimizer_name == "adam":
+                optimizer = torch.optim.Adam(adam_groups(self.machine, rows, scaling))
+            else:
+                optimizer = torch.optim.SGD(default_groups(self.machine, rows, scaling))
             if RateLimit.applies(self.machine):
                 few = self.source.rows(self._some(len(self.source), _LIMIT_ROWS), self.machine)
                 self.rate_limit = RateLimit(self.machine, few, scaling)
@@ -257,7 +270,12 @@ class Training:
 
     def _config(self, given: Arguments, mean: Any) -> dict[str, Any]:
         """Return the configuration of a run that names its arguments, but not its data."""
-        found = {"epochs": self.epochs, "batch_size": self.batch_size, "threads": torch.get_num_threads()}
+        found = {
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "metrics_every": self.metrics_every,
+            "threads": torch.get_num_threads(),
+        }
         return {
             "harmonium": {"format": 1},
             "data": {"rows": len(self.source), "mean": data_mean(mean)},
@@ -319,7 +337,9 @@ class Training:
                     {name: value if type(value) is int else float(value) for name, value in state.metrics.items()}
                 )
                 bar.update(self.epoch, state.metrics)
-                checkpoints.save(self, snapshot=self.epoch in kept or state.stop)
+                ends = last or state.stop or stopping.requested
+                if ends or self.epoch in kept or self.epoch % self.save_every == 0:
+                    checkpoints.save(self, snapshot=self.epoch in kept or state.stop)
                 if state.stop and not last:  # after saving, so that the run can still be resumed
                     for transform in self.transforms:
                         transform.end(self.machine)
@@ -329,9 +349,18 @@ class Training:
             rows = self._metric_rows(self.source)
             for problem in outcome.problems(self.machine, rows, self.history, self.negative.generative):
                 warnings.warn(problem, NotLearned, stacklevel=3)
+        gain = self._expected_gain()
+        rising = rise.problem(gain) if self.default_epochs and self.epoch == self.epochs else None
+        if self.rank == 0 and rising is not None:
+            warnings.warn(rising, NotConverged, stacklevel=3)
         for callback in self.callbacks:
             callback.on_end(state)
-        return Result(self.machine, self.history)
+        return Result(self.machine, self.history, gain)
+
+    def _expected_gain(self) -> float | None:
+        if self.epoch < self.epochs or not self.source.complete or not self.negative.generative:
+            return None
+        return rise.expected_gain(self.history, self.epochs, self.schedule)
 
     def _stops(self, stopping: Stopping) -> bool:
         """Return whether to stop before the next step; several processes only stop together, after an epoch."""
@@ -421,7 +450,7 @@ class Training:
         """Take a step with ``rate`` times the current learning rates of the optimizer."""
         groups = self.optimizer.param_groups
         own = [group["lr"] for group in groups]
-        if self._all_plain and not (rate and any(own)):  # no step; pull_back divides by the rates
+        if not rate or (self._all_plain and not any(own)):  # no step; pull_back divides by the rates
             return
         for group in groups:
             group["lr"] = group["lr"] * rate

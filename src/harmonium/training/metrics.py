@@ -15,6 +15,7 @@ from ..likelihood import pseudo_log_likelihood
 from ..likelihood.data import mean_free_energy_bound
 from ..machines import RBM, BoltzmannMachine, Machine
 from ..units import Unit
+from .specs import is_small
 
 _SITES = 8  # sites of each row for the pseudo-likelihood
 _MOST_STATES = 64  # states per site; each one costs the evaluation of a free energy
@@ -23,6 +24,8 @@ _MOST_STATES = 64  # states per site; each one costs the evaluation of a free en
 @torch.no_grad()
 def measure(machine: Machine, train: Any, test: Any, generator: Generator) -> dict[str, float]:
     """Compute pseudo-likelihood per site, reconstruction error, free-energy gap and weight norm on some rows.
+
+    For small machines, ``log_likelihood`` is the exact mean log-likelihood of the training rows.
 
     ``reconstruction`` is the mean squared error per entry of ⟨v | ⟨h | v⟩⟩; ``free_energy_gap`` is
     ⟨F⟩_test - ⟨F⟩_train, which grows when the machine overfits. For a deep Boltzmann machine, ⟨h | v⟩
@@ -43,6 +46,7 @@ def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Genera
     held_out = machine
     if test is not None:
         held_out, test = machine.for_rows(test)
+    small = is_small(machine)
     machine, train = machine.for_rows(train)
     values = {"reconstruction": (meanfield.reconstruct(machine, train) - train).square().mean().item()}
     if not isinstance(machine, RBM):
@@ -50,7 +54,11 @@ def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Genera
             values["free_energy_gap"] = mean_free_energy_bound(machine, test) - mean_free_energy_bound(machine, train)
         return values
     parts = list(zip(machine.visible.parts, machine.visible.split(train), strict=True))
-    if all(_few_states(part) and bool(part.support.contains(x).all()) for part, x in parts):  # false for means
+    valid = all(bool(part.support.contains(x).all()) for part, x in parts)  # false for means
+    if valid and small:
+        free_energy = machine.free_energy(train, check=False).double().mean().item()
+        values["log_likelihood"] = -free_energy - machine.log_partition()
+    if valid and all(_few_states(part) for part, _ in parts):
         pseudo = pseudo_log_likelihood(machine, train, exact=False, sites=_SITES, generator=generator)
         values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites
     if test is not None:

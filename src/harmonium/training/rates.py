@@ -19,6 +19,8 @@ from ..units import Unit
 #: fraction of a Newton step along the direction of largest curvature
 _STEP = 0.05
 _LARGEST = 0.5
+#: fraction of 1/√curvature that a step of Adam changes a parameter
+_ADAM_STEP = 0.1
 #: nats; largest change of the log-probability of a row by its own part of a step
 _CHANGE = 0.1
 _DRAWS = 1000
@@ -53,6 +55,22 @@ def default_groups(machine: Machine, data: Any, scaling: Scaling | None = None) 
             v, context = rows
             rates |= _rates(one, v, generator, context=context)
     return [{"params": [p], "lr": rates[id(p)]} for p in machine.parameters() if p.requires_grad]
+
+
+def adam_groups(machine: Machine, data: Any, scaling: Scaling | None = None) -> list[dict[str, Any]]:
+    """Return parameter groups for ``torch.optim.Adam`` with learning rates chosen from ``data`` (n, *visible).
+
+    A step of Adam changes a parameter by about the rate, whatever the size of the gradient. The rate is therefore a
+    fraction of the change of a parameter that matters, 1/√curvature, with the curvature of :func:`default_groups`.
+
+    >>> import harmonium as hm
+    >>> rows = torch.tensor([[1.0, 1, 1, 1], [-1, -1, -1, -1]])
+    >>> groups = adam_groups(hm.RBM(hm.units.Spin(4), hm.units.Spin(2)), rows)
+    >>> [round(group["lr"], 4) for group in groups]
+    [0.1, 0.1, 0.05]
+    """
+    groups = default_groups(machine, data, scaling)
+    return [{**group, "lr": _ADAM_STEP * math.sqrt(group["lr"] / _STEP)} for group in groups]
 
 
 class RateLimit:

@@ -89,10 +89,8 @@ def arguments(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _optimizer(given: Arguments) -> str | None:
     """Return the name of the optimizer; None for an object or a function."""
-    if given.optimizer is None:
-        return specs.default_optimizer(given.machine.machines[0].visible.conserves, given.learning_rate)
-    if isinstance(given.optimizer, str):
-        return given.optimizer
+    if given.optimizer_name is not None:
+        return given.optimizer_name
     named = [name for name, (kind, _) in specs.OPTIMIZERS.items() if kind is given.optimizer]
     return named[0] if named and given.learning_rate is not None else None
 

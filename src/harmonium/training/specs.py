@@ -16,8 +16,10 @@ from typing import Any
 import torch
 
 from ..errors import InvalidOption, unknown
-from ..machines import Machine
+from ..machines import RBM, Machine
+from ..machines.enumeration import number_of_values
 from . import negative as phases
+from .batches import Source
 from .negative import NegativePhase, WeightedSum
 from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
 
@@ -48,6 +50,7 @@ OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # w
     "adamw": (torch.optim.AdamW, 1e-3),
     "rmsprop": (torch.optim.RMSprop, 1e-3),
 }
+_SMALL = 2**18
 _MOST_CHAINS, _CHAIN_VALUES = 1000, 8000  # of the default persistent chains of small machines
 _MOMENTUM_RATE = 0.05  # default learning rate of SGD with momentum
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
@@ -132,8 +135,38 @@ def default_negative(hidden_layers: int, by_row: bool = False, counts: bool = Fa
     return "cd:5" if counts else "pcd:1"
 
 
+def is_small(machine: Machine) -> bool:
+    """Return whether exact gradients cost little: an RBM with at most 2^18 values of units in a sum over its states.
+
+    >>> import harmonium as hm
+    >>> is_small(hm.RBM(784, 7)), is_small(hm.RBM(784, 9)), is_small(hm.RBM(8, 100))
+    (True, False, True)
+    """
+    if not isinstance(machine, RBM) or machine.context is not None or machine.visible.conserves:
+        return False
+    return number_of_values(machine) <= _SMALL
+
+
+def default_phase(machine: Machine, source: Source, batch_size: int, *, exact: bool = True) -> tuple[str, int | None]:
+    """Return the default negative phase as a string, and its number of chains; None means the batch size.
+
+    Small machines have exact gradients, except for rows with missing values, or if options that belong to sampled
+    gradients are given (``exact=False``).
+
+    >>> import harmonium as hm
+    >>> from harmonium.training.batches import as_rows
+    >>> rows = as_rows(torch.zeros(50, 6))
+    >>> default_phase(hm.RBM(6, 2), rows, 100), default_phase(hm.RBM(6, 2), rows, 100, exact=False)
+    (('exact', None), ('pcd:1', 1000))
+    """
+    if exact and source.complete and is_small(machine):
+        return "exact", None
+    text = negative_for(machine)
+    return text, default_chains(text, machine, len(source), batch_size)
+
+
 def negative_for(machine: Machine) -> str:
-    """Return the default negative phase of a machine, or of the machines of a stack.
+    """Return the default sampled negative phase of a machine, or of the machines of a stack.
 
     >>> import harmonium as hm
     >>> negative_for(hm.RBM(4, hm.units.Bernoulli(2))), negative_for(hm.RBM(4, hm.units.Poisson(2)))
@@ -165,17 +198,24 @@ def default_chains(negative: str, machine: Machine, rows: int, batch_size: int) 
     return chains if chains > min(rows, batch_size) else None
 
 
-def default_optimizer(conserves: bool, rate: float | None = None, momentum: float | None = None) -> str:
-    """Return the default optimizer, which is sgd except for documents and ratings (``Unit.conserves``).
+def default_optimizer(
+    conserves: bool, rate: float | None = None, momentum: float | None = None, *, exact: bool = False
+) -> str:
+    """Return the default optimizer: sgd, or adam for documents and ratings (``Unit.conserves``) and exact gradients.
 
     The counts of frequent and of rare words differ by orders of magnitude in their variance, and so do documents in
     their length. One learning rate that is small enough for the frequent words is too small for all others. A learning
     rate or momentum that is given is one of sgd.
 
+    The gradients of strong couplings are many times smaller than those of weak ones. Exact gradients have little noise,
+    so that adam can enlarge them.
+
     >>> default_optimizer(False), default_optimizer(True), default_optimizer(True, rate=0.1)
     ('sgd', 'adam', 'sgd')
+    >>> default_optimizer(False, exact=True)
+    'adam'
     """
-    return "adam" if conserves and rate is None and momentum is None else "sgd"
+    return "adam" if (conserves or exact) and rate is None and momentum is None else "sgd"
 
 
 def schedule(text: str) -> Schedule:
@@ -190,11 +230,11 @@ def schedule(text: str) -> Schedule:
 
 
 def optimizer(
-    name: str, rate: float | None = None, momentum: float | None = None
+    name: str, rate: float | None = None, momentum: float | None = None, *, exact: bool = False
 ) -> Callable[[Any], torch.optim.Optimizer] | None:
-    """Return a function from parameters to an optimizer; None for plain SGD with rates chosen from the data."""
+    """Return a function from parameters to an optimizer; None for learning rates that are chosen from the data."""
     kind, _ = _optimizer(name)
-    rate = default_rate(name, momentum) if rate is None else rate
+    rate = default_rate(name, momentum, exact=exact) if rate is None else rate
     if rate is None:
         return None
     if not 0 < rate < math.inf:
@@ -207,9 +247,13 @@ def optimizer(
     return partial(kind, **options)
 
 
-def default_rate(name: str, momentum: float | None) -> float | None:
-    """Return the default learning rate of an optimizer; None if ``fit`` chooses it from the data."""
-    rate = _optimizer(name)[1]
+def default_rate(name: str, momentum: float | None, *, exact: bool = False) -> float | None:
+    """Return the default learning rate of an optimizer; None if ``fit`` chooses it from the data.
+
+    >>> default_rate("sgd", None), default_rate("adam", None), default_rate("adam", None, exact=True)
+    (None, 0.001, None)
+    """
+    rate = None if exact and name == "adam" else _optimizer(name)[1]
     return _MOMENTUM_RATE if rate is None and momentum is not None else rate
 
 

@@ -98,7 +98,8 @@ class Subset(Source):
 
     def __init__(self, whole: Source, index: Tensor) -> None:
         super().__init__(index, whole.shape)
-        self._whole, self.index, self.volatile = whole, index, whole.volatile
+        self._whole, self.index = whole, index
+        self.complete, self.volatile = whole.complete, whole.volatile
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         return self._whole.take(self.index[index.to(self.index.device)], out, generator)

@@ -37,6 +37,7 @@ class Labeled(Source):
         found = as_labels(labels, len(self.features))
         self.classes = int(found.max()) + 1 if classes is None else classes
         self.labels = as_labels(found, classes=self.classes)
+        self.complete = self.features.complete
         self._size = math.prod(self.features.shape)
         super().__init__(self.features._rows, (self._size + self.classes,))
         self.volatile = self.features.volatile

@@ -31,6 +31,8 @@ class Source:
     volatile = False
     #: number of Gibbs sweeps of missing values before each update
     sweeps = 1
+    #: whether no value is missing in any row
+    complete = True
     #: the shape of the context of a row; ``None`` for rows without one
     context: tuple[int, ...] | None = None
 
@@ -77,6 +79,20 @@ class Source:
         means = [part / len(self) for part in total]
         return means[0] if self.context is None else tuple(means)
 
+    def distinct(self, machine: Machine) -> int:
+        """Return the number of distinct rows.
+
+        >>> from harmonium import RBM
+        >>> from harmonium.training.batches import as_rows
+        >>> as_rows(torch.eye(3).repeat(4, 1)).distinct(RBM(3, 2))
+        3
+        """
+        keys = []
+        for chunk in self.chunks(machine):
+            parts = [chunk] if self.context is None else chunk
+            keys.append(_keys(torch.cat([part.flatten(1) for part in parts], 1)))
+        return len(torch.cat(keys).unique())
+
     def chunks(self, machine: Machine, size: int | None = None) -> Iterator[Any]:
         """Yield all rows in order, in chunks of ``size`` rows, by default as many as fit into memory."""
         size = self.chunk_rows if size is None else size
@@ -96,3 +112,10 @@ class Source:
     def every(self, machine: Machine) -> Iterator[Any]:
         """Yield all rows that :meth:`take` can return, in chunks, for checks of the data."""
         return self.chunks(machine)
+
+
+def _keys(rows: Tensor) -> Tensor:
+    """Return a hash of each row (n, sites): equal rows have the same, and different ones almost never."""
+    bits = (rows.float() + 0.0).contiguous().view(torch.int32).long()  # -0.0 + 0.0 is 0.0
+    factors = torch.randint(2**62, (rows.shape[1],), generator=Generator().manual_seed(0)).to(rows.device)
+    return (bits * factors).sum(1)  # modulo 2^64

@@ -33,6 +33,7 @@ class Weighted(Source):
         self._inner = as_rows(data, "data")
         super().__init__(self._inner._rows, self._inner.shape)
         self.context, self.volatile = self._inner.context, self._inner.volatile
+        self.complete = self._inner.complete
         given = as_tensor(weights, "weights").detach().cpu()
         if given.shape != (len(self),):
             raise InvalidData(f"weights: expected shape ({len(self)},), one weight per row, found {tuple(given.shape)}")
@@ -64,6 +65,9 @@ class Weighted(Source):
         """Return the rows that the last call of :meth:`take`, which had this index, has selected at random."""
         assert self._taken[0] is index, "missing and keep follow take, with the same index"
         return self._taken[1]
+
+    def distinct(self, machine: Machine) -> int:
+        return self._inner.distinct(machine)
 
     @property
     def sweeps(self) -> int:  # type: ignore[override]
