@@ -78,7 +78,8 @@ def test_killed_runs_end_where_the_whole_one_ends(machine: str, tmp_path: Path, 
 def test_an_edited_configuration_is_rejected(old: str, new: str, found: str, tmp_path: Path, command) -> None:
     np.save(tmp_path / "rows.npy", (np.random.default_rng(0).random((60, 6)) < 0.4).astype(np.uint8))
     run = Run(tmp_path / "run")
-    options = ["--hidden", 2, "--epochs", 1, "--batch-size", 20, "--run", run.folder, "-q", "--no-report"]
+    options = ["--hidden", 2, "--negative", "pcd:1", "--optimizer", "sgd", "--epochs", 1, "--batch-size", 20]
+    options += ["--run", run.folder, "-q", "--no-report"]
     assert command("train", tmp_path / "rows.npy", *options).status == 0
     text, checkpoint = run.config_path.read_text(), run.last.read_bytes()
     assert old in text

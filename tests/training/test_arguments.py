@@ -217,5 +217,6 @@ def test_data_that_cannot_be_used(data, message):
 
 def test_a_huge_batch_needs_no_memory():
     """There are as many chains as rows of a batch, but not more than a batch can have."""
-    phase = Arguments.of(hm.RBM(4, 2), torch.zeros(30, 4), batch_size=10**9).phase(30)
+    rows = as_rows(torch.zeros(30, 4))
+    phase = Arguments.of(hm.RBM(4, 2), rows, batch_size=10**9, optimizer="sgd").phase(rows)
     assert phase.config()["chains"] == 1000

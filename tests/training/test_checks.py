@@ -77,9 +77,9 @@ def test_absurd_parameters_are_divergence() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seed": 1}, "seed: expected 0, as in the run, found 1"),
-        ({"negative": hm.CD(1)}, "negative phase: expected PCD, as in the run, found CD"),
-        ({"optimizer": lambda p: torch.optim.Adam(p)}, "optimizer: expected SGD, as in the run, found Adam"),
+        ({"seed": 1}, r"training.seed 1 \(was 0\)"),
+        ({"negative": hm.CD(1)}, r"negative.method cd \(was pcd\)"),
+        ({"optimizer": lambda p: torch.optim.Adam(p)}, r"training.optimizer none \(was sgd\)"),
         ({"transforms": [hm.L2(0.1)]}, "transforms"),
         ({"data": DATA[:40]}, "rows: expected 60, as in the run, found 40"),
     ],

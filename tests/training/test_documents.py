@@ -30,10 +30,8 @@ def corpus(n: int, seed: int = 0) -> torch.Tensor:
 def test_documents_are_trained_by_contrastive_divergence(layer):
     machine = hm.RBM(layer, 2)
     assert layer.conserves
-    assert Arguments.of(machine, torch.ones(2, layer.size)).phase(as_rows(torch.ones(2, layer.size))).config() == {
-        "method": "cd",
-        "k": 1,
-    }
+    rows = torch.ones(2, layer.size)
+    assert Arguments.of(machine, rows).phase(as_rows(rows)).config() == {"method": "cd", "k": 1}
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ class MixingTime(Callback):
     >>> watched = MixingTime(sweeps=200)
     >>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
     >>> data = hm.data.load("digits", binarize="threshold")
-    >>> result = hm.fit(rbm, data, epochs=1, callbacks=[watched], seed=0, progress=False)
+    >>> result = hm.fit(rbm, data, negative="pcd:1", epochs=1, callbacks=[watched], seed=0, progress=False)
     >>> watched.verdict.split(":")[0]
     'in equilibrium'
     """
