@@ -383,7 +383,7 @@ class BoltzmannMachine(Shown, nn.Module):
         ):
             return ()
         nats = phase_masses.unvisited(self, visible)
-        if nats <= phase_masses.TOLERANCE:
+        if nats <= phase_masses.LARGEST_MISSED:
             return ()
         share = f"{100 * -math.expm1(-nats):.0f} %"
         return (f"all of them miss phases of the machine with at least {share} of its probability",)

@@ -21,7 +21,8 @@ from ..units.base import per_row
 if TYPE_CHECKING:
     from .chain import BoltzmannMachine
 
-TOLERANCE = 0.35  # nats of missing mass that are not a problem
+TOLERANCE = 0.35  # nats by which estimates that agree may differ
+LARGEST_MISSED = 0.42  # nats of missed phases that are not a problem; two standard errors are subtracted already
 _LEAST = 0.02  # nats of missing mass that change a value or an interval
 _ERRORS = 2  # standard errors of a mass within which it is not missing
 _LARGEST_ERROR = 0.3  # largest relative error of a sum over the phases that confirms or replaces an estimate
@@ -123,10 +124,10 @@ class Phases(Shown):
 
     def problems(self, log_partition: float, missed: float = 0.0) -> tuple[str, ...]:
         """Why an estimate of ln Z with so many ``missed`` nats of phases is too small; empty if it is not."""
-        if missed > TOLERANCE:
+        if missed > LARGEST_MISSED:
             return (f"the samples miss phases of the machine, with which ln Z is {missed:.2f} nats larger",)
         least = self.log_partition + math.log1p(-min(_ERRORS * self.standard_error, 0.9))
-        if least > log_partition + TOLERANCE:
+        if least > log_partition + LARGEST_MISSED:
             return (
                 f"the phases of the machine have a ln Z that is {self.log_partition - log_partition:.2f} nats larger",
             )
@@ -143,8 +144,8 @@ class Phases(Shown):
     ) -> Verdict:
         """Judge an estimate of ln Z with samples that ``missed`` so many nats of phases.
 
-        An independent estimate that agrees with the sum over the phases is right, whatever its other ``problems``. With
-        ``replace``, the sum replaces an estimate that misses phases. It must be :attr:`precise` for both. The estimate
+        An independent estimate that agrees with a sum over the phases of small error is right, whatever its other
+        ``problems``. With ``replace``, a :attr:`precise` sum replaces an estimate that misses phases. The estimate
         itself must not have been started from the phases.
         """
         low, high = interval
@@ -154,8 +155,10 @@ class Phases(Shown):
         if found:
             return Verdict(log_partition, (low, math.inf), (*problems, *found))
         high = max(high, self.interval[1]) if missed > _LEAST else high + missed
-        if problems and self.precise and abs(self.log_partition - log_partition) <= TOLERANCE:
-            return Verdict(log_partition, (min(low, self.interval[0]), max(high, self.interval[1])), ())
+        if self.standard_error < _LARGEST_ERROR and abs(self.log_partition - log_partition) <= TOLERANCE:
+            if problems or not low <= self.log_partition <= high:
+                low, high = min(low, self.interval[0]), max(high, self.interval[1])
+            return Verdict(log_partition, (low, high), ())
         return Verdict(log_partition, (low, high), tuple(problems))
 
 
