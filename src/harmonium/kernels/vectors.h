@@ -29,17 +29,39 @@ INLINE long least(long a, long b) { return a < b ? a : b; }
 
 INLINE vec same(float x) { return (vec){0} + x; } // x may not be -0, which becomes 0
 
-// n numbers, and zeros behind them
+// Whether a lane is one of the first n.
+INLINE ints first(long n) {
+    ints lane;
+    for (int k = 0; k < LANES; k++) lane[k] = k;
+    return lane < (ints){0} + (int32_t)n;
+}
+
+// n numbers, and zeros behind them.
 INLINE vec load(const float *p, long n) {
     if (n >= LANES) return (vec)*(const vec_unaligned *)p;
+    if (n <= 0) return (vec){0};
+#if LANES == 16
+    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#elif LANES == 8
+    return (vec)_mm256_maskload_ps(p, (__m256i)first(n));
+#else
     vec v = {0};
-    if (n > 0) memcpy(&v, p, 4 * n);
+    for (int k = 0; k < n; k++) v[k] = p[k];
     return v;
+#endif
 }
 
 INLINE void store(float *p, vec v, long n) {
     if (n >= LANES) *(vec_unaligned *)p = v;
-    else if (n > 0) memcpy(p, &v, 4 * n);
+    else if (n > 0) {
+#if LANES == 16
+        _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#elif LANES == 8
+        _mm256_maskstore_ps(p, (__m256i)first(n), (__m256)v);
+#else
+        for (int k = 0; k < n; k++) p[k] = v[k];
+#endif
+    }
 }
 
 INLINE row load_row(const float *p, long n) {
