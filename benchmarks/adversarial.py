@@ -315,7 +315,7 @@ def mean_field(options: Options) -> list[Number]:
 
 def phases(options: Options) -> list[Number]:
     """Check the verdict and the interval of every estimator of ln Z on machines of 30 kinds (see verdicts.py)."""
-    done = verdicts.run(options.seeds or range(2 if options.quick else 21), options.settings)
+    done = verdicts.run(options.seeds or verdicts.SEEDS[: 2 if options.quick else None], options.settings)
     print(verdicts.table(done), verdicts.remarks(done), sep="\n", flush=True)
     numbers = [Number(f"machines, {options.settings} settings", len(done))]
     for one in verdicts.scores(done):

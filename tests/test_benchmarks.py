@@ -21,6 +21,27 @@ def test_benchmarks_can_be_imported(path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "main" in runpy.run_path(str(path)) or path.stem in ("common", "peers", "verdicts")
 
 
+def test_verdicts_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*map(str, NEEDS), *sys.path])
+    verdicts = runpy.run_path(str(FOLDER / "verdicts.py"))
+
+    def row(error: float | None, low: float | None, high: float | None, *problems: str) -> dict[str, object]:
+        one = {"error": error, "low": low, "high": high, "problems": list(problems), "seconds": 1.0}
+        return {name: {**one, "standard_error": 0.1} for name in verdicts["METHODS"]}
+
+    done = {
+        "right": row(0.1, -0.1, 0.3),
+        "wrong": row(-0.6, -0.7, -0.5),
+        "narrow": row(0.2, 0.1, 0.3),
+        "open": row(-0.2, -0.3, None),
+        "needless": row(0.0, -1.0, 1.0, "few runs"),
+        "lost": row(None, None, None, "not finite"),
+    }
+    for one in verdicts["scores"](done):
+        assert (one.total, one.wrong, one.trusted, one.needless, one.right) == (6, 2, 4, 1, 4)
+        assert list(one.false) == ["wrong"] and list(one.misses) == ["wrong", "narrow"]
+
+
 def test_emulated_products_are_those_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*map(str, NEEDS), *sys.path])
     source = torch.Generator().manual_seed(0)
