@@ -347,7 +347,7 @@ class Annealing:
         forward, reverse, tempered = self.forward, self.reverse, self.tempered
         if tempered is not None and self._better(tempered, checks, [*doubts, *problems]):
             low, high = tempered.interval
-            if self.phases.precise:
+            if self.phases.sharp:
                 low, high = min(low, self.phases.interval[0]), max(high, self.phases.interval[1])
             return Verdict(tempered.log_partition, (low, high), ()), TEMPERING
         assert forward.states is not None and reverse.states is not None
@@ -362,7 +362,7 @@ class Annealing:
         """Return whether the tempering is right as far as one can see, and more precise than both directions.
 
         Annealing exceeds ln Z only by chance, so a larger ln Z of any annealing means that the tempering is wrong.
-        Before equilibrium its ln Z may also be too large; then it disagrees with precise phases.
+        Before equilibrium its ln Z may also be too large; then it disagrees with the phases.
         """
         directions = self.forward, self.reverse
         gap = directions[1].log_partition - directions[0].log_partition
@@ -371,7 +371,7 @@ class Annealing:
             return False
         if not problems and tempered.standard_error > error:
             return False
-        if self.phases.precise and abs(self.phases.log_partition - tempered.log_partition) > TOLERANCE:
+        if self.phases.sharp and abs(self.phases.log_partition - tempered.log_partition) > TOLERANCE:
             return False
         return not any(
             found.log_partition - tempered.log_partition

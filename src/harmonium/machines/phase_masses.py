@@ -119,8 +119,13 @@ class Phases(Shown):
 
     @property
     def precise(self) -> bool:
-        """Whether the sum over the phases may confirm or replace another estimate."""
-        return self.complete and self.standard_error < _LARGEST_ERROR
+        """Whether the sum over the phases may replace another estimate."""
+        return self.complete and self.sharp
+
+    @property
+    def sharp(self) -> bool:
+        """Whether the error of the sum over the phases is small enough for a comparison with another estimate."""
+        return self.standard_error < _LARGEST_ERROR
 
     def problems(self, log_partition: float, missed: float = 0.0) -> tuple[str, ...]:
         """Why an estimate of ln Z with so many ``missed`` nats of phases is too small; empty if it is not."""
@@ -155,7 +160,7 @@ class Phases(Shown):
         if found:
             return Verdict(log_partition, (low, math.inf), (*problems, *found))
         high = max(high, self.interval[1]) if missed > _LEAST else high + missed
-        if self.standard_error < _LARGEST_ERROR and abs(self.log_partition - log_partition) <= TOLERANCE:
+        if self.sharp and abs(self.log_partition - log_partition) <= TOLERANCE:
             if problems or not low <= self.log_partition <= high:
                 low, high = min(low, self.interval[0]), max(high, self.interval[1])
             return Verdict(log_partition, (low, high), ())
