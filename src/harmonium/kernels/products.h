@@ -4,22 +4,23 @@
 // Four neighboring states have 16 patterns. The sums of the four rows of the matrix for every pattern are a table, and
 // a row of states is a list of its patterns: the product is the sum of the rows of the table in the list, one for every
 // four states that are not all zero. A table has the 256 patterns of one word of 64 states and 32 columns, so that it
-// stays in the first cache of a core. Rows of states with lists of the same length follow each other, so that the
-// processor predicts where a list ends.
+// stays in the first cache of a core, beside the sums of a panel of rows. Rows of states with lists of the same length
+// follow each other, so that the processor predicts where a list ends.
 #pragma once
 #define GROUPS 16      // of four states in a word
 #define PATTERNS 16    // of a group
-#define PANEL 1024     // rows of states that are read at once, below 2^16
+#define PANEL_WORDS 16 // a panel is the rows of states that are computed at once, in words
+#define PANEL (PANEL_WORDS * 64)
 #define MOST_DENSE 4   // rows with other values that `correlate` accepts
 
 // Rows of 0/1 states, as bits and as lists of patterns.
 typedef struct {
-    long rows, states, words;
+    long rows, words;
     uint64_t *bits;               // (rows, words)
     uint8_t *lists, *lengths;     // (words, rows, GROUPS), (words, rows); an entry is group << 4 | pattern
     uint16_t *order;              // (words, rows): the rows by the length of their lists
     uint16_t (*ends)[GROUPS + 1]; // (words): ends in `order` of the rows with lists up to length 0, 1, …
-    uint16_t (*used)[GROUPS];     // (words): the patterns that some row has, as bits
+    uint64_t (*used)[2];          // (words): the states that are 1 in some row; nonzero in groups with two of them in a row
 } states;
 
 // What to compute: out (rows of states x columns) += states · matrix (inner x columns).
@@ -29,8 +30,10 @@ typedef struct {
     long inner, columns;
     float scale;
     float *out;
-    int add;     // to what is in out; otherwise it begins with zeros
     row *memory; // for each thread a table and sums, see `needed`
+    int add;     // to what is in out; otherwise it begins with zeros
+    int dense;   // number of further rows of the matrix, which every row of states has with a factor of its own
+    const float *factors[MOST_DENSE], *further[MOST_DENSE];
 } product;
 
 // -- memory ----------------------------------------------------------------------------------------------------------
@@ -52,7 +55,7 @@ static char *scratch(size_t bytes) {
 // Give `s` its memory at `p`; returns the end of it. With p = 0, the size of the memory.
 static char *place(states *s, long rows, long inner, char *p) {
     size_t words = (size_t)(inner + 63) / 64, cells = words * (size_t)rows;
-    *s = (states){.rows = rows, .states = inner, .words = (long)words, .bits = (uint64_t *)p};
+    *s = (states){.rows = rows, .words = (long)words, .bits = (uint64_t *)p};
     s->lists = (uint8_t *)(p += whole(cells * 8));
     s->lengths = (uint8_t *)(p += whole(cells * GROUPS));
     s->order = (uint16_t *)(p += whole(cells));
@@ -81,28 +84,35 @@ INLINE long read_row(const float *x, long n, uint64_t *out) {
     return bits(other) ? -1 : ones;
 }
 
+// Bits that are set in the groups with at least two ones.
+INLINE uint64_t several(uint64_t x) {
+    return (x & x >> 1 & 0x7777777777777777) | (x & x >> 2 & 0x3333333333333333) | (x & x >> 3 & 0x1111111111111111);
+}
+
 // The lists of one word of every row, and what follows from them.
 static void list_word(const void *job, long word, int thread) {
     const states *s = job;
     uint8_t *lists = s->lists + word * s->rows * GROUPS, *lengths = s->lengths + word * s->rows;
-    uint16_t *order = s->order + word * s->rows, *ends = s->ends[word], *used = s->used[word];
+    uint16_t *order = s->order + word * s->rows, *ends = s->ends[word];
     uint16_t many[GROUPS + 1] = {0}, next[GROUPS + 1], total = 0;
+    uint64_t some = 0, two = 0;
     (void)thread;
-    memset(used, 0, sizeof s->used[word]);
     for (long r = 0; r < s->rows; r++) {
         uint64_t left = s->bits[r * s->words + word];
+        uint8_t *list = lists + r * GROUPS;
         int n = 0;
-        while (left) {
-            int group = __builtin_ctzll(left) / 4;
-            unsigned pattern = left >> 4 * group & 15;
-            lists[r * GROUPS + n++] = (uint8_t)(group << 4 | pattern);
-            used[group] |= (uint16_t)(1u << pattern);
-            left &= ~(15ull << 4 * group);
+        some |= left;
+        two |= several(left);
+        for (int group = 0; group < GROUPS; group++, left >>= 4) { // without a jump that the states decide
+            list[n] = (uint8_t)(group << 4 | (left & 15));
+            n += (left & 15) != 0;
         }
-        if (n & 1) lists[r * GROUPS + n++] = 0; // pattern 0, so that lengths are even
+        if (n & 1) list[n++] = 0; // pattern 0, so that lengths are even
         lengths[r] = (uint8_t)n;
         many[n]++;
     }
+    s->used[word][0] = some;
+    s->used[word][1] = two;
     for (int n = 0; n <= GROUPS; n++) {
         next[n] = total;
         ends[n] = total = (uint16_t)(total + many[n]);
@@ -119,18 +129,16 @@ INLINE void add_up(row *entry, int first, int last) {
             for (int k = first; k < last; k++) entry[1 << s | low].part[k] = entry[low].part[k] + entry[1 << s].part[k];
 }
 
-#define SINGLE 0x0117 // the patterns with at most one 1, as bits
-
 INLINE void table_of_rows(row *table, const product *p, long word, long column, long n) {
-    const uint16_t *used = p->of->used[word];
-    for (int group = 0; group < GROUPS; group++) {
+    uint64_t some = p->of->used[word][0], two = p->of->used[word][1];
+    for (int group = 0; group < GROUPS; group++, some >>= 4, two >>= 4) {
         long i = word * 64 + group * 4;
         row *entry = table + group * PATTERNS;
-        if (!used[group]) continue;
+        if (!(some & 15)) continue;
         for (int s = 0; s < 4; s++)
             entry[1 << s] = i + s < p->inner ? scaled(load_row(p->matrix + (i + s) * p->columns + column, n), p->scale)
                                              : (row){{{0}}};
-        if (used[group] & ~SINGLE) add_up(entry, 0, PARTS);
+        if (two & 15) add_up(entry, 0, PARTS);
     }
 }
 
@@ -177,9 +185,13 @@ INLINE void columns(const product *p, long block, int thread, const int transpos
                 sums[r] = gather(sums[r], table, s->lists + (word * s->rows + r) * GROUPS, length);
             }
     }
+    row further[MOST_DENSE];
+    for (int k = 0; k < p->dense; k++) further[k] = load_row(p->further[k] + column, n);
     for (long r = 0; r < s->rows; r++) {
         float *out = p->out + r * p->columns + column;
-        store_row(out, p->add ? sum(load_row(out, n), sums[r]) : sums[r], n);
+        row total = p->add ? sum(load_row(out, n), sums[r]) : sums[r];
+        for (int k = 0; k < p->dense; k++) total = sum(total, scaled(further[k], p->scale * p->factors[k][r]));
+        store_row(out, total, n);
     }
 }
 
@@ -211,7 +223,7 @@ static int multiply(const float *x, const float *W, float *out, long rows, long 
             ones += (double)found;
             if (found < 0 || ones > most * (double)s.rows * (double)inner) return 0;
         }
-        product p = {&s, W, inner, columns, 1, out + first * columns, 0, (row *)memory};
+        product p = {&s, W, inner, columns, 1, out + first * columns, (row *)memory};
         compute(&p, transposed, threads);
     }
     return 1;
@@ -238,49 +250,50 @@ static void transpose_bits(uint64_t w[64]) {
         }
 }
 
+// Fill the bits of s with those of columns of `read` (rows, words), from word `first` on.
+static void transpose_panel(const uint64_t *read, long words, long first, const states *s) {
+    for (long k = 0; k < s->words; k++)
+        for (long w = 0; w * 64 < s->rows; w++) {
+            uint64_t square[64];
+            for (int b = 0; b < 64; b++) square[b] = read[(k * 64 + b) * words + first + w];
+            transpose_bits(square);
+            for (long b = 0; b < least(64, s->rows - w * 64); b++) s->bits[(w * 64 + b) * s->words + k] = square[b];
+        }
+}
+
 // W += scale x^T y for 0/1 states x (rows x lower) and any y (rows x upper): the sums of the rows of y that the columns
 // of x select. A few rows of x may have other values.
 EXPORT int correlate(const float *x, const float *y, float *W, long rows, long lower, long upper, float scale, double most,
               int threads) {
-    long words = (lower + 63) / 64, dense[MOST_DENSE];
-    if (rows > PANEL * 4 || lower > PANEL * 16) return 0;
+    long words = (lower + 63) / 64, panels = (words + PANEL_WORDS - 1) / PANEL_WORDS, padded = (rows + 63) / 64 * 64;
     states s;
     threads = limited(threads);
-    size_t tables = sizeof(row) * needed(words * 64) * (size_t)threads;
-    size_t read_size = (size_t)((rows + 63) / 64 * 64 * words) * 8;
-    char *memory = scratch(tables + read_size + (size_t)place(&s, words * 64, rows, 0));
+    size_t tables = sizeof(row) * needed(PANEL) * (size_t)threads, read_size = (size_t)(padded * words) * 8;
+    char *memory = scratch(tables + read_size + (size_t)place(&s, PANEL, rows, 0));
     if (!memory) return 0;
-    place(&s, words * 64, rows, memory + tables + read_size);
-    uint64_t *read = (uint64_t *)(memory + tables); // (rows, words)
-    int many = 0;
+    uint64_t *read = (uint64_t *)(memory + tables); // (padded, words)
+    product p = {&s, y, rows, upper, scale, W, (row *)memory, .add = 1};
+    long dense[MOST_DENSE];
     double ones = 0;
-    for (long r = 0; r < s.words * 64; r++) {
+    for (long r = 0; r < padded; r++) {
         uint64_t *out = read + r * words;
-        long found = r < rows ? read_row(x + r * lower, lower, out) : -1;
-        ones += (double)(found > 0 ? found : 0);
-        if (found < 0) memset(out, 0, (size_t)words * 8);
-        if (found < 0 && r < rows) {
-            if (many == MOST_DENSE) return 0;
-            dense[many++] = r;
-        }
+        long found = r < rows ? read_row(x + r * lower, lower, out) : 0;
+        if (found < 0 && p.dense == MOST_DENSE) return 0;
+        if (found < 0) dense[p.dense++] = r;
+        if (found < 0 || r >= rows) memset(out, 0, (size_t)words * 8);
+        else ones += (double)found;
         if (ones > most * (double)rows * (double)lower) return 0;
     }
-    for (long k = 0; k < s.words; k++)
-        for (long w = 0; w < words; w++) {
-            uint64_t square[64];
-            for (int b = 0; b < 64; b++) square[b] = read[(k * 64 + b) * words + w];
-            transpose_bits(square);
-            for (int b = 0; b < 64; b++) s.bits[(w * 64 + b) * s.words + k] = square[b];
+    for (long panel = 0; panel < panels; panel++) {
+        long first = panel * words / panels, next = (panel + 1) * words / panels;
+        place(&s, least(next * 64, lower) - first * 64, rows, memory + tables + read_size);
+        transpose_panel(read, words, first, &s);
+        p.out = W + first * 64 * upper;
+        for (int k = 0; k < p.dense; k++) {
+            p.factors[k] = x + dense[k] * lower + first * 64;
+            p.further[k] = y + dense[k] * upper;
         }
-    s.rows = lower;
-    product p = {&s, y, rows, upper, scale, W, 1, (row *)memory};
-    compute(&p, 0, threads);
-    for (int k = 0; k < many; k++)
-        for (long i = 0; i < lower; i++) {
-            float factor = scale * x[dense[k] * lower + i];
-            const float *from = y + dense[k] * upper;
-            float *out = W + i * upper;
-            for (long j = 0; j < upper; j++) out[j] += factor * from[j];
-        }
+        compute(&p, 0, threads);
+    }
     return 1;
 }
