@@ -18,7 +18,7 @@ from torch import Generator, Tensor
 #: part of ones above which a dense product is as fast
 MOST = 0.6
 #: rows, and weights, below which a dense product may be faster
-_FEW_ROWS, _FEW_WEIGHTS = 32, 2**16
+_FEW_ROWS, _FEW_WEIGHTS = 32, 2**15
 _FOLDER = Path(__file__).parent
 #: files of the library by the capability that torch reports, and what runs on the same processor
 _FILES = {"AVX512": ("avx512", "avx2", "generic"), "AVX2": ("avx2", "generic")}

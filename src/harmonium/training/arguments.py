@@ -25,7 +25,7 @@ from ..options.declared import again
 from ..options.presets import preset_names
 from ..options.synonyms import SYNONYMS
 from ..paths import expanded
-from . import specs
+from . import optimizers, specs
 from .batches import Source, loader_batch_size
 from .callbacks import Callback
 from .centering import Centered
@@ -37,7 +37,7 @@ from .run import Run
 from .schedules import Schedule
 from .transforms import Average, Clip, Transform, ZeroSum
 
-Optimizer = torch.optim.Optimizer
+Optimizer = torch.optim.Optimizer | optimizers.Optimizer
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -26,6 +26,7 @@ from .defaults import default_epochs, default_metrics_every
 from .incomplete import completed
 from .metrics import measure
 from .negative import NegativePhase
+from .optimizers import SGD, Adam, Optimizer
 from .precision import FLOAT32, resolved
 from .progress import ProgressBar
 from .rates import RateLimit, adam_groups, default_groups
@@ -37,7 +38,6 @@ from .state import stream
 from .stopping import Stopping
 from .threads import alone, using
 
-Optimizer = torch.optim.Optimizer
 _METRIC_ROWS = 1000
 _LIMIT_ROWS = 500  # for the limit of the learning rates; the cost is quadratic in them
 _SWEEPS = 10  # of the missing values of validation rows before a measurement
@@ -236,15 +236,15 @@ class Training:
             variance += (chunk - mean).square_().sum(0)
         return mean, Scaling.from_moments(self.machine.visible, mean, variance / len(self.source))
 
-    def _optimizer(self, given: Arguments, scaling: Scaling | None) -> Optimizer:
+    def _optimizer(self, given: Arguments, scaling: Scaling | None) -> Optimizer | torch.optim.Optimizer:
         optimizer = given.made_optimizer([p for p in self.machine.parameters() if p.requires_grad])
         self.rate_limit = None  # of learning rates chosen by the user
         if optimizer is None:
             rows = self._metric_rows(self.source)
             if given.optimizer_name == "adam":
-                optimizer = torch.optim.Adam(adam_groups(self.machine, rows, scaling))
+                optimizer = Adam(adam_groups(self.machine, rows, scaling))
             else:
-                optimizer = torch.optim.SGD(default_groups(self.machine, rows, scaling))
+                optimizer = SGD(default_groups(self.machine, rows, scaling))
             if RateLimit.applies(self.machine):
                 few = self.source.rows(self._some(len(self.source), _LIMIT_ROWS), self.machine)
                 self.rate_limit = RateLimit(self.machine, few, scaling)
@@ -309,7 +309,8 @@ class Training:
         for callback in self.callbacks:
             callback.on_start(state)
         kept = log_spaced(self.epochs)
-        if self._all_plain:  # these steps bypass the optimizer; one empty step stops torch schedulers from warning
+        if self._all_plain and isinstance(self.optimizer, torch.optim.Optimizer):
+            # these steps bypass the optimizer; one empty step stops schedulers of torch from warning
             self.optimizer.zero_grad(set_to_none=True)
             self.optimizer.step()
         stopping = Stopping(self.keep)
@@ -541,9 +542,10 @@ def data_mean(mean: Any) -> float:
     return float((mean[0] if isinstance(mean, tuple) else mean).double().mean())
 
 
-def plain_groups(optimizer: Optimizer) -> dict[int, dict[str, Any]]:
+def plain_groups(optimizer: Optimizer | torch.optim.Optimizer) -> dict[int, dict[str, Any]]:
     """Return the parameter groups, by the ``id`` of each parameter, for which a step is exactly W ← W - lr·g."""
-    if type(optimizer) is not torch.optim.SGD:
+    if type(optimizer) not in (SGD, torch.optim.SGD):
         return {}
-    groups = [g for g in optimizer.param_groups if not (g["momentum"] or g["weight_decay"] or g["maximize"])]
+    other = ("momentum", "weight_decay", "maximize")
+    groups = [group for group in optimizer.param_groups if not any(group.get(name) for name in other)]
     return {id(parameter): group for group in groups for parameter in group["params"]}

@@ -16,6 +16,7 @@ from ..machines import BoltzmannMachine
 from ..machines.scaling import Scaling
 from .gradient import CouplingGradient
 from .negative import NegativePhase
+from .optimizers import SGD
 from .state import restored, restored_number
 from .transforms import Transform, all_couplings
 
@@ -185,7 +186,7 @@ class Smooth(Penalty):
         if type(machine.couplings[0]) is not Dense:
             raise InvalidOption(f"Smooth expects dense couplings, found {type(machine.couplings[0]).__name__}")
         weight = machine.couplings[0].weight
-        groups = optimizer.param_groups if type(optimizer) is torch.optim.SGD else []
+        groups = optimizer.param_groups if isinstance(optimizer, (SGD, torch.optim.SGD)) else []
         rate = sum(group["lr"] for group in groups for parameter in group["params"] if parameter is weight)
         factor = rate * self.strength * _LARGEST_EIGENVALUE  # of a checkerboard in one step; beyond 2 it would grow
         if factor >= 1:

@@ -91,7 +91,7 @@ def _optimizer(given: Arguments) -> str | None:
     """Return the name of the optimizer; None for an object or a function."""
     if given.optimizer_name is not None:
         return given.optimizer_name
-    named = [name for name, (kind, _) in specs.OPTIMIZERS.items() if kind is given.optimizer]
+    named = [name for name in specs.OPTIMIZERS if name == getattr(given.optimizer, "__name__", "").lower()]
     return named[0] if named and given.learning_rate is not None else None
 
 

@@ -15,12 +15,14 @@ from typing import Any
 
 import torch
 
+
 from ..errors import InvalidOption, unknown
 from ..machines import RBM, Machine
 from ..machines.enumeration import number_of_values
 from . import negative as phases
 from .batches import Source
 from .negative import NegativePhase, WeightedSum
+from .optimizers import SGD, Adam
 from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
 
 NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
@@ -44,9 +46,9 @@ SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "linear": LinearDecay,
     "growing": GrowingSteps,
 }
-OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float | None]] = {  # with default learning rates
-    "sgd": (torch.optim.SGD, None),
-    "adam": (torch.optim.Adam, 1e-3),
+OPTIMIZERS: dict[str, tuple[type[Any], float | None]] = {  # with default learning rates
+    "sgd": (SGD, None),
+    "adam": (Adam, 1e-3),
     "adamw": (torch.optim.AdamW, 1e-3),
     "rmsprop": (torch.optim.RMSprop, 1e-3),
 }
@@ -231,7 +233,7 @@ def schedule(text: str) -> Schedule:
 
 def optimizer(
     name: str, rate: float | None = None, momentum: float | None = None, *, exact: bool = False
-) -> Callable[[Any], torch.optim.Optimizer] | None:
+) -> Callable[[Any], Any] | None:
     """Return a function from parameters to an optimizer; None for learning rates that are chosen from the data."""
     kind, _ = _optimizer(name)
     rate = default_rate(name, momentum, exact=exact) if rate is None else rate
@@ -257,7 +259,7 @@ def default_rate(name: str, momentum: float | None, *, exact: bool = False) -> f
     return _MOMENTUM_RATE if rate is None and momentum is not None else rate
 
 
-def _optimizer(name: str) -> tuple[type[torch.optim.Optimizer], float | None]:
+def _optimizer(name: str) -> tuple[type[Any], float | None]:
     if name not in OPTIMIZERS:
         raise unknown("optimizer", name, OPTIMIZERS)
     return OPTIMIZERS[name]
