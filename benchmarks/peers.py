@@ -1,13 +1,25 @@
-"""Time an epoch of another library, or of harmonium: ``python peers.py NAME …`` prints seconds as JSON.
+"""Other libraries for restricted Boltzmann machines, compared with harmonium on MNIST (pixels > 127), in one table.
 
-Every library trains on the same rows with the same shapes, with its own training loop. A first, short call warms up;
-then each epoch is timed. ``setup`` creates the environments of the libraries that are not dependencies of harmonium.
+    python benchmarks/peers.py                       # all libraries (about 25 minutes), no other load
+    python benchmarks/peers.py --only textbook rbms
+    python benchmarks/peers.py --worker rbms --hidden 16 --rate 0.1 --epochs 10      # one training, as JSON
+
+* Speed: 784×500 units, batches of 100, one thread: CPU time of an epoch of 60 000 rows without the set-up of a call,
+  and rows per second. The libraries take turns, ``--rounds`` times, each in a process of its own.
+* Learning: 784×16 units, whose likelihood can be computed exactly: CPU time, with the set-up, until the mean
+  log-likelihood of 10 000 training rows reaches ``TARGET``. Every library has the rates ``RATES`` and the best of them
+  counts; harmonium has its defaults alone.
+
+Every library trains with its own code. The environments of those that are not dependencies of harmonium are made in
+``.envs/``. PyDeep and RestrictedBoltzmannMachines.jl are in no registry of Python packages, and are not compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import statistics
 import subprocess
 import sys
 import time
@@ -20,98 +32,85 @@ NEEDS = {
     "rbms": ["torch==2.13.0", "numpy", "h5py", "matplotlib", "tqdm"],
     "learnergy": ["torch==2.13.0", "numpy", "matplotlib", "Pillow", "scikit-image"],
 }
+TARGET = -145.0  # nats per row
+RATES = (0.01, 0.03, 0.1, 0.3)
+BATCH, EPOCHS = 100, 30  # most epochs until the target
 
 
-def setup(name: str) -> Path:
-    """Return the Python of the library's environment, which is created if it does not exist."""
-    folder = ENVIRONMENTS / name
-    python = folder / "bin" / "python"
-    if not (folder / ".done").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", *NEEDS[name]], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "--no-deps", name], check=True)
-        (folder / ".done").touch()
-    return python
-
-
-def python_of(peer: str) -> str:
-    """Return the Python that runs a library."""
-    package = peer.split("-")[0]
-    return str(setup(package)) if package in NEEDS else sys.executable
-
-
-def _torch_data(rows: int, visible: int):
-    from common import binary_data
-
-    return binary_data(rows, visible)
-
-
-def harmonium(args: argparse.Namespace) -> Callable[[], None]:
-    """hm.fit, including checks, shuffling, and metrics at the end of the epoch."""
+# -- the libraries: a training is a function that calls ``after(W, b, c)`` after every epoch -------------------------
+def harmonium(data, hidden: int, rate: float | None, epochs: int, after: Callable) -> None:
+    """hm.fit with its defaults, except for the batch size and the number of epochs."""
     import harmonium as hm
 
-    data = _torch_data(args.rows, args.visible)
-    rbm = hm.RBM(hm.units.Bernoulli(args.visible), hm.units.Bernoulli(args.hidden))
-    phase = hm.PCD if args.method == "pcd" else hm.CD
-    transforms = [hm.Centered()] if args.centered else []
+    class After(hm.Callback):
+        def on_epoch(self, progress):
+            after(rbm.weight, rbm.visible.bias, rbm.hidden.bias)
 
-    def epoch() -> None:
-        hm.fit(
-            rbm, data, negative=phase(args.k), epochs=1, batch_size=args.batch, transforms=transforms, progress=False
-        )
-
-    return epoch
+    rbm = hm.RBM(784, hidden)
+    hm.fit(
+        rbm, data, epochs=epochs, batch_size=BATCH, metrics_every=epochs, progress=False, seed=0, callbacks=[After()]
+    )
 
 
-def sklearn32(args: argparse.Namespace, dtype: str = "float32") -> Callable[[], None]:
-    """scikit-learn's BernoulliRBM (persistent chains, one sweep)."""
+def textbook(data, hidden: int, rate: float, epochs: int, after: Callable) -> None:
+    """Persistent contrastive divergence as in a textbook, in plain torch."""
+    import torch
+
+    W, b, c = torch.randn(784, hidden) * 0.01, torch.zeros(784), torch.zeros(hidden)
+    chain = data[:BATCH]
+    for _ in range(epochs):
+        for index in torch.randperm(len(data)).split(BATCH):
+            v = data[index]
+            h = torch.bernoulli(torch.sigmoid(chain @ W + c))
+            chain = torch.bernoulli(torch.sigmoid(h @ W.T + b))
+            p, q = torch.sigmoid(v @ W + c), torch.sigmoid(chain @ W + c)
+            W += rate / BATCH * (v.T @ p - chain.T @ q)
+            b += rate * (v.mean(0) - chain.mean(0))
+            c += rate * (p.mean(0) - q.mean(0))
+        after(W, b, c)
+
+
+def sklearn(data, hidden: int, rate: float, epochs: int, after: Callable) -> None:
+    """scikit-learn's BernoulliRBM.fit in float32, which asks for a score after every epoch if it is verbose."""
+    from contextlib import redirect_stdout
+
+    import torch
     from sklearn.neural_network import BernoulliRBM
 
-    data = _torch_data(args.rows, args.visible).numpy().astype(dtype)
-    model = BernoulliRBM(args.hidden, learning_rate=0.05, batch_size=args.batch, n_iter=1, verbose=0, random_state=0)
-    return lambda: model.fit(data) and None
+    class Model(BernoulliRBM):
+        def score_samples(self, X):
+            after(*map(torch.as_tensor, (self.components_.T, self.intercept_visible_, self.intercept_hidden_)))
+            return torch.zeros(1)
+
+    with redirect_stdout(None):
+        model = Model(hidden, learning_rate=rate, batch_size=BATCH, n_iter=epochs, random_state=0, verbose=1)
+        model.fit(data.numpy())
 
 
-def sklearn64(args: argparse.Namespace) -> Callable[[], None]:
-    """scikit-learn's BernoulliRBM in float64, its default for float64 input."""
-    return sklearn32(args, "float64")
-
-
-def rbms(args: argparse.Namespace) -> Callable[[], None]:
-    """rbms: its training loop (centered gradient, persistent chains or CD) without writing files."""
+def rbms(data, hidden: int, rate: float, epochs: int, after: Callable) -> None:
+    """rbms: its step (centered gradient, persistent chains), without writing files."""
     import torch
     from rbms.bernoulli_bernoulli.classes import BBRBM
     from rbms.training.pcd import fit_batch_pcd
 
-    data = _torch_data(args.rows, args.visible)
-    weights = torch.ones(args.rows, 1)
-    params = BBRBM(
-        weight_matrix=torch.randn(args.visible, args.hidden) * 0.01,
-        vbias=torch.zeros(args.visible),
-        hbias=torch.zeros(args.hidden),
+    model = BBRBM(
+        weight_matrix=torch.randn(784, hidden) * 0.01, vbias=torch.zeros(784), hbias=torch.zeros(hidden)
     )
-    for parameter in params.parameters():
+    for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    state = {"chains": params.init_chains(args.batch)}
-    optimizer = torch.optim.SGD(params.parameters(), lr=0.05, maximize=True)
-
-    @torch.no_grad()
-    def epoch() -> None:
-        for _ in range(args.rows // args.batch):
-            index = torch.randperm(args.rows)[: args.batch]
-            batch = (data[index], weights[index])
-            if args.method == "cd":
-                state["chains"] = params.init_chains(args.batch, weights=batch[1], start_v=batch[0])
-            optimizer.zero_grad(set_to_none=False)
-            state["chains"], _ = fit_batch_pcd(
-                batch, state["chains"], params, args.k, 1.0, centered=True, lambda_l1=0.0, lambda_l2=0.0
-            )
-            optimizer.step()
-
-    return epoch
+    chains, optimizer = model.init_chains(BATCH), torch.optim.SGD(model.parameters(), lr=rate, maximize=True)
+    weights = torch.ones(BATCH, 1)
+    with torch.no_grad():
+        for _ in range(epochs):
+            for index in torch.randperm(len(data)).split(BATCH):
+                optimizer.zero_grad(set_to_none=False)
+                batch = data[index], weights
+                chains, _ = fit_batch_pcd(batch, chains, model, 1, 1.0, centered=True, lambda_l1=0.0, lambda_l2=0.0)
+                optimizer.step()
+            after(model.weight_matrix, model.vbias, model.hbias)
 
 
-def learnergy(args: argparse.Namespace) -> Callable[[], None]:
+def learnergy(data, hidden: int, rate: float, epochs: int, after: Callable) -> None:
     """learnergy's RBM.fit (contrastive divergence)."""
     import logging
 
@@ -119,44 +118,131 @@ def learnergy(args: argparse.Namespace) -> Callable[[], None]:
     from learnergy.models.bernoulli import RBM
 
     logging.disable(logging.CRITICAL)
-    data = _torch_data(args.rows, args.visible)
-    dataset = torch.utils.data.TensorDataset(data, torch.zeros(args.rows))
-    model = RBM(args.visible, args.hidden, steps=args.k, learning_rate=0.05)
-    return lambda: model.fit(dataset, batch_size=args.batch, epochs=1) and None
+    rows = torch.utils.data.TensorDataset(data, torch.zeros(len(data)))
+    model = RBM(784, hidden, steps=1, learning_rate=rate)
+    for _ in range(epochs):
+        model.fit(rows, batch_size=BATCH, epochs=1)
+        after(model.W, model.a, model.b)
 
 
-PEERS = {
-    "harmonium": harmonium,
-    "sklearn-float32": sklearn32,
-    "sklearn-float64": sklearn64,
-    "rbms": rbms,
-    "learnergy": learnergy,
-}
+PEERS = {"harmonium": harmonium, "textbook": textbook, "sklearn": sklearn, "rbms": rbms, "learnergy": learnergy}
+
+
+# -- one training ----------------------------------------------------------------------------------------------------
+def mnist():
+    """The rows of MNIST (60 000, 784) with pixels above 127 as 1."""
+    import gzip
+
+    import torch
+
+    path = Path(os.environ["HARMONIUM_DATA"]) / "mnist" / "train-images-idx3-ubyte.gz"
+    pixels = torch.frombuffer(bytearray(gzip.open(path).read()), dtype=torch.uint8, offset=16)
+    return (pixels.view(-1, 784) > 127).float()
+
+
+def log_likelihood(rows, W, b, c) -> float:
+    """Exact mean log-likelihood of the rows, by a sum over all hidden states."""
+    import torch
+    from torch.nn.functional import softplus
+
+    hidden, parts = len(c), []
+    states = torch.arange(2**hidden)
+    for some in states.split(4096):
+        h = (some[:, None] >> torch.arange(hidden) & 1).float()
+        parts.append((h @ c + softplus(b + h @ W.T).sum(1)).double())
+    free = rows @ b + softplus(rows @ W + c).sum(1)
+    return (free.double().mean() - torch.logsumexp(torch.cat(parts), 0)).item()
+
+
+def work(name: str, hidden: int, rate: float | None, epochs: int, exact: bool) -> None:
+    """Train with one library; print CPU seconds and likelihoods after every epoch."""
+    import torch
+
+    torch.set_num_threads(1)
+    data, found, paused = mnist(), [], 0.0
+    began = time.process_time()
+
+    def after(*parameters) -> None:
+        nonlocal paused
+        stopped = time.process_time()
+        row = {"seconds": stopped - began - paused}
+        if exact:
+            with torch.no_grad():
+                row["log_likelihood"] = log_likelihood(data[:10000], *(x.detach() for x in parameters))
+        found.append(row)
+        paused += time.process_time() - stopped
+
+    PEERS[name](data, hidden, rate, epochs, after)
+    print(json.dumps(found))
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+def python_of(name: str) -> str:
+    """Return the Python that runs a library; its environment is created if it does not exist."""
+    if name not in NEEDS:
+        return sys.executable
+    folder = ENVIRONMENTS / name
+    python = folder / "bin" / "python"
+    if not (folder / ".done").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", *NEEDS[name]], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "--no-deps", name], check=True)
+        (folder / ".done").touch()
+    return str(python)
+
+
+def training(name: str, *options: object) -> list[dict[str, float]]:
+    """Train with one library in a process of its own."""
+    command = [python_of(name), __file__, "--worker", name, *map(str, options)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def reached(rows: list[dict[str, float]]) -> float:
+    """CPU seconds until the target, infinite if it was not reached."""
+    return next((row["seconds"] for row in rows if row["log_likelihood"] >= TARGET), float("inf"))
+
+
+def table(names: list[str], rounds: int) -> dict[str, dict[str, object]]:
+    """Measure the libraries, print and return the table."""
+    epochs: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(rounds):
+        for name in names:
+            seconds = [row["seconds"] for row in training(name, "--hidden", 500, "--rate", 0.05, "--epochs", 2)]
+            epochs[name].append(seconds[1] - seconds[0])
+    found: dict[str, dict[str, object]] = {}
+    print("| library | CPU seconds per epoch | rows per second | seconds to the target | best likelihood | rate |")
+    print("|---|---|---|---|---|---|")
+    for name in names:
+        rates = [None] if name == "harmonium" else RATES
+        runs = {
+            rate: training(name, "--exact", "--hidden", 16, "--epochs", EPOCHS, *([] if rate is None else ["--rate", rate]))
+            for rate in rates
+        }
+        rate, best = min(runs.items(), key=lambda one: (reached(one[1]), -one[1][-1]["log_likelihood"]))
+        value, seconds = max(row["log_likelihood"] for row in best), statistics.median(epochs[name])
+        found[name] = {"epochs": epochs[name], "rate": rate, "seconds": reached(best), "runs": list(runs.values())}
+        print(f"| {name} | {seconds:.2f} | {60000 / seconds:.0f} | {reached(best):.1f} | {value:.1f} | {rate} |", flush=True)
+    return found
 
 
 def main() -> None:
-    """Time some epochs of one library."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("peer", choices=PEERS)
-    for name, default in {"rows": 60000, "visible": 784, "hidden": 500, "batch": 100, "k": 1, "epochs": 1}.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--method", choices=("pcd", "cd"), default="pcd")
-    parser.add_argument("--centered", action="store_true")
+    """Train with one library, or compare all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
+    parser.add_argument("--exact", action="store_true", help=argparse.SUPPRESS)
+    for name, kind, default in (("hidden", int, 500), ("rate", float, None), ("epochs", int, 2)):
+        parser.add_argument(f"--{name}", type=kind, default=default, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    import torch
+    if args.worker:
+        work(args.worker, args.hidden, args.rate, args.epochs, args.exact)
+        return
+    from common import write
 
-    torch.set_num_threads(args.threads)
-    whole, args.rows = args.rows, 10 * args.batch
-    PEERS[args.peer](args)()  # warm up
-    args.rows = whole
-    epoch = PEERS[args.peer](args)
-    seconds = []
-    for _ in range(args.epochs):
-        began = time.perf_counter()
-        epoch()
-        seconds.append(time.perf_counter() - began)
-    print(json.dumps(seconds))
+    write("peers", {"target": TARGET, "peers": table(args.only, args.rounds)})
 
 
 if __name__ == "__main__":

@@ -135,12 +135,6 @@ def test_verify(trained, command):
     assert one.status == 2 and "damaged" in one.err
 
 
-def test_verify_old_files(command):
-    saved = Path(__file__).parents[1] / "compatibility" / "saved" / "runs" / "plain"
-    outcome = command("info", saved, "--verify")
-    assert outcome.status == 0 and "written without checksums by an earlier version" in outcome.out
-
-
 def test_resume_offers_the_previous_checkpoint(trained, command):
     last = Run(trained).last
     content = bytearray(last.read_bytes())

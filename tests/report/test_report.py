@@ -80,8 +80,8 @@ def test_page_is_whole_and_stands_alone(pictures):
 def test_page_has_its_pictures_with_words(pictures):
     page = Page(pictures.read_text(encoding="utf-8"))
     assert len(page.all("img")) == 4  # data, samples, receptive fields, reconstructions
-    assert len(page.all("svg")) == 8  # four curves, activity, weights, samples compared with data, spectrum
-    assert len(page.all("figure")) == 12
+    assert len(page.all("svg")) == 9  # five curves, activity, weights, samples compared with data, spectrum
+    assert len(page.all("figure")) == 13
     for attributes in page.all("svg"):
         assert attributes["role"] == "img" and attributes["aria-label"]
     words = " ".join(page.words)
@@ -89,7 +89,7 @@ def test_page_has_its_pictures_with_words(pictures):
         assert title in words
     for topic in ("Likelihood", "Sample quality", "Equilibrium", "Spectrum", "Landscape"):
         assert topic in words
-    assert words.count("Good") == words.count("Bad") == 12
+    assert words.count("Good") == words.count("Bad") == 13
     assert page.all("h1") and len(page.all("h2")) == 7
 
 

@@ -63,10 +63,10 @@ def test_files(tmp_path: Path) -> None:
     config = tomllib.loads(run.config_path.read_text(encoding="utf-8"))
     assert config == run.read_config()
     assert config["training"] == {
-        "epochs": 20, "batch_size": 20, "seed": 7, "metrics_every": 1, "precision": "float32", "optimizer": "sgd",
+        "epochs": 20, "batch_size": 20, "seed": 7, "metrics_every": 1, "precision": "float32", "optimizer": "adam",
         "schedule": "linear:0.5", "threads": torch.get_num_threads(),
     }  # fmt: skip
-    assert config["negative"] == {"method": "pcd", "k": 1, "chains": 1000}
+    assert config["negative"] == {"method": "exact", "k": 1}
     assert config["transforms"] == [{"transform": "Centered", "smoothing": 0.01}]
     assert files.build(config["machine"]).config() == trained.config()
 

@@ -1,8 +1,8 @@
 """Noise channels with a known likelihood P(y|x) of the observation y given the signal x.
 
 >>> channel = BinarySymmetric(0.1)
->>> channel.corrupt(torch.zeros(1, 8), seed=3)
-tensor([[0., 0., 1., 0., 0., 0., 0., 0.]])
+>>> round(channel.corrupt(torch.zeros(1, 10_000), seed=3).mean().item(), 1)
+0.1
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class Erasure(Channel):
 
     ``event_dims=1`` erases whole vectors, for one-hot or multinomial units.
 
-    >>> Erasure(0.5).corrupt(torch.ones(1, 6), seed=0)
-    tensor([[nan, 1., nan, nan, nan, nan]])
+    >>> round(Erasure(0.5).corrupt(torch.ones(1, 10_000), seed=0).isnan().float().mean().item(), 1)
+    0.5
     """
 
     symbol = "erased"

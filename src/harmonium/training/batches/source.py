@@ -24,7 +24,7 @@ class Source:
     """
 
     #: largest number of rows that are used to initialize a machine
-    initial_rows = 50_000
+    initial_rows = 5_000
     #: whether the rows have valid values by construction, so that they need no check
     valid = False
     #: whether the rows are in a file that can change during training, so that the values of each batch are checked
