@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 import harmonium as hm
 from harmonium import files
-from harmonium.errors import CheckpointError, HarmoniumError, RunError, Unverified
+from harmonium.errors import CheckpointError, HarmoniumError, RunError
 from harmonium.limits import DEEPEST, parse_json, parse_toml
 from harmonium.report import saved
 from harmonium.training import toml
@@ -32,9 +32,11 @@ def path(tmp_path):
 
 
 def crafted(path, config: object, tensors: dict[str, torch.Tensor] | None = None, **metadata: object) -> None:
-    """Write a file without checksums, as an earlier version or an attacker could."""
-    entry = {"version": "1", "config": json.dumps(config), **metadata}
-    save_file(tensors or {"machine/x": torch.zeros(1)}, path, {"harmonium": json.dumps(entry)})
+    """Write a file with right checksums and any contents, as an attacker could."""
+    tensors = tensors or {"machine/x": torch.zeros(1)}
+    sums = {name: files.digest(name, tensor.contiguous()) for name, tensor in tensors.items()}
+    entry = {"version": "1", "config": json.dumps(config), **metadata, "tensors": sums}
+    save_file(tensors, path, {"harmonium": files._signed(json.dumps(entry))})
 
 
 def test_every_changed_bit_is_detected(path):
@@ -79,16 +81,16 @@ def test_values_that_are_not_finite_are_refused(path, value):
         hm.load(path)
 
 
-def test_files_of_earlier_versions_load_with_a_note(path):
+def test_files_without_checksums_are_refused(path):
     rbm = hm.load(path)
-    crafted(path, rbm.config(), {f"machine/{name}": t for name, t in rbm.state_dict().items()})
-    with pytest.warns(Unverified, match="files without checksums, written by an earlier version"):
-        found = hm.load(path)
-    assert torch.equal(found.weight, rbm.weight)
+    entry = {"version": "1", "config": json.dumps(rbm.config())}
+    save_file({f"machine/{name}": t for name, t in rbm.state_dict().items()}, path, {"harmonium": json.dumps(entry)})
+    with pytest.raises(CheckpointError, match="checksum"):
+        hm.load(path)
 
 
 def test_checksums_cannot_be_lost(path):
-    """A changed name of the checksum does not turn a file into one of an earlier version."""
+    """A changed name of the checksum does not turn a file into one without checksums."""
     whole = path.read_bytes()
     for name in (b'\\"tensors\\"', b'\\"sha256\\"'):
         assert name in whole
@@ -108,7 +110,7 @@ LARGE = [
 def test_a_small_file_cannot_declare_a_large_machine(path, config):
     crafted(path, config)
     tracemalloc.start()
-    with pytest.raises(CheckpointError), pytest.warns(Unverified):
+    with pytest.raises(CheckpointError):
         hm.load(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -337,10 +339,7 @@ def test_parameters_of_another_type(path, other):
     rbm = hm.load(path)
     state = {f"machine/{name}": t for name, t in rbm.state_dict().items()}
     crafted(path, rbm.config(), state | {"machine/couplings.0.weight": rbm.weight.detach().to(other)})
-    with (
-        pytest.raises(CheckpointError, match=r"expected \S+ of type float(32|64) .*, found "),
-        pytest.warns(Unverified),
-    ):
+    with pytest.raises(CheckpointError, match=r"expected \S+ of type float(32|64) .*, found "):
         hm.load(path)
 
 

@@ -38,14 +38,15 @@ def contents(folder: Path) -> list[str]:
 
 
 def rewrite(path: Path, *, tensors: dict[str, torch.Tensor | None] | None = None, **metadata: str | None) -> None:
-    """Change tensors and metadata of a file, without checksums; ``None`` takes one away."""
+    """Change tensors and metadata of a file, with right checksums; ``None`` takes one away."""
     with safe_open(path, framework="pt") as file:
         old = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         header = json.loads(file.metadata()["harmonium"])
     header = {key: value for key, value in header.items() if key not in ("tensors", "sha256")}
     kept = {name: value for name, value in {**old, **(tensors or {})}.items() if value is not None}
     entries = {key: value for key, value in {**header, **metadata}.items() if value is not None}
-    save_file(kept, path, {"harmonium": json.dumps(entries)})
+    entries["tensors"] = {name: files.digest(name, tensor) for name, tensor in kept.items()}
+    save_file(kept, path, {"harmonium": files._signed(json.dumps(entries))})
 
 
 # -- writing ----------------------------------------------------------------------------------------------------
@@ -56,7 +57,7 @@ def test_format(path):
     with safe_open(path, framework="pt") as file:
         metadata = json.loads(file.metadata()["harmonium"])
         names = sorted(file.keys())
-    assert metadata["version"] == "1"  # readable by the first version
+    assert metadata["version"] == "1"
     assert json.loads(metadata["config"]) == machine().config()
     assert names == sorted(f"machine/{name}" for name in machine().state_dict())
 
@@ -291,10 +292,10 @@ def test_a_torch_file_is_named_as_such(path):
         hm.load(path)
 
 
-def test_newer_versions_are_refused(path):
+def test_other_versions_are_refused(path):
     hm.save(machine(), path)
     rewrite(path, version=str(files.FORMAT_VERSION + 1))
-    with pytest.raises(CheckpointError, match=f"or older, found {files.FORMAT_VERSION + 1}; update harmonium"):
+    with pytest.raises(CheckpointError, match=f"expected a file of format 1, found '{files.FORMAT_VERSION + 1}'"):
         hm.load(path)
     rewrite(path, version="two")
     with pytest.raises(CheckpointError):

@@ -54,10 +54,6 @@ class OutOfMemory(HarmoniumError, MemoryError):
     """A computation that needs more memory than there is."""
 
 
-class Unverified(UserWarning):
-    """A file without checksums, so that damage of its contents cannot be detected."""
-
-
 class NotMixed(UserWarning):
     """Samples of Markov chains that have not mixed, or that are too few or too short to judge mixing."""
 

@@ -2,11 +2,10 @@
 
 A file has one metadata entry, ``harmonium``: a JSON object with the ``version`` of the format and the ``config`` of the
 machine. Tensors named ``machine/…`` are its ``state_dict``. Readers ignore unknown tensors and entries, so that the
-format can be extended. The version increases only if older readers would misread a new file; readers reject versions
-above their own. Equal machines give identical files.
+format can be extended, and reject other versions. Equal machines give identical files.
 
 ``tensors`` has a SHA-256 of each tensor with its name, type and shape, and ``sha256``, the last entry, that of the rest
-of the metadata, so that any damage is detected. Files of earlier versions have none; they load with a warning. A file
+of the metadata, so that any damage is detected. A file
 is checked before anything is built from it: what its description declares must be in the file.
 """
 
@@ -19,7 +18,6 @@ import json
 import os
 import shutil
 import tempfile
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +29,7 @@ from torch import Tensor
 
 from .allocation import limited
 from .couplings import Coupling
-from .errors import CheckpointError, HarmoniumError, InvalidOption, Unverified, clipped, unknown
+from .errors import CheckpointError, HarmoniumError, InvalidOption, clipped, unknown
 from .limits import check_file, parse_json
 from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from .paths import expanded
@@ -40,8 +38,8 @@ from .units import Unit
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: newest version that is read; version 2 is a training checkpoint within an epoch
-FORMAT_VERSION = 2
+#: version of the files
+FORMAT_VERSION = 1
 #: extensions of the formats of figures
 FIGURES = (".png", ".pdf", ".svg")
 _METADATA = "harmonium"
@@ -168,17 +166,12 @@ def _refuse(value: object) -> None:
 
 
 def write_tensors(
-    path: str | os.PathLike[str],
-    tensors: Mapping[str, Tensor],
-    metadata: Mapping[str, str],
-    machine: Machine,
-    *,
-    version: int = 1,
+    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str], machine: Machine
 ) -> None:
     """Write a machine with additional tensors and metadata, atomically."""
     state = {_MACHINE + name: value for name, value in machine.state_dict().items()}
     everything = {name: t.detach().cpu().contiguous() for name, t in {**state, **tensors}.items()}
-    header = {"version": str(version), "config": json.dumps(machine.config(), default=_refuse), **metadata}
+    header = {"version": str(FORMAT_VERSION), "config": json.dumps(machine.config(), default=_refuse), **metadata}
     # one entry, because safetensors writes several in arbitrary order, and equal machines should give identical files
     entry = _signed(json.dumps({**header, _TENSORS: {name: digest(name, t) for name, t in everything.items()}}))
     with atomic(path) as temporary:
@@ -202,15 +195,8 @@ def _signed(entry: str) -> str:
 
 
 def _check(path: Path, entry: str, tensors: Mapping[str, Tensor], metadata: dict[str, Any]) -> None:
-    """Raise unless the metadata and all tensors have their checksums; warn if the file has none."""
+    """Raise unless the metadata and all tensors have their checksums."""
     sums = metadata.pop(_TENSORS, None)
-    if _SUM not in metadata and sums is None:
-        warnings.warn(
-            f"{path.parent}: files without checksums, written by an earlier version; damage cannot be detected",
-            Unverified,
-            stacklevel=3,
-        )
-        return
     end = len(f', "{_SUM}": ""}}') + 64
     if _signed(f"{entry[:-end]}}}") != entry or not isinstance(sums, dict):
         raise CheckpointError(f"{path}: damaged; the checksum of its description is wrong")
@@ -256,9 +242,9 @@ def _parsed(path: Path, entry: str) -> dict[str, Any]:
     metadata = parse_json(entry)
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for k, v in metadata.items() if k != _TENSORS):
         raise CheckpointError(f"{path}: damaged; expected a description of named texts")
-    version = int(metadata.get("version", "0"))
-    if version > FORMAT_VERSION:
-        raise CheckpointError(f"{path}: expected format {FORMAT_VERSION} or older, found {version}; update harmonium")
+    version = metadata.get("version")
+    if version != str(FORMAT_VERSION):
+        raise CheckpointError(f"{path}: expected a file of format {FORMAT_VERSION}, found {clipped(repr(version))}")
     return metadata
 
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium.errors import RunError
 from harmonium.training import recorded, specs
 from harmonium.training.arguments import Arguments
 from harmonium.training.loop import Training
@@ -119,11 +118,6 @@ def test_transforms_are_made_again_from_their_configuration() -> None:
     tables = {"training": {"schedule": "constant"}, "negative": {"method": "exact"}}
     found = recorded.arguments({**tables, "transforms": [part.config() for part in chosen]}, "run")["transforms"]
     assert [(type(part), part.config()) for part in found] == [(type(part), part.config()) for part in chosen]
-
-
-def test_runs_of_earlier_versions_name_what_is_missing() -> None:
-    with pytest.raises(RunError, match="earlier versions did not record"):
-        recorded.arguments({"training": {"epochs": 3}, "negative": {"method": "pcd"}}, "run")
 
 
 @pytest.mark.parametrize("given, name", [(hm.LinearDecay(0.25), "linear:0.25"), (hm.GrowingSteps(5), "growing:5")])

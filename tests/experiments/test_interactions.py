@@ -134,7 +134,7 @@ def test_machines_are_trained_once(tmp_path, capsys):
     assert [row["epoch"] for row in history] == [1, 2]
     assert all(math.isfinite(row["test_pseudo_likelihood"]) for row in history)
     kept = [path.name for path in (tmp_path / "machines").iterdir()]
-    assert kept == ["digits-step-4-rows-200-epochs-2-seed-0"]  # as in earlier versions
+    assert kept == ["digits-step-4-rows-200-epochs-2-seed-0"]
 
 
 def test_sizes(tmp_path):

@@ -115,7 +115,6 @@ def test_the_rate_falls(tmp_path):
 
 
 def test_names_of_kept_machines(tmp_path):
-    """Folders of earlier versions are found."""
     found = trained.Machines(Record("tap", "quick", tmp_path), "quick")
     found._load = lambda *_: (torch.empty(5000, 1), None)  # the images themselves do not matter
     assert found._name("binary-mnist", 100) == "binary-mnist-100-quick-rows-5000-epochs-25-seed-0"

@@ -18,7 +18,6 @@ from harmonium.training.arguments import Arguments, keywords_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 TABLES = [DataOptions, MachineOptions, TrainingOptions]
-BRITISH = {"binari" + "se": "binari" + "ze", "initiali" + "se": "initiali" + "ze", "cent" + "red": "cente" + "red"}
 
 
 def test_the_tables_of_the_documentation_are_those_of_the_declarations():
@@ -164,14 +163,3 @@ def test_synonyms_name_options():
     known = {option for table in TABLES for option in options.options(table)} | {"progress"}
     assert set(synonyms.SYNONYMS.values()) <= known
     assert not set(synonyms.SYNONYMS) & known
-
-
-def test_files_may_have_either_spelling():
-    assert schema.FORMER == BRITISH
-    for old, new in BRITISH.items():
-        table = next(name for name, kind in markdown.TABLES.items() if {old, new} & options.options(kind).keys())
-        value = False if table == "training" else "sign"
-        configs = [schema.from_dict({table: {key: value}}) for key in (old, new)]
-        assert configs[0] == configs[1] != schema.Config()
-    with pytest.raises(InvalidOption, match="unknown key"):
-        schema.from_dict({"training": {"center": True}})

@@ -12,7 +12,6 @@ from torch import Generator, Tensor
 import harmonium as hm
 from harmonium.couplings import Conv2d, Coupling, Dense
 from harmonium.machines.scaling import Scaling
-from harmonium.training import Run
 from harmonium.training.rates import RateLimit, default_groups
 
 F64 = torch.float64
@@ -130,8 +129,8 @@ def test_rates_of_the_user_are_not_changed() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
-def test_runs_resume_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lowered rates are part of a checkpoint. Runs of earlier versions, without a limit, continue without it."""
+def test_runs_resume_exactly(tmp_path: Path) -> None:
+    """The lowered rates are part of a checkpoint."""
     rows = rare_mode(400)
 
     def trained(folder: str, epochs: int = 40, **options: Any) -> hm.RBM:
@@ -143,13 +142,3 @@ def test_runs_resume_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     whole = trained("whole").coupling.weight
     trained("parts", 25)
     assert torch.equal(trained("parts", resume=True).coupling.weight, whole)
-    with monkeypatch.context() as patch:
-        patch.setattr(RateLimit, "lower", lambda *_: None)
-        former = trained("former").coupling.weight
-        begun = trained("former-parts", 25)
-    assert not torch.equal(former, whole)
-    run = Run(tmp_path / "former-parts")
-    _, state = run.read_state()
-    del state["limits_rates"]
-    run.write_checkpoint(begun, state)
-    assert torch.equal(trained("former-parts", resume=True).coupling.weight, former)

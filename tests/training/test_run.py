@@ -472,18 +472,6 @@ def test_resume_in_another_precision_takes_that_of_the_file(tmp_path: Path) -> N
     assert_same(parameters(single), parameters(whole.machine))
 
 
-def test_a_run_continues_with_the_default_phase_of_the_version_that_began_it(tmp_path: Path) -> None:
-    """Earlier versions had as many chains as rows in a batch."""
-    options: dict[str, Any] = {"batch_size": 20, "seed": 1, "schedule": "constant"}
-    whole, resumed = machine(), machine()
-    hm.fit(whole, DATA, epochs=4, negative="pcd:1", run=tmp_path / "whole", **options)
-    hm.fit(machine(), DATA, epochs=2, negative="pcd:1", run=tmp_path / "run", **options)
-    hm.fit(resumed, DATA, epochs=4, run=tmp_path / "run", resume=True, **options)
-    assert_same(parameters(resumed), parameters(whole))
-    hm.fit(machine(), DATA, epochs=2, run=tmp_path / "new", **options)
-    assert Run(tmp_path / "new").recorded("negative", "method") == "exact"  # of a small machine
-
-
 def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     run = tmp_path / "run"
     options: dict[str, Any] = {"batch_size": 20, "run": run}

@@ -72,9 +72,8 @@ def test_files_keep_what_is_learned(tmp_path: Path) -> None:
         assert hm.load(tmp_path / "machine.safetensors").visible.learn == made.visible.learn
 
 
-def test_configurations_of_earlier_versions_learn_the_bias_only() -> None:
+def test_configurations_write_out_what_is_learned() -> None:
     gaussian = specs.parse_layer("gaussian:4+bernoulli:2")
-    assert [str(part) for part in specs.learning_biases(gaussian)] == ["gaussian:4,learn=bias", "bernoulli:2"]
     given = specs.parse_layer("gaussian:4,learn=precision")
     assert specs.as_built(given, hm.RBM(specs.layer(given), 2).visible) == given
     assert [str(part) for part in specs.as_built(gaussian, hm.RBM(specs.layer(gaussian), 2).visible)] == [
@@ -171,16 +170,6 @@ def test_runs_resume_bit_for_bit(tmp_path: Path) -> None:
     again = trained(x, **options, run=tmp_path / "run", resume=True)
     for name, value in whole.state_dict().items():
         assert torch.equal(again.state_dict()[name], value), name
-
-
-def test_checkpoints_without_a_scale_continue_without_it() -> None:
-    centered, made = hm.Centered(), machine()
-    centered.measured(Scaling(LOCATION, SCALE))
-    centered.begin(made, LOCATION)
-    old = {name: value for name, value in centered.state_dict().items() if name in ("offsets", "used")}
-    assert not centered.linear and set(centered.state_dict()) == {"offsets", "used", "location", "scale"}
-    centered.load_state_dict(old)
-    assert centered.linear
 
 
 # -- difficult columns ----------------------------------------------------------------------------------------

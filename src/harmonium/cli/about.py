@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 
 from .. import __version__, files, kernels
 from ..convert import read, write
-from ..errors import HarmoniumError, InvalidOption, RunError, Unverified
+from ..errors import HarmoniumError, InvalidOption, RunError
 from ..machines import Machine
 from ..runs.setup import epochs_done
 from ..training import Run
@@ -100,19 +99,16 @@ def verify_files(path: Path) -> None:
         rows.append(["config.toml", _attempted(run.read_config)])
         rows.append(["metrics.csv", _attempted(run.read_metrics)])
     show.table(f"{path}: {len(rows)} files", ["file", "state"], rows)
-    damaged = [name for name, state in rows if state not in (_INTACT, _UNVERIFIED)]
+    damaged = [name for name, state in rows if state != _INTACT]
     if damaged:
         raise RunError(f"{path}: {len(damaged)} of {len(rows)} files are damaged: {', '.join(damaged[:10])}")
 
 
-_INTACT, _UNVERIFIED = "intact", "readable; written without checksums by an earlier version"
+_INTACT = "intact"
 
 
 def _state(path: Path) -> str:
-    with warnings.catch_warnings(record=True) as noted:
-        warnings.simplefilter("always")
-        found = _attempted(lambda: files.load(path))
-    return _UNVERIFIED if found == _INTACT and any(issubclass(w.category, Unverified) for w in noted) else found
+    return _attempted(lambda: files.load(path))
 
 
 def _attempted(read: Callable[[], Any]) -> str:

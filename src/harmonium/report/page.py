@@ -25,7 +25,6 @@ from ..plots.curves import described, drawable, drawn, of_machine
 from ..plots.kernel_images import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
-from ..runs.config import current_name
 from ..training import Run
 from ..training.batches import Source
 from ..training.greedy import machine_folder
@@ -484,7 +483,7 @@ def command(config: Mapping[str, Any]) -> str:
     words = ["harmonium", "train", str(source)]
     for name, table in TABLES.items():
         for key, value in tables[name].items():
-            known = options(table).get(current_name(key, options(table)))
+            known = options(table).get(key)
             if known is None or known.about.recorded or key == "source":
                 continue
             option = known.flag

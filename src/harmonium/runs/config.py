@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import NoneType, UnionType
@@ -16,8 +16,6 @@ from ..options import DataOptions, MachineOptions, TrainingOptions
 from ..paths import expanded, is_folder, resolved
 
 FORMAT = 1
-#: former names of keys, in files of earlier versions
-FORMER = {"binarise": "binarize", "initialise": "initialize", "centred": "centered"}
 
 
 @dataclass
@@ -110,22 +108,9 @@ def is_path(source: str) -> bool:
     return bool(source) and source not in names() and is_folder(expanded(source))
 
 
-def current_name(key: str, known: Container[str]) -> str:
-    """Return the present name of a key that an older file has in another spelling.
-
-    >>> current_name("centred", {"centered"})
-    'centered'
-    """
-    if key in known:
-        return key
-    others = [new if key == old else old for old, new in FORMER.items() if key in (old, new)]
-    return others[0] if others and others[0] in known else key
-
-
 def _fill(target: Any, table: Mapping[str, Any], kind: str, name: str) -> None:
     types = typing.get_type_hints(type(target))
-    for written, value in table.items():
-        key = current_name(written, types)
+    for key, value in table.items():
         if key not in types:
             raise unknown(kind, key, [f.name for f in fields(target)])
         if hasattr(types[key], "__dataclass_fields__"):

@@ -63,8 +63,6 @@ def prepare(config: schema.Config) -> Setup:
     threads = suitable() if chosen.threads is None else chosen.threads  # may warn, so after the checks of the options
     torch.set_num_threads(threads)
     loaded = rows.load(config)
-    if config.harmonium is not None:
-        loaded.visible = specs.learning_biases(loaded.visible)
     machine = machines.build(described, specs.layer(loaded.visible), hidden, loaded.train.context)
     loaded.visible = specs.as_built(loaded.visible, machine.visible)
     machine.to(dtype=specs.dtype(config.machine.dtype), device=specs.device(chosen.device))

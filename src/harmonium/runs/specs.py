@@ -107,15 +107,6 @@ def of_layer(unit: Unit) -> list[UnitSpec]:
     return found
 
 
-def learning_biases(parts: list[UnitSpec]) -> list[UnitSpec]:
-    """Learn only the biases where nothing is said, as earlier versions did, which did not write it to configurations.
-
-    >>> [str(part) for part in learning_biases(parse_layer("gaussian:560"))]
-    ['gaussian:560,learn=bias']
-    """
-    return [_learning(spec, ("bias",)) for spec in parts]
-
-
 def as_built(parts: list[UnitSpec], layer: Unit) -> list[UnitSpec]:
     """Write out what the visible ``layer`` of a machine learns by default, so that a configuration keeps its meaning.
 

@@ -14,30 +14,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from ..errors import InvalidOption, RunError, UnknownArgument, unknown
+from ..errors import InvalidOption, UnknownArgument, unknown
 from ..machines import Machine
 from ..options import Preset, TrainingOptions, find_preset, option, options
 from ..options.declared import again
 from ..options.presets import preset_names
 from ..options.synonyms import SYNONYMS
 from ..paths import expanded
-from . import optimizers, specs
+from . import specs
 from .batches import Source, loader_batch_size
 from .callbacks import Callback
 from .centering import Centered
 from .defaults import default_schedule
 from .negative import Exact, NegativePhase
+from .optimizers import AnyOptimizer as Optimizer
 from .penalties import L1, L2, L1Squared, L2ToMean, Smooth
 from .precision import BFLOAT16
-from .run import Run
 from .schedules import Schedule
 from .transforms import Average, Clip, Transform, ZeroSum
 
-Optimizer = torch.optim.Optimizer | optimizers.Optimizer
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -180,13 +178,6 @@ class Arguments:
         return phase
 
     def _default_phase(self, source: Source) -> NegativePhase:
-        """Return the default negative phase; of a run to resume, that of the version that began it."""
-        table = Run(self.run).recorded("negative") if self.run is not None and self.resume else None
-        if isinstance(table, Mapping):
-            try:
-                return specs.recorded_phase(table)
-            except (KeyError, TypeError, ValueError) as error:
-                raise RunError(f"{self.run}: config.toml is damaged; expected a negative phase ({error})") from None
         exact = self._all_default and self.precision != BFLOAT16
         return specs.negative_phase(*specs.default_phase(self.machine, source, self.batch_size, exact=exact))
 
@@ -220,10 +211,6 @@ class Arguments:
         """The name of the optimizer, also of the default; None for an optimizer or a function that makes one."""
         if self.optimizer is not None:
             return self.optimizer if isinstance(self.optimizer, str) else None
-        if self.resume and self.run is not None and self.learning_rate is None:
-            name = Run(self.run).recorded("training", "optimizer")  # the default of the version that began the run
-            if name in specs.OPTIMIZERS:
-                return str(name)
         conserves = self.machine.machines[0].visible.conserves
         return specs.default_optimizer(conserves, self.learning_rate, exact=self._exact)
 

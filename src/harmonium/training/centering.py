@@ -15,6 +15,7 @@ from ..units import Unit
 from . import distributed
 from .gradient import unrounded
 from .negative import NegativePhase
+from .optimizers import AnyOptimizer
 from .state import restored
 from .transforms import Rates, Transform, same_rate
 
@@ -56,7 +57,7 @@ class Centered(Transform):
         self._offsets: list[Tensor] = []
         self._used: list[Tensor] = []  # offsets of the optimizer's last step, to which its momentum refers
 
-    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
+    def check(self, machine: BoltzmannMachine, optimizer: AnyOptimizer) -> None:
         given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         for k, unit in enumerate(machine.layers):
             if not all(id(bias) in given for bias in unit.biases()):
@@ -131,7 +132,7 @@ class Centered(Transform):
             rate = learning_rate_of(link.coupling.weight)
             _subtract_field(units[k], link.up(self._context), rate, learning_rate_of)
 
-    def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
+    def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: AnyOptimizer) -> None:
         self._move_momentum(machine, phase, optimizer)
         self._shift_biases(machine, phase, 1.0)
         for part, location, scale in self._scaled(machine):
@@ -156,7 +157,7 @@ class Centered(Transform):
         for k, link in phase.context_gradients.items():
             machine.layers[k].shift_bias(link.coupling.up(self._context.unsqueeze(0))[0] * sign)
 
-    def _move_momentum(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
+    def _move_momentum(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: AnyOptimizer) -> None:
         """Convert averages of past gradients to the current offsets; they depend on the offsets linearly, like g̃W."""
         changes = [now - before for now, before in zip(self._offsets, self._used, strict=True)]
         for kept, offset in zip(self._used, self._offsets, strict=True):
@@ -185,15 +186,15 @@ class Centered(Transform):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._offsets, self._used = (
             [restored(kept, own).to(own.device) for own, kept in zip(self._offsets, values, strict=True)]
-            for values in (state["offsets"], state.get("used", state["offsets"]))
+            for values in (state["offsets"], state["used"])
         )
-        # earlier versions did not standardize; their runs continue without
-        like = self._offsets[0]
-        kept = [restored(state[name], like).to(like.device) for name in ("location", "scale") if name in state]
-        self._scaling = Scaling(*kept) if kept else None
+        if self._scaling is not None:
+            like = self._offsets[0]
+            location, scale = (restored(state[name], like).to(like.device) for name in ("location", "scale"))
+            self._scaling = Scaling(location, scale)
 
 
-def _state_of(optimizer: torch.optim.Optimizer, name: str) -> Callable[[Tensor], Tensor | None]:
+def _state_of(optimizer: AnyOptimizer, name: str) -> Callable[[Tensor], Tensor | None]:
     """Return a function from a parameter to its optimizer state ``name``; None for averages of rescaled gradients."""
 
     def find(parameter: Tensor) -> Tensor | None:

@@ -12,8 +12,7 @@ from torch import Tensor
 from .. import files
 from ..errors import CheckpointError, HarmoniumError, RunError
 from ..limits import parse_toml
-from . import distributed, specs, toml
-from .defaults import CONSTANT
+from . import distributed, toml
 from .run import Run
 from .state import load_optimizer
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from .batches import Source
     from .loop import Training
 
-FORMAT = 2  # version of the training state in a checkpoint
 #: tables of a configuration with options, and the options that may change when a run continues
 _TABLES = ("machine", "training", "negative", "transforms")
 _CHANGEABLE = (
@@ -31,9 +29,6 @@ _CHANGEABLE = (
 #: what reading a state of another form raises
 _DAMAGE = (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
 _MOST_SWEEPS = 10**6  # of one training step
-#: former spellings in the fingerprints of checkpoints
-_FORMER = {"optimiser": "optimizer", "Centred": "Centered"}
-
 
 Kept = tuple[dict[str, Tensor] | None, dict[str, Any], list[dict[str, float]]]  # tensors, state and metrics
 
@@ -74,15 +69,12 @@ def save(training: Training, *, snapshot: bool) -> None:
     training.run.write_checkpoint(
         training.machine,
         {
-            "format": FORMAT,
             "epoch": training.epoch,
             **({"step": training.step} if training.step else {}),
             "of": fingerprint(training),
             "options": options_of(training.config),
             "batch_size": training.batch_size,
             "k": training.negative.k,
-            "default_schedule": training.default_schedule,
-            "limits_rates": training.rate_limit is not None,
             "optimizer": training.optimizer.state_dict(),
             "transforms": [transform.state_dict() for transform in training.transforms],
             "processes": processes,  # each process has its own chains and random numbers
@@ -122,7 +114,7 @@ def restore(training: Training, kept: Kept) -> None:
 
 def _check(training: Training, state: dict[str, Any]) -> None:
     """Raise if the state does not belong to these arguments; changes nothing."""
-    _check_options(training, state.get("options"))
+    _check_options(training, state["options"])
     if len(state["processes"]) != training.world:
         found = len(state["processes"])
         raise RunError(f"processes: expected {found}, as in the run to resume, found {training.world}")
@@ -130,10 +122,9 @@ def _check(training: Training, state: dict[str, Any]) -> None:
         raise RunError(
             f"transforms: expected {len(state['transforms'])}, as in the run, found {len(training.transforms)}"
         )
-    made = _spelled(state["of"])
-    for name, value in _spelled(fingerprint(training)).items():
-        if made.get(name) != value:
-            raise RunError(f"{name}: expected {made.get(name)}, as in the run, found {value}")
+    for name, value in fingerprint(training).items():
+        if state["of"].get(name) != value:
+            raise RunError(f"{name}: expected {state['of'].get(name)}, as in the run, found {value}")
     bounds = {"epoch": (0, 2**53), "step": (0, 2**53), "batch_size": (1, training.share), "k": (1, _MOST_SWEEPS)}
     for name, (least, most) in bounds.items():
         value = state.get(name, 0) if name == "step" else state[name]
@@ -162,18 +153,14 @@ def _items(table: Any) -> list[tuple[str, Any]]:
     return list(table.items()) if isinstance(table, dict) else []
 
 
-def _check_options(training: Training, began: Mapping[str, Any] | None) -> None:
+def _check_options(training: Training, began: Mapping[str, Any]) -> None:
     """Raise if an option, in this call or in the configuration of the run, is not the one with which the run began."""
-    if began is None:  # a checkpoint of an earlier version
-        return
     now = options_of(training.config)
-    if training.default_schedule is not None:  # that of the run is used
-        now["training.schedule"] = began.get("training.schedule")
     _compare(began, now, {**began, **now})
     written = training.run and training.run.recorded()
-    if written:  # by an earlier version, perhaps, with fewer options and other names of transforms
+    if written:  # by the command line, whose options have other tables
         options = options_of(written)
-        _compare(began, options, {name for name in began.keys() & options.keys() if "transforms" not in name})
+        _compare(began, options, began.keys() & options.keys())
 
 
 def _compare(began: Mapping[str, Any], now: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -195,21 +182,13 @@ def _load(training: Training, tensors: dict[str, Tensor] | None, state: dict[str
     training.epoch, training.step = state["epoch"], state.get("step", 0)
     training.batch_size, training.negative.k = state["batch_size"], state["k"]
     training.negative.resize(machine, training.batch_size)
-    if training.default_schedule is not None:  # the default of the version that began the run
-        training.default_schedule = state.get("default_schedule") or CONSTANT
-        training.schedule = specs.schedule(training.default_schedule)
-    if not state.get("limits_rates"):  # earlier versions did not limit the rates
-        training.rate_limit = None
     load_optimizer(training.optimizer, state["optimizer"])
-    if state.get("format", 1) < 2:  # "lr" was the scheduled rate, "initial_lr" the optimizer's own
-        for group in training.optimizer.param_groups:
-            group["lr"] = group.pop("initial_lr", group["lr"])
     own = state["processes"][training.rank]
     training.negative.load_state_dict(own["negative"], machine)
     for transform, kept in zip(training.transforms, state["transforms"], strict=True):
         transform.load_state_dict(kept)
     training.generator.set_state(own["generator"])
-    for source, kept in zip(_sources(training), own.get("sources", ()), strict=False):  # not in older checkpoints
+    for source, kept in zip(_sources(training), own["sources"], strict=True):
         source.load_state_dict(kept)
 
 
@@ -231,16 +210,3 @@ def fingerprint(training: Training) -> dict[str, Any]:
         "optimizer": type(training.optimizer).__name__,
         "transforms": [transform.kind for transform in training.transforms],
     }
-
-
-def _spelled(tree: Any) -> Any:
-    """Return a fingerprint with former spellings replaced by the current ones.
-
-    >>> _spelled({"optimiser": "SGD", "transforms": ["Centred", "L2"]})
-    {'optimizer': 'SGD', 'transforms': ['Centered', 'L2']}
-    """
-    if isinstance(tree, dict):
-        return {_spelled(key): _spelled(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [_spelled(value) for value in tree]
-    return _FORMER.get(tree, tree) if isinstance(tree, str) else tree

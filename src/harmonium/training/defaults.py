@@ -11,8 +11,6 @@ from ..machines import Machine
 if TYPE_CHECKING:
     from .batches import Source
 
-#: the default schedule of earlier versions, whose checkpoints do not name it
-CONSTANT = "constant"
 _PASSES, _UPDATES = 10, 4000
 _MEASUREMENTS = 200  # at most, of the default training
 
@@ -57,7 +55,7 @@ def default_schedule(from_data: bool) -> str:
     >>> default_schedule(True), default_schedule(False)
     ('linear:0.5', 'constant')
     """
-    return "linear:0.5" if from_data else CONSTANT
+    return "linear:0.5" if from_data else "constant"
 
 
 def label_scale(machine: Machine) -> float:

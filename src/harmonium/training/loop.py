@@ -26,7 +26,7 @@ from .defaults import default_epochs, default_metrics_every
 from .incomplete import completed
 from .metrics import measure
 from .negative import NegativePhase
-from .optimizers import SGD, Adam, Optimizer
+from .optimizers import SGD, Adam, AnyOptimizer
 from .precision import FLOAT32, resolved
 from .progress import ProgressBar
 from .rates import RateLimit, adam_groups, default_groups
@@ -122,7 +122,6 @@ class Training:
         phase = given.phase(self.source)
         given = replace(given, negative=phase)  # the other defaults depend on it
         self.schedule = given.scheduled()
-        self.default_schedule = given.default_schedule if given.schedule is None else None
         self.precision = resolved(given.precision, machine, phase)
         self.rounded = self.precision != FLOAT32
         self.validation = (
@@ -236,7 +235,7 @@ class Training:
             variance += (chunk - mean).square_().sum(0)
         return mean, Scaling.from_moments(self.machine.visible, mean, variance / len(self.source))
 
-    def _optimizer(self, given: Arguments, scaling: Scaling | None) -> Optimizer | torch.optim.Optimizer:
+    def _optimizer(self, given: Arguments, scaling: Scaling | None) -> AnyOptimizer:
         optimizer = given.made_optimizer([p for p in self.machine.parameters() if p.requires_grad])
         self.rate_limit = None  # of learning rates chosen by the user
         if optimizer is None:
@@ -542,7 +541,7 @@ def data_mean(mean: Any) -> float:
     return float((mean[0] if isinstance(mean, tuple) else mean).double().mean())
 
 
-def plain_groups(optimizer: Optimizer | torch.optim.Optimizer) -> dict[int, dict[str, Any]]:
+def plain_groups(optimizer: AnyOptimizer) -> dict[int, dict[str, Any]]:
     """Return the parameter groups, by the ``id`` of each parameter, for which a step is exactly W ← W - lr·g."""
     if type(optimizer) not in (SGD, torch.optim.SGD):
         return {}

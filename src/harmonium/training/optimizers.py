@@ -62,6 +62,10 @@ class Optimizer(ABC):
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
 
+#: what :func:`harmonium.fit` takes
+AnyOptimizer = Optimizer | torch.optim.Optimizer
+
+
 class SGD(Optimizer):
     """w ← w - lr·a with the sum a ← momentum·a + g of past gradients.
 

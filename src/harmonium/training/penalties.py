@@ -16,7 +16,7 @@ from ..machines import BoltzmannMachine
 from ..machines.scaling import Scaling
 from .gradient import CouplingGradient
 from .negative import NegativePhase
-from .optimizers import SGD
+from .optimizers import SGD, AnyOptimizer
 from .state import restored, restored_number
 from .transforms import Transform, all_couplings
 
@@ -68,9 +68,8 @@ class Penalty(Transform):
         return {} if self._scale is None else {"scale": self._scale}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        # earlier versions did not standardize; their runs continue without
-        own = self._scale
-        self._scale = restored(state["scale"], own).to(own.device) if own is not None and "scale" in state else None
+        if self._scale is not None:
+            self._scale = restored(state["scale"], self._scale).to(self._scale.device)
 
     def _factors(self, k: int, coupling: Coupling) -> Tensor | None:
         """Return the factors of the penalized weights of coupling ``k``; None if they are all 1."""
@@ -126,7 +125,7 @@ class L2ToMean(Penalty):
     without a penalty, and a site with few data gets the mean weights of the others. An L2 penalty gives it none.
     """
 
-    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
+    def check(self, machine: BoltzmannMachine, optimizer: AnyOptimizer) -> None:
         for coupling in all_couplings(machine):
             if type(coupling) is not Dense:
                 raise InvalidOption(f"L2ToMean expects dense couplings, found {type(coupling).__name__}")
@@ -178,7 +177,7 @@ class Smooth(Penalty):
         image = visible.shape if self.shape is None else self.shape
         return len(image) in _IMAGE_DIMS and math.prod(image) == visible.size == visible.sites
 
-    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
+    def check(self, machine: BoltzmannMachine, optimizer: AnyOptimizer) -> None:
         if not self.applies(machine):
             expected = "(height, width) or (channels, height, width)" if self.shape is None else tuple(self.shape)
             layer = f"{type(machine.visible).__name__} units of shape {tuple(machine.visible.shape)}"

@@ -15,6 +15,7 @@ from ..couplings import Coupling
 from ..machines import BoltzmannMachine, Machine
 from ..machines.scaling import Scaling
 from ..units import Unit
+from .optimizers import AnyOptimizer
 
 #: fraction of a Newton step along the direction of largest curvature
 _STEP = 0.05
@@ -109,7 +110,7 @@ class RateLimit:
         return any(_unbounded(unit) for one in machine.machines for unit in one.layers[1:])
 
     @torch.no_grad()
-    def lower(self, optimizer: torch.optim.Optimizer, batch_size: int) -> None:
+    def lower(self, optimizer: AnyOptimizer, batch_size: int) -> None:
         """Lower the rates of the optimizer's parameter groups where they are too large for the current weights."""
         groups = {id(parameter): group for group in optimizer.param_groups for parameter in group["params"]}
         generator = noise.generator(0, self._machine.device)

@@ -69,11 +69,6 @@ def arguments(config: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"{where}: expected a run whose arguments have names, found own objects for {', '.join(unnamed)}; "
             f"continue it in Python with hm.fit(…, run=…, resume=True)"
         )
-    if "schedule" not in training:
-        raise RunError(
-            f"{where}: expected optimizer and schedule in config.toml, which earlier versions did not record; "
-            "continue the run in Python with hm.fit(…, run=…, resume=True)"
-        )
     try:
         return {
             **{name: training[name] for name in (*_PLAIN, "optimizer", "learning_rate") if name in training},

@@ -204,9 +204,8 @@ class Run(Shown):
     def write_checkpoint(self, machine: Machine, training: dict[str, Any]) -> None:
         """Replace the newest checkpoint, which becomes the previous one."""
         plain, tensors = flatten(training, _TRAINING)
-        version = 2 if training.get("step") else 1  # versions before 2 would repeat the steps of the epoch
         files.keep_as(self.last, self.previous)
-        files.write_tensors(self.last, tensors, {_TRAINING: json.dumps(plain)}, machine, version=version)
+        files.write_tensors(self.last, tensors, {_TRAINING: json.dumps(plain)}, machine)
 
     def read_checkpoint(self, machine: Machine) -> dict[str, Any]:
         """Load the newest checkpoint's parameters into ``machine`` and return the training state."""

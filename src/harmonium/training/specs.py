@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-
 from ..errors import InvalidOption, unknown
 from ..machines import RBM, Machine
 from ..machines.enumeration import number_of_values
@@ -46,7 +45,7 @@ SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "linear": LinearDecay,
     "growing": GrowingSteps,
 }
-OPTIMIZERS: dict[str, tuple[type[Any], float | None]] = {  # with default learning rates
+OPTIMIZERS: dict[str, tuple[Callable[..., Any], float | None]] = {  # with default learning rates
     "sgd": (SGD, None),
     "adam": (Adam, 1e-3),
     "adamw": (torch.optim.AdamW, 1e-3),
@@ -243,7 +242,7 @@ def optimizer(
         raise InvalidOption(f"learning_rate: expected a positive number, found {rate}")
     options: dict[str, Any] = {"lr": rate}
     if momentum is not None:
-        if "momentum" not in inspect.signature(kind.__init__).parameters:
+        if "momentum" not in inspect.signature(kind).parameters:
             raise InvalidOption(f"momentum: expected optimizer sgd or rmsprop, found '{name}', which has no momentum")
         options["momentum"] = momentum
     return partial(kind, **options)
@@ -259,7 +258,7 @@ def default_rate(name: str, momentum: float | None, *, exact: bool = False) -> f
     return _MOMENTUM_RATE if rate is None and momentum is not None else rate
 
 
-def _optimizer(name: str) -> tuple[type[Any], float | None]:
+def _optimizer(name: str) -> tuple[Callable[..., Any], float | None]:
     if name not in OPTIMIZERS:
         raise unknown("optimizer", name, OPTIMIZERS)
     return OPTIMIZERS[name]

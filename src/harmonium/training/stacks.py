@@ -19,6 +19,7 @@ from ..machines import RBM, Machine
 from ..machines.scaling import Scaling
 from .negative import NegativePhase
 from .negative.composite import Composite
+from .optimizers import AnyOptimizer
 from .schedules import Clock
 from .transforms import Rates, Transform, same_rate
 
@@ -112,7 +113,7 @@ class ForEachMachine(Transform):
     def kind(self) -> str:
         return self._given.kind
 
-    def check(self, machine: Any, optimizer: torch.optim.Optimizer) -> None:
+    def check(self, machine: Any, optimizer: AnyOptimizer) -> None:
         self._copies = [copy.deepcopy(self._given) if self._given.applies(rbm) else None for rbm in machine.machines]
         for k, (copied, rbm) in enumerate(zip(self._copies, machine.machines, strict=True), 1):
             try:
@@ -152,7 +153,7 @@ class ForEachMachine(Transform):
                 copied.follow(own.batch.mean(0))
             copied.gradient(rbm, own)
 
-    def enter(self, machine: Any, phase: Any, optimizer: torch.optim.Optimizer) -> None:
+    def enter(self, machine: Any, phase: Any, optimizer: AnyOptimizer) -> None:
         for _, copied, rbm, own in self._each(machine, phase):
             copied.enter(rbm, own, optimizer)
 

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 
 from ..errors import clipped
 from ..files import tensor_type
+from .optimizers import AnyOptimizer
 
 _TENSOR = "__tensor__"
 
@@ -74,7 +75,7 @@ def restored_number(found: Any) -> int:
     return found
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+def load_optimizer(optimizer: AnyOptimizer, state: dict[str, Any]) -> None:
     """Load the state of an optimizer; raise ``ValueError`` unless it is one from which this optimizer can continue."""
     state["state"] = {int(key): value for key, value in state["state"].items()}  # JSON has only text as keys
     for group in state["param_groups"]:
@@ -85,7 +86,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> N
     optimizer.load_state_dict(state)
 
 
-def _check_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+def _check_optimizer(optimizer: AnyOptimizer, state: dict[str, Any]) -> None:
     """Raise ``ValueError`` unless a copy of the optimizer has tensors of the same types, and can take a step."""
     trial = copy.copy(optimizer)
     trial.state = defaultdict(dict)

@@ -15,6 +15,7 @@ from ..machines.scaling import Scaling
 from ..units import Unit
 from ..units.support import OneHot
 from .negative import NegativePhase
+from .optimizers import AnyOptimizer
 from .schedules import Clock
 from .state import restored, restored_number
 
@@ -46,7 +47,7 @@ class Transform:
         """Return whether the transform has an effect on the machine; in a stack it is left out where it has none."""
         return True
 
-    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
+    def check(self, machine: BoltzmannMachine, optimizer: AnyOptimizer) -> None:
         """Raise :class:`InvalidOption` if the transform cannot be used with this machine and optimizer."""
 
     def begin(self, machine: BoltzmannMachine, data_mean: Any) -> None:
@@ -72,7 +73,7 @@ class Transform:
     def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
         """Change ``.grad`` of the machine's parameters in place."""
 
-    def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: torch.optim.Optimizer) -> None:
+    def enter(self, machine: BoltzmannMachine, phase: NegativePhase, optimizer: AnyOptimizer) -> None:
         """Convert the parameters to the optimizer's coordinates, before its step."""
 
     def leave(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
@@ -126,7 +127,7 @@ class ZeroSum(Transform):
     def applies(self, machine: BoltzmannMachine) -> bool:
         return any(_one_hot_parts(unit) for unit in machine.layers)
 
-    def check(self, machine: BoltzmannMachine, optimizer: torch.optim.Optimizer) -> None:
+    def check(self, machine: BoltzmannMachine, optimizer: AnyOptimizer) -> None:
         if not self.applies(machine):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
         for coupling in all_couplings(machine):

@@ -212,7 +212,7 @@ class DeepPCD(SignedRows):
         return {"state": [x.clone() for x in self._chains], "above": above}
 
     def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
-        self._set_chains(machine, state["state"])  # older files have only the states
+        self._set_chains(machine, state["state"])
         for k, mean in enumerate(state.get("above", ()), start=1):
             self._above[k].copy_(restored(mean, self._above[k]))
 
