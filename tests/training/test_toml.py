@@ -73,8 +73,3 @@ def test_values(value: Any, expected: Any) -> None:
 
 def test_nan() -> None:
     assert math.isnan(tomllib.loads(toml.dumps({"x": math.nan}))["x"])
-
-
-def test_layout() -> None:
-    config = {"a": {"b": 1}, "seed": 0, "list": [{"x": 1}, {"x": 2}], "empty": {}}
-    assert toml.dumps(config) == "seed = 0\n\n[a]\nb = 1\n\n[[list]]\nx = 1\n\n[[list]]\nx = 2\n\n[empty]\n"
