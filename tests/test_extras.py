@@ -102,6 +102,7 @@ def test_every_extra_is_in_the_project_file():
         "scipy",
         "safetensors",
         "filelock",
+        "tomli-w",
     }
 
 
