@@ -286,7 +286,7 @@ def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, see
     options = {"negative": PCD(1), "callbacks": [ends], **_carefully(settings, len(train), seed)}
     pretrain(deep, train, epochs=settings.epochs[0], **options)
     rbm = copy.deepcopy(RBM(deep.layers[0], deep.layers[1], deep.couplings[0]))
-    joint = options | {"negative": DeepPCD(1, iterations=5)}
+    joint = options | {"negative": DeepPCD(1, positive="mean-field", iterations=5)}
     fit(deep, train, epochs=settings.epochs[1], **joint)
     more = ends.seconds[-1] - ends.seconds[1]  # time of the second layer and of joint training
     further = max(1, round(settings.epochs[0] * more / (ends.seconds[1] - ends.seconds[0])))

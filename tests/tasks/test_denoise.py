@@ -166,6 +166,18 @@ def test_wrong_solutions_have_not_converged():
     assert wrong[~found.converged].all()
 
 
+def test_chains_that_stay_in_a_part_of_the_posterior_have_not_converged():
+    """Two opposite patterns, both equally near to the observation."""
+    machine = hm.RBM(units.Bernoulli(8), units.Bernoulli(2)).double()
+    with torch.no_grad():
+        machine.coupling.weight.copy_(torch.tensor([[12.0, -12.0]] * 4 + [[-12.0, 12.0]] * 4))
+    noisy = torch.tensor([[1.0, 1, 0, 0, 1, 1, 0, 0]], dtype=F64)
+    options = {"method": "gibbs", "seed": 0, "sweeps": 20, "warm_up": 0}
+    with pytest.warns(hm.errors.Inaccurate, match="use method='exact'"):
+        found = denoise(machine, noisy, BinarySymmetric(0.45), start=torch.tensor([[1.0] * 4 + [0.0] * 4]), **options)
+    assert not found.converged.any()
+
+
 def test_some_rows_of_large_machines_are_compared_with_chains(monkeypatch):
     machine, noisy = coupled(5.0)
     exact = denoise(machine, noisy, BinarySymmetric(0.15), method="exact").means
@@ -342,6 +354,7 @@ def test_the_same_seed_the_same_result():
         machine, NOISY, BinarySymmetric(0.3), method="gibbs", sweeps=20, generator=torch.Generator().manual_seed(7)
     )
     assert torch.equal(given.means, runs[0].means)
+    denoise(machine, NOISY, BinarySymmetric(0.3), method="tap")
     assert torch.equal(torch.get_rng_state(), state), "torch's own generator was used"
 
 

@@ -24,7 +24,7 @@ def test_the_gradient_is_that_of_the_bound():
     """Data: moments of the clamped mean field. Model: moments by enumeration, approximated by many chains."""
     machine = small()
     chains = 10_000
-    gradient(machine, hm.DeepPCD(20, iterations=50, chains=chains), ROWS)
+    gradient(machine, hm.DeepPCD(20, positive="mean-field", iterations=50, chains=chains), ROWS)
 
     states = all_states(machine)
     with torch.no_grad():
@@ -68,7 +68,7 @@ def test_the_gradient_with_sampled_hidden_layers_is_that_of_the_likelihood():
 @torch.no_grad()
 def test_a_step_is_the_mean_field_and_the_sweep_of_the_library():
     """In place with reused buffers, it gives what the separate functions give, also for a smaller last batch."""
-    machine, phase = small(), hm.DeepPCD(2, iterations=60, chains=7)
+    machine, phase = small(), hm.DeepPCD(2, positive="mean-field", iterations=60, chains=7)
     phase.begin(machine, 8, ROWS, torch.Generator().manual_seed(0))
     state, generator = phase.state_dict()["state"], torch.Generator().manual_seed(1)
     for rows in (ROWS, ROWS[:3]):
@@ -108,7 +108,7 @@ def test_a_weakly_coupled_layer_causes_little_noise(positive):
 def test_few_iterations_suffice_from_the_fields_of_the_step_before():
     machine = small(2, 1.2)
     solution = hm.meanfield.naive(machine, clamped=ROWS, damping=0.0, iterations=200).magnetizations[1]
-    phase = hm.DeepPCD(1, iterations=1)
+    phase = hm.DeepPCD(1, positive="mean-field")
     errors = []
     gradient(machine, phase, ROWS)
     for _ in range(2):
@@ -220,4 +220,4 @@ def test_chains_are_kept_and_resized():
         hm.DeepPCD(1, iterations=0)
     with pytest.raises(hm.errors.InvalidOption, match="unknown positive 'gibs': did you mean 'gibbs'"):
         hm.DeepPCD(1, positive="gibs")
-    assert hm.DeepPCD(1, positive="gibbs").config()["positive"] == "gibbs"
+    assert hm.DeepPCD().config() == {"method": "deep-pcd", "k": 1, "iterations": 1, "positive": "gibbs"}

@@ -115,7 +115,7 @@ CASES: dict[str, Case] = {
         bits(16).reshape(ROWS, 1, 4, 4),
         {"negative": "pcd:1"},
     ),
-    "deep": lambda: (deep(), bits(), {"negative": hm.DeepPCD(1, iterations=5)}),
+    "deep": lambda: (deep(), bits(), {"negative": hm.DeepPCD(1, positive="mean-field", iterations=5)}),
     "deep mean field": lambda: (deep(), bits(), {"negative": hm.MeanField(3, persistent=True)}),
     "stack": lambda: (stack(), bits(), {"negative": "cd:1"}),
 }

@@ -241,7 +241,7 @@ class TrainingOptions:
         "Method of the negative phase: cd:K, pcd:K, parallel-tempering:K,rungs=N, trajectory-tempering:K, "
         "unbiased-cd:K, mean-field:K,method=tap, reconstruction:K, langevin:K and gibbs-langevin:K,steps=N "
         "(real-valued units), exact (small machines), discriminative (with labels) or, for deep machines, "
-        "deep-pcd:K,iterations=N.",
+        "deep-pcd:K,positive=gibbs,iterations=N.",
         details="A sum of methods has the sum of their losses: `discriminative+0.01*cd:1` is the hybrid training of a "
         "classifier.",
         metavar="METHOD:K",

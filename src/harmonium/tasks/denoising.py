@@ -43,8 +43,9 @@ def denoise(
         channel: the noise channel P(y|x).
         method: "exact" for the sum over the states of the hidden layer of an RBM, "tap" or "naive" for mean field,
             "gibbs" for Gibbs sampling, which is exact but slow. By default "exact" where that takes seconds, else
-            "tap". Mean field is compared with the exact posterior or, for large hidden layers, with Gibbs sampling of
-            some rows; rows with a large difference have not converged, and a warning :class:`Inaccurate` says so.
+            "tap". The others are compared with the exact posterior, for large hidden layers mean field with Gibbs
+            sampling of some rows; rows with a large difference have not converged, and a warning :class:`Inaccurate`
+            says so.
         start: initial magnetizations; they matter because mean field has many solutions. "pointwise": the posterior of
             each visible unit without couplings. A :class:`Pointwise` estimator from training data, as in Tramel et
             al. (2018), is better for strong noise. Or magnetizations (n, *visible).
@@ -73,9 +74,11 @@ def denoise(
     if method == "exact":
         return inference.exact(machine, evidence, chains, generator)
     if method == "gibbs":
-        return inference.gibbs(machine, evidence, begin, inference.Chains(chains, sweeps, warm_up), generator)
-    options = inference.FixedPoint(damping, tolerance, max_iterations)
-    return inference.checked(inference.mean_field(machine, evidence, begin, method, options), machine, evidence, begin)
+        found = inference.gibbs(machine, evidence, begin, inference.Chains(chains, sweeps, warm_up), generator)
+    else:
+        options = inference.FixedPoint(damping, tolerance, max_iterations)
+        found = inference.mean_field(machine, evidence, begin, method, options)
+    return inference.checked(found, machine, evidence, begin)
 
 
 def evidence_of(machine: BoltzmannMachine, noisy: Any, channel: Channel) -> Evidence:

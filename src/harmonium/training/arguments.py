@@ -70,7 +70,7 @@ class Arguments:
         TrainingOptions,
         "negative",
         help="negative phase, which computes the moments of the model: an object such as ``PCD(1)``, or a string "
-        'such as "cd:10", "pcd:1", "deep-pcd:1,iterations=10", "parallel-tempering:1,rungs=10", '
+        'such as "cd:10", "pcd:1", "deep-pcd:1,positive=mean-field", "parallel-tempering:1,rungs=10", '
         '"mean-field:3,method=tap" or "exact".',
     )
     epochs: int | None = again(TrainingOptions, "epochs")

@@ -154,11 +154,11 @@ class Training:
         ordered = sorted(chosen, key=lambda transform: not transform.of_loss)
         self._given = phase, ordered
         self.negative, self.transforms = jointly(machine, phase, ordered)
-        self._own_k = self.negative.k
         for transform in self.transforms:
             transform.check(machine, self.optimizer)
         self.generator = stream(self.seed, _CHAINS, self.rank, device=machine.device)
         self._begin_phases(mean, scaling)
+        self._own_k = self.negative.k
         means = [mean if machine.context is None else mean[0], *(None for _ in machine.machines[1:])]
         pairs = zip(machine.machines, means, strict=True)
         self._bounds = [SpectralBound(one, mean) for one, mean in pairs if may_diverge(one)]

@@ -1,4 +1,4 @@
-"""Persistent contrastive divergence for deep machines, with clamped mean field or Gibbs sampling for the data."""
+"""Persistent contrastive divergence for deep machines, with Gibbs sampling or clamped mean field for the data."""
 
 from __future__ import annotations
 
@@ -19,44 +19,42 @@ from ..state import restored
 from .base import learned_couplings
 from .signed import SPARE_ROWS, SignedRows, new_buffer
 
-_POSITIVE = ("mean-field", "gibbs")
+_POSITIVE = ("gibbs", "mean-field")
 _EXTRA = 2  # rows of the factors that reduce noise
 
 
 class DeepPCD(SignedRows):
-    """PCD for deep machines: persistent chains for the model; clamped mean field or Gibbs sampling for the data.
+    """PCD for deep machines: persistent chains for the model; Gibbs sampling or clamped mean field for the data.
 
     See Salakhutdinov & Hinton (2009). The moments of the model come from persistent Gibbs chains. For every coupling,
     one of the two layers is averaged given the other: the first hidden layer given the visible one, and even layers
     given the hidden layers next to them. A layer that is hardly coupled yet then causes hardly any noise. The hidden
     layers given the batch come from one of two methods:
 
+    * ``positive="gibbs"``: Gibbs sampling with the visible layer held. The gradient is that of the likelihood, as far
+      as ``iterations`` sweeps reach the conditional distribution, with more noise.
     * ``positive="mean-field"``: naive mean field, which maximizes a lower bound of ln p*(v). It neglects correlations
       of the hidden layers given the data. This acts like a weight decay ½ W² ⟨c⟩⟨c'⟩ of the couplings between hidden
       layers, where c and c' are the variances of two hidden units given the data: a coupling is learned only if it
       gains more than that.
-    * ``positive="gibbs"``: Gibbs sampling with the visible layer held. The gradient is that of the likelihood, as far
-      as ``iterations`` sweeps reach the conditional distribution, with more noise.
 
     Both start with an upward pass in which the field from the layer above is the mean over the batch of the previous
     step. This is close to the result, so that few iterations suffice.
 
     Args:
         k: number of Gibbs sweeps of the chains per step.
-        iterations: number of mean-field iterations or Gibbs sweeps of the hidden layers given the batch.
+        iterations: number of Gibbs sweeps or mean-field iterations of the hidden layers given the batch.
         chains: number of chains; the batch size if None.
-        positive: method for the hidden layers given the batch, "mean-field" or "gibbs".
+        positive: method for the hidden layers given the batch, "gibbs" or "mean-field".
 
-    >>> DeepPCD(1, iterations=5).config()
-    {'method': 'deep-pcd', 'k': 1, 'iterations': 5}
+    >>> DeepPCD(1, positive="mean-field", iterations=10).config()
+    {'method': 'deep-pcd', 'k': 1, 'iterations': 10, 'positive': 'mean-field'}
     """
 
     #: mean field from the layer above on the hidden layers, by layer index
     _above: dict[int, Tensor]
 
-    def __init__(
-        self, k: int = 1, *, iterations: int = 10, chains: int | None = None, positive: str = "mean-field"
-    ) -> None:
+    def __init__(self, k: int = 1, *, iterations: int = 1, chains: int | None = None, positive: str = "gibbs") -> None:
         if positive not in _POSITIVE:
             raise unknown("positive", positive, _POSITIVE)
         if min(count("k", k), count("iterations", iterations), 1 if chains is None else count("chains", chains)) < 1:
@@ -65,8 +63,8 @@ class DeepPCD(SignedRows):
 
     def config(self) -> dict[str, Any]:
         chains = {} if self.chains is None else {"chains": self.chains}
-        positive = {} if self.positive == _POSITIVE[0] else {"positive": self.positive}
-        return {**super().config(), "k": self.k, "iterations": self.iterations, **chains, **positive}
+        options = {"iterations": self.iterations, "positive": self.positive}
+        return {**super().config(), "k": self.k, **chains, **options}
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         if machine.visible.conserving(start) is not machine.visible:

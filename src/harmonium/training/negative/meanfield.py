@@ -27,6 +27,7 @@ _OTHERS: dict[str, Callable[..., Solutions]] = {
     "bp": meanfield.bp,
     "bp-exact": partial(meanfield.bp, messages="exact"),
 }
+_SHALLOW, _DEEP = 3, 10  # iterations per step of RBMs and of deep machines, whose persistent points need more
 
 
 class MeanField(NegativePhase):
@@ -36,46 +37,49 @@ class MeanField(NegativePhase):
     by clamped mean field, eqs. (E5)-(E8): naive for ``method="naive"``, otherwise TAP.
 
     Args:
-        k: number of iterations per step.
+        k: number of iterations per step; 3 for RBMs and 10 for deep machines if None.
         method: "tap", "naive", "adatap", "bp" (relaxed) or "bp-exact" (for units with finitely many values).
         starts: number of starting points; the batch size if None.
         persistent: whether to start at the fixed points of the previous step; otherwise each step starts at the rows of
-            its batch, eqs. (36)-(37).
+            its batch, eqs. (36)-(37). None: at the fixed points for deep machines without ``noise``, otherwise at the
+            rows. Persistent starts of an RBM leave the data; the error of the approximation grows with the distance.
         tolerance: stop before ``k`` iterations if the residual is at most this, as in :func:`harmonium.meanfield.tap`.
         damping: damping of the iterations, in [0, 1).
-        noise: with ``persistent=False``, corrupt the starting points: in each one, a fraction of the visible units,
-            drawn uniformly from [0, noise], is set to random values. This unlearns solutions that are reached only
-            from noisy data.
+        noise: corrupt the rows at which a step starts: in each one, a fraction of the visible units, drawn uniformly
+            from [0, noise], is set to random values. This unlearns solutions that are reached only from noisy data.
 
     >>> MeanField(3, starts=50).config()
-    {'method': 'mean-field', 'k': 3, 'approximation': 'tap', 'persistent': True, 'damping': 0.5, 'starts': 50}
+    {'method': 'mean-field', 'approximation': 'tap', 'damping': 0.5, 'k': 3, 'starts': 50}
     """
 
     _model: Chain
     _solutions: Solutions | None
     _hidden: list[Tensor]
+    _continues: bool  # whether the points of the previous step are kept
 
     def __init__(
         self,
-        k: int = 10,
+        k: int | None = None,
         *,
         method: str = "tap",
         starts: int | None = None,
-        persistent: bool = True,
+        persistent: bool | None = None,
         tolerance: float | None = None,
         damping: float = 0.5,
         noise: float = 0.0,
     ) -> None:
         if method not in (*_CHAINS, *_OTHERS):
             raise unknown("mean-field method", str(method), (*_CHAINS, *_OTHERS))
-        if count("k", k) < 1 or (starts is not None and count("starts", starts) < 1):
+        if (k is not None and count("k", k) < 1) or (starts is not None and count("starts", starts) < 1):
             raise InvalidOption(f"k, starts: expected at least 1, found k={k}, starts={starts}")
         if not 0 <= noise <= 1 or (noise and persistent):
             raise InvalidOption(
-                f"noise: expected a fraction from 0 to 1 with persistent=False, "
+                f"noise: expected a fraction from 0 to 1 without persistent=True, "
                 f"found noise={noise}, persistent={persistent}"
             )
-        self.k, self.method, self.starts, self.persistent = whole("k", k), method, starts, persistent
+        self._given_k = k if k is None else whole("k", k)
+        self.k = self._given_k or _SHALLOW
+        self.method, self.starts, self.persistent = method, starts, persistent
         self.tolerance, self.damping, self.noise = tolerance, damping, noise
         self._rule()
 
@@ -85,12 +89,16 @@ class MeanField(NegativePhase):
         return self.method in _CHAINS
 
     def config(self) -> dict[str, Any]:
-        chosen = {"starts": self.starts, "tolerance": self.tolerance, "noise": self.noise or None}
+        chosen = {
+            "k": self._given_k and self.k,
+            "persistent": self.persistent,
+            "starts": self.starts,
+            "tolerance": self.tolerance,
+            "noise": self.noise or None,
+        }
         return {
             **super().config(),
-            "k": self.k,
             "approximation": self.method,
-            "persistent": self.persistent,
             "damping": self.damping,
             **{name: value for name, value in chosen.items() if value is not None},
         }
@@ -111,6 +119,10 @@ class MeanField(NegativePhase):
         if self.noise:
             scattered(machine.visible, start[:1], 0.0, None)  # raises for units without a finite set of values
         self._solutions = None
+        deep = machine.depth > 2
+        self._continues = deep and not self.noise if self.persistent is None else self.persistent
+        if self._given_k is None:
+            self.k = _DEEP if deep else _SHALLOW
         self._allocate(machine, batch_size)
         rows = torch.arange(self._n_starts(batch_size), device=machine.device) % len(start)
         self._begin_at(machine, start[rows])
@@ -156,7 +168,7 @@ class MeanField(NegativePhase):
     # -- the two phases ---------------------------------------------------------------------------------------
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        if not self.persistent:
+        if not self._continues:
             self._restart(machine, torch.arange(len(self._model.lost), device=machine.device), generator)
         if self.method in _CHAINS:
             self._by_moments(machine, generator)
