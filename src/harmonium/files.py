@@ -174,14 +174,18 @@ def write_tensors(
     machine: Machine,
     *,
     version: int = 1,
+    new_folder: bool = True,
 ) -> None:
-    """Write a machine with additional tensors and metadata, atomically."""
+    """Write a machine with additional tensors and metadata, atomically.
+
+    Missing folders are created, if ``new_folder``.
+    """
     state = {_MACHINE + name: value for name, value in machine.state_dict().items()}
     everything = {name: t.detach().cpu().contiguous() for name, t in {**state, **tensors}.items()}
     header = {"version": str(version), "config": json.dumps(machine.config(), default=_refuse), **metadata}
     # one entry, because safetensors writes several in arbitrary order, and equal machines should give identical files
     entry = _signed(json.dumps({**header, _TENSORS: {name: digest(name, t) for name, t in everything.items()}}))
-    with atomic(path) as temporary:
+    with atomic(path, new_folder=new_folder) as temporary:
         temporary.write_bytes(to_safetensors(everything, {_METADATA: entry}))
 
 
@@ -256,8 +260,10 @@ def _parsed(path: Path, entry: str) -> dict[str, Any]:
     metadata = parse_json(entry)
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for k, v in metadata.items() if k != _TENSORS):
         raise CheckpointError(f"{path}: damaged; expected a description of named texts")
-    version = int(metadata.get("version", "0"))
-    if version > FORMAT_VERSION:
+    version = metadata.get("version", "0")
+    if not version.isdecimal() or len(version) > 9:
+        raise CheckpointError(f"{path}: damaged; expected the number of a format, found '{clipped(version)}'")
+    if int(version) > FORMAT_VERSION:
         raise CheckpointError(f"{path}: expected format {FORMAT_VERSION} or older, found {version}; update harmonium")
     return metadata
 

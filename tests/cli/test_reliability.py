@@ -18,7 +18,7 @@ from forking import server
 
 from harmonium.cli import main
 from harmonium.errors import Diverged
-from harmonium.training import Run
+from harmonium.training import Run, toml
 
 COMMAND = [sys.executable, "-m", "harmonium"]
 
@@ -398,6 +398,17 @@ def test_edited_configurations(trained, command, text):
     for name in ("info", "resume", "report", "evaluate"):
         outcome = command(name, trained)
         assert outcome.status in (0, 2) and "Traceback" not in outcome.err
+
+
+def test_an_edited_number_of_hidden_units_uses_no_memory(trained, command):
+    """Hidden layers with more units than the checkpoint has numbers are refused before they are built."""
+    path = Run(trained).config_path
+    config = toml.dumps({**Run(trained).read_config(), "machine": {"machine": "rbm", "hidden": "bernoulli:100000000"}})
+    path.write_text(config)
+    for words in (("resume", trained, "--epochs", 9), ("report", trained), ("evaluate", trained)):
+        outcome = command(*words)
+        assert outcome.status == 2
+        assert "config.toml: expected at most" in outcome.err and "found a description of 100,000,000" in outcome.err
 
 
 def test_infinite_seconds(trained, command):
