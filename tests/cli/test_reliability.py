@@ -438,6 +438,19 @@ def test_values_on_the_page_are_escaped(trained, command):
     assert "Content-Security-Policy" in text and "default-src &#x27;none&#x27;" in text.replace("'", "&#x27;")
 
 
+def test_control_characters_do_not_reach_the_terminal(command, tmp_path):
+    """A name in a file of a stranger could move the cursor, change the title of the window or hide text."""
+    names = "a\x1b[31mRED,b\x1b]0;owned\x07"
+    rows = "".join(f"{k / 7},x\x9b2J{k % 2}\n" for k in range(40))
+    (tmp_path / "rows.csv").write_text(f"{names}\n{rows}", encoding="utf-8")
+    words = ("train", tmp_path / "rows.csv", "--hidden", 2, "--epochs", 2, "--run", tmp_path / "run", "--no-report")
+    shown = [command(*words), command("info", tmp_path / "run"), command("train", "no\x1b[31mdata")]
+    assert [outcome.status for outcome in shown] == [0, 0, 2]
+    assert "a\\x1b[31mRED" in shown[0].out and "no\\x1b[31mdata" in shown[2].err
+    for text in (part for outcome in shown for part in (outcome.out, outcome.err)):
+        assert not set("\x07\x1b\x9b") & set(text)
+
+
 def test_one_process_of_a_host_reports_a_common_error(command, monkeypatch):
     """Under ``torchrun`` every process finds a mistake in the options; only the first one prints it."""
     assert "did you mean 'digits'" in command("train", "digitz").err
