@@ -161,6 +161,14 @@ def test_permissions_follow_the_umask(path):
         os.umask(old)
 
 
+def test_a_name_with_a_zero_character(tmp_path):
+    with pytest.raises(HarmoniumError, match="cannot be written"):
+        hm.save(machine(), f"{tmp_path}/a\0b")
+    with pytest.raises(HarmoniumError, match="cannot be written"):
+        hm.data.write_fasta(f"{tmp_path}/a\0b", ["ACD"])
+    assert not list(tmp_path.iterdir())
+
+
 def test_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()

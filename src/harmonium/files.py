@@ -275,6 +275,8 @@ def atomic(path: str | os.PathLike[str], *, new_folder: bool = True) -> Iterator
     Missing folders are created, if ``new_folder``.
     """
     path = Path(path)
+    if "\0" in str(path):
+        raise HarmoniumError(f"{str(path)!r}: cannot be written (the name contains a zero character)")
     temporary = None
     try:
         if new_folder:

@@ -131,7 +131,7 @@ def printable(text: object) -> str:
     >>> printable("a\x1b[31m\nb")
     'a\\x1b[31m\nb'
     """
-    return "".join(c if c in "\n\t" or not unicodedata.category(c) == "Cc" else repr(c)[1:-1] for c in str(text))
+    return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else repr(c)[1:-1] for c in str(text))
 
 
 def _discard(stream: TextIO) -> None:
