@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,6 +173,23 @@ def test_a_run_that_diverges_at_once_leaves_no_files(command, tmp_path, monkeypa
     failed = command("train", tmp_path / "table.csv", "--run", tmp_path / "run")
     assert failed.status == 2 and "not finite" in failed.err
     assert not [path for path in (tmp_path / "run").glob("*") if path.suffix]
+
+
+def test_checkpoints_that_a_user_replaces_during_training(binary, command, tmp_path, monkeypatch):
+    """The rest of the run is kept."""
+    run, write = tmp_path / "run", Run.write_checkpoint
+
+    def replaced_first(self, machine, state):
+        if state["epoch"] == 3:
+            shutil.rmtree(run / "checkpoints")
+            (run / "checkpoints").write_text("mine")
+        write(self, machine, state)
+
+    monkeypatch.setattr(Run, "write_checkpoint", replaced_first)
+    outcome = command("train", binary, "--hidden", 3, "--epochs", 5, "--run", run, "--no-report", "-q")
+    assert outcome.status == 2 and "cannot be written" in outcome.err
+    assert (run / "checkpoints").read_text() == "mine" and Run(run).read_config()
+    assert [row["epoch"] for row in Run(run).read_metrics()] == [1, 2, 3]
 
 
 def test_absurd_numbers_of_samples(trained, command):

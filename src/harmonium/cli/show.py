@@ -41,8 +41,8 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], num
         console = Console(width=160)
     grid = Table(box=None, padding=(0, 2, 0, 0))
     for k, column in enumerate(columns):
-        side = "right" if k in numbers else "left"
-        grid.add_column(_escaped(column), justify=side, overflow="fold", header_style="cyan")
+        name = _escaped(column)
+        grid.add_column(name, justify="right" if k in numbers else "left", overflow="fold", header_style="cyan")
     for row in rows:
         grid.add_row(*(_escaped(cell) for cell in row))
     console.print(_escaped(title), style="bold", highlight=False)  # as title of the table it would be wrapped
