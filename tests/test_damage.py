@@ -367,7 +367,7 @@ def test_metrics_are_appended_at_constant_cost(tmp_path, monkeypatch):
     """The table is written once; each further epoch appends one line."""
     written = []
     plain = files.write_text
-    monkeypatch.setattr(files, "write_text", lambda path, text: (written.append(path.name), plain(path, text)))
+    monkeypatch.setattr(files, "write_text", lambda path, *a, **k: (written.append(path.name), plain(path, *a, **k)))
     hm.fit(hm.RBM(6, 2), ROWS, epochs=30, batch_size=10, run=tmp_path, progress=False, metrics_every=10)
     assert written.count("metrics.csv") == 2  # at the first epoch, and when the metrics add columns
     run = hm.Run(tmp_path)

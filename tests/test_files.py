@@ -162,6 +162,14 @@ def test_permissions_follow_the_umask(path):
         os.umask(old)
 
 
+def test_a_name_with_a_zero_character(tmp_path):
+    with pytest.raises(HarmoniumError, match="cannot be written"):
+        hm.save(machine(), f"{tmp_path}/a\0b")
+    with pytest.raises(HarmoniumError, match="cannot be written"):
+        hm.data.write_fasta(f"{tmp_path}/a\0b", ["ACD"])
+    assert not list(tmp_path.iterdir())
+
+
 def test_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
@@ -297,9 +305,10 @@ def test_other_versions_are_refused(path):
     rewrite(path, version=str(files.FORMAT_VERSION + 1))
     with pytest.raises(CheckpointError, match=f"expected a file of format 1, found '{files.FORMAT_VERSION + 1}'"):
         hm.load(path)
-    rewrite(path, version="two")
-    with pytest.raises(CheckpointError):
-        hm.load(path)
+    for version in ("two", "9" * 5000):
+        rewrite(path, version=version)
+        with pytest.raises(CheckpointError, match=r"expected the number of a format, found '[two9]+…?'$"):
+            hm.load(path)
 
 
 def test_what_is_unknown_is_ignored(path):

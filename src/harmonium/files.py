@@ -166,15 +166,23 @@ def _refuse(value: object) -> None:
 
 
 def write_tensors(
-    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str], machine: Machine
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Tensor],
+    metadata: Mapping[str, str],
+    machine: Machine,
+    *,
+    new_folder: bool = True,
 ) -> None:
-    """Write a machine with additional tensors and metadata, atomically."""
+    """Write a machine with additional tensors and metadata, atomically.
+
+    Missing folders are created, if ``new_folder``.
+    """
     state = {_MACHINE + name: value for name, value in machine.state_dict().items()}
     everything = {name: t.detach().cpu().contiguous() for name, t in {**state, **tensors}.items()}
     header = {"version": str(FORMAT_VERSION), "config": json.dumps(machine.config(), default=_refuse), **metadata}
     # one entry, because safetensors writes several in arbitrary order, and equal machines should give identical files
     entry = _signed(json.dumps({**header, _TENSORS: {name: digest(name, t) for name, t in everything.items()}}))
-    with atomic(path) as temporary:
+    with atomic(path, new_folder=new_folder) as temporary:
         temporary.write_bytes(to_safetensors(everything, {_METADATA: entry}))
 
 
@@ -255,6 +263,8 @@ def atomic(path: str | os.PathLike[str], *, new_folder: bool = True) -> Iterator
     Missing folders are created, if ``new_folder``.
     """
     path = Path(path)
+    if "\0" in str(path):
+        raise HarmoniumError(f"{str(path)!r}: cannot be written (the name contains a zero character)")
     temporary = None
     try:
         if new_folder:

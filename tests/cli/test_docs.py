@@ -1,4 +1,4 @@
-"""The examples of docs/cli.md and docs/proteins.md work when run in order."""
+"""The examples of docs/cli.md and docs/proteins.md work when run in order, and those of the front pages learn."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 import harmonium as hm
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+FRONT_PAGES = [DOCS.with_name("index.md"), DOCS.parents[1] / "README.md"]
 #: options that make a command fast
 SHORT = {"demo": ["--epochs", 2], "evaluate": ["--betas", 50]}
 
@@ -19,6 +20,21 @@ SHORT = {"demo": ["--epochs", 2], "evaluate": ["--betas", 50]}
 def shorter(line: str) -> str:
     """The command with a tenth of its epochs and annealing steps."""
     return re.sub(r"(--epochs|--betas) (\d+)", lambda found: f"{found[1]} {max(1, int(found[2]) // 10)}", line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", FRONT_PAGES, ids=lambda page: page.name)
+def test_the_first_example_learns(page):
+    """Until it measures the likelihood, with the numbers that it states."""
+    if not page.exists():
+        pytest.skip("the documentation is not beside the tests")
+    code = page.read_text(encoding="utf-8").split("```python")[1].split("```")[0]
+    learned, independent = map(float, re.search(r"exact\(.*# (-[\d.]+) nats.*pixels: (-[\d.]+)", code).groups())
+    found = {}
+    exec(code.split("hm.likelihood.exact")[0], found)
+    assert hm.likelihood.exact(found["rbm"]).log_likelihood(found["images"]) == pytest.approx(learned, abs=0.15)
+    found["rbm"].initialize(found["images"], scale=0.0)
+    assert found["rbm"].log_probability(found["images"]).mean().item() == pytest.approx(independent, abs=0.06)
 
 
 @pytest.mark.slow

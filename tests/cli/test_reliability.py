@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from forking import server
 
 from harmonium.cli import main
 from harmonium.errors import Diverged
-from harmonium.training import Run
+from harmonium.training import Run, toml
 
 COMMAND = [sys.executable, "-m", "harmonium"]
 
@@ -166,6 +167,23 @@ def test_a_run_that_diverges_at_once_leaves_no_files(command, tmp_path, monkeypa
     failed = command("train", tmp_path / "table.csv", "--run", tmp_path / "run")
     assert failed.status == 2 and "not finite" in failed.err
     assert not [path for path in (tmp_path / "run").glob("*") if path.suffix]
+
+
+def test_checkpoints_that_a_user_replaces_during_training(binary, command, tmp_path, monkeypatch):
+    """The rest of the run is kept."""
+    run, write = tmp_path / "run", Run.write_checkpoint
+
+    def replaced_first(self, machine, state):
+        if state["epoch"] == 3:
+            shutil.rmtree(run / "checkpoints")
+            (run / "checkpoints").write_text("mine")
+        write(self, machine, state)
+
+    monkeypatch.setattr(Run, "write_checkpoint", replaced_first)
+    outcome = command("train", binary, "--hidden", 3, "--epochs", 5, "--run", run, "--no-report", "-q")
+    assert outcome.status == 2 and "cannot be written" in outcome.err
+    assert (run / "checkpoints").read_text() == "mine" and Run(run).read_config()
+    assert [row["epoch"] for row in Run(run).read_metrics()] == [1, 2, 3]
 
 
 def test_absurd_numbers_of_samples(trained, command):
@@ -394,6 +412,17 @@ def test_edited_configurations(trained, command, text):
         assert outcome.status in (0, 2) and "Traceback" not in outcome.err
 
 
+def test_an_edited_number_of_hidden_units_uses_no_memory(trained, command):
+    """Hidden layers with more units than the checkpoint has numbers are refused before they are built."""
+    path = Run(trained).config_path
+    config = toml.dumps({**Run(trained).read_config(), "machine": {"machine": "rbm", "hidden": "bernoulli:100000000"}})
+    path.write_text(config)
+    for words in (("resume", trained, "--epochs", 9), ("report", trained), ("evaluate", trained)):
+        outcome = command(*words)
+        assert outcome.status == 2
+        assert "config.toml: expected at most" in outcome.err and "found a description of 100,000,000" in outcome.err
+
+
 def test_infinite_seconds(trained, command):
     path = Run(trained).metrics_path
     lines = path.read_text().splitlines()
@@ -419,6 +448,19 @@ def test_values_on_the_page_are_escaped(trained, command):
     text = report.write(trained, data=torch.tensor(rows).float(), test_name="<b>test").read_text()
     assert "alert(3)" in text and "<script" not in text and "<img src=x" not in text and "<b>test" not in text
     assert "Content-Security-Policy" in text and "default-src &#x27;none&#x27;" in text.replace("'", "&#x27;")
+
+
+def test_control_characters_do_not_reach_the_terminal(command, tmp_path):
+    """A name in a file of a stranger could move the cursor, change the title of the window or hide text."""
+    names = "a\x1b[31mRED,b\x1b]0;owned\x07"
+    rows = "".join(f"{k / 7},x\x9b2J{k % 2}\n" for k in range(40))
+    (tmp_path / "rows.csv").write_text(f"{names}\n{rows}", encoding="utf-8")
+    words = ("train", tmp_path / "rows.csv", "--hidden", 2, "--epochs", 2, "--run", tmp_path / "run", "--no-report")
+    shown = [command(*words), command("info", tmp_path / "run"), command("train", "no\x1b[31mdata")]
+    assert [outcome.status for outcome in shown] == [0, 0, 2]
+    assert "a\\x1b[31mRED" in shown[0].out and "no\\x1b[31mdata" in shown[2].err
+    for text in (part for outcome in shown for part in (outcome.out, outcome.err)):
+        assert not set("\x07\x1b\x9b") & set(text)
 
 
 def test_one_process_of_a_host_reports_a_common_error(command, monkeypatch):

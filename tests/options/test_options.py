@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,7 @@ def test_help_of_fit_shows_every_argument():
     assert list(signature.parameters)[:2] == ["machine", "data"]
     for name in signature.parameters:
         assert f"        {name}: " in hm.fit.__doc__, name
+    assert not re.search(r"Default:[^.]*(label|momentum|--)", hm.fit.__doc__)  # those are of the command line
     assert signature.parameters["batch_size"].default == 100
     assert signature.parameters["negative"].default is None  # depends on the depth of the machine
 

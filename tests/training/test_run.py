@@ -66,7 +66,7 @@ def test_files(tmp_path: Path) -> None:
         "epochs": 20, "batch_size": 20, "seed": 7, "metrics_every": 1, "precision": "float32", "optimizer": "adam",
         "schedule": "linear:0.5", "threads": torch.get_num_threads(),
     }  # fmt: skip
-    assert config["negative"] == {"method": "exact", "k": 1}
+    assert config["negative"] == {"method": "exact"}
     assert config["transforms"] == [{"transform": "Centered", "smoothing": 0.01}]
     assert files.build(config["machine"]).config() == trained.config()
 
@@ -168,6 +168,41 @@ def test_a_folder_that_changes_its_place_during_training(then: str, tmp_path: Pa
         assert [row["epoch"] for row in Run(away).read_metrics()] == [1]
         result = hm.fit(machine(), DATA, epochs=4, batch_size=20, run=away, resume=True)
         assert len(result.history) == 4
+
+
+@pytest.mark.parametrize("writing", ["append_metrics", "write_snapshot", "write_checkpoint"])
+def test_a_folder_that_is_moved_between_two_files(
+    writing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is not created again with a part of its files."""
+    run, away, write = tmp_path / "run", tmp_path / "away", getattr(Run, writing)
+
+    def moves_first(self: Run, *given: Any) -> None:
+        if self.read_metrics() and run.exists():
+            run.rename(away)
+        write(self, *given)
+
+    monkeypatch.setattr(Run, writing, moves_first)
+    with pytest.raises(RunError, match="expected the folder in which the run began, found none"):
+        hm.fit(machine(), DATA, epochs=4, batch_size=20, run=run)
+    assert not run.exists()
+    monkeypatch.undo()
+    assert len(hm.fit(machine(), DATA, epochs=4, batch_size=20, run=away, resume=True).history) == 4
+
+
+def test_a_link_in_place_of_the_checkpoints_is_refused(tmp_path: Path) -> None:
+    """Files behind it belong to another folder, which has a lock of its own."""
+    run, other = tmp_path / "run", tmp_path / "other"
+    for folder in (run, other):
+        hm.fit(machine(), DATA, epochs=1, batch_size=20, run=folder)
+    shutil.rmtree(run / "checkpoints")
+    (run / "checkpoints").symlink_to(other / "checkpoints")
+    before = contents(other)
+    with pytest.raises(RunError, match="checkpoints: expected a folder in the run folder, found a link"):
+        hm.fit(machine(), DATA, epochs=2, batch_size=20, run=run, resume=True)
+    with pytest.raises(RunError, match="found a link"):
+        Run(run).use_previous()
+    assert contents(other) == before
 
 
 def test_other_options_on_resume_are_rejected(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import DataNotFound, HarmoniumError, InvalidData, InvalidOption, RunError
 from ..extras import explained
-from .streams import prepared_streams
+from .streams import prepared_streams, printable
 
 __all__ = ["importing", "main"]
 
@@ -142,7 +142,7 @@ def _signals(received: list[int]) -> Iterator[None]:
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     if _is_first():
-        print(f"warning: {message}", file=sys.stderr)
+        print(printable(f"warning: {message}"), file=sys.stderr)
 
 
 def _words(error: HarmoniumError | OSError) -> str:
@@ -180,5 +180,5 @@ def _is_first() -> bool:
 
 def _stop(message: str, status: int, *, repeated: bool = False) -> None:
     if _is_first() or not repeated:
-        print(f"error: {message}" if status == USAGE_ERROR else f"harmonium: {message}", file=sys.stderr)
+        print(printable(f"{'error' if status == USAGE_ERROR else 'harmonium'}: {message}"), file=sys.stderr)
     sys.exit(status)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import files, options
-from ..errors import InvalidOption, MissingExtra
+from ..errors import InvalidOption, MissingExtra, RunError
 from ..machines import BoltzmannMachine
 from ..runs import config as schema
 from ..runs import setup as recipe
@@ -164,10 +164,18 @@ def _train(config: schema.Config, run: Path, *, quiet: bool, report: bool) -> No
         try:
             _fit(setup, run, quiet=quiet, announce=lambda: show.facts("harmonium train", plan(setup, run)))
         except Exception:
-            if folder.is_held() and not any(run.rglob("last.safetensors")):
-                folder.discard(TABLE)  # no checkpoint to resume from
+            if folder.is_held() and _never_saved(folder):
+                folder.discard(TABLE)  # nothing to resume from
             raise
         _finish(setup, run, began, quiet=quiet, report=report)
+
+
+def _never_saved(run: Run) -> bool:
+    """Return whether no checkpoint was ever written, also none that a user has deleted since: one follows each row."""
+    try:
+        return not any(run.folder.rglob("last.safetensors")) and len(run.read_metrics()) < 2
+    except RunError:  # the table is damaged, and was written
+        return False
 
 
 def _fit(

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from ..machines import RBM, Machine
 from ..training import Callback, Progress
+from .streams import printable
 
 
 def facts(title: str, rows: Mapping[str, Any], console: Console | None = None) -> None:
@@ -23,13 +24,13 @@ def facts(title: str, rows: Mapping[str, Any], console: Console | None = None) -
     if not console.is_terminal:
         print(title)
         for name, value in rows.items():
-            print(f"  {name}: {value}")
+            print(printable(f"  {name}: {value}"))
         return
     grid = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows.items():
-        grid.add_row(name, _escaped(value))
+        grid.add_row(_escaped(name), _escaped(value))
     console.print(grid)
 
 
@@ -40,7 +41,8 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], num
         console = Console(width=160)
     grid = Table(box=None, padding=(0, 2, 0, 0))
     for k, column in enumerate(columns):
-        grid.add_column(column, justify="right" if k in numbers else "left", overflow="fold", header_style="cyan")
+        name = _escaped(column)
+        grid.add_column(name, justify="right" if k in numbers else "left", overflow="fold", header_style="cyan")
     for row in rows:
         grid.add_row(*(_escaped(cell) for cell in row))
     console.print(_escaped(title), style="bold", highlight=False)  # as title of the table it would be wrapped
@@ -188,4 +190,4 @@ def layers(machine: Machine) -> str:
 def _escaped(value: Any) -> str:
     from rich.markup import escape
 
-    return escape(str(value))
+    return escape(printable(value))

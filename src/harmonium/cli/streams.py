@@ -8,6 +8,7 @@ import errno
 import io
 import os
 import sys
+import unicodedata
 from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
@@ -122,6 +123,15 @@ def prepared_streams() -> Iterator[None]:
         if lost is not None and status in (0, None) and sys.exc_info()[0] in (None, SystemExit):
             print(f"error: the output could not be written: {os.strerror(lost.errno or 0)}", file=sys.stderr)
             raise SystemExit(_NOT_WRITTEN)
+
+
+def printable(text: object) -> str:
+    r"""Return text with its control characters spelled out: those in a file of a stranger could change the terminal.
+
+    >>> printable("a\x1b[31m\nb")
+    'a\\x1b[31m\nb'
+    """
+    return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else repr(c)[1:-1] for c in str(text))
 
 
 def _discard(stream: TextIO) -> None:

@@ -246,8 +246,8 @@ class TrainingOptions:
         "classifier.",
         metavar="METHOD:K",
         unset="exact for small machines (at most 2^18 values in the sum over states; complete rows; no optimizer, "
-        "learning rate or chains given), otherwise pcd:1; cd:1 for documents and ratings; cd:5 with hidden counts; "
-        "deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with labels",
+        "learning rate, momentum, chains or bfloat16 given), otherwise pcd:1; cd:1 for documents, for ratings and with "
+        "a window; cd:5 with hidden counts; deep-pcd:1 for deep machines; discriminative+0.01*cd:1 with labels",
         plan=("negative phase", "{}"),
         plan_unset="chosen from the machine",
     )
@@ -285,8 +285,8 @@ class TrainingOptions:
         details="`linear:0.3`: constant for 30 % of the run, then linear to zero. `growing:10`: k = ⌈epoch/10⌉ sweeps "
         "per update, and the learning rate divided by k.",
         metavar="NAME",
-        unset="linear:0.5 if the learning rate is chosen from the data, and for ratings; linear:0.3 with labels; else "
-        "constant",
+        unset="linear:0.5 if the learning rate is chosen from the data, or no option of the optimizer is given, and "
+        "for ratings; linear:0.3 with labels; else constant",
         plan=("schedule", "{}"),
     )
     centered: bool = option(

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from .. import __version__, files, noise, options
+from ..allocation import limited
 from ..checks import whole
 from ..couplings.base import check_scale
-from ..errors import InvalidOption, RunError
+from ..errors import InvalidData, InvalidOption, RunError
 from ..limits import parse_json
 from ..machines import Machine
 from ..options import MachineOptions, TrainingOptions
@@ -171,6 +172,7 @@ def reopen(folder: str | Path, source: str | None = None) -> Setup:
     config, run = read_config(folder), Run(folder)
     if started_by_fit(folder):
         return _with_rows(run, config, source)
+    _check_size(run, config)
     setup = prepare(moved(config, source))
     _check_checkpoint(run)
     tensors, _ = files.read_tensors(run.last)
@@ -187,6 +189,7 @@ def to_continue(folder: str | Path, config: schema.Config, source: str | None = 
     """Return a run folder as a :class:`Setup` to continue with ``config``, that of the run with more epochs."""
     run = Run(folder)
     if not started_by_fit(folder):
+        _check_size(run, config)
         return prepare(moved(config, source))
     arguments = recorded.arguments(run.read_config(), str(folder))
     setup = _with_rows(run, config, source)
@@ -207,6 +210,19 @@ def _with_rows(run: Run, config: schema.Config, source: str | None) -> Setup:
     if expected is not None and len(loaded.train) != expected:
         raise RunError(f"data: expected the {expected} rows of the run, found {len(loaded.train)} in '{source}'")
     return Setup(replace(config, data=loaded.config), files.load(run.folder), loaded)
+
+
+def _check_size(run: Run, config: schema.Config) -> None:
+    """Raise, before memory is used, if the hidden layers have more numbers than the newest checkpoint."""
+    if not run.last.exists():
+        return
+    tensors, _ = files.read_tensors(run.last)
+    try:
+        with limited(sum(t.numel() for t in tensors.values())):
+            for number, layer in enumerate(machines.parse(config.machine)[1], 1):
+                specs.check(layer, number)
+    except InvalidData as error:
+        raise RunError(f"{run.config_path}: {error}") from None
 
 
 def _check_checkpoint(run: Run) -> None:

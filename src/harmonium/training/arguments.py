@@ -72,10 +72,17 @@ class Arguments:
         help="negative phase, which computes the moments of the model: an object such as ``PCD(1)``, or a string "
         'such as "cd:10", "pcd:1", "deep-pcd:1,positive=mean-field", "parallel-tempering:1,rungs=10", '
         '"mean-field:3,method=tap" or "exact".',
+        unset="exact for small machines (at most 2^18 values in the sum over states; complete rows; no optimizer, "
+        "learning rate or bfloat16 given), otherwise pcd:1; cd:1 for documents, ratings and machines with a context; "
+        "cd:5 with hidden counts; deep-pcd:1 for deep machines",
     )
     epochs: int | None = again(TrainingOptions, "epochs")
     batch_size: int = again(TrainingOptions, "batch_size")
-    learning_rate: float | None = again(TrainingOptions, "learning_rate")
+    learning_rate: float | None = again(
+        TrainingOptions,
+        "learning_rate",
+        unset="chosen from the data for sgd, and for adam with exact gradients; 0.001 for the others",
+    )
     optimizer: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | str | None = again(
         TrainingOptions,
         "optimizer",
@@ -83,6 +90,7 @@ class Arguments:
         "function that returns one, such as ``lambda p: torch.optim.Adam(p, lr=1e-3)``.",
         details="A ``torch.optim.lr_scheduler`` may change its learning rates between steps. The learning rates of "
         "sgd are chosen from the data (:func:`harmonium.training.default_groups`) if ``learning_rate`` is None.",
+        unset="sgd; adam with exact gradients, for documents and for ratings, if no learning rate is given",
     )
     transforms: Sequence[Transform] | None = option(
         None,
@@ -95,6 +103,8 @@ class Arguments:
         help='schedule of the learning rate, k and the batch size: "constant", "linear:0.3", "growing:10", or a '
         "function of the clock that returns a ``Setting``.",
         details="",
+        unset="linear:0.5 if the learning rate is chosen from the data, or neither it nor an optimizer is given; else "
+        "constant",
     )
     preset: str | Preset | None = option(
         None, f"named settings: {preset_names()}; explicit arguments override them.", unset="none"

@@ -39,8 +39,8 @@ def begin(folder: str | Path | None, resume: bool, rank: int) -> tuple[Run | Non
     if run is not None:
         if not (resume and run.exists()):
             run.check_new()
-        run.clean()
         run.hold()
+        run.clean()
         resume = resume and run.last.exists()  # a run that stopped before its first checkpoint starts over
     return run, distributed.of_first(resume)
 
@@ -61,12 +61,20 @@ def save(training: Training, *, snapshot: bool) -> None:
     processes = distributed.gather(own)
     if training.run is None:
         return
-    training.run.check_held()
+    try:
+        training.run.check_held()
+        _write(training, training.run, processes, snapshot=snapshot)
+    except HarmoniumError:
+        training.run.check_held()  # names the cause if the folder has been moved in the meantime
+        raise
+
+
+def _write(training: Training, run: Run, processes: list[Any], *, snapshot: bool) -> None:
     if not training.step:
-        training.run.append_metrics(training.history)
+        run.append_metrics(training.history)
     if snapshot:
-        training.run.write_snapshot(training.machine, training.epoch)
-    training.run.write_checkpoint(
+        run.write_snapshot(training.machine, training.epoch)
+    run.write_checkpoint(
         training.machine,
         {
             "epoch": training.epoch,

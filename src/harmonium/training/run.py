@@ -98,8 +98,17 @@ class Run(Shown):
             raise RunError(f"{self.folder}: expected a new or empty folder for the run, found '{others[0]}' in it")
 
     def hold(self) -> None:
-        """Remember which folder this is, so that :meth:`check_held` notices if it is moved, deleted or replaced."""
+        """Remember which folder this is, so that :meth:`check_held` notices if it is moved, deleted or replaced.
+
+        From here on, it is not created again, see :meth:`_write_machine`.
+        """
+        self._check_checkpoints()
         self._own, self._configured = _identity(self.folder), self.config_path.exists()
+
+    def _check_checkpoints(self) -> None:
+        """Raise if the folder of the checkpoints is a link: the lock protects only what is in the folder of the run."""
+        if self.last.parent.is_symlink():
+            raise RunError(f"{self.last.parent}: expected a folder in the run folder, found a link; move it there")
 
     def is_held(self) -> bool:
         """Return whether the folder is still that of :meth:`hold`."""
@@ -130,7 +139,7 @@ class Run(Shown):
             raise RunError(f"{self.config_path}: the configuration could not be read back ({error})") from None
         if not same:
             raise RunError(f"{self.config_path}: the configuration would not be the same after it is read back")
-        files.write_text(self.config_path, text)
+        files.write_text(self.config_path, text, new_folder=self._own is None)
         self._configured = True
 
     def read_config(self) -> dict[str, Any]:
@@ -163,7 +172,7 @@ class Run(Shown):
     def write_metrics(self, history: Sequence[dict[str, float]]) -> None:
         """Write the table of all epochs, with columns in order of first appearance."""
         columns = list(dict.fromkeys(key for row in history for key in row))
-        files.write_text(self.metrics_path, _table(columns, history, header=True))
+        files.write_text(self.metrics_path, _table(columns, history, header=True), new_folder=self._own is None)
         self._columns, self._rows, self._written = columns, len(history), _state(self.metrics_path)
 
     def append_metrics(self, history: Sequence[dict[str, float]]) -> None:
@@ -205,7 +214,7 @@ class Run(Shown):
         """Replace the newest checkpoint, which becomes the previous one."""
         plain, tensors = flatten(training, _TRAINING)
         files.keep_as(self.last, self.previous)
-        files.write_tensors(self.last, tensors, {_TRAINING: json.dumps(plain)}, machine)
+        self._write_machine(self.last, tensors, {_TRAINING: json.dumps(plain)}, machine)
 
     def read_checkpoint(self, machine: Machine) -> dict[str, Any]:
         """Load the newest checkpoint's parameters into ``machine`` and return the training state."""
@@ -247,6 +256,7 @@ class Run(Shown):
 
     def use_previous(self) -> None:
         """Replace the newest checkpoint by the previous one; it is kept as last-damaged.safetensors."""
+        self._check_checkpoints()
         files.read_tensors(self.previous)  # raises if it is damaged
         if self.last.exists():
             files.keep_as(self.last, self._damaged)
@@ -272,9 +282,20 @@ class Run(Shown):
 
     def write_snapshot(self, machine: Machine, epoch: int) -> None:
         """Save the machine of this epoch."""
-        files.write_tensors(
-            self.folder / "checkpoints" / f"epoch-{epoch:06d}.safetensors", {}, {"epoch": str(epoch)}, machine
-        )
+        self._write_machine(self.last.with_name(f"epoch-{epoch:06d}.safetensors"), {}, {"epoch": str(epoch)}, machine)
+
+    def _write_machine(
+        self, path: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str], machine: Machine
+    ) -> None:
+        """Write a machine; a run folder that has been moved since :meth:`hold` is not created again without its files.
+
+        The folder of the checkpoints is, which a user may have emptied and deleted.
+        """
+        held = self._own is not None
+        if held:
+            with contextlib.suppress(OSError):  # reported by the writing
+                path.parent.mkdir(exist_ok=True)
+        files.write_tensors(path, tensors, metadata, machine, new_folder=not held)
 
     def trajectory(self) -> list[tuple[int, Path]]:
         """Return the saved machines as (epoch, file), in order."""

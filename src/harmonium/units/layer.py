@@ -216,7 +216,7 @@ class UnitLayer(nn.Module):
                 f"{name}: expected a number or a tensor of shape {tuple(self.parameter_shape)}, "
                 f"found {tuple(value.shape)}"
             ) from None
-        if not bool(torch.isfinite(full).all()):
+        if not bool(torch.isfinite(value).all()):
             raise InvalidOption(f"{name}: expected finite values, found NaN or infinity")
         return nn.Parameter(full, requires_grad=name in self.learn)
 
