@@ -104,6 +104,19 @@ def test_the_sum_over_the_phases_is_an_unbiased_estimate_of_z(depth: int) -> Non
     assert abs(ratios.mean().item() - 1) < 4 * ratios.std().item() / math.sqrt(len(ratios))
 
 
+@pytest.mark.parametrize("depth", [2, 3])
+def test_the_shares_are_those_of_normalized_distributions(depth: int) -> None:
+    layers = [U.Bernoulli(6), U.Spin(4), U.Bernoulli(3)][:depth]
+    machine = hm.machines.BoltzmannMachine(layers).double()
+    machine.initialize(weights="normal", scale=2.0, seed=3)
+    found = hm.sampling.phases(machine)
+    v = machine.visible.enumerate().double()
+    log_q = v @ found.fields.T + machine.visible.log_weight(v).sum(1, keepdim=True) - found.norms
+    assert len(found.norms) > 1
+    torch.testing.assert_close(log_q.exp().sum(0), torch.ones_like(found.norms))
+    torch.testing.assert_close(found.shares(v), torch.softmax(log_q, 1))
+
+
 @pytest.mark.parametrize(
     "layers",
     [
