@@ -240,12 +240,12 @@ Fields = list[Tensor]  # mean fields of the even layers (n, *shape) each, from t
 def _solutions(machine: BoltzmannMachine) -> tuple[Fields, Tensor]:
     """Distinct solutions of naive mean field, best first: fields of the even layers, and lower bounds of ln Z (K,)."""
     F = _receptive_fields(machine)
-    fields, bounds = _improved(machine, _with_visible(machine, _starts(machine, F)))
+    fields, bounds = _improved(machine, _starts(machine, F))
     fields, bounds = _distinct(machine, fields, bounds)
     for _ in range(_ROUNDS):
         best = fields[0][: max(1, min(8, _STARTS // (2 * max(1, len(F)))))]
         changed = torch.cat([x + sign * F for x in best for sign in (1, -1)]) if len(best) else best
-        new, new_bounds = _improved(machine, _with_visible(machine, changed))
+        new, new_bounds = _improved(machine, changed)
         joined = [torch.cat(pair) for pair in zip(fields, new, strict=True)]
         fields, bounds = _distinct(machine, joined, torch.cat([bounds, new_bounds]))
     return fields, bounds
@@ -280,14 +280,13 @@ def _starts(machine: BoltzmannMachine, F: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def _with_visible(machine: BoltzmannMachine, visible: Tensor) -> Fields:
-    """Fields of all even layers, zero except on the visible one."""
-    zeros = [visible.new_zeros(len(visible), *machine.layer(k).shape) for k in range(2, machine.depth, 2)]
-    return [visible, *zeros]
+def _improved(machine: BoltzmannMachine, visible: Tensor) -> tuple[Fields, Tensor]:
+    """Fields of the even layers after alternating updates, from those of the ``visible`` units; and bounds (n,).
 
-
-def _improved(machine: BoltzmannMachine, fields: Fields) -> tuple[Fields, Tensor]:
-    """Alternating updates of the odd and the even layers, which never lower the bound; the fields and bounds (n,)."""
+    The fields of other even layers are zero at first. Updates of the odd, then of the even layers never lower a bound.
+    """
+    above = (visible.new_zeros(len(visible), *machine.layer(k).shape) for k in range(2, machine.depth, 2))
+    fields = [visible, *above]
     for _ in range(_SWEEPS):
         now = _fields(machine, fields)
         state = [machine.layer(k).mean(now[k]) if k % 2 else None for k in range(machine.depth)]
