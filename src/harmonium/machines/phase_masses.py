@@ -179,8 +179,8 @@ def phases(
 ) -> Phases:
     """Find the phases of a machine by naive mean field, and estimate their masses by annealing.
 
-    The iterations start from the receptive fields of the hidden units and from random sums of them. Receptive fields
-    are those of the first hidden layer. A phase that no start leads to remains unknown.
+    The iterations start from the receptive fields of the units of every hidden layer and from random sums of them. A
+    phase that no start leads to remains unknown.
 
     Args:
         machine: machine with a finite partition function.
@@ -252,13 +252,22 @@ def _solutions(machine: BoltzmannMachine) -> tuple[Fields, Tensor]:
 
 
 def _receptive_fields(machine: BoltzmannMachine) -> Tensor:
-    """The fields on the visible layer of single hidden units of the first layer, the strongest ones: (m, *visible)."""
-    unit, coupling = machine.layer(1), machine.couplings[0]
-    chosen = torch.linspace(0, unit.size - 1, min(unit.size, max(_STARTS // 4, _ELEMENTS // unit.size))).long()
-    alone = torch.zeros(len(chosen), unit.size, dtype=machine.dtype, device=machine.device)
-    alone[torch.arange(len(chosen)), chosen] = 1
-    F = coupling.down(alone.view(-1, *unit.shape))
-    return F[F.flatten(1).norm(dim=1).argsort(descending=True)[: _STARTS // 4]]
+    """The fields on the visible layer of single hidden units, the strongest ones of every layer: (m, *visible).
+
+    The field of a unit of an upper layer passes through the means of the layers below.
+    """
+    most, found = _STARTS // 4, []
+    for top in range(1, machine.depth):
+        unit = machine.layer(top)
+        chosen = torch.linspace(0, unit.size - 1, min(unit.size, max(most, _ELEMENTS // unit.size))).long()
+        alone = torch.zeros(len(chosen), unit.size, dtype=machine.dtype, device=machine.device)
+        alone[torch.arange(len(chosen)), chosen] = 1
+        x = alone.view(-1, *unit.shape)
+        for k in reversed(range(1, top)):
+            x = machine.layer(k).mean(machine.couplings[k].down(x))
+        F = machine.couplings[0].down(x)
+        found.append(F[F.flatten(1).norm(dim=1).argsort(descending=True)[: most // (machine.depth - 1)]])
+    return torch.cat(found)
 
 
 def _starts(machine: BoltzmannMachine, F: Tensor) -> Tensor:
