@@ -314,14 +314,16 @@ def mean_field(options: Options) -> list[Number]:
 
 
 def phases(options: Options) -> list[Number]:
-    """Check the verdict and the interval of every estimator of ln Z on machines of 30 kinds (see verdicts.py)."""
+    """Check the verdict and the interval of every estimator of ln Z on machines of 36 kinds (see verdicts.py)."""
     done = verdicts.run(options.seeds or verdicts.SEEDS[: 2 if options.quick else None], options.settings)
-    print(verdicts.table(done), verdicts.remarks(done), sep="\n", flush=True)
-    numbers = [Number(f"machines, {options.settings} settings", len(done))]
-    for one in verdicts.scores(done):
-        names = "trusted and wrong", "trusted intervals that miss", "distrusted but right"
-        for name, share, goal in zip(names, one.shares, (0.005, 0.01, 0.1), strict=True):
-            numbers.append(Number(f"{one.method}: {name}", share, goal))
+    numbers = []
+    for title, part in verdicts.groups(done).items():
+        print(verdicts.table(part), verdicts.remarks(part), sep="\n", flush=True)
+        numbers.append(Number(f"{title}machines, {options.settings} settings", len(part)))
+        for one in verdicts.scores(part):
+            names = "trusted and wrong", "trusted intervals that miss", "distrusted but right"
+            for name, share, goal in zip(names, one.shares, (0.005, 0.01, 0.1), strict=True):
+                numbers.append(Number(f"{title}{one.method}: {name}", share, goal))
     return numbers
 
 

@@ -1,29 +1,29 @@
-"""Verdicts and intervals of every estimator of ln Z, compared with enumeration, for machines of 30 kinds.
+"""Verdicts and intervals of every estimator of ln Z, compared with enumeration, for machines of 30 kinds and deep ones.
 
-    python benchmarks/adversarial.py --only verdicts                                  # 630 machines, short settings
+    python benchmarks/adversarial.py --only verdicts                                  # 756 machines, short settings
     python benchmarks/adversarial.py --only verdicts --seeds 6 --settings default     # in pieces: --seeds 7-9, …
 
-The results of each machine are kept in ``results/verdicts_SETTINGS.json``, so a run can be stopped and continued, and
-the table is that of all machines in the file. Seeds from 1000 on and 0 to 5 were used to choose the checks.
+The results of each machine are a line of ``results/verdicts_SETTINGS.csv``, so a run can be stopped and continued, and
+the tables are those of all machines in the file. Seeds from 1000 on and 0 to 5 were used to choose the checks.
 """
 
 from __future__ import annotations
 
-import json
+import csv
 import math
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import harmonium as hm
-from common import RESULTS, write
+from common import RESULTS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "likelihood"))
-from phase_machines import PHASES, make, rows
+from phase_machines import DEEP, PHASES, make, rows
 
 WRONG = 0.5  # nats
 #: arguments of estimate, tempered and population annealing
@@ -39,7 +39,9 @@ METHODS = {
 }
 SEEDS = range(6, 27)  # of a full run
 _DEVELOPMENT = 1000  # the first of the seeds on which the checks were chosen
-_SAVED = 10  # machines between writes of the file
+_SHOWN = 10  # machines between lines of progress
+GROUPS = {"": PHASES, "deep machines, ": DEEP}  # with a table each
+Results = Mapping[str, dict[str, dict[str, Any]]]  # numbers of every method, by KIND:SEED
 
 
 def measured(kind: str, seed: int, settings: str) -> dict[str, Any]:
@@ -50,9 +52,10 @@ def measured(kind: str, seed: int, settings: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def add(name: str, value: float, interval: tuple[float, float], problems: Sequence[str], began: float) -> None:
-        low, high = (end - truth if math.isfinite(end) else None for end in interval)
-        found[name] = {"error": value - truth, "low": low, "high": high, "problems": [str(x)[:80] for x in problems],
-                       "seconds": time.process_time() - began}  # fmt: skip
+        low, high = (end - truth for end in interval)
+        words = "; ".join(problem[:40] for problem in problems)
+        seconds = time.process_time() - began
+        found[name] = {"error": value - truth, "low": low, "high": high, "seconds": seconds, "problems": words}
 
     began = time.process_time()
     one = hm.likelihood.estimate(machine, data, seed=seed + 500, **two_sided)
@@ -69,27 +72,46 @@ def measured(kind: str, seed: int, settings: str) -> dict[str, Any]:
     found["population"]["standard_error"] = population.standard_error
     tap = hm.likelihood.tap(machine, data, combine="log-sum-exp")
     found["tap"] = {"error": tap.log_partition - truth, "converged": tap.converged, "spread": tap.spread}
-    return {name: {k: _finite(x) for k, x in row.items()} for name, row in found.items()}
+    return found
 
 
-def _finite(x: Any) -> Any:
-    return None if isinstance(x, float) and not math.isfinite(x) else x
-
-
-def run(seeds: Sequence[int], settings: str) -> dict[str, dict[str, Any]]:
+def run(seeds: Sequence[int], settings: str) -> Results:
     """Measure the machines of all kinds that are not in the results file; return all results in the file."""
-    name = f"verdicts_{settings}" + ("_development" if seeds[0] >= _DEVELOPMENT else "")
-    path = RESULTS / f"{name}.json"
-    done: dict[str, dict[str, Any]] = json.loads(path.read_text())["machines"] if path.exists() else {}
-    left = [(kind, seed) for seed in seeds for kind in PHASES if f"{kind}:{seed}" not in done]
+    path = RESULTS / f"verdicts_{settings}{'_development' if seeds[0] >= _DEVELOPMENT else ''}.csv"
+    done = read(path)
+    left = [(kind, seed) for seed in seeds for kind in (*PHASES, *DEEP) if f"{kind}:{seed}" not in done]
     for number, (kind, seed) in enumerate(left, 1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            done[f"{kind}:{seed}"] = measured(kind, seed, settings)
-        if number % _SAVED == 0 or number == len(left):
-            write(name, {"machines": done})
+            append(path, kind, seed, measured(kind, seed, settings))
+        if number % _SHOWN == 0 or number == len(left):
             print(f"  {number}/{len(left)} {kind} {seed}", flush=True)
-    return done
+    return read(path)
+
+
+def append(path: Path, kind: str, seed: int, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add the line of one machine to the results file, and the header to an empty one."""
+    cells = {f"{method} {key}": _cell(value) for method, row in found.items() for key, value in row.items()}
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, ["kind", "seed", *cells], lineterminator="\n")
+        if not file.tell():
+            writer.writeheader()
+        writer.writerow({"kind": kind, "seed": seed, **cells})
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def read(path: Path) -> Results:
+    """The results in a file, if it exists."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for line in csv.DictReader(path.open(newline="")) if path.exists() else ():
+        one = found.setdefault(f"{line.pop('kind')}:{line.pop('seed')}", {})
+        for name, text in line.items():
+            method, key = name.split(" ")
+            one.setdefault(method, {})[key] = text if key in ("problems", "converged") else float(text)
+    return found
 
 
 @dataclass(frozen=True)
@@ -115,24 +137,29 @@ class Score:
         )
 
 
-def scores(done: dict[str, dict[str, Any]]) -> Iterator[Score]:
+def scores(done: Results) -> Iterator[Score]:
     """Compare the results of every method with enumeration."""
     for method in METHODS:
         rows = {name: row[method] for name, row in done.items()}
         trusted = {name: row for name, row in rows.items() if not row["problems"]}
-        wrong = {name for name, row in rows.items() if row["error"] is None or not abs(row["error"]) <= WRONG}
-        misses = [name for name, row in trusted.items() if (row["low"] or 0) > 0 or _below(row["high"])]
+        wrong = {name for name, row in rows.items() if not abs(row["error"]) <= WRONG}
+        misses = [name for name, row in trusted.items() if not row["low"] <= 0 <= row["high"]]
         right = len(rows) - len(wrong)
         needless = sum(name not in wrong and bool(row["problems"]) for name, row in rows.items())
         false = sorted(wrong & set(trusted))
         yield Score(method, len(rows), len(wrong), false, misses, len(trusted), needless, right)
 
 
-def _below(high: float | None) -> bool:
-    return high is not None and high < 0
+def groups(done: Results) -> dict[str, Results]:
+    """The results of the machines of two layers and of the deep ones, without empty groups."""
+    parts = {
+        title: {name: one for name, one in done.items() if name.split(":")[0] in kinds}
+        for title, kinds in GROUPS.items()
+    }
+    return {title: part for title, part in parts.items() if part}
 
 
-def table(done: dict[str, dict[str, Any]]) -> str:
+def table(done: Results) -> str:
     """Return the scores as a table for docs/likelihood.md."""
     lines = [
         "| | wrong | trusted and wrong | trusted intervals that miss | distrusted but right |",
@@ -150,22 +177,22 @@ def table(done: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def remarks(done: dict[str, dict[str, Any]]) -> str:
+def remarks(done: Results) -> str:
     """Return which machines were judged falsely, the scores of population annealing's errors, and what TAP says."""
     lines = []
     for one in scores(done):
         for what, names in (("trusted and wrong", one.false), ("interval misses", one.misses)):
             lines += [f"  {one.method}, {what}: {name} {done[name][one.method]['error']}" for name in names]
     parts = [row["population"] for row in done.values()]
-    z = [part["error"] / part["standard_error"] for part in parts if not part["problems"] and part["standard_error"]]
+    z = [part["error"] / part["standard_error"] for part in parts if not part["problems"]]
     size = math.sqrt(sum(min(abs(x), 10) ** 2 for x in z) / max(1, len(z)))
     lines.append(
         f"  errors of population annealing in standard errors: {size:.2f} (root mean square of {len(z)} trusted)"
     )
     taps = [row["tap"] for row in done.values()]
-    for word, some in (("converged", True), ("not converged", False)):
-        errors = [part["error"] for part in taps if part["converged"] is some]
-        bad = sum(error is None or not abs(error) <= WRONG for error in errors)
+    for word, some in (("converged", "True"), ("not converged", "False")):
+        errors = [part["error"] for part in taps if part["converged"] == some]
+        bad = sum(not abs(error) <= WRONG for error in errors)
         lines.append(f"  TAP {word}: {len(errors)} of {len(taps)}, of which {bad} are wrong")
     for method in METHODS:
         seconds = [row[method]["seconds"] for row in done.values()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import runpy
 import sys
 from pathlib import Path
@@ -21,25 +22,32 @@ def test_benchmarks_can_be_imported(path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "main" in runpy.run_path(str(path)) or path.stem in ("common", "peers", "verdicts")
 
 
-def test_verdicts_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*map(str, NEEDS), *sys.path])
     verdicts = runpy.run_path(str(FOLDER / "verdicts.py"))
 
-    def row(error: float | None, low: float | None, high: float | None, *problems: str) -> dict[str, object]:
-        one = {"error": error, "low": low, "high": high, "problems": list(problems), "seconds": 1.0}
-        return {name: {**one, "standard_error": 0.1} for name in verdicts["METHODS"]}
+    def row(error: float, low: float, high: float, problems: str = "") -> dict[str, dict[str, object]]:
+        one = {"error": error, "low": low, "high": high, "seconds": 1.0, "problems": problems}
+        found = {name: dict(one) for name in verdicts["METHODS"]}
+        found["population"]["standard_error"] = 0.1
+        return {**found, "tap": {"error": error, "converged": not problems, "spread": 0.0}}
 
     done = {
         "right": row(0.1, -0.1, 0.3),
         "wrong": row(-0.6, -0.7, -0.5),
         "narrow": row(0.2, 0.1, 0.3),
-        "open": row(-0.2, -0.3, None),
+        "open": row(-0.2, -0.3, math.inf),
         "needless": row(0.0, -1.0, 1.0, "few runs"),
-        "lost": row(None, None, None, "not finite"),
+        "lost": row(math.nan, -math.inf, math.inf, "not finite"),
     }
-    for one in verdicts["scores"](done):
+    for kind, found in done.items():
+        verdicts["append"](tmp_path / "verdicts.csv", kind, 6, found)
+    kept = verdicts["read"](tmp_path / "verdicts.csv")
+    assert list(kept) == [f"{kind}:6" for kind in done]
+    for one in verdicts["scores"](kept):
         assert (one.total, one.wrong, one.trusted, one.needless, one.right) == (6, 2, 4, 1, 4)
-        assert list(one.false) == ["wrong"] and list(one.misses) == ["wrong", "narrow"]
+        assert list(one.false) == ["wrong:6"] and list(one.misses) == ["wrong:6", "narrow:6"]
+    assert "TAP converged: 4 of 6, of which 1 are wrong" in verdicts["remarks"](kept)
 
 
 def test_emulated_products_are_those_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:

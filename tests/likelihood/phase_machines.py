@@ -1,8 +1,8 @@
-"""Machines of 30 kinds whose ln Z is known by enumeration, and whose phases have masses that chains may not find.
+"""Machines of 30 kinds, and six deep ones, whose ln Z is known by enumeration and whose phases chains may not find.
 
 The "needle" kinds have strong hidden units; the states in which only one of them is on are a phase with a mass that was
 drawn, from 0.05 to 0.95. ``make(kind, seed)`` gives a machine, and ``rows(machine, seed)`` data: exact draws for odd
-seeds, otherwise states of a single mode.
+seeds, otherwise states of a single mode. The ``DEEP`` kinds have three or four layers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +22,7 @@ import harmonium as hm
 from harmonium.machines import enumeration
 
 U = hm.units
+Machine = TypeVar("Machine", bound=hm.BoltzmannMachine)
 
 
 def built(visible: U.Unit, hidden: U.Unit, W: np.ndarray, b: np.ndarray, c: np.ndarray) -> hm.RBM:
@@ -32,15 +35,15 @@ def built(visible: U.Unit, hidden: U.Unit, W: np.ndarray, b: np.ndarray, c: np.n
     return machine
 
 
-def hidden_states(machine: hm.RBM) -> tuple[Tensor, Tensor]:
-    """Every hidden state (states, hidden), with its unnormalized log-probability."""
+def hidden_states(machine: hm.BoltzmannMachine) -> tuple[Tensor, Tensor]:
+    """Every state of the first hidden layer (states, hidden), with its unnormalized log-probability."""
     parts = [(state[1].flatten(1), log_p) for state, log_p in enumeration.chunks(machine, 1)]
     return torch.cat([h for h, _ in parts]), torch.cat([log_p for _, log_p in parts])
 
 
 @torch.no_grad()
-def balanced(machine: hm.RBM, strong: list[int], rng: Generator) -> hm.RBM:
-    """Shift the biases of the ``strong`` hidden units so that "only unit j is on" has a random mass."""
+def balanced(machine: Machine, strong: list[int], rng: Generator) -> Machine:
+    """Shift the biases of ``strong`` units of the first hidden layer so that "only unit j is on" has a random mass."""
     h, log_p = hidden_states(machine)
     none = (h[:, strong] == 0).all(1)
     if len(strong) == 1:
@@ -48,12 +51,12 @@ def balanced(machine: hm.RBM, strong: list[int], rng: Generator) -> hm.RBM:
         masses = np.array([1 - on, on])
     else:
         masses = rng.dirichlet(np.ones(len(strong) + 1)).clip(0.05)
-    shift = torch.zeros(machine.hidden.size, dtype=torch.float64)
+    shift = torch.zeros(machine.layer(1).size, dtype=torch.float64)
     for k, j in enumerate(strong):
         alone = (h[:, j] == 1) & (h[:, strong].sum(1) == 1)
         ratio = torch.logsumexp(log_p[alone], 0) - torch.logsumexp(log_p[none], 0)
         shift[j] = math.log(masses[k + 1] / masses[0]) - ratio
-    machine.hidden.shift_bias(shift.view(machine.hidden.shape))
+    machine.layer(1).shift_bias(shift.view(machine.layer(1).shape))
     return machine
 
 
@@ -280,15 +283,17 @@ def _digits() -> Tensor:
 def _trained(rng: Generator, hidden: int) -> hm.RBM:
     rbm = hm.RBM(U.Bernoulli(64), U.Bernoulli(hidden))
     data = _digits()[rng.choice(len(_digits()), 600, replace=False)]
-    _fit(rbm, data, int(rng.choice([5, 15, 40])), rng)
+    _fit(rbm, data, int(rng.choice([5, 15, 40])), rng, hm.PCD(1))
     return rbm.double()
 
 
-def _fit(rbm: hm.RBM, data: Tensor, epochs: int, rng: Generator) -> None:
+def _fit(
+    machine: hm.BoltzmannMachine, data: Tensor, epochs: int, rng: Generator, negative: hm.training.NegativePhase
+) -> None:
     hm.fit(
-        rbm,
+        machine,
         data,
-        negative=hm.PCD(1),
+        negative=negative,
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.01),
         epochs=epochs,
         batch_size=50,
@@ -315,11 +320,94 @@ def bars(rng: Generator) -> hm.RBM:
     bits = torch.tensor([[(i >> j) & 1 for j in range(side)] for i in range(2**side)]).float()
     data = torch.cat([bits.repeat_interleave(side, 1), bits.repeat(1, side)]).repeat(20, 1)
     rbm = hm.RBM(U.Bernoulli(side**2), U.Bernoulli(int(rng.integers(8, 20))))
-    _fit(rbm, data, int(rng.choice([10, 40, 80])), rng)
+    _fit(rbm, data, int(rng.choice([10, 40, 80])), rng, hm.PCD(1))
     return rbm.double()
 
 
-PHASES: dict[str, Callable[[Generator], hm.RBM]] = {
+# -- deep machines -----------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def deep(layers: list[U.Unit], W: list[np.ndarray], biases: list[np.ndarray]) -> hm.BoltzmannMachine:
+    """A deep machine in double precision with weights W and ``biases`` of all layers."""
+    machine = hm.DeepBoltzmannMachine(layers).double()
+    for coupling, values in zip(machine.couplings, W, strict=True):
+        coupling.weight.copy_(torch.as_tensor(values))
+    for unit, bias in zip(machine.layers, biases, strict=True):
+        unit.shift_bias(torch.as_tensor(bias, dtype=torch.float64) - unit.bias)
+    return machine
+
+
+@torch.no_grad()
+def balanced_top(machine: hm.BoltzmannMachine, rng: Generator) -> hm.BoltzmannMachine:
+    """Shift the bias of the first unit of the last layer so that it is on with a random probability."""
+    unit, on = machine.layers[-1], rng.uniform(0.05, 0.95)
+    first = torch.zeros(unit.shape, dtype=torch.float64)
+    first[0] = 1
+    both = machine.log_partition()
+    unit.shift_bias(-1000 * first)
+    off = machine.log_partition()
+    ratio = both + math.log1p(-math.exp(off - both)) - off
+    unit.shift_bias((1000 + math.log(on / (1 - on)) - ratio) * first)
+    return machine
+
+
+def deep_needle(rng: Generator) -> hm.BoltzmannMachine:
+    """A strong unit in the first hidden layer, and weak units in the second."""
+    below, k = needles(rng, 1), int(rng.integers(2, 5))
+    size = below.hidden.size
+    layers = [below.visible, below.hidden, U.Bernoulli(k)]
+    W = [below.coupling.weight.detach().numpy(), rng.normal(0, 0.5, (size, k))]
+    biases = [below.visible.bias.detach().numpy(), below.hidden.bias.detach().numpy(), rng.normal(0, 0.5, k)]
+    return balanced(deep(layers, W, biases), [0], rng)
+
+
+def deep_top(rng: Generator) -> hm.BoltzmannMachine:
+    """A strong unit in the second hidden layer, which determines the first and thereby the visible units."""
+    n, m, k = int(rng.integers(16, 50)), int(rng.integers(8, 13)), int(rng.integers(2, 5))
+    pattern = np.c_[rng.uniform(4, 8) * rng.choice([-1.0, 1.0], m), rng.normal(0, 0.3, (m, k))]
+    W = [rng.normal(0, rng.uniform(0.8, 1.6), (n, m)), pattern]
+    biases = [rng.normal(0, 0.3, n) - W[0].sum(1) / 2, rng.normal(0, 0.3, m) - W[0].sum(0) / 2, np.zeros(k + 1)]
+    return balanced_top(deep([U.Bernoulli(n), U.Bernoulli(m), U.Bernoulli(k + 1)], W, biases), rng)
+
+
+def deep_clusters(rng: Generator) -> hm.BoltzmannMachine:
+    """Clusters with deep wells; the units of the second hidden layer favor groups of them."""
+    below, k = deepclusters(rng), int(rng.integers(3, 6))
+    m = below.hidden.size
+    W = [below.coupling.weight.detach().numpy(), rng.uniform(1, 3) * rng.choice([-1.0, 1.0], (m, k))]
+    hidden = below.hidden.bias.detach().numpy() - W[1].sum(1) / 2
+    biases = [below.visible.bias.detach().numpy(), hidden, rng.normal(0, 0.5, k) - W[1].sum(0) / 4]
+    return deep([below.visible, below.hidden, U.Bernoulli(k)], W, biases)
+
+
+def deep_glass(rng: Generator) -> hm.BoltzmannMachine:
+    sizes = [int(rng.integers(14, 30)), int(rng.integers(8, 13)), int(rng.integers(6, 12))]
+    W = [rng.normal(0, rng.uniform(0.3, 1.0), shape) for shape in pairwise(sizes)]
+    return deep([U.Spin(size) for size in sizes], W, [rng.normal(0, 0.2, size) for size in sizes])
+
+
+def deep_tower(rng: Generator) -> hm.BoltzmannMachine:
+    """Four layers of random weights."""
+    sizes = [int(rng.integers(14, 40)), int(rng.integers(6, 9)), int(rng.integers(6, 9)), int(rng.integers(3, 6))]
+    W = [rng.normal(0, rng.uniform(0.5, 2.0), shape) for shape in pairwise(sizes)]
+    biases = [rng.normal(0, 0.5, size) for size in sizes]
+    for k, weight in enumerate(W):
+        biases[k] -= weight.sum(1) / 2
+        biases[k + 1] -= weight.sum(0) / 2
+    return deep([U.Bernoulli(size) for size in sizes], W, biases)
+
+
+def deep_digits(rng: Generator) -> hm.BoltzmannMachine:
+    """A machine with three layers trained on digits."""
+    sizes = 64, int(rng.integers(8, 13)), int(rng.integers(4, 9))
+    machine = hm.DeepBoltzmannMachine([U.Bernoulli(size) for size in sizes])
+    data = _digits()[rng.choice(len(_digits()), 600, replace=False)]
+    _fit(machine, data, int(rng.choice([5, 15, 40])), rng, hm.DeepPCD(positive="gibbs", iterations=1))
+    return machine.double()
+
+
+PHASES: dict[str, Callable[[Generator], hm.BoltzmannMachine]] = {
     kind.__name__: kind
     for kind in (
         *(needle1, needle2, needle3, needle_spin, needle_potts, needle_gauss, needle_wide, twophase, pairs),
@@ -327,15 +415,19 @@ PHASES: dict[str, Callable[[Generator], hm.RBM]] = {
         *(mixture, relu, weak, needle_large, combos, tall, binomial, bam, bars, many_needles, glass_hard),
     )
 }
+DEEP: dict[str, Callable[[Generator], hm.BoltzmannMachine]] = {
+    kind.__name__: kind for kind in (deep_needle, deep_top, deep_clusters, deep_glass, deep_tower, deep_digits)
+}
 
 
-def make(kind: str, seed: int) -> hm.RBM:
-    """A machine of one of ``PHASES``."""
-    return PHASES[kind](np.random.default_rng([list(PHASES).index(kind), seed]))
+def make(kind: str, seed: int) -> hm.BoltzmannMachine:
+    """A machine of one of ``PHASES`` or ``DEEP``."""
+    kinds = {**PHASES, **DEEP}
+    return kinds[kind](np.random.default_rng([list(kinds).index(kind), seed]))
 
 
 @torch.no_grad()
-def rows(machine: hm.RBM, seed: int, n: int = 50) -> Tensor:
+def rows(machine: hm.BoltzmannMachine, seed: int, n: int = 50) -> Tensor:
     """Exact draws for odd seeds, otherwise states a few sweeps away from one exact draw: (n, *visible)."""
     source = torch.Generator().manual_seed(seed)
     if seed % 2:

@@ -46,6 +46,31 @@ def test_the_masses_of_a_strong_hidden_unit() -> None:
     assert not found.problems(log_z) and found.problems(log_z + math.log(0.15))
 
 
+@torch.no_grad()
+def strong_top(seed: int) -> hm.DeepBoltzmannMachine:
+    """A deep machine whose last layer has a strong unit, which is on with a probability of 80 % and sets the others."""
+    source = torch.Generator().manual_seed(seed)
+    machine = hm.DeepBoltzmannMachine([U.Bernoulli(30), U.Bernoulli(12), U.Bernoulli(3)]).double()
+    below, above = (coupling.weight for coupling in machine.couplings)
+    below.copy_(1.5 * torch.randn(30, 12, generator=source, dtype=F64))
+    above.zero_()
+    above[:, 0] = 6.0 * (torch.randint(0, 2, (12,), generator=source) * 2 - 1)
+    machine.visible.bias.copy_(-below.sum(1) / 2)
+    machine.layers[1].bias.copy_(-below.sum(0) / 2)
+    bias = machine.layers[2].bias
+    bias[0] = -100.0
+    off = machine.log_partition()
+    bias[0] = 0.0
+    bias[0] = math.log(4) + off - machine.log_partition()
+    return machine
+
+
+@pytest.mark.parametrize("seed", [3, 12, 15])
+def test_phases_of_a_strong_unit_in_an_upper_layer(seed: int) -> None:
+    machine = strong_top(seed)
+    assert abs(hm.sampling.phases(machine).log_partition - machine.log_partition()) < 0.3
+
+
 def test_the_phases_replace_what_the_samples_miss() -> None:
     """The chains of each estimate stay where the strong unit is off."""
     machine, rows = needle()
@@ -102,6 +127,19 @@ def test_the_sum_over_the_phases_is_an_unbiased_estimate_of_z(depth: int) -> Non
         [math.exp(hm.sampling.phases(machine, runs=8, betas=3, seed=k).log_partition - log_z) for k in range(60)]
     )
     assert abs(ratios.mean().item() - 1) < 4 * ratios.std().item() / math.sqrt(len(ratios))
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_the_shares_are_those_of_normalized_distributions(depth: int) -> None:
+    layers = [U.Bernoulli(6), U.Spin(4), U.Bernoulli(3)][:depth]
+    machine = hm.machines.BoltzmannMachine(layers).double()
+    machine.initialize(weights="normal", scale=2.0, seed=3)
+    found = hm.sampling.phases(machine)
+    v = machine.visible.enumerate().double()
+    log_q = v @ found.fields.T + machine.visible.log_weight(v).sum(1, keepdim=True) - found.norms
+    assert len(found.norms) > 1
+    torch.testing.assert_close(log_q.exp().sum(0), torch.ones_like(found.norms))
+    torch.testing.assert_close(found.shares(v), torch.softmax(log_q, 1))
 
 
 @pytest.mark.parametrize(

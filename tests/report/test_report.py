@@ -268,6 +268,9 @@ def test_evaluation_of_a_deep_machine_is_a_bound(monkeypatch):
         monkeypatch.setattr(module, "sums_hidden", lambda *_: False)  # as for a large machine
     bound, exact = measured()
     assert exact - 0.5 < bound < exact - 1e-6
+    (row,) = evaluation.annealed(evaluation.Subject(deep, rows, betas=100))
+    assert row.name == "log-likelihood bound, annealed" and row.note.startswith("train at least ")
+    assert ", the bound itself between " in row.note and row.note.endswith(": trustworthy")
     torch.nn.init.zeros_(deep.couplings[1].weight)
     bound, exact = measured()
     assert bound == pytest.approx(exact, abs=1e-9)

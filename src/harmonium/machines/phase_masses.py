@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -178,8 +179,8 @@ def phases(
 ) -> Phases:
     """Find the phases of a machine by naive mean field, and estimate their masses by annealing.
 
-    The iterations start from the receptive fields of the hidden units and from random sums of them. Receptive fields
-    are those of the first hidden layer. A phase that no start leads to remains unknown.
+    The iterations start from the receptive fields of the units of every hidden layer and from random sums of them. A
+    phase that no start leads to remains unknown.
 
     Args:
         machine: machine with a finite partition function.
@@ -200,13 +201,15 @@ def phases(
     """
     generator = noise.generator(seed, machine.device) if generator is None else generator
     fields, bounds = _solutions(machine)
-    norms = _norms(machine, fields)
     each = max(8, runs // max(1, len(bounds)))
-    log_weights, visible = _anneal(machine, fields, each, betas, generator)
-    found = Phases(fields[0], norms, bounds, log_weights.view(len(bounds), each), len(bounds) < _MOST)
-    own = torch.arange(len(bounds), device=machine.device).repeat_interleave(each).unsqueeze(1)
-    log_share = found.shares(visible).gather(1, own).log().view_as(found.log_weights)
-    return Phases(fields[0], norms, bounds, found.log_weights + log_share, found.complete)
+    own = torch.arange(len(bounds), device=machine.device).repeat_interleave(each)
+    starts = _fields(machine, [B[own] for B in fields])
+    state = {k: machine.layer(k).sample(starts[k], generator=generator) for k in range(0, machine.depth, 2)}
+    log_weights, visible = _anneal(machine, starts, state, _grid(betas), generator)
+    norms, shape = _norms(machine, fields[0]), (len(bounds), each)
+    found = Phases(fields[0], norms, bounds, log_weights.view(shape), len(bounds) < _MOST)
+    log_share = found.shares(visible).gather(1, own.unsqueeze(1)).log()
+    return replace(found, log_weights=found.log_weights + log_share.view(shape))
 
 
 @torch.no_grad()
@@ -225,7 +228,8 @@ def unvisited(machine: BoltzmannMachine, samples: Tensor, *, betas: int = _BETAS
     """
     found, some = phases(machine, seed=seed), samples[:_MOST_SAMPLES]
     own = found.shares(some).argmax(1)
-    log_z = _annealed_back(machine, found.fields[own], some, betas, noise.generator(seed, machine.device))
+    starts, generator = _fields(machine, [found.fields[own]]), noise.generator(seed, machine.device)
+    log_z, _ = _anneal(machine, starts, {0: some}, _grid(betas)[::-1], generator)
     share = torch.bincount(own, minlength=len(found.bounds)).double() / len(own)
     return found.missed(log_z.mean().item() + torch.special.entr(share).sum().item(), samples)
 
@@ -236,25 +240,34 @@ Fields = list[Tensor]  # mean fields of the even layers (n, *shape) each, from t
 def _solutions(machine: BoltzmannMachine) -> tuple[Fields, Tensor]:
     """Distinct solutions of naive mean field, best first: fields of the even layers, and lower bounds of ln Z (K,)."""
     F = _receptive_fields(machine)
-    fields, bounds = _improved(machine, _with_visible(machine, _starts(machine, F)))
+    fields, bounds = _improved(machine, _starts(machine, F))
     fields, bounds = _distinct(machine, fields, bounds)
     for _ in range(_ROUNDS):
         best = fields[0][: max(1, min(8, _STARTS // (2 * max(1, len(F)))))]
         changed = torch.cat([x + sign * F for x in best for sign in (1, -1)]) if len(best) else best
-        new, new_bounds = _improved(machine, _with_visible(machine, changed))
+        new, new_bounds = _improved(machine, changed)
         joined = [torch.cat(pair) for pair in zip(fields, new, strict=True)]
         fields, bounds = _distinct(machine, joined, torch.cat([bounds, new_bounds]))
     return fields, bounds
 
 
 def _receptive_fields(machine: BoltzmannMachine) -> Tensor:
-    """The fields on the visible layer of single hidden units of the first layer, the strongest ones: (m, *visible)."""
-    unit, coupling = machine.layer(1), machine.couplings[0]
-    chosen = torch.linspace(0, unit.size - 1, min(unit.size, max(_STARTS // 4, _ELEMENTS // unit.size))).long()
-    alone = torch.zeros(len(chosen), unit.size, dtype=machine.dtype, device=machine.device)
-    alone[torch.arange(len(chosen)), chosen] = 1
-    F = coupling.down(alone.view(-1, *unit.shape))
-    return F[F.flatten(1).norm(dim=1).argsort(descending=True)[: _STARTS // 4]]
+    """The fields on the visible layer of single hidden units, the strongest ones of every layer: (m, *visible).
+
+    The field of a unit of an upper layer passes through the means of the layers below.
+    """
+    most, found = _STARTS // 4, []
+    for top in range(1, machine.depth):
+        unit = machine.layer(top)
+        chosen = torch.linspace(0, unit.size - 1, min(unit.size, max(most, _ELEMENTS // unit.size))).long()
+        alone = torch.zeros(len(chosen), unit.size, dtype=machine.dtype, device=machine.device)
+        alone[torch.arange(len(chosen)), chosen] = 1
+        x = alone.view(-1, *unit.shape)
+        for k in reversed(range(1, top)):
+            x = machine.layer(k).mean(machine.couplings[k].down(x))
+        F = machine.couplings[0].down(x)
+        found.append(F[F.flatten(1).norm(dim=1).argsort(descending=True)[: most // (machine.depth - 1)]])
+    return torch.cat(found)
 
 
 def _starts(machine: BoltzmannMachine, F: Tensor) -> Tensor:
@@ -276,40 +289,36 @@ def _starts(machine: BoltzmannMachine, F: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def _with_visible(machine: BoltzmannMachine, visible: Tensor) -> Fields:
-    """Fields of all even layers, zero except on the visible one."""
-    zeros = [visible.new_zeros(len(visible), *machine.layer(k).shape) for k in range(2, machine.depth, 2)]
-    return [visible, *zeros]
+def _improved(machine: BoltzmannMachine, visible: Tensor) -> tuple[Fields, Tensor]:
+    """Fields of the even layers after alternating updates, from those of the ``visible`` units; and bounds (n,).
 
-
-def _improved(machine: BoltzmannMachine, fields: Fields) -> tuple[Fields, Tensor]:
-    """Alternating updates of the odd and the even layers, which never lower the bound; the fields and bounds (n,)."""
+    The fields of other even layers are zero at first. Updates of the odd, then of the even layers never lower a bound.
+    """
+    above = (visible.new_zeros(len(visible), *machine.layer(k).shape) for k in range(2, machine.depth, 2))
+    fields = [visible, *above]
     for _ in range(_SWEEPS):
-        state = _means(machine, fields)
-        for k in range(1, machine.depth, 2):
-            state[k] = machine.layer(k).mean(machine.field(k, state))
+        now = _fields(machine, fields)
+        state = [machine.layer(k).mean(now[k]) if k % 2 else None for k in range(machine.depth)]
         fields = [machine.field(k, state) for k in range(0, machine.depth, 2)]
-    state = _means(machine, fields)
-    bounds = _norms(machine, fields)
-    for B, mean in zip(fields, state[::2], strict=True):
-        bounds = bounds - per_row((B * mean).double())  # type: ignore[operator]
-    for k in range(1, machine.depth, 2):
-        bounds = bounds + per_row(machine.layer(k).log_partition(machine.field(k, state)).double())
+    now = _fields(machine, fields)
+    bounds = torch.stack([per_row(machine.layer(k).log_partition(B).double()) for k, B in now.items()]).sum(0)
+    for k, B in zip(range(0, machine.depth, 2), fields, strict=True):
+        bounds -= per_row((B * machine.layer(k).mean(B)).double())
     return fields, bounds
 
 
-def _means(machine: BoltzmannMachine, fields: Fields) -> list[Tensor | None]:
-    """A state with the means of the even layers in their fields; ``None`` for the odd layers."""
+def _fields(machine: BoltzmannMachine, fields: Fields) -> dict[int, Tensor]:
+    """Mean fields of all layers (n, *shape), by their index, from those of the even layers."""
     state: list[Tensor | None] = [None] * machine.depth
-    for k, B in enumerate(fields):
-        state[2 * k] = machine.layer(2 * k).mean(B)
-    return state
+    found = {2 * k: B for k, B in enumerate(fields)}
+    for k, B in found.items():
+        state[k] = machine.layer(k).mean(B)
+    return found | {k: machine.field(k, state) for k in range(1, machine.depth, 2)}
 
 
-def _norms(machine: BoltzmannMachine, fields: Fields) -> Tensor:
-    """ln of the normalization of the product distributions of the even layers (n,); for an RBM of the visible one."""
-    parts = [per_row(machine.layer(2 * k).log_partition(B).double()) for k, B in enumerate(fields)]
-    return torch.stack(parts).sum(0)
+def _norms(machine: BoltzmannMachine, B: Tensor) -> Tensor:
+    """ln of the normalization of product distributions of the visible units with fields B (n, *visible): (n,)."""
+    return per_row(machine.layer(0).log_partition(B).double())
 
 
 def _distinct(machine: BoltzmannMachine, fields: Fields, bounds: Tensor) -> tuple[Fields, Tensor]:
@@ -317,12 +326,12 @@ def _distinct(machine: BoltzmannMachine, fields: Fields, bounds: Tensor) -> tupl
     order = bounds.argsort(descending=True)
     order = order[torch.isfinite(bounds[order])]
     fields, bounds = [B[order] for B in fields], bounds[order]
-    visible, own, chosen = fields[0], _norms(machine, fields[:1]), list[Tensor]()
+    visible, own, chosen = fields[0], _norms(machine, fields[0]), list[Tensor]()
     left = torch.arange(len(bounds), device=bounds.device)
     while len(left) and len(chosen) < _MOST:
         best = left[0]
         chosen.append(best)
-        together = _norms(machine, [(visible[left] + visible[best]) / 2])
+        together = _norms(machine, (visible[left] + visible[best]) / 2)
         apart = (own[left] + own[best]) / 2 - together > _OVERLAP
         apart[0] = False
         left = left[apart]
@@ -330,56 +339,40 @@ def _distinct(machine: BoltzmannMachine, fields: Fields, bounds: Tensor) -> tupl
     return [B[index] for B in fields], bounds[index]
 
 
-def _anneal(
-    machine: BoltzmannMachine, fields: Fields, runs: int, betas: int, generator: Generator | None
-) -> tuple[Tensor, Tensor]:
-    """Anneal ``runs`` states from each product distribution; ln of unbiased estimates of Z (K·runs,), visible states.
+def _grid(betas: int) -> list[float]:
+    return [k / betas for k in range(betas + 1)]
 
-    Every unit has the field (1 - β) B + β W x, where B is its mean field and W x the field from its neighbors. Odd
-    layers are summed out (Neal 2001).
+
+def _anneal(
+    machine: BoltzmannMachine,
+    start: Mapping[int, Tensor],
+    state: Mapping[int, Tensor],
+    betas: Sequence[float],
+    generator: Generator | None,
+) -> tuple[Tensor, Tensor]:
+    """Anneal states of the even layers along ``betas``; ln of estimates of Z (n,), and the last visible states.
+
+    Every unit has the field (1 - β) B + β W x, where B is its ``start`` (n, *shape), and W x the field from its
+    neighbors. Odd layers are summed out (Neal 2001). From 0 to 1, with exact draws of the product distribution, the
+    estimates of Z are unbiased. From 1 to 0, with exact draws of the machine, those of 1/Z are. Then the mean of ln Z
+    over the states of a set of phases, plus the entropy of their shares, is at least ln Z of these phases on average
+    (Jensen).
     """
     even, odd = range(0, machine.depth, 2), range(1, machine.depth, 2)
-    means = _means(machine, fields)
-    start = {2 * k: B.repeat_interleave(runs, 0) for k, B in enumerate(fields)}
-    start |= {k: machine.field(k, means).repeat_interleave(runs, 0) for k in odd}
-    state: list[Tensor | None] = [None] * machine.depth
-    for k in even:
-        state[k] = machine.layer(k).sample(start[k], generator=generator)
-    log_weights = torch.stack([per_row(machine.layer(k).log_partition(B).double()) for k, B in start.items()]).sum(0)
-    for step in range(betas):
-        before, beta = step / betas, (step + 1) / betas
+    x = [state.get(k) for k in range(machine.depth)]
+    log_z = torch.stack([per_row(machine.layer(k).log_partition(B).double()) for k, B in start.items()]).sum(0)
+    for now, following in pairwise(betas):
+        before, after = sorted((now, following))
         for k in even:
-            log_weights -= per_row((start[k] * state[k]).double()) / betas  # type: ignore[operator]
-        fields_up = {k: machine.field(k, state) for k in odd}
-        for k, field in fields_up.items():
+            log_z -= per_row((start[k] * x[k]).double()) * (after - before)  # type: ignore[operator]
+        up = {k: machine.field(k, x) for k in odd}
+        for k, field in up.items():
             unit = machine.layer(k)
-            now = torch.lerp(start[k], field, beta)
-            gain = unit.log_partition(now).double() - unit.log_partition(torch.lerp(start[k], field, before)).double()
-            log_weights += per_row(gain)
-            state[k] = unit.sample(now, generator=generator)
-        if step < betas - 1:
-            for k, field in {k: machine.field(k, state) for k in even}.items():
-                state[k] = machine.layer(k).sample(torch.lerp(start[k], field, beta), generator=generator)
-    assert state[0] is not None
-    return log_weights, state[0]
-
-
-def _annealed_back(machine: BoltzmannMachine, B: Tensor, v: Tensor, betas: int, generator: Generator | None) -> Tensor:
-    """Anneal states (n, *visible) of an RBM back to product distributions with the fields B (n, *visible): ln Z (n,).
-
-    The path is that of :func:`_anneal`. The mean of ln Z over the states of a set of phases, plus the entropy of their
-    shares, is at least ln Z of these phases on average (Jensen).
-    """
-    visible, hidden = machine.layer(0), machine.layer(1)
-    up = machine.field(1, [visible.mean(B), None])
-    log_z = per_row(visible.log_partition(B).double()) + per_row(hidden.log_partition(up).double())
-    for step in reversed(range(betas)):
-        before, beta = step / betas, (step + 1) / betas
-        field = machine.field(1, [v, None])
-        at, start = torch.lerp(up, field, beta), torch.lerp(up, field, before)
-        log_z += per_row(hidden.log_partition(at).double() - hidden.log_partition(start).double())
-        log_z -= per_row((B * v).double()) / betas
-        if step:
-            h = hidden.sample(start, generator=generator)
-            v = visible.sample(torch.lerp(B, machine.field(0, [None, h]), before), generator=generator)
-    return log_z
+            low, high = (unit.log_partition(torch.lerp(start[k], field, beta)).double() for beta in (before, after))
+            log_z += per_row(high - low)
+        if following != betas[-1]:
+            for k in (*odd, *even):
+                field = up[k] if k in up else machine.field(k, x)
+                x[k] = machine.layer(k).sample(torch.lerp(start[k], field, following), generator=generator)
+    assert x[0] is not None
+    return log_z, x[0]

@@ -107,6 +107,8 @@ def annealed(subject: Subject) -> list[LikelihoodRow]:
     log_z = -result.mean_free_energy - result.annealed
     test = _log_likelihood(subject.machine, subject.test, log_z)
     ends = f"between {low:.2f} and {high:.2f}" if math.isfinite(low) else f"at most {high:.2f}, with no lower bound"
+    if result.bound:
+        ends = f"{f'at least {low:.2f}, ' * math.isfinite(low)}the bound itself {ends}"
     how = f"gap {result.gap:.2f}" if result.source == DIRECTIONS else f"ln Z from {result.source}"
     note = f"train {ends}, {how}: {verdict}"
     return [LikelihoodRow(name, unit, result.annealed, test, note)]
@@ -166,7 +168,7 @@ def free_energy(subject: Subject) -> list[LikelihoodRow]:
     """Compute ⟨F⟩ of training and test rows, and their difference, which grows when the machine overfits."""
     train, test = (_free_energy(subject.machine, rows) for rows in (subject.train, subject.test))
     gap = None if test is None or train is None else test - train
-    note = "held-out minus training rows; grows when the machine overfits"
+    note = f"{'of the bounds, ' * subject.bounds}held-out minus training rows; grows when the machine overfits"
     return [
         LikelihoodRow(subject.named("free energy"), "nats", train, test, "only differences are meaningful", "neither"),
         LikelihoodRow(
