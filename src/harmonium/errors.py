@@ -63,7 +63,7 @@ class Inaccurate(UserWarning):
 
 
 class BusyMachine(UserWarning):
-    """Other processes use the CPU, so that one thread is faster than several."""
+    """Other processes use the CPU, so that a training uses fewer threads."""
 
 
 class NotLearned(UserWarning):

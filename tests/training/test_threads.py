@@ -1,8 +1,11 @@
-"""On a busy machine a training uses one thread, says so, and records it; a given number of threads is used as it is."""
+"""A training uses no more threads than there are free cores, says so, and records it; a given number is not changed."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import time
 import warnings
 
 import pytest
@@ -26,22 +29,22 @@ def two_threads(monkeypatch):
     before = torch.get_num_threads()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(threads, "_last", None)
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: 2)
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
 
 
-def busy(monkeypatch, slowdown: float) -> list[int]:
-    """Let products with several threads be slower by a factor; returns the list of measurements."""
-    asked: list[int] = []
+@pytest.fixture
+def load(monkeypatch, tmp_path):
+    """A function that sets the number of running threads, with that of the training."""
+    monkeypatch.setattr(threads, "_LOAD", tmp_path / "loadavg")
 
-    def seconds(number):
-        asked.append(number)
-        return slowdown if number > 1 else 1.0
+    def put(running: int) -> None:
+        (tmp_path / "loadavg").write_text(f"0.50 0.40 0.30 {running}/200 999\n")
 
-    monkeypatch.setattr(threads, "_product_seconds", seconds)
-    return asked
+    put(1)
+    return put
 
 
 def train(**options):
@@ -50,9 +53,9 @@ def train(**options):
     return seen.threads, rbm
 
 
-def test_busy_cores_leave_one_thread(two_threads, monkeypatch, tmp_path):
-    busy(monkeypatch, 5.0)
-    with pytest.warns(BusyMachine, match=r"2 threads are 5\.0 times slower than one.*threads=2"):
+def test_busy_cores_leave_one_thread(two_threads, load, tmp_path):
+    load(2)
+    with pytest.warns(BusyMachine, match=r"other processes use 1 of 2 cores.* 1 of 2 threads.*threads=2"):
         used, rbm = train(run=tmp_path / "run", negative="pcd:1", learning_rate=0.1)
     assert used == 1 and torch.get_num_threads() == 2  # as before the call
     assert Run(tmp_path / "run").read_config()["training"]["threads"] == 1
@@ -60,37 +63,48 @@ def test_busy_cores_leave_one_thread(two_threads, monkeypatch, tmp_path):
     assert torch.equal(alone.coupling.weight, rbm.coupling.weight)
 
 
-def test_quiet_cores_change_nothing(two_threads, monkeypatch):
-    asked = busy(monkeypatch, 0.6)
+def test_quiet_cores_change_nothing(two_threads, load):
     with warnings.catch_warnings():
         warnings.simplefilter("error", BusyMachine)
-        assert train()[0] == train()[0] == 2
-    assert asked == [2, 1] * threads._FEW  # one measurement for several trainings within a minute
+        assert train()[0] == 2
+
+
+def test_a_system_that_does_not_say_it(two_threads, monkeypatch, tmp_path):
+    monkeypatch.setattr(threads, "_LOAD", tmp_path / "missing")
+    assert threads.running_elsewhere() == 0 and threads.choose_threads() == 2
+
+
+@pytest.mark.skipif(not threads._LOAD.exists(), reason="needs Linux")
+def test_a_process_that_computes_is_seen():
+    code = "while True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    try:
+        time.sleep(0.2)
+        assert threads.running_elsewhere() >= 3
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 @pytest.mark.parametrize("how", ["argument", "OMP_NUM_THREADS", "MKL_NUM_THREADS"])
-def test_a_given_number_is_not_questioned(two_threads, monkeypatch, how):
-    asked = busy(monkeypatch, 5.0)
+def test_a_given_number_is_not_questioned(two_threads, load, monkeypatch, how):
+    load(9)
     if how != "argument":
         monkeypatch.setenv(how, "2")
     assert train(**({"threads": 2} if how == "argument" else {}))[0] == 2
-    assert not asked
 
 
-def test_a_resumed_run_uses_its_number(two_threads, monkeypatch, tmp_path):
-    busy(monkeypatch, 5.0)
+def test_a_resumed_run_uses_its_number(two_threads, load, tmp_path):
+    load(9)
     with pytest.warns(BusyMachine):
         train(run=tmp_path / "run")
-    asked = busy(monkeypatch, 0.6)
+    load(1)
     seen = Seen()
     hm.fit(hm.RBM(6, 2), torch.eye(6), epochs=2, callbacks=[seen], run=tmp_path / "run", resume=True, progress=False)
-    assert seen.threads == 1 and not asked
+    assert seen.threads == 1
     hm.fit(hm.RBM(6, 2), torch.eye(6), epochs=3, threads=2, run=tmp_path / "run", resume=True, progress=False)
     assert Run(tmp_path / "run").read_config()["training"]["threads"] == 2
-
-
-def test_the_measurement_restores_the_number(two_threads):
-    assert threads.suitable() in (1, 2) and torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize("number", [0, 10**6, 1.5])

@@ -338,11 +338,11 @@ class TrainingOptions:
     threads: int | None = option(
         None,
         "Number of CPU threads.",
-        details="The default is measured: if other processes keep the cores busy, several threads wait for each other "
-        "and are many times slower than one. The number is recorded, and a resumed run uses it again. The environment "
+        details="Threads of a product wait for each other, many times longer if other processes use their cores. "
+        "By default there are no more threads than free cores. The number is recorded, and a resumed run uses it again. The environment "
         "variable OMP_NUM_THREADS also gives the number.",
         at_least=1,
-        unset="the PyTorch default, or 1 on a busy machine",
+        unset="the PyTorch default, and no more than there are free cores",
         plan=("device", "threads: {}"),
     )
     device: str = option("cpu", "PyTorch device: cpu, cuda, …", metavar="NAME", plan=("device", "{}"))

@@ -30,7 +30,7 @@ from ..training.specs import (
     negative_for,
     negative_phase,
 )
-from ..training.threads import check_threads, suitable
+from ..training.threads import check_threads, choose_threads
 from . import config as schema
 from . import fitted, rows, specs
 from . import machine as machines
@@ -61,7 +61,9 @@ def prepare(config: schema.Config) -> Setup:
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
     for number, layer in enumerate(hidden, 1):
         specs.check(layer, number)
-    threads = suitable() if chosen.threads is None else chosen.threads  # may warn, so after the checks of the options
+    threads = (
+        choose_threads() if chosen.threads is None else chosen.threads
+    )  # may warn, so after the checks of the options
     torch.set_num_threads(threads)
     loaded = rows.load(config)
     machine = machines.build(described, specs.layer(loaded.visible), hidden, loaded.train.context)
