@@ -339,8 +339,8 @@ class TrainingOptions:
         None,
         "Number of CPU threads.",
         details="Threads of a product wait for each other, many times longer if other processes use their cores. "
-        "By default there are no more threads than free cores. The number is recorded, and a resumed run uses it again. The environment "
-        "variable OMP_NUM_THREADS also gives the number.",
+        "By default there are no more threads than free cores. The number is recorded, and a resumed run uses it "
+        "again. The environment variable OMP_NUM_THREADS also gives the number.",
         at_least=1,
         unset="the PyTorch default, and no more than there are free cores",
         plan=("device", "threads: {}"),

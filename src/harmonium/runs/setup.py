@@ -61,9 +61,8 @@ def prepare(config: schema.Config) -> Setup:
     keywords_of(chosen)  # a mistake in the options is reported before the data are read
     for number, layer in enumerate(hidden, 1):
         specs.check(layer, number)
-    threads = (
-        choose_threads() if chosen.threads is None else chosen.threads
-    )  # may warn, so after the checks of the options
+    # after the checks of the options, because it may warn
+    threads = choose_threads() if chosen.threads is None else chosen.threads
     torch.set_num_threads(threads)
     loaded = rows.load(config)
     machine = machines.build(described, specs.layer(loaded.visible), hidden, loaded.train.context)
