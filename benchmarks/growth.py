@@ -99,7 +99,9 @@ def main() -> None:
             for what in ("seconds", "megabytes")
         ]
         columns = [", ".join(f"{one[what]:.3g}" for one in points) for what in ("seconds", "megabytes", "bound")]
-        print(f"| {name} {', '.join(map(str, sizes))} | {columns[0]} | {slopes[0]:.2f} | {columns[1]} | {columns[2]} | {slopes[1]:.2f} |")
+        print(
+            f"| {name} {', '.join(map(str, sizes))} | {columns[0]} | {slopes[0]:.2f} | {columns[1]} | {columns[2]} | {slopes[1]:.2f} |"
+        )
         found[name] = {"points": points, "exponents": slopes}
     write("growth", found)
 

@@ -93,9 +93,7 @@ def rbms(data, hidden: int, rate: float, epochs: int, after: Callable) -> None:
     from rbms.bernoulli_bernoulli.classes import BBRBM
     from rbms.training.pcd import fit_batch_pcd
 
-    model = BBRBM(
-        weight_matrix=torch.randn(784, hidden) * 0.01, vbias=torch.zeros(784), hbias=torch.zeros(hidden)
-    )
+    model = BBRBM(weight_matrix=torch.randn(784, hidden) * 0.01, vbias=torch.zeros(784), hbias=torch.zeros(hidden))
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     chains, optimizer = model.init_chains(BATCH), torch.optim.SGD(model.parameters(), lr=rate, maximize=True)
@@ -217,13 +215,18 @@ def table(names: list[str], rounds: int) -> dict[str, dict[str, object]]:
     for name in names:
         rates = [None] if name == "harmonium" else RATES
         runs = {
-            rate: training(name, "--exact", "--hidden", 16, "--epochs", EPOCHS, *([] if rate is None else ["--rate", rate]))
+            rate: training(
+                name, "--exact", "--hidden", 16, "--epochs", EPOCHS, *([] if rate is None else ["--rate", rate])
+            )
             for rate in rates
         }
         rate, best = min(runs.items(), key=lambda one: (reached(one[1]), -one[1][-1]["log_likelihood"]))
         value, seconds = max(row["log_likelihood"] for row in best), statistics.median(epochs[name])
         found[name] = {"epochs": epochs[name], "rate": rate, "seconds": reached(best), "runs": list(runs.values())}
-        print(f"| {name} | {seconds:.2f} | {60000 / seconds:.0f} | {reached(best):.1f} | {value:.1f} | {rate} |", flush=True)
+        print(
+            f"| {name} | {seconds:.2f} | {60000 / seconds:.0f} | {reached(best):.1f} | {value:.1f} | {rate} |",
+            flush=True,
+        )
     return found
 
 
