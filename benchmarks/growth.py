@@ -2,8 +2,8 @@
 
     python benchmarks/growth.py      # five minutes, no other load
 
-Each point is one call of ``hm.fit`` in a process of its own, with one thread and binary rows. Time is the CPU time of an
-epoch; memory is what the process uses at most beyond its use before the call. It is compared with the memory of four
+Each point is one call of ``hm.fit`` in a process of its own, with one thread and binary rows. Time is the CPU time of
+an epoch; memory is what the process uses at most beyond its use before the call. It is compared with the memory of four
 sets of parameters and of the chains (visible and hidden states); the data are in memory before the call.
 """
 
@@ -99,9 +99,8 @@ def main() -> None:
             for what in ("seconds", "megabytes")
         ]
         columns = [", ".join(f"{one[what]:.3g}" for one in points) for what in ("seconds", "megabytes", "bound")]
-        print(
-            f"| {name} {', '.join(map(str, sizes))} | {columns[0]} | {slopes[0]:.2f} | {columns[1]} | {columns[2]} | {slopes[1]:.2f} |"
-        )
+        growing = f"{name} {', '.join(map(str, sizes))}"
+        print(f"| {growing} | {columns[0]} | {slopes[0]:.2f} | {columns[1]} | {columns[2]} | {slopes[1]:.2f} |")
         found[name] = {"points": points, "exponents": slopes}
     write("growth", found)
 

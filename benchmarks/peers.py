@@ -134,7 +134,7 @@ def mnist():
     import torch
 
     path = Path(os.environ["HARMONIUM_DATA"]) / "mnist" / "train-images-idx3-ubyte.gz"
-    pixels = torch.frombuffer(bytearray(gzip.open(path).read()), dtype=torch.uint8, offset=16)
+    pixels = torch.frombuffer(bytearray(gzip.decompress(path.read_bytes())), dtype=torch.uint8, offset=16)
     return (pixels.view(-1, 784) > 127).float()
 
 

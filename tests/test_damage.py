@@ -217,19 +217,27 @@ def test_the_previous_checkpoint_replaces_a_damaged_one(run, tmp_path):
     content = bytearray(run.last.read_bytes())
     content[-5] ^= 4
     run.last.write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"--previous' continues from .*previous\.safetensors, which is intact"):
-        run.check_last()
-    run.use_previous()
-    hm.fit(hm.RBM(6, 2), ROWS, epochs=6, run=run.folder, resume=True, **OPTIONS)
+    with pytest.warns(UserWarning, match=r"checksum.*The checkpoint before it, previous\.safetensors, is used"):
+        hm.fit(hm.RBM(6, 2), ROWS, epochs=6, run=run.folder, resume=True, **OPTIONS)
     assert run.last.read_bytes() == whole.last.read_bytes()  # epochs 4 to 6 again, bit-for-bit
-    assert (run.last.parent / "last-damaged.safetensors").read_bytes() == content
+
+
+def test_a_damaged_checkpoint_never_replaces_an_intact_one(run):
+    intact = run.previous.read_bytes()
+    run.last.write_bytes(run.last.read_bytes()[:-9])
+    with pytest.warns(UserWarning, match="is used"):
+        _, state = run.read_state()
+    run.write_checkpoint(hm.RBM(6, 2), state)
+    assert run.previous.read_bytes() == intact
+    run.write_checkpoint(hm.RBM(6, 2), state)
+    assert run.previous.read_bytes() != intact
 
 
 def test_without_an_intact_checkpoint_the_newest_machine_is_named(run):
     for path in (run.last, run.previous):
         path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(CheckpointError, match=r"newest intact machine is .*epoch-000004\.safetensors"):
-        run.check_last()
+        run.read_state()
 
 
 @pytest.mark.parametrize(

@@ -136,22 +136,22 @@ def test_verify(trained, command):
     assert one.status == 2 and "damaged" in one.err
 
 
-def test_resume_offers_the_previous_checkpoint(trained, command):
+def test_resume_takes_the_checkpoint_before_a_damaged_one(trained, command):
     last = Run(trained).last
     content = bytearray(last.read_bytes())
     content[-2] ^= 1
     last.write_bytes(content)
-    refused = command("resume", trained, "--epochs", 6)
-    assert refused.status == 2 and f"'harmonium resume {trained} --previous' continues" in refused.err
-    outcome = command("resume", trained, "--epochs", 6, "--previous", "-q", "--no-report")
-    assert outcome.status == 0, outcome.err
+    outcome = command("resume", trained, "--epochs", 6, "-q", "--no-report")
+    assert outcome.status == 0 and "previous.safetensors, is used" in outcome.err, outcome.err
     assert [row["epoch"] for row in Run(trained).read_metrics()] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_refused_resume_from_the_previous_checkpoint_changes_nothing(trained, command, tmp_path):
+def test_a_refused_resume_changes_nothing(trained, command, tmp_path):
+    last = Run(trained).last
+    last.write_bytes(last.read_bytes()[:-9])
     np.save(tmp_path / "other.npy", np.zeros((60, 6), dtype=np.uint8))
     before = contents(trained)
-    refused = command("resume", trained, "--epochs", 6, "--previous", "--data", tmp_path / "other.npy")
+    refused = command("resume", trained, "--epochs", 6, "--data", tmp_path / "other.npy")
     assert refused.status == 2 and "other.npy" in refused.err
     assert contents(trained) == before
 

@@ -200,8 +200,6 @@ def test_a_link_in_place_of_the_checkpoints_is_refused(tmp_path: Path) -> None:
     before = contents(other)
     with pytest.raises(RunError, match="checkpoints: expected a folder in the run folder, found a link"):
         hm.fit(machine(), DATA, epochs=2, batch_size=20, run=run, resume=True)
-    with pytest.raises(RunError, match="found a link"):
-        Run(run).use_previous()
     assert contents(other) == before
 
 
@@ -518,7 +516,8 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"options: expected those.* found transforms\.0 none \(was .*Centered"):
         hm.fit(machine(), DATA, epochs=3, resume=True, transforms=(), **options)
     whole = Run(run).last.read_bytes()
-    Run(run).last.write_bytes(whole[: len(whole) // 2])
+    for path in (Run(run).last, Run(run).previous):
+        path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CheckpointError, match="corrupt or truncated"):
         hm.fit(machine(), DATA, epochs=3, resume=True, **options)
     hm.save(machine(), Run(run).last)

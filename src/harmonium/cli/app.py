@@ -110,9 +110,6 @@ def resume(
         int | None, typer.Option(min=1, help="Continue to this total number of epochs.", show_default=False)
     ] = None,
     data: OtherData = None,
-    previous: Annotated[
-        bool, typer.Option("--previous", help="Continue from the checkpoint before the last, which is damaged.")
-    ] = False,
     report: Report = True,
     quiet: Quiet = False,
 ) -> None:

@@ -67,14 +67,11 @@ def train_run(
     _train(chosen, folder, quiet=quiet, report=report)
 
 
-def resume_run(
-    folder: Path, *, epochs: int | None, data: str | None, previous: bool, quiet: bool, report: bool
-) -> None:
+def resume_run(folder: Path, *, epochs: int | None, data: str | None, quiet: bool, report: bool) -> None:
     """Continue from the last checkpoint, to a total of ``epochs`` if given."""
     recipe.read_config(folder)  # raises for another folder, before the lock creates one
     with writing(folder), _interruptible(folder):
-        with Run(folder).previous_in_use() if previous else nullcontext():
-            setup = _continued(folder, epochs, data, quiet)
+        setup = _continued(folder, epochs, data, quiet)
         if setup is not None:
             began = time.perf_counter()
             _fit(setup, folder, quiet=quiet, resume=True)
@@ -84,8 +81,6 @@ def resume_run(
 def _continued(folder: Path, epochs: int | None, data: str | None, quiet: bool) -> recipe.Setup | None:
     """Check and prepare the rest of a run, without changing anything; None if nothing is left to do."""
     config, run = recipe.read_config(folder), Run(folder)
-    if run.last.exists() and config.training.training != "greedy":
-        run.check_last()
     done = recipe.epochs_done(folder)
     if epochs is not None:
         if epochs < done:

@@ -13,7 +13,6 @@ from ..allocation import limited
 from ..checks import whole
 from ..couplings.base import check_scale
 from ..errors import InvalidData, InvalidOption, RunError
-from ..limits import parse_json
 from ..machines import Machine
 from ..options import MachineOptions, TrainingOptions
 from ..paths import expanded
@@ -143,10 +142,10 @@ def epochs_done(folder: str | Path) -> int:
     run = Run(folder)
     if not run.last.exists():
         return 0
-    _, metadata = files.read_tensors(run.last)
+    _, state = run.read_state()
     try:
-        return whole("epoch", parse_json(metadata["training"])["epoch"])
-    except (KeyError, ValueError, TypeError) as error:
+        return whole("epoch", state["epoch"])
+    except (KeyError, ValueError) as error:
         raise RunError(f"{run.last}: expected a training state, found none ({error})") from None
 
 
@@ -217,7 +216,7 @@ def _check_size(run: Run, config: schema.Config) -> None:
     """Raise, before memory is used, if the hidden layers have more numbers than the newest checkpoint."""
     if not run.last.exists():
         return
-    tensors, _ = files.read_tensors(run.last)
+    tensors, _ = run.read_state()
     try:
         with limited(sum(t.numel() for t in tensors.values())):
             for number, layer in enumerate(machines.parse(config.machine)[1], 1):

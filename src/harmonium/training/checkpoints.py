@@ -196,7 +196,7 @@ def _load(training: Training, tensors: dict[str, Tensor] | None, state: dict[str
     for transform, kept in zip(training.transforms, state["transforms"], strict=True):
         transform.load_state_dict(kept)
     training.generator.set_state(own["generator"])
-    for source, kept in zip(_sources(training), own["sources"], strict=True):
+    for source, kept in zip(_sources(training), own["sources"], strict=False):  # validation rows may be left out
         source.load_state_dict(kept)
 
 

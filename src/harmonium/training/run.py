@@ -11,7 +11,8 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class Run(Shown):
         self._columns: list[str] = []  # of the rows of metrics that this object has written
         self._rows = 0
         self._written: tuple[int, ...] | None = None  # the table of metrics as this object has left it
+        self._last_intact = True  # as far as is known
         self._own: tuple[int, ...] | None = None  # the folder, while a run is written to it
         self._configured = False  # whether it has had a configuration since then
 
@@ -213,7 +215,9 @@ class Run(Shown):
     def write_checkpoint(self, machine: Machine, training: dict[str, Any]) -> None:
         """Replace the newest checkpoint, which becomes the previous one."""
         plain, tensors = flatten(training, _TRAINING)
-        files.keep_as(self.last, self.previous)
+        if self._last_intact:
+            files.keep_as(self.last, self.previous)
+        self._last_intact = True
         self._write_machine(self.last, tensors, {_TRAINING: json.dumps(plain)}, machine)
 
     def read_checkpoint(self, machine: Machine) -> dict[str, Any]:
@@ -223,62 +227,28 @@ class Run(Shown):
         return state
 
     def read_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the tensors and the training state of the newest checkpoint."""
-        tensors, metadata = files.read_tensors(self.last)
-        if _TRAINING not in metadata:
-            raise CheckpointError(f"{self.last}: contains a machine without training state; it cannot be resumed")
-        try:
-            state = unflatten(parse_json(metadata[_TRAINING]), tensors)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{self.last}: the training state is damaged ({error})") from None
-        if not isinstance(state, dict):
-            raise CheckpointError(f"{self.last}: the training state is damaged")
-        return tensors, state
+        """Return the tensors and the training state of the last intact checkpoint; warn if a later one is damaged.
 
-    def check_last(self) -> None:
-        """Raise if the newest checkpoint is damaged; the message names the newest intact one."""
+        The damaged one is replaced when the next checkpoint is written.
+        """
         try:
-            self.read_state()
+            return _read_state(self.last)
         except CheckpointError as error:
-            raise CheckpointError(f"{error}. {self._intact()}") from None
-
-    def _intact(self) -> str:
-        """Return a sentence about the newest intact checkpoint."""
-        for path in (self.previous, *(path for _, path in reversed(self.trajectory()))):
             try:
+                found = _read_state(self.previous)
+            except CheckpointError:
+                raise CheckpointError(f"{error}. {self._newest_machine()}") from None
+            warnings.warn(f"{error}. The checkpoint before it, {self.previous.name}, is used", stacklevel=1)
+            self._last_intact = False
+            return found
+
+    def _newest_machine(self) -> str:
+        """Return a sentence about the newest intact machine."""
+        for _, path in reversed(self.trajectory()):
+            with contextlib.suppress(HarmoniumError):
                 files.load(path)
-            except HarmoniumError:
-                continue
-            if path == self.previous:
-                return f"'harmonium resume {self.folder} --previous' continues from {path}, which is intact"
-            return f"The newest intact machine is {path}; it has no training state and cannot be resumed"
+                return f"The newest intact machine is {path}; it has no training state and cannot be resumed"
         return "No other checkpoint is intact"
-
-    def use_previous(self) -> None:
-        """Replace the newest checkpoint by the previous one; it is kept as last-damaged.safetensors."""
-        self._check_checkpoints()
-        files.read_tensors(self.previous)  # raises if it is damaged
-        if self.last.exists():
-            files.keep_as(self.last, self._damaged)
-        files.keep_as(self.previous, self.last)
-
-    @contextlib.contextmanager
-    def previous_in_use(self) -> Iterator[None]:
-        """Use the previous checkpoint from here on; if the block raises, nothing has changed."""
-        replaced = self.last.exists()
-        self.use_previous()
-        try:
-            yield
-        except BaseException:
-            if replaced:
-                self._damaged.replace(self.last)
-            else:
-                self.last.unlink()
-            raise
-
-    @property
-    def _damaged(self) -> Path:
-        return self.last.with_name("last-damaged.safetensors")
 
     def write_snapshot(self, machine: Machine, epoch: int) -> None:
         """Save the machine of this epoch."""
@@ -322,6 +292,20 @@ class Run(Shown):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty or not there
             os.rmdir(self.folder / "checkpoints")
+
+
+def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tensors and the training state of a checkpoint; raise :class:`CheckpointError` if it is damaged."""
+    tensors, metadata = files.read_tensors(path)
+    if _TRAINING not in metadata:
+        raise CheckpointError(f"{path}: contains a machine without training state; it cannot be resumed")
+    try:
+        state = unflatten(parse_json(metadata[_TRAINING]), tensors)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: the training state is damaged ({error})") from None
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path}: the training state is damaged")
+    return tensors, state
 
 
 def _identity(folder: Path) -> tuple[int, ...] | None:
