@@ -38,7 +38,7 @@ def main() -> None:
                 learning_rate=0.05,
                 epochs=args.epochs,
                 transforms=[*([hm.Centered()] if centered else []), hm.Average(0.3)],
-                schedule=hm.LinearDecay(0.3),
+                schedule=hm.Linear(0.3),
                 seed=args.seed,
                 metrics_every=args.epochs,
             )

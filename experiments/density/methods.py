@@ -20,7 +20,7 @@ from harmonium import files
 from harmonium.errors import Diverged, NotLearned
 from harmonium.training import Average
 from harmonium.training.callbacks import MixingTime, Progress
-from harmonium.training.schedules import Clock, LinearDecay, Setting
+from harmonium.training.schedules import Clock, Linear, Setting
 from harmonium.training.threads import using
 
 from .. import judging
@@ -102,7 +102,7 @@ class TimedDecay:
     """A learning rate that is constant for the first part of a CPU time, then decreases linearly to zero."""
 
     def __init__(self, spent: CPUTime, constant: float = 0.5) -> None:
-        self.spent, self.decay = spent, LinearDecay(constant)
+        self.spent, self.decay = spent, Linear(constant)
 
     def __call__(self, clock: Clock) -> Setting:
         return self.decay(self.spent.clock(clock))

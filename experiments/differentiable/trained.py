@@ -23,7 +23,7 @@ from harmonium import data as datasets
 from harmonium import noise
 from harmonium.errors import unknown
 from harmonium.machines import RBM, DeepBeliefNetwork
-from harmonium.training import CD, PCD, Average, Centered, Clock, LinearDecay, Reconstruction, Redrawn, Setting
+from harmonium.training import CD, PCD, Average, Centered, Clock, Linear, Reconstruction, Redrawn, Setting
 from harmonium.units import Bernoulli
 
 from .. import machines as shared
@@ -265,7 +265,7 @@ class Machines(shared.Machines):
             epochs=chosen.epochs,
             batch_size=chosen.batch,
             learning_rate=chosen.rate,
-            schedule=LinearDecay(0.0),
+            schedule=Linear(0.0),
             transforms=[Centered(), Average(0.2)],
             metrics_every=chosen.epochs,
             progress=False,

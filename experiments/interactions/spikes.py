@@ -22,7 +22,7 @@ from harmonium.interactions import all_tuples
 from harmonium.machines import RBM
 from harmonium.plots import style
 from harmonium.quality import Correlations, correlations
-from harmonium.training import PCD, LinearDecay
+from harmonium.training import PCD, Linear
 from harmonium.units import Bernoulli, Gaussian, Unit
 
 from ..judging import THREE_SIGMA, Measured, Verdict, averaged, brief
@@ -90,7 +90,7 @@ def _train(machines: Machines, model: str, rows: Tensor, hidden: Unit, seed: int
         negative=PCD(5),
         epochs=epochs,
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.003),
-        schedule=LinearDecay(),
+        schedule=Linear(),
         seed=seed,
         progress=False,
     )

@@ -19,7 +19,7 @@ from harmonium import noise
 from harmonium.interactions import all_tuples, n_body, random_tuples
 from harmonium.likelihood import pseudo_log_likelihood
 from harmonium.machines import RBM
-from harmonium.training import CD, GrowingSteps, Metric
+from harmonium.training import CD, Growing, Metric
 from harmonium.units import Bernoulli
 
 from .. import machines as shared
@@ -141,7 +141,7 @@ class Machines(shared.Machines):
         return plain_gradients(RATES[self.scale][activation], BATCH, len(self.rows)) | {
             "negative": CD(1),
             "epochs": self.epochs,
-            "schedule": GrowingSteps(self.every),
+            "schedule": Growing(self.every),
             "initialize": {"weights": "sign"},
         }
 

@@ -27,7 +27,7 @@ from harmonium.training import (
     Callback,
     Centered,
     DeepPCD,
-    LinearDecay,
+    Linear,
     MeanField,
     Progress,
     fit,
@@ -321,7 +321,7 @@ def _carefully(settings: Contest, rows: int, seed: int) -> dict[str, Any]:
     """Options of ``fit`` that all three machines share."""
     return plain_gradients(settings.rate, BATCH, rows) | {
         "transforms": [Centered(), L2(settings.decay), Average(0.3)],
-        "schedule": LinearDecay(0.3),
+        "schedule": Linear(0.3),
         "metrics_every": sum(settings.epochs) * 1000,
         "seed": seed,
     }

@@ -96,7 +96,7 @@ def _calls(rbm: Any, choice: random.Random) -> dict[str, Callable[[], Any]]:
         "tempering many": lambda: sampling.parallel_tempering(rbm, many, betas=[0.0, 0.5, 1.0], sweeps=1, seed=0),
         "population many": lambda: sampling.population_annealing(rbm, many or 10**30, betas=2, seed=0),
         "L2": lambda: hm.L2(x),
-        "LinearDecay": lambda: hm.LinearDecay(n),
+        "Linear": lambda: hm.Linear(n),
         "Average": lambda: hm.Average(x),
         "Clip": lambda: hm.Clip(x),
         "load": lambda: hm.load(choice.choice(PATHS)),

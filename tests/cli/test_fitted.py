@@ -33,7 +33,7 @@ def fitted(binary: Path, folder: Path | None, **options) -> hm.RBM:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"optimizer": "adam", "negative": "cd:2", "schedule": hm.LinearDecay(0.25), "transforms": [hm.L2(0.01)]}],
+    [{}, {"optimizer": "adam", "negative": "cd:2", "schedule": hm.Linear(0.25), "transforms": [hm.L2(0.01)]}],
     ids=["defaults", "given"],
 )
 def test_the_command_line_continues_a_run_of_fit_bit_for_bit(options, binary, tmp_path, command) -> None:
@@ -120,7 +120,7 @@ def test_transforms_are_made_again_from_their_configuration() -> None:
     assert [(type(part), part.config()) for part in found] == [(type(part), part.config()) for part in chosen]
 
 
-@pytest.mark.parametrize("given, name", [(hm.LinearDecay(0.25), "linear:0.25"), (hm.GrowingSteps(5), "growing:5")])
+@pytest.mark.parametrize("given, name", [(hm.Linear(0.25), "linear:0.25"), (hm.Growing(5), "growing:5")])
 def test_schedules_have_names(given, name) -> None:
     training = Training(Arguments.of(hm.RBM(2, 1), torch.eye(2), schedule=given))
     tables = recorded.recorded(Arguments.of(hm.RBM(2, 1), torch.eye(2), schedule=given), hm.PCD(1), [], training.source)

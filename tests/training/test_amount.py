@@ -102,7 +102,7 @@ def constant(clock: Clock) -> Setting:
 
 
 @pytest.mark.parametrize("power", [0.3, 1.0, 2.0])
-@pytest.mark.parametrize("schedule", [constant, hm.LinearDecay(0.5)])
+@pytest.mark.parametrize("schedule", [constant, hm.Linear(0.5)])
 def test_the_expected_gain_of_a_power_law(power: float, schedule: Schedule) -> None:
     epochs, time, history = 800, 0.0, []
     for n in range(1, epochs + 1):

@@ -11,7 +11,7 @@ import torch
 import harmonium as hm
 from harmonium import units
 from harmonium.errors import Diverged, InvalidOption, NotNormalizable, RunError
-from harmonium.training import Constant, GrowingSteps
+from harmonium.training import Constant, Growing
 
 DATA = (torch.rand(60, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
 
@@ -125,7 +125,7 @@ def test_equal_runs_make_equal_files(tmp_path) -> None:
 
 def test_a_schedule_leaves_the_phase_as_it_was() -> None:
     phase = hm.PCD(1)
-    hm.fit(binary(), DATA, negative=phase, epochs=4, batch_size=20, schedule=GrowingSteps(1))
+    hm.fit(binary(), DATA, negative=phase, epochs=4, batch_size=20, schedule=Growing(1))
     assert phase.k == 1
     assert math.isclose(Constant()(None).rate, 1.0)  # type: ignore[arg-type]
 

@@ -14,7 +14,7 @@ from harmonium import units
 from harmonium.machines import RBM
 from harmonium.training.callbacks import Callback, Progress
 from harmonium.training.negative import NegativePhase
-from harmonium.training.schedules import Clock, GrowingSteps, LinearDecay, Setting
+from harmonium.training.schedules import Clock, Growing, Linear, Setting
 
 
 def exact_gradient(machine: RBM, data: Tensor) -> dict[str, Tensor]:
@@ -43,8 +43,8 @@ def optimum(machine: RBM, data: Tensor, starts: int = 3) -> float:
 
 
 def growing_and_decaying(clock: Clock) -> Setting:
-    """The sweeps of GrowingSteps, the rate falling to zero at the end so that the noise of the chains does not stay."""
-    return Setting(rate=LinearDecay(0.3)(clock).rate, k=GrowingSteps(10)(clock).k)
+    """The sweeps of Growing, the rate falling to zero at the end so that the noise of the chains does not stay."""
+    return Setting(rate=Linear(0.3)(clock).rate, k=Growing(10)(clock).k)
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +57,10 @@ def problem() -> tuple[Tensor, float]:
 @pytest.mark.parametrize(
     ("negative", "schedule"),
     [
-        (hm.Exact(), LinearDecay(0.3)),
-        (hm.PCD(1, chains=500), LinearDecay(0.3)),
-        (hm.PCD(5), LinearDecay(0.3)),
-        (hm.CD(20), LinearDecay(0.3)),
+        (hm.Exact(), Linear(0.3)),
+        (hm.PCD(1, chains=500), Linear(0.3)),
+        (hm.PCD(5), Linear(0.3)),
+        (hm.CD(20), Linear(0.3)),
         (hm.CD(1), growing_and_decaying),
         (hm.PCD(1), growing_and_decaying),
     ],

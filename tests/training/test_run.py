@@ -24,7 +24,7 @@ from harmonium.machines import RBM
 from harmonium.training import Run
 from harmonium.training.callbacks import Callback, Progress
 from harmonium.training.run import log_spaced
-from harmonium.training.schedules import GrowingSteps
+from harmonium.training.schedules import Growing
 from harmonium.training.state import flatten, unflatten
 
 DATA = draw(binary(5, 3, seed=2), 60)
@@ -376,7 +376,7 @@ class Trained:
             batch_size=20,
             optimizer=self.optimizer,
             transforms=self.transforms,
-            schedule=GrowingSteps(2) if growing else None,
+            schedule=Growing(2) if growing else None,
             run=run,
             seed=3,
             validation=DATA[:10],

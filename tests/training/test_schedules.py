@@ -13,17 +13,17 @@ import harmonium as hm
 from harmonium.errors import InvalidOption
 from harmonium.machines import BoltzmannMachine
 from harmonium.training.callbacks import Callback, Progress
-from harmonium.training.schedules import Clock, Constant, GrowingSteps, LinearDecay, Setting
+from harmonium.training.schedules import Clock, Constant, Growing, Linear, Setting
 from harmonium.training.transforms import Transform
 
 
 def test_values() -> None:
     assert Constant()(Clock(3, 10, 0.25)) == Setting(1.0, None, None)
-    decay = LinearDecay(0.2)
+    decay = Linear(0.2)
     assert [decay(Clock(1, 10, f)).rate for f in (0.0, 0.2)] == [1.0, 1.0]
     assert decay(Clock(6, 10, 0.6)).rate == pytest.approx(0.5)
     assert decay(Clock(10, 10, 1.0)).rate == 0.0
-    grow = GrowingSteps(10)
+    grow = Growing(10)
     assert [grow(Clock(e, 100, 0.0)).k for e in (1, 10, 11, 20, 21, 100)] == [1, 1, 2, 2, 3, 10]
     assert [grow(Clock(e, 100, 0.0)).rate for e in (10, 11, 21)] == [1.0, 1 / 2, 1 / 3]
 
@@ -31,12 +31,12 @@ def test_values() -> None:
 @pytest.mark.parametrize("constant", [-0.1, 1.0, float("nan")])
 def test_impossible_decays_are_refused(constant: float) -> None:
     with pytest.raises(InvalidOption, match="constant: expected a fraction"):
-        LinearDecay(constant)
+        Linear(constant)
 
 
 def test_impossible_growth_is_refused() -> None:
     with pytest.raises(InvalidOption, match="every: expected at least 1 epoch, found 0"):
-        GrowingSteps(0)
+        Growing(0)
 
 
 class Watch(Transform):
@@ -79,7 +79,7 @@ def watch(schedule: hm.training.Schedule, negative: Any, epochs: int) -> list[An
 
 
 def test_the_optimizer_follows_the_rate_step_by_step() -> None:
-    seen = watch(LinearDecay(0.5), hm.CD(1), 4)
+    seen = watch(Linear(0.5), hm.CD(1), 4)
     assert len(seen) == 16
     assert [fraction for _, fraction, *_ in seen] == pytest.approx([k / 16 for k in range(16)])
     for _, fraction, (weights, biases), _, _ in seen:
@@ -90,7 +90,7 @@ def test_the_optimizer_follows_the_rate_step_by_step() -> None:
 
 @pytest.mark.parametrize("negative", [hm.CD(1), hm.PCD(1), hm.Exact()])
 def test_the_sweeps_grow(negative: Any) -> None:
-    seen = watch(GrowingSteps(2), negative, 6)
+    seen = watch(Growing(2), negative, 6)
     assert [k for epoch, _, _, k, _ in seen] == [k for k in (1, 2, 3) for _ in range(8)]
     assert all(rates == pytest.approx([0.1 / k, 0.02 / k]) for _, _, rates, k, _ in seen)
 

@@ -183,7 +183,7 @@ def test_transforms_where_they_apply():
 
 def test_a_growing_number_of_sweeps_and_other_batches():
     phase = hm.CD(1)
-    hm.fit(stack(), DATA[:70], negative=phase, schedule=hm.GrowingSteps(1), **options())  # last batch: 10 rows
+    hm.fit(stack(), DATA[:70], negative=phase, schedule=hm.Growing(1), **options())  # last batch: 10 rows
     assert phase.k == 1
     schedule = lambda clock: hm.training.Setting(batch_size=10 * clock.epoch)  # noqa: E731
     hm.fit(stack(), DATA, negative=hm.PCD(1), schedule=schedule, **options())

@@ -319,7 +319,6 @@ class TrainingOptions:
         details="Rows of a file need `--image` to be images.",
         plan=("transforms", "smooth {}"),
     )
-    clip: float | None = option(None, "Largest allowed norm of the gradient.", plan=("transforms", "clip {}"))
     zero_sum: bool = option(False, "Use the zero-sum gauge for Potts units.", plan=("transforms", "zero-sum"))
     metrics_every: int | None = option(
         None, "Number of epochs between measurements.", at_least=1, unset="1, or more if there are more than 200 epochs"

@@ -456,7 +456,7 @@ def _summary(subject: RunSubject) -> dict[str, Any]:
         "data": data.get("source"),
         "rows": f"{data['rows']:,}" if isinstance(data.get("rows"), int) else data.get("rows"),
         "binarized": data.get("binarize"),
-        "negative phase": training.get("negative") or subject.table("negative").get("method"),
+        "negative phase": training.get("negative") or subject.table("negative").get("name"),
         "training": training.get("training"),
         "pretraining": f"{training['pretrain']} epochs of each layer" if training.get("pretrain") else None,
         "optimizer": None if rate is None else f"{training.get('optimizer')}, learning rate {rate}",

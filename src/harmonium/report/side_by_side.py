@@ -190,5 +190,5 @@ def _negative(config: Mapping[str, Any]) -> str:
     training, own = config.get("training"), config.get("negative")
     named = training.get("negative") if isinstance(training, Mapping) else None
     if named is None and isinstance(own, Mapping):
-        named = ":".join(str(own[key]) for key in ("method", "k") if key in own)
+        named = ":".join(str(own[key]) for key in ("name", "k") if key in own)
     return str(named or "–")

@@ -3,6 +3,7 @@
 from .batches import HiddenStates, Labeled, Redrawn, Weighted
 from .callbacks import Callback, LabelError, Metric, MixingTime, Progress
 from .centering import Centered
+from .constraints import Average, ZeroSum
 from .contexts import Conditional, Windows
 from .defaults import default_epochs
 from .greedy import pretrain
@@ -30,8 +31,8 @@ from .negative import (
 from .penalties import L1, L2, L1Squared, L2ToMean, Smooth
 from .rates import RateLimit, default_groups
 from .run import Run
-from .schedules import Clock, Constant, GrowingSteps, LinearDecay, Schedule, Setting
-from .transforms import Average, Clip, Transform, ZeroSum
+from .schedules import Clock, Constant, Growing, Linear, Schedule, Setting
+from .transforms import Transform
 
 __all__ = [
     "CD",
@@ -41,7 +42,6 @@ __all__ = [
     "Average",
     "Callback",
     "Centered",
-    "Clip",
     "Clock",
     "Conditional",
     "Constant",
@@ -49,7 +49,7 @@ __all__ = [
     "Discriminative",
     "Exact",
     "GibbsLangevin",
-    "GrowingSteps",
+    "Growing",
     "HiddenStates",
     "Incomplete",
     "L1Squared",
@@ -57,7 +57,7 @@ __all__ = [
     "LabelError",
     "Labeled",
     "Langevin",
-    "LinearDecay",
+    "Linear",
     "MeanField",
     "Metric",
     "MetricLogger",

@@ -28,13 +28,14 @@ from . import specs
 from .batches import Source, loader_batch_size
 from .callbacks import Callback
 from .centering import Centered
+from .constraints import Average, ZeroSum
 from .defaults import default_schedule
+from .descent import AnyOptimizer as Optimizer
 from .negative import Exact, NegativePhase
-from .optimizers import AnyOptimizer as Optimizer
 from .penalties import L1, L2, L1Squared, L2ToMean, Smooth
 from .precision import BFLOAT16
 from .schedules import Schedule
-from .transforms import Average, Clip, Transform, ZeroSum
+from .transforms import Transform
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,7 +51,6 @@ _INSTEAD = {
     "l2_to_mean": "transforms=[harmonium.L2ToMean({}), harmonium.Centered()]",
     "smooth": "transforms=[harmonium.Smooth({}, shape=(height, width)), harmonium.Centered()]",
     "average": "transforms=[harmonium.Centered(), harmonium.Average({})]",
-    "clip": "transforms=[harmonium.Centered(), harmonium.Clip({})]",
     "centered": "transforms=[harmonium.Centered()] or transforms=[]",
     "zero_sum": "transforms=[harmonium.Centered(), harmonium.ZeroSum()]",
     "device": "machine.to({!r}) before the call",
@@ -283,8 +283,6 @@ def transforms_of(chosen: TrainingOptions, image: Sequence[int] | None = None) -
         made.append(Smooth(chosen.smooth, image))
     if chosen.centered:
         made.append(Centered())
-    if chosen.clip is not None:
-        made.append(Clip(chosen.clip))
     if chosen.zero_sum:
         made.append(ZeroSum())
     if chosen.average is not None:

@@ -13,9 +13,9 @@ from ..machines import BoltzmannMachine
 from ..machines.scaling import Scaling
 from ..units import Unit
 from . import distributed
+from .descent import AnyOptimizer
 from .gradient import unrounded
 from .negative import NegativePhase
-from .optimizers import AnyOptimizer
 from .state import restored
 from .transforms import Rates, Transform, same_rate
 

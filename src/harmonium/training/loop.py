@@ -23,10 +23,10 @@ from .batches import Source, as_source
 from .callbacks import Progress, check_callbacks
 from .centering import Centered
 from .defaults import default_epochs, default_metrics_every
+from .descent import SGD, Adam, AnyOptimizer
 from .incomplete import completed
 from .metrics import measure
 from .negative import NegativePhase
-from .optimizers import SGD, Adam, AnyOptimizer
 from .precision import FLOAT32, resolved
 from .progress import ProgressBar
 from .rates import RateLimit, adam_groups, default_groups

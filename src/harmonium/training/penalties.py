@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,9 +15,9 @@ from ..couplings import Coupling, Dense
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.scaling import Scaling
+from .descent import SGD, AnyOptimizer
 from .gradient import CouplingGradient
 from .negative import NegativePhase
-from .optimizers import SGD, AnyOptimizer
 from .state import restored, restored_number
 from .transforms import Transform, all_couplings
 
@@ -24,6 +25,7 @@ _IMAGE_DIMS = (2, 3)  # dimensions of an image, without and with channels
 _LARGEST_EIGENVALUE = 8.0  # of the curvature of the smoothness penalty, for a checkerboard
 
 
+@dataclass
 class Penalty(Transform):
     """Base class of penalties on the weights, also those of a context.
 
@@ -34,10 +36,11 @@ class Penalty(Transform):
 
     of_loss = True
 
-    def __init__(self, strength: float) -> None:
-        if not strength >= 0:
-            raise InvalidOption(f"strength: expected a non-negative number, found {strength}")
-        self.strength = strength
+    strength: float
+
+    def __post_init__(self) -> None:
+        if not self.strength >= 0:
+            raise InvalidOption(f"strength: expected a non-negative number, found {self.strength}")
         self._scale: Tensor | None = None
 
     def measured(self, scaling: Scaling) -> None:
@@ -91,6 +94,7 @@ def _times(value: Tensor, factors: Tensor | None) -> Tensor:
     return value if factors is None else value * factors
 
 
+@dataclass
 class L1(Penalty):
     """L1 penalty, strength · Σ|W|."""
 
@@ -101,6 +105,7 @@ class L1(Penalty):
         return weight.sign().mul_(self.strength)
 
 
+@dataclass
 class L2(Penalty):
     """L2 penalty, strength/2 · ΣW²."""
 
@@ -117,6 +122,7 @@ class L2(Penalty):
         return weight * self.strength
 
 
+@dataclass
 class L2ToMean(Penalty):
     """L2 penalty on what distinguishes the sites of a layer: strength/2 · Σ_i (W_i - W̄)², with W̄ the mean over sites i.
 
@@ -142,6 +148,7 @@ def _without_mean(coupling: Coupling, weight: Tensor) -> Tensor:
     return (by_site - by_site.mean(0)).view_as(weight)
 
 
+@dataclass
 class Smooth(Penalty):
     """Penalty on differences between neighboring pixels, strength/2 · Σ_j Σ_{i~i'} (W_ij - W_i'j)².
 
@@ -163,11 +170,14 @@ class Smooth(Penalty):
     14.0
     """
 
-    def __init__(self, strength: float, shape: Sequence[int] | None = None, every: int = 10) -> None:
-        super().__init__(strength)
-        self.shape, self.every = None if shape is None else list(as_shape(tuple(shape))), count("every", every)
-        if self.every < 1:
-            raise InvalidOption(f"every: expected at least 1, found {every}")
+    shape: Sequence[int] | None = None
+    every: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.shape = None if self.shape is None else list(as_shape(tuple(self.shape)))
+        if count("every", self.every) < 1:
+            raise InvalidOption(f"every: expected at least 1, found {self.every}")
         if self.shape is not None and len(self.shape) not in _IMAGE_DIMS:
             raise InvalidOption(f"shape: expected (height, width) or (channels, height, width), found {self.shape}")
         self._seen, self._interval = 0, self.every
@@ -232,6 +242,7 @@ class Smooth(Penalty):
         return weight.view(*(coupling.lower if self.shape is None else self.shape), -1)
 
 
+@dataclass
 class L1Squared(Penalty):
     """L1² penalty, strength/(2N) · Σ_j (Σ_i |W_ij|)² with N lower units (Tubiana et al. 2019).
 
@@ -247,3 +258,7 @@ class L1Squared(Penalty):
 
 def _by_upper(coupling: Coupling, weight: Tensor) -> Tensor:
     return weight.abs().sum(coupling.incoming_dims, keepdim=True)
+
+
+#: penalties by their names in files and on the command line
+PENALTIES = {"l1": L1, "l2": L2, "l1-squared": L1Squared, "l2-to-mean": L2ToMean, "smooth": Smooth}

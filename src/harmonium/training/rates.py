@@ -15,7 +15,7 @@ from ..couplings import Coupling
 from ..machines import BoltzmannMachine, Machine
 from ..machines.scaling import Scaling
 from ..units import Unit
-from .optimizers import AnyOptimizer
+from .descent import AnyOptimizer
 
 #: fraction of a Newton step along the direction of largest curvature
 _STEP = 0.05

@@ -15,13 +15,14 @@ from . import specs
 from .arguments import Arguments
 from .batches import ArraySource, DatasetSource, Source, TensorSource
 from .centering import Centered
+from .constraints import Average, ZeroSum
 from .negative import NegativePhase, WeightedSum
 from .penalties import L1, L2, L1Squared, L2ToMean, Smooth
-from .transforms import Average, Clip, Transform, ZeroSum
+from .transforms import Transform
 
 #: the transforms that can be made again from their configuration
 TRANSFORMS: dict[str, type[Transform]] = {
-    kind.__name__: kind for kind in (L1, L2, L1Squared, L2ToMean, Smooth, Centered, Clip, ZeroSum, Average)
+    kind.__name__: kind for kind in (L1, L2, L1Squared, L2ToMean, Smooth, Centered, ZeroSum, Average)
 }
 _PLAIN = ("epochs", "batch_size", "seed", "metrics_every", "precision", "threads")
 #: rows that a file can contain; others are weighted, drawn again, have labels, a context or missing values
@@ -58,9 +59,9 @@ def arguments(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the arguments of ``fit`` from the configuration of a run; raises if it does not contain all of them.
 
     >>> tables = {"training": {"epochs": 3, "optimizer": "sgd", "schedule": "constant"}, "transforms": [],
-    ...           "negative": {"method": "pcd", "k": 2}}
-    >>> arguments(tables, "run")["negative"].config()
-    {'method': 'pcd', 'k': 2}
+    ...           "negative": {"name": "pcd", "k": 2}}
+    >>> arguments(tables, "run")["negative"]
+    PCD(k=2, chains=None)
     """
     training = config.get("training", {})
     unnamed = training.get("unnamed", [])

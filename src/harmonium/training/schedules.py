@@ -39,10 +39,10 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class LinearDecay:
+class Linear:
     """Learning rate that is constant for the fraction ``constant`` of the run, then decreases linearly to zero.
 
-    >>> LinearDecay(0.3)(Clock(epoch=7, epochs=10, fraction=0.65)).rate
+    >>> Linear(0.3)(Clock(epoch=7, epochs=10, fraction=0.65)).rate
     0.5
     """
 
@@ -57,10 +57,10 @@ class LinearDecay:
 
 
 @dataclass(frozen=True)
-class GrowingSteps:
+class Growing:
     """k = ⌈epoch/every⌉ sweeps per update and learning rate η = η₀/k, as in Bulso & Roudi (2021).
 
-    >>> GrowingSteps()(Clock(epoch=11, epochs=500, fraction=0.02))
+    >>> Growing()(Clock(epoch=11, epochs=500, fraction=0.02))
     Setting(rate=0.5, k=2, batch_size=None)
     """
 
@@ -73,3 +73,7 @@ class GrowingSteps:
     def __call__(self, clock: Clock) -> Setting:
         k = math.ceil(clock.epoch / self.every)
         return Setting(rate=1 / k, k=k)
+
+
+#: schedules by their names in files and on the command line
+SCHEDULES = {"constant": Constant, "linear": Linear, "growing": Growing}

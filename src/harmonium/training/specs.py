@@ -20,9 +20,9 @@ from ..machines import RBM, Machine
 from ..machines.enumeration import number_of_values
 from . import negative as phases
 from .batches import Source
+from .descent import SGD, Adam
 from .negative import NegativePhase, WeightedSum
-from .optimizers import SGD, Adam
-from .schedules import Constant, GrowingSteps, LinearDecay, Schedule
+from .schedules import Constant, Growing, Linear, Schedule
 
 NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
     "cd": phases.CD,
@@ -42,8 +42,8 @@ NEGATIVES: dict[str, Callable[..., NegativePhase]] = {
 HYBRID = "discriminative+0.01*cd:1"
 SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "constant": Constant,
-    "linear": LinearDecay,
-    "growing": GrowingSteps,
+    "linear": Linear,
+    "growing": Growing,
 }
 OPTIMIZERS: dict[str, tuple[Callable[..., Any], float | None]] = {  # with default learning rates
     "sgd": (SGD, None),
@@ -63,8 +63,8 @@ def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
     Terms of a weighted sum are separated by ``+`` and may have a weight: ``discriminative+0.01*pcd:1``. The number of
     ``chains`` belongs to its terms that have chains.
 
-    >>> negative_phase("pcd:5", chains=20).config()
-    {'method': 'pcd', 'k': 5, 'chains': 20}
+    >>> negative_phase("pcd:5", chains=20)
+    PCD(k=5, chains=20)
     >>> [(weight, phase.kind) for weight, phase in negative_phase("discriminative+0.01*cd:1").terms]
     [(1.0, 'Discriminative'), (0.01, 'CD')]
     """
@@ -86,17 +86,15 @@ def negative_phase(text: str, chains: int | None = None) -> NegativePhase:
 def recorded_phase(table: Mapping[str, Any]) -> NegativePhase:
     """Make a negative phase again from its :meth:`NegativePhase.config`.
 
-    >>> recorded_phase({"method": "pcd", "k": 5, "chains": 20}).chains
+    >>> recorded_phase({"name": "pcd", "k": 5, "chains": 20}).chains
     20
     """
     options = dict(table)
-    method = options.pop("method")
-    if method == "weighted-sum":
+    name = options.pop("name")
+    if name == "weighted-sum":
         terms = [dict(term) for term in options["terms"]]
         return WeightedSum([(term.pop("weight"), recorded_phase(term)) for term in terms])
-    if "approximation" in options:
-        options["method"] = options.pop("approximation")
-    return NEGATIVES[method](**options)
+    return NEGATIVES[name](**options)
 
 
 def _weighted(term: str, text: str) -> tuple[float, str]:
@@ -223,7 +221,7 @@ def schedule(text: str) -> Schedule:
     """Parse ``constant``, ``linear:0.3`` or ``growing:10``.
 
     >>> schedule("linear:0.5")
-    LinearDecay(constant=0.5)
+    Linear(constant=0.5)
     """
     name, argument, options = split(text)
     number = float if name == "linear" else int

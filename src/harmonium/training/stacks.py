@@ -17,9 +17,9 @@ from torch import Generator, Tensor
 from ..errors import InvalidOption
 from ..machines import RBM, Machine
 from ..machines.scaling import Scaling
+from .descent import AnyOptimizer
 from .negative import NegativePhase
 from .negative.composite import Composite
-from .optimizers import AnyOptimizer
 from .schedules import Clock
 from .transforms import Rates, Transform, same_rate
 

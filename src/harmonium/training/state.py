@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from ..errors import clipped
 from ..files import tensor_type
-from .optimizers import AnyOptimizer
+from .descent import AnyOptimizer
 
 _TENSOR = "__tensor__"
 

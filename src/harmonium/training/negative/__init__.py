@@ -11,9 +11,26 @@ from .tempered import ParallelTempering, TrajectoryTempering
 from .unbiased import UnbiasedCD
 from .weighted_sum import WeightedSum
 
+#: negative phases by their names in files and on the command line
+PHASES = {
+    "cd": CD,
+    "pcd": PCD,
+    "deep-pcd": DeepPCD,
+    "reconstruction": Reconstruction,
+    "exact": Exact,
+    "parallel-tempering": ParallelTempering,
+    "trajectory-tempering": TrajectoryTempering,
+    "unbiased-cd": UnbiasedCD,
+    "langevin": Langevin,
+    "gibbs-langevin": GibbsLangevin,
+    "mean-field": MeanField,
+    "discriminative": Discriminative,
+}
+
 __all__ = [
     "CD",
     "PCD",
+    "PHASES",
     "DeepPCD",
     "Discriminative",
     "Exact",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -122,7 +123,8 @@ class NegativePhase:
 
     def config(self) -> dict[str, Any]:
         """Return the name and options of the phase, for the run's configuration."""
-        return {"method": kebab(type(self).__name__)}
+        options = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        return {"name": kebab(type(self).__name__), **{key: x for key, x in options.items() if x is not None}}
 
 
 def learned_couplings(machine: BoltzmannMachine) -> dict[int, CouplingGradient]:

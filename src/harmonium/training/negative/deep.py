@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ _POSITIVE = ("gibbs", "mean-field")
 _EXTRA = 2  # rows of the factors that reduce noise
 
 
+@dataclass
 class DeepPCD(SignedRows):
     """PCD for deep machines: persistent chains for the model; Gibbs sampling or clamped mean field for the data.
 
@@ -47,24 +49,24 @@ class DeepPCD(SignedRows):
         chains: number of chains; the batch size if None.
         positive: method for the hidden layers given the batch, "gibbs" or "mean-field".
 
-    >>> DeepPCD(1, positive="mean-field", iterations=10).config()
-    {'method': 'deep-pcd', 'k': 1, 'iterations': 10, 'positive': 'mean-field'}
+    >>> DeepPCD(1, positive="mean-field", iterations=10)
+    DeepPCD(k=1, iterations=10, chains=None, positive='mean-field')
     """
 
-    #: mean field from the layer above on the hidden layers, by layer index
-    _above: dict[int, Tensor]
+    k: int = 1
+    _: KW_ONLY
+    iterations: int = 1
+    chains: int | None = None
+    positive: str = "gibbs"
 
-    def __init__(self, k: int = 1, *, iterations: int = 1, chains: int | None = None, positive: str = "gibbs") -> None:
-        if positive not in _POSITIVE:
-            raise unknown("positive", positive, _POSITIVE)
+    def __post_init__(self) -> None:
+        k, iterations, chains = self.k, self.iterations, self.chains
+        if self.positive not in _POSITIVE:
+            raise unknown("positive", self.positive, _POSITIVE)
         if min(count("k", k), count("iterations", iterations), 1 if chains is None else count("chains", chains)) < 1:
             raise InvalidOption(f"k, iterations, chains: expected at least 1, found {k}, {iterations}, {chains}")
-        self.k, self.iterations, self.chains, self.positive = k, iterations, chains, positive
-
-    def config(self) -> dict[str, Any]:
-        chains = {} if self.chains is None else {"chains": self.chains}
-        options = {"iterations": self.iterations, "positive": self.positive}
-        return {**super().config(), "k": self.k, **chains, **options}
+        #: mean field from the layer above on the hidden layers, by layer index
+        self._above: dict[int, Tensor] = {}
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         if machine.visible.conserving(start) is not machine.visible:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
@@ -17,6 +17,7 @@ from .base import NegativePhase, as_rbm, learned_couplings, only_bias, write_bia
 from .signed import SPARE_ROWS, new_buffer
 
 
+@dataclass
 class Discriminative(NegativePhase):
     """Maximize ln p(label | features), exactly: the discriminative RBM (Larochelle & Bengio 2008).
 
@@ -31,17 +32,12 @@ class Discriminative(NegativePhase):
         part: number of the part of the visible layer that is the label; by default the last one-hot unit that is a part
             by itself (:class:`harmonium.machines.Label`).
 
-    >>> Discriminative().config()
-    {'method': 'discriminative'}
+    >>> Discriminative()
+    Discriminative(part=None)
     """
 
+    part: int | None = None
     generative = False
-
-    def __init__(self, part: int | None = None) -> None:
-        self.part = part
-
-    def config(self) -> dict[str, Any]:
-        return {**super().config(), **({} if self.part is None else {"part": self.part})}
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         self.resize(machine, batch_size)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import torch
 from torch import Generator, Tensor
 
@@ -10,18 +13,19 @@ from ..gradient import write_gradient
 from .base import NegativePhase, as_rbm, learned_context, learned_couplings, write_unit_gradient
 
 
+@dataclass
 class Exact(NegativePhase):
     """Exact F_model = -ln Z by enumeration: maximum likelihood for small machines, and the reference in tests.
 
     Given a context, the loss is the mean of -ln p(v | u), with an enumeration for each row; its gradient is computed by
     automatic differentiation.
 
-    >>> Exact().config()
-    {'method': 'exact'}
+    >>> Exact()
+    Exact()
     """
 
-    _missing: Tensor | None = None  # mask of the missing values of the batch
-    conditional = True
+    _missing: ClassVar[Tensor | None] = None  # mask of the missing values of the batch
+    conditional: ClassVar[bool] = True
 
     @property
     def by_statistics(self) -> bool:  # type: ignore[override]
@@ -42,7 +46,7 @@ class Exact(NegativePhase):
         self.use(batch_size)
 
     def complete(self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None) -> None:
-        self._missing = missing  # summed out in evaluate
+        self._missing = missing  # type: ignore[misc]  # summed out in evaluate
 
     def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
         rbm = as_rbm(machine, "Exact")
@@ -52,7 +56,7 @@ class Exact(NegativePhase):
         layers, links = enumeration.moments(rbm, self._states)
         if self._missing is not None:
             self._evaluate_observed(rbm, layers, links, self._missing)
-            self._missing = None
+            self._missing = None  # type: ignore[misc]
             return
         field = rbm.coupling.up(self.batch)
         self._hidden = rbm.hidden.mean(field)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
 from torch import Generator, Tensor
 
@@ -11,23 +11,23 @@ from ...sampling.gradient_moves import check_real, check_steps, gibbs_langevin_s
 from .sampled import Sampled
 
 
+@dataclass
 class Langevin(Sampled):
     """Persistent chains that move by ``k`` Langevin steps on F(v) per step (:func:`harmonium.sampling.langevin`).
 
-    >>> Langevin(10, step_size=0.1).config()
-    {'method': 'langevin', 'k': 10, 'step_size': 0.1, 'adjusted': True}
+    >>> Langevin(10, step_size=0.1)
+    Langevin(k=10, step_size=0.1, adjusted=True, chains=None)
     """
 
-    def __init__(
-        self, k: int = 10, *, step_size: float | None = None, adjusted: bool = True, chains: int | None = None
-    ) -> None:
-        super().__init__(k, chains)
-        check_steps(k, step_size)
-        self.step_size, self.adjusted = step_size, adjusted
+    k: int = 10
+    _: KW_ONLY
+    step_size: float | None = None
+    adjusted: bool = True
+    chains: int | None = None
 
-    def options(self) -> dict[str, Any]:
-        size = {} if self.step_size is None else {"step_size": self.step_size}
-        return {**size, "adjusted": self.adjusted}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_steps(self.k, self.step_size)
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         check_real(machine, type(self).__name__)
@@ -38,27 +38,30 @@ class Langevin(Sampled):
         return langevin_steps(rbm, v, generator, steps=self.k, step_size=self.step_size, adjusted=self.adjusted)[0]
 
 
+@dataclass
 class GibbsLangevin(Sampled):
     """Persistent chains that move by ``k`` Gibbs–Langevin sweeps (:func:`harmonium.sampling.gibbs_langevin`).
 
-    >>> GibbsLangevin(1, steps=5).config()
-    {'method': 'gibbs-langevin', 'k': 1, 'steps': 5, 'step_size': 0.2, 'adjusted': True}
+    >>> GibbsLangevin(1, steps=5)
+    GibbsLangevin(k=1, steps=5, step_size=0.2, adjusted=True, chains=None)
     """
 
-    def __init__(
-        self, k: int = 1, *, steps: int = 10, step_size: float = 0.2, adjusted: bool = True, chains: int | None = None
-    ) -> None:
-        super().__init__(k, chains)
-        check_steps(steps, step_size)
-        self.steps, self.step_size, self.adjusted = steps, step_size, adjusted
+    k: int = 1
+    _: KW_ONLY
+    steps: int = 10
+    step_size: float = 0.2
+    adjusted: bool = True
+    chains: int | None = None
 
-    def options(self) -> dict[str, Any]:
-        return {"steps": self.steps, "step_size": self.step_size, "adjusted": self.adjusted}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_steps(self.steps, self.step_size)
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         check_real(machine, type(self).__name__)
         super().begin(machine, batch_size, start, generator)
 
     def move(self, rbm: RBM, v: Tensor, generator: Generator | None) -> Tensor:
-        options: dict[str, Any] = self.options()
-        return gibbs_langevin_sweep(rbm, v, generator, **options)[0]
+        return gibbs_langevin_sweep(
+            rbm, v, generator, steps=self.steps, step_size=self.step_size, adjusted=self.adjusted
+        )[0]

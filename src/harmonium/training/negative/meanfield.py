@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,7 @@ _OTHERS: dict[str, Callable[..., Solutions]] = {
 _SHALLOW, _DEEP = 3, 10  # iterations per step of RBMs and of deep machines, whose persistent points need more
 
 
+@dataclass
 class MeanField(NegativePhase):
     """F_model is the mean free energy of mean-field fixed points; gradient: Tramel et al. (2018), eqs. (39)-(41).
 
@@ -48,26 +50,21 @@ class MeanField(NegativePhase):
         noise: corrupt the rows at which a step starts: in each one, a fraction of the visible units, drawn uniformly
             from [0, noise], is set to random values. This unlearns solutions that are reached only from noisy data.
 
-    >>> MeanField(3, starts=50).config()
-    {'method': 'mean-field', 'approximation': 'tap', 'damping': 0.5, 'k': 3, 'starts': 50}
+    >>> MeanField(3, starts=50).starts
+    50
     """
 
-    _model: Chain
-    _solutions: Solutions | None
-    _hidden: list[Tensor]
-    _continues: bool  # whether the points of the previous step are kept
+    k: int | None = None  # type: ignore[assignment]
+    _: KW_ONLY
+    method: str = "tap"
+    starts: int | None = None
+    persistent: bool | None = None
+    tolerance: float | None = None
+    damping: float = 0.5
+    noise: float = 0.0
 
-    def __init__(
-        self,
-        k: int | None = None,
-        *,
-        method: str = "tap",
-        starts: int | None = None,
-        persistent: bool | None = None,
-        tolerance: float | None = None,
-        damping: float = 0.5,
-        noise: float = 0.0,
-    ) -> None:
+    def __post_init__(self) -> None:
+        k, method, starts, persistent, noise = self.k, self.method, self.starts, self.persistent, self.noise
         if method not in (*_CHAINS, *_OTHERS):
             raise unknown("mean-field method", str(method), (*_CHAINS, *_OTHERS))
         if (k is not None and count("k", k) < 1) or (starts is not None and count("starts", starts) < 1):
@@ -78,35 +75,21 @@ class MeanField(NegativePhase):
                 f"found noise={noise}, persistent={persistent}"
             )
         self._given_k = k if k is None else whole("k", k)
-        self.k = self._given_k or _SHALLOW
-        self.method, self.starts, self.persistent = method, starts, persistent
-        self.tolerance, self.damping, self.noise = tolerance, damping, noise
         self._rule()
+        self._model: Chain
+        self._solutions: Solutions | None
+        self._hidden: list[Tensor]
+        self._continues: bool  # whether the points of the previous step are kept
 
     @property
     def by_statistics(self) -> bool:  # type: ignore[override]
         """Whether the method has a gradient in closed form."""
         return self.method in _CHAINS
 
-    def config(self) -> dict[str, Any]:
-        chosen = {
-            "k": self._given_k and self.k,
-            "persistent": self.persistent,
-            "starts": self.starts,
-            "tolerance": self.tolerance,
-            "noise": self.noise or None,
-        }
-        return {
-            **super().config(),
-            "approximation": self.method,
-            "damping": self.damping,
-            **{name: value for name, value in chosen.items() if value is not None},
-        }
-
     def _rule(self) -> Rule:
         if self.tolerance is None:
-            return Rule(self.damping, iterations=self.k)
-        return Rule(self.damping, self.tolerance, max_iterations=self.k)
+            return Rule(self.damping, iterations=self.k or _SHALLOW)
+        return Rule(self.damping, self.tolerance, max_iterations=self.k or _SHALLOW)
 
     # -- preparation ----------------------------------------------------------------------------------------
 
@@ -281,7 +264,7 @@ class MeanField(NegativePhase):
         parts = self._model.a, self._model.c, self._model.B, self._model.A
         a, c, B, A = ([x.clone() for x in part] for part in parts)
         unknown_value = torch.full((n,), torch.nan, dtype=machine.dtype, device=machine.device)
-        done = torch.full((n,), self.k, device=machine.device)
+        done = torch.full((n,), self.k or _SHALLOW, device=machine.device)
         converged = torch.zeros(n, dtype=torch.bool, device=machine.device)
         return Solutions(self.method, a, c, B, A, unknown_value, done, converged, damping=self.damping)
 

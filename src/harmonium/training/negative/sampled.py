@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -26,18 +27,12 @@ class Sampled(SignedRows):
     two.
     """
 
-    def __init__(self, k: int = 1, chains: int | None = None) -> None:
-        if count("k", k) < 1 or (chains is not None and count("chains", chains) < 1):
-            raise InvalidOption(f"k, chains: expected k ≥ 1 and chains ≥ 1, found k={k}, chains={chains}")
-        self.k, self.chains = k, chains
+    #: number of chains; None means the batch size
+    chains: int | None = None
 
-    def options(self) -> dict[str, Any]:
-        """Return the options of the phase other than k and chains, for :meth:`config`."""
-        return {}
-
-    def config(self) -> dict[str, Any]:
-        chains = {} if self.chains is None else {"chains": self.chains}
-        return {**super().config(), "k": self.k, **self.options(), **chains}
+    def __post_init__(self) -> None:
+        if count("k", self.k) < 1 or (self.chains is not None and count("chains", self.chains) < 1):
+            raise InvalidOption(f"k, chains: expected k ≥ 1 and chains ≥ 1, found k={self.k}, chains={self.chains}")
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         rbm = as_rbm(machine, type(self).__name__)
@@ -117,19 +112,18 @@ class Sampled(SignedRows):
         self._bound = machine.visible.conserving(self._chain_v)
 
 
+@dataclass
 class CD(Sampled):
     """Contrastive divergence (Hinton 2002): k Gibbs sweeps that start at the rows of each batch.
 
     Given a context, the chain of a row has the context of this row.
 
-    >>> CD(10).config()
-    {'method': 'cd', 'k': 10}
+    >>> CD(10)
+    CD(k=10)
     """
 
-    conditional = True
-
-    def __init__(self, k: int = 1) -> None:
-        super().__init__(k)
+    k: int = 1
+    conditional: ClassVar[bool] = True
 
     def _allocate(self, rbm: RBM, batch: int, chains: int) -> None:
         self._given = None if rbm.context is None else ContextRows(rbm, batch)
@@ -170,6 +164,7 @@ class CD(Sampled):
         unit.sample_(field, out, generator, mean=mean)
 
 
+@dataclass
 class Reconstruction(CD):
     """Contrastive divergence with means instead of draws: no noise, but biased (Hwang, Hwang & Jo 2020, section 3.2).
 
@@ -178,8 +173,8 @@ class Reconstruction(CD):
     do not use this phase to learn a precision or another statistic that is not linear in the states. The likelihood is
     lower than with :class:`CD`, by several nats for units with many levels (``docs/multinary.md``).
 
-    >>> Reconstruction(1).config()
-    {'method': 'reconstruction', 'k': 1}
+    >>> Reconstruction()
+    Reconstruction(k=1)
     """
 
     def _update(self, unit: Unit, field: Tensor, out: Tensor, generator: Generator | None, mean: Tensor | None) -> None:
@@ -192,15 +187,19 @@ class Reconstruction(CD):
         return None  # reconstructions are no samples of the model
 
 
+@dataclass
 class PCD(Sampled):
     """Persistent contrastive divergence (Tieleman 2008): chains continue from step to step, with k sweeps per step.
 
     The *hidden* states of the chains are stored, which saves one matrix product per step. For documents of different
     lengths use :class:`CD`: a chain takes the length of another document in every step, and is never in equilibrium.
 
-    >>> PCD(1, chains=500).config()
-    {'method': 'pcd', 'k': 1, 'chains': 500}
+    >>> PCD(1, chains=500)
+    PCD(k=1, chains=500)
     """
+
+    k: int = 1
+    chains: int | None = None
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         _, hidden, coupling = self._parts

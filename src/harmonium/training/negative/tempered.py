@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, cast
 
 import torch
@@ -47,7 +48,7 @@ class Exchanged(Sampled):
         self._state = rungs.start(ladder, self._chain_v, generator)
         self._acceptance = torch.ones(ladder.size - 1, dtype=torch.float64, device=rbm.device)
 
-    def acceptance(self) -> Tensor:
+    def acceptances(self) -> Tensor:
         """Return the running mean of the acceptance probability of every neighboring pair of rungs."""
         return self._acceptance.clone()
 
@@ -79,6 +80,7 @@ class Exchanged(Sampled):
             self._state.walker = self._state.walker[:, chain]
 
 
+@dataclass
 class ParallelTempering(Exchanged):
     """Parallel tempering from independent units, fitted to the data, to the machine (Desjardins et al. 2010).
 
@@ -86,19 +88,21 @@ class ParallelTempering(Exchanged):
     distances in β. With ``adapt`` they follow the machine: after every 100 exchanges they move such that
     those between all neighbors are rejected equally often.
 
-    >>> ParallelTempering(rungs=10).config()
-    {'method': 'parallel-tempering', 'k': 1, 'rungs': 10}
+    >>> ParallelTempering(rungs=10)
+    ParallelTempering(k=1, rungs=10, adapt=False, chains=None)
     """
 
-    def __init__(self, k: int = 1, *, rungs: int = 10, adapt: bool = False, chains: int | None = None) -> None:
-        super().__init__(k, chains)
-        if rungs < 2:
-            raise InvalidOption(f"rungs: expected at least 2, found {rungs}")
-        self.rungs, self.adapt = rungs, adapt
-        self.betas = torch.linspace(0, 1, rungs).double()
+    k: int = 1
+    _: KW_ONLY
+    rungs: int = 10
+    adapt: bool = False
+    chains: int | None = None
 
-    def options(self) -> dict[str, Any]:
-        return {"rungs": self.rungs, **({"adapt": True} if self.adapt else {})}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rungs < 2:
+            raise InvalidOption(f"rungs: expected at least 2, found {self.rungs}")
+        self.betas = torch.linspace(0, 1, self.rungs).double()
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         super().begin(machine, batch_size, start, generator)
@@ -128,6 +132,7 @@ class ParallelTempering(Exchanged):
         super().load_state_dict(state, machine)
 
 
+@dataclass
 class TrajectoryTempering(Exchanged):
     """Replica exchange with earlier machines of the same training run (Béreux et al. 2024).
 
@@ -135,21 +140,24 @@ class TrajectoryTempering(Exchanged):
     machine becomes a new rung. If there are more than ``rungs`` copies, the one with the largest acceptance to its two
     neighbors is removed.
 
-    >>> TrajectoryTempering().config()
-    {'method': 'trajectory-tempering', 'k': 1, 'acceptance': 0.4, 'rungs': 30}
+    >>> TrajectoryTempering()
+    TrajectoryTempering(k=1, acceptance=0.4, rungs=30, chains=None)
     """
 
-    def __init__(self, k: int = 1, *, acceptance: float = 0.4, rungs: int = 30, chains: int | None = None) -> None:
-        super().__init__(k, chains)
-        if not 0 < acceptance < 1 or rungs < 2:
-            raise InvalidOption(
-                f"acceptance, rungs: expected 0 < acceptance < 1 and rungs ≥ 2, found {acceptance} and {rungs}"
-            )
-        self.least, self.rungs = acceptance, rungs
-        self._copies: list[BoltzmannMachine] = []
+    k: int = 1
+    _: KW_ONLY
+    acceptance: float = 0.4
+    rungs: int = 30
+    chains: int | None = None
 
-    def options(self) -> dict[str, Any]:
-        return {"acceptance": self.least, "rungs": self.rungs}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.acceptance < 1 or self.rungs < 2:
+            raise InvalidOption(
+                f"acceptance, rungs: expected 0 < acceptance < 1 and rungs ≥ 2, "
+                f"found {self.acceptance} and {self.rungs}"
+            )
+        self._copies: list[BoltzmannMachine] = []
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         super().begin(machine, batch_size, start, generator)
@@ -162,7 +170,7 @@ class TrajectoryTempering(Exchanged):
 
     def advance(self, rbm: RBM, generator: Generator | None) -> None:
         super().advance(rbm, generator)
-        if self._state.moves % 10 == 0 and self._acceptance[-1].item() < self.least:
+        if self._state.moves % 10 == 0 and self._acceptance[-1].item() < self.acceptance:
             self._add_rung(rbm)
 
     def _add_rung(self, rbm: RBM) -> None:

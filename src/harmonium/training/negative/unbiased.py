@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -14,6 +15,7 @@ from .base import as_rbm, learned_couplings
 from .signed import SPARE_ROWS, SignedRows, new_buffer
 
 
+@dataclass
 class UnbiasedCD(SignedRows):
     """Contrastive divergence plus a correction that removes its bias (Qiu, Zhang & Wang 2020).
 
@@ -27,20 +29,19 @@ class UnbiasedCD(SignedRows):
     a bias; ``cut_off`` is the number of such pairs so far. The visible units need finitely many states: real-valued
     chains approach each other, but do not meet.
 
-    >>> UnbiasedCD(1, limit=200).config()
-    {'method': 'unbiased-cd', 'k': 1, 'limit': 200}
+    >>> UnbiasedCD(1, limit=200)
+    UnbiasedCD(k=1, limit=200)
     """
 
-    supports_bfloat16 = False
+    supports_bfloat16: ClassVar[bool] = False
+    k: int = 1
+    _: KW_ONLY
+    limit: int = 100
 
-    def __init__(self, k: int = 1, *, limit: int = 100) -> None:
-        if not 1 <= count("k", k) <= count("limit", limit):
-            raise InvalidOption(f"k, limit: expected 1 ≤ k ≤ limit, found k={k}, limit={limit}")
-        self.k, self.limit = k, limit
+    def __post_init__(self) -> None:
+        if not 1 <= count("k", self.k) <= count("limit", self.limit):
+            raise InvalidOption(f"k, limit: expected 1 ≤ k ≤ limit, found k={self.k}, limit={self.limit}")
         self.cut_off = 0
-
-    def config(self) -> dict[str, Any]:
-        return {**super().config(), "k": self.k, "limit": self.limit}
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         if as_rbm(machine, type(self).__name__).visible.cardinality is None:

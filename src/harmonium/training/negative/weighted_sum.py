@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from .composite import Composite
 from .signed import SPARE_ROWS
 
 
+@dataclass
 class WeightedSum(Composite):
     """The sum of the losses of several phases, each with a weight.
 
@@ -26,11 +28,14 @@ class WeightedSum(Composite):
         terms: pairs of a positive weight and a phase.
 
     >>> from harmonium.training import CD, PCD
-    >>> WeightedSum([(1, PCD(1)), (0.5, CD(1))]).config()["terms"]
-    [{'weight': 1.0, 'method': 'pcd', 'k': 1}, {'weight': 0.5, 'method': 'cd', 'k': 1}]
+    >>> WeightedSum([(1, PCD(1)), (0.5, CD(1))])
+    WeightedSum(terms=[(1.0, PCD(k=1, chains=None)), (0.5, CD(k=1))])
     """
 
-    def __init__(self, terms: Sequence[tuple[float, NegativePhase]]) -> None:
+    terms: Sequence[tuple[float, NegativePhase]]
+
+    def __post_init__(self) -> None:
+        terms = self.terms
         pairs = list(terms)
         if not pairs or not all(isinstance(phase, NegativePhase) for _, phase in pairs):
             raise InvalidOption(f"terms: expected pairs such as (0.1, harmonium.CD(1)), found {terms!r}")
@@ -65,7 +70,7 @@ class WeightedSum(Composite):
                 phase.k = value
 
     def config(self) -> dict[str, Any]:
-        return {**super().config(), "terms": [{"weight": weight, **phase.config()} for weight, phase in self.terms]}
+        return {"name": "weighted-sum", "terms": [{"weight": w, **phase.config()} for w, phase in self.terms]}
 
     def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
         for phase in self.phases:
