@@ -10,13 +10,13 @@ from typing import Any
 
 from .. import data, files, plots
 from ..errors import HarmoniumError, InvalidOption
-from ..machines import Machine
+from ..machines import Machine, layout
 from ..plots import tiling
 from ..plots.curves import described, drawable, drawn
 from ..plots.machine import is_ink, value_range
 from ..runs import config as schema
-from ..runs import specs
 from ..training import Run
+from ..training.plan import text_of
 from . import figures, html, saved
 from .html import escape
 from .page import document
@@ -177,7 +177,7 @@ def picture_shape(config: Mapping[str, Any]) -> tuple[int, int, int] | None:
         return None
     source, image = str(table.get("source", "")), table.get("image")
     if image is not None:
-        sizes = specs.parse_shape(str(image))
+        sizes = layout.parse_shape(str(image))
         return (1, *sizes) if len(sizes) == 2 else sizes  # type: ignore[return-value]
     if not source or schema.is_path(source):
         return None
@@ -186,9 +186,7 @@ def picture_shape(config: Mapping[str, Any]) -> tuple[int, int, int] | None:
 
 
 def _negative(config: Mapping[str, Any]) -> str:
-    """Return the negative phase of a run of the command line or of ``hm.fit``."""
-    training, own = config.get("training"), config.get("negative")
-    named = training.get("negative") if isinstance(training, Mapping) else None
-    if named is None and isinstance(own, Mapping):
-        named = ":".join(str(own[key]) for key in ("name", "k") if key in own)
-    return str(named or "–")
+    """Return the negative phase of a run as text."""
+    training = config.get("training")
+    table = training.get("negative") if isinstance(training, Mapping) else None
+    return "–" if table is None else text_of("negative", table)
