@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from torch import Tensor
 
@@ -80,7 +80,6 @@ def _unknown(name: str, value: Any, known: Sequence[str]) -> UnknownArgument:
     return UnknownArgument(str(unknown("argument", name, known)))
 
 
-@suggesting
 def fit(
     machine: Machine,
     data: Any,
@@ -175,6 +174,10 @@ def fit(
         resume=resume,
         progress=progress,
     )
+
+
+if not TYPE_CHECKING:  # which would not find the type of a decorated function in a cycle of imports
+    fit = suggesting(fit)
 
 
 def train(
