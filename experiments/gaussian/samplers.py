@@ -11,10 +11,9 @@ import time
 from dataclasses import dataclass
 
 import torch
-from harmonium.training.arguments import Arguments
 
 import harmonium as hm
-from harmonium.training.loop import Training
+from harmonium.training.train import prepare
 
 from ..judging import Measured
 from ..options import override, parse_choice
@@ -94,7 +93,7 @@ def _machine(rows: Rows, hidden: int) -> hm.RBM:
 def _epochs(rows: Rows, negative: str, settings: Settings) -> int:
     """The number of epochs that take ``settings.seconds`` of CPU time."""
     made = _machine(rows, settings.hidden)
-    training = Training(Arguments.of(made, rows.training, negative=negative, seed=0, progress=False))
+    training = prepare(made, rows.training, negative=negative, seed=0)
     began, done = time.process_time(), 0
     while done < 2 or time.process_time() - began < settings.seconds / 10:
         training.one_epoch()

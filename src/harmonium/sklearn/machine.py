@@ -16,9 +16,8 @@ from ..errors import InvalidData, NotEnumerable
 from ..likelihood import ais
 from ..machines import RBM as Machine
 from ..training import fit
-from ..training.batches import as_source
 from ..training.loop import Training
-from ..training.plan import Plan
+from ..training.train import prepare
 from .base import TrainedMachine, Transformer, units
 from .rows import FLOATS, chunks
 
@@ -73,9 +72,8 @@ class RBM(Transformer, TrainedMachine):
         X = self._validated(X, reset=first)
         if first:
             self._build(X)
-        plan, _ = Plan.split({**self._fit_arguments(), "epochs": 1})
-        source = as_source(self._source(X), self.machine_)
-        training = Training(self.machine_, source, plan.resolved(self.machine_, source))
+        options = {**self._fit_arguments(), "epochs": 1}
+        training = prepare(self.machine_, self._source(X), **options)
         _continue(training, self._chains)
         training.one_epoch()
         self._chains, self._known_log_partition = training.negative.state_dict(), None

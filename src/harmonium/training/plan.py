@@ -27,7 +27,7 @@ from .descent import AnyOptimizer
 from .initial import INITIAL, Initial, Keep, Normal, has_weights
 from .negative import CD, PCD, PHASES, DeepPCD, Exact, NegativePhase, WeightedSum
 from .optimizers import OPTIMIZERS, SGD, Adam, Optimizer
-from .penalties import PENALTIES, Penalty
+from .penalties import PENALTIES
 from .precision import AUTO, BFLOAT16, FLOAT32
 from .precision import resolved as resolved_precision
 from .schedules import SCHEDULES, Constant, Linear
@@ -95,7 +95,7 @@ class Plan:
             "optimizer": _optimizer,
             "learning_rate": _rate,
             "schedule": _schedule,
-            "penalties": _several(PENALTIES, Penalty, "penalty", "l2:0.001"),
+            "penalties": _several(PENALTIES, Transform, "penalty", "l2:0.001"),
             "constraints": _several(CONSTRAINTS, Transform, "constraint", "zero-sum"),
             "centered": _centered,
             "initialize": _initial,
@@ -106,7 +106,8 @@ class Plan:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, check(name, value))
-        if self.learning_rate is not None and isinstance(self.optimizer, AnyOptimizer):
+        own = self.optimizer is not None and not isinstance(self.optimizer, (Optimizer, type))
+        if self.learning_rate is not None and own:
             raise InvalidOption(
                 f"learning_rate: expected None with an optimizer object, found {self.learning_rate}. "
                 "Set the learning rate in the optimizer."
