@@ -125,16 +125,31 @@ def as_table(table: Mapping[str, type], value: Any) -> dict[str, Any] | None:
     return {"name": name, **{key: field for key, field in fields.items() if field is not None}}
 
 
-def as_text(given: Mapping[str, Any]) -> str:
-    """Return the text of a table of :func:`as_table`.
+def as_text(table: Mapping[str, type], given: Mapping[str, Any], *, leading: bool = True) -> str:
+    """Return the text from which :func:`parse` makes the value of a table of :func:`as_table`.
 
-    >>> as_text({"name": "pcd", "k": 2, "chains": 100})
-    'pcd:2,chains=100'
+    With ``leading``, the first field follows a colon. Other fields are left out if they have their default.
     """
-    name, *fields = given.items()
-    words = [f"{value:g}" if type(value) is float else str(value).lower() for _, value in fields]
-    pairs = [f"{key}={word}" for (key, _), word in zip(fields, words, strict=True)]
-    return ",".join([f"{name[1]}:{words[0]}", *pairs[1:]] if pairs else [name[1]])
+    kind = table[given["name"]]
+    fields = list(_fields(kind))
+    plain = {field.name: field.default for field in dataclasses.fields(kind)}
+    options = {key: value for key, value in given.items() if key != "name" and value != plain[key]}
+    head = str(given["name"])
+    if leading and fields and fields[0] in given and type(given[fields[0]]) is not bool:
+        options.pop(fields[0], None)
+        head += f":{written(given[fields[0]])}"
+    return ",".join([head, *(f"{key.replace('_', '-')}={written(value)}" for key, value in options.items())])
+
+
+def written(value: Any) -> str:
+    """Return a plain value as the text of the command line.
+
+    >>> written(0.5), written(True), written([28, 28])
+    ('0.5', 'true', '28x28')
+    """
+    if isinstance(value, (list, tuple)):
+        return "x".join(map(str, value))
+    return f"{value:g}" if type(value) is float else str(value).lower() if type(value) is bool else str(value)
 
 
 def known_kind(family: str, table: Mapping[str, type], name: str) -> type:

@@ -53,3 +53,14 @@ class Keep(Initial):
 
 #: initial weights by their names in files and on the command line
 INITIAL = {"normal": Normal, "sign": Sign, "modes": Modes, "keep": Keep}
+
+
+def has_weights(machine: Any) -> bool:
+    """Return whether a weight of a machine is not zero, so that its parameters are kept by default.
+
+    >>> import harmonium as hm
+    >>> has_weights(hm.RBM(3, 2))
+    False
+    """
+    couplings = (*machine.couplings, *machine.context_couplings.values())
+    return any(bool(coupling.weight.any()) for coupling in couplings)

@@ -9,28 +9,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import noise
-from ..checks import as_table, as_text, count, from_table, parse
+from ..checks import as_table, as_text, count, from_table, parse, written
 from ..errors import InvalidData, InvalidOption, unknown
-from ..limits import read_toml
 from ..machines import Machine
 from ..machines.enumeration import is_small
-from ..paths import expanded
+from ..presets import read_configuration
 from . import distributed
 from .batches import Source
 from .constraints import CONSTRAINTS
-from .initial import INITIAL, Initial, Keep, Normal
+from .descent import AnyOptimizer
+from .initial import INITIAL, Initial, Keep, Normal, has_weights
 from .negative import CD, PCD, PHASES, DeepPCD, Exact, NegativePhase, WeightedSum
-from .optimizers import OPTIMIZERS, SGD, Adam, AnyOptimizer, RMSprop
+from .optimizers import OPTIMIZERS, SGD, Adam, Optimizer
 from .penalties import PENALTIES
 from .precision import AUTO, BFLOAT16, FLOAT32
 from .precision import resolved as resolved_precision
@@ -152,9 +150,10 @@ class Plan:
     def over(self, base: Plan) -> Plan:
         """Return this plan with the values of ``base`` where it has none."""
         given = self.given()
-        if "optimizer" in given and not isinstance(given["optimizer"], tuple(OPTIMIZERS.values())):
+        if "optimizer" in given and not isinstance(given["optimizer"], Optimizer):
             base = dataclasses.replace(base, learning_rate=None)  # an optimizer object has its own learning rate
-        return dataclasses.replace(base, **given)
+        kept = {name: reason for name, reason in base.reasons.items() if name not in given}
+        return dataclasses.replace(base, **given, reasons={**kept, **self.reasons})
 
     # -- defaults ---------------------------------------------------------------------------------------------------
 
@@ -163,33 +162,33 @@ class Plan:
         rows = len(source) // distributed.world()[1]  # of a process
         if rows < 1:
             raise InvalidData(f"data: expected a row for each process, found {len(source)}")
-        values, reasons = self.given(), dict[str, str]()
+        values, reasons = self.given(), dict(self.reasons)
 
         def default(name: str, value: Any, reason: str) -> None:
             if name not in values:
                 values[name], reasons[name] = value, reason
 
         kind = dict(source.defaults())
-        zero = [one for one in machine.machines if not any(bool(c.weight.any()) for c in _couplings(one))]
+        new = not all(map(has_weights, machine.machines))
         if "optimizer" in values:  # with its own learning rate and schedule
             kind = {name: value for name, value in kind.items() if name not in ("learning_rate", "schedule")}
-        if not zero:
+        if not new:
             kind.pop("initialize", None)
         for name, (value, reason) in kind.items():
             default(name, value, reason)
 
-        default("batch_size", 100, "usual")
+        default("batch_size", source.batch_size or 100, "of the DataLoader" if source.batch_size else "usual")
         if values["batch_size"] > rows:
             values["batch_size"], reasons["batch_size"] = rows, "the number of rows"
         free = self.optimizer is None and self.learning_rate is None
         sampled = not free or self.precision == BFLOAT16 or not source.complete
         default("negative", *default_phase(machine, rows, values["batch_size"], exact=not sampled))
         self._step(values, default, machine, free)
-        self._duration(values, default, machine, source, rows, bool(zero))
+        self._duration(values, default, machine, source, rows, new)
         default("penalties", (), "none")
         default("constraints", (), "none")
         default("centered", _SMOOTHING, "usual")
-        default("initialize", Normal() if zero else Keep(), "new machine" if zero else "the machine has weights")
+        default("initialize", Normal() if new else Keep(), "new machine" if new else "the machine has weights")
         default("precision", FLOAT32, "usual")
         values["precision"] = resolved_precision(values["precision"], machine, values["negative"])
         default("seed", distributed.of_first(noise.resolve_seed(None)), "a number of torch's generator")
@@ -205,11 +204,11 @@ class Plan:
         else:
             default("optimizer", SGD(), "usual")
         optimizer = values["optimizer"]
-        if isinstance(optimizer, (SGD, RMSprop)) and optimizer.momentum:
-            default("learning_rate", 0.05 if isinstance(optimizer, SGD) else 0.001, "usual with a momentum")
+        if isinstance(optimizer, SGD) and optimizer.momentum:
+            default("learning_rate", 0.05, "usual with a momentum")
         elif isinstance(optimizer, SGD) or (isinstance(optimizer, Adam) and exact):
             default("learning_rate", "auto", "chosen from the data")
-        elif isinstance(optimizer, tuple(OPTIMIZERS.values())):
+        elif isinstance(optimizer, Optimizer):
             default("learning_rate", 0.001, "usual for this optimizer")
         if free or values.get("learning_rate") == "auto":
             # with a constant rate, the likelihood depends on the step at which training ends
@@ -247,7 +246,7 @@ class Plan:
 
     def words(self) -> dict[str, str]:
         """Return each value as the text of the command line."""
-        return {name: _words(value) for name, value in self.table().items()}
+        return {name: _words(name, value) for name, value in self.table().items()}
 
     def table(self) -> dict[str, Any]:
         """Return ``[training]`` of ``config.toml``, of which :meth:`from_table` makes this plan again."""
@@ -255,31 +254,6 @@ class Plan:
 
 
 FIELDS = tuple(one.name for one in dataclasses.fields(Plan) if one.name != "reasons")
-
-
-def configurations() -> list[str]:
-    """Return the names of the configurations of this package.
-
-    >>> configurations()[:3]
-    ['best', 'best-fixed', 'modes']
-    """
-    files = resources.files("harmonium.presets").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
-
-
-def read_configuration(given: str | Path) -> dict[str, Any]:
-    """Return the tables of a file, or of a configuration of this package by its name."""
-    if str(given) in configurations():
-        return tomllib.loads(resources.files("harmonium.presets").joinpath(f"{given}.toml").read_text("utf-8"))
-    path = expanded(given)
-    try:
-        return read_toml(path)
-    except FileNotFoundError:
-        known = ", ".join(configurations())
-        raise InvalidOption(f"{path}: no such file; expected a configuration in TOML, or one of {known}") from None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InvalidOption(f"{path}: expected a configuration in TOML ({why})") from None
 
 
 # -- defaults that depend on the machine ------------------------------------------------------------------------------
@@ -332,10 +306,6 @@ def default_epochs(source: Source, machine: Machine, batch_size: int, rows: int)
         if passes > updates:
             updates, reason = passes, "10 passes over the distinct rows"
     return math.ceil(updates / steps), reason
-
-
-def _couplings(machine: Any) -> list[Any]:
-    return [*machine.couplings, *machine.context_couplings.values()]
 
 
 # -- checks of the fields -------------------------------------------------------------------------------------------
@@ -420,7 +390,7 @@ def _named(family: str, known: Mapping[str, type], value: Any) -> Any:
 
 def _optimizer(name: str, value: Any) -> Any:
     value = _named("optimizer", OPTIMIZERS, value)
-    if not (isinstance(value, (AnyOptimizer, tuple(OPTIMIZERS.values()))) or callable(value)):
+    if not (isinstance(value, (AnyOptimizer, Optimizer)) or callable(value)):
         raise InvalidOption(
             f"{name}: expected a torch.optim optimizer, a function that makes one or a name, found {value!r}"
         )
@@ -481,12 +451,15 @@ def _plain(name: str, value: Any) -> Any:
     return as_table(_FAMILIES[name], value) or _CUSTOM
 
 
-def _words(value: Any) -> str:
+def _words(name: str, value: Any) -> str:
+    """Return a plain value as the text of the command line."""
     if isinstance(value, list):
-        return ", ".join(map(_words, value)) or "none"
+        return ", ".join(_words(name, part) for part in value) or "none"
     if not isinstance(value, Mapping):
-        return f"{value:g}" if type(value) is float else str(value).lower()
+        return written(value)
     if value["name"] == _SUM:
         terms = [dict(term) for term in value["terms"]]
-        return "+".join(f"{'' if (w := term.pop('weight')) == 1 else f'{w:g}*'}{as_text(term)}" for term in terms)
-    return as_text(value)
+        return "+".join(
+            f"{'' if (weight := term.pop('weight')) == 1 else f'{weight:g}*'}{_words(name, term)}" for term in terms
+        )
+    return as_text(_FAMILIES[name], value, leading=name != "optimizer")
