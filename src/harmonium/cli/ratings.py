@@ -15,6 +15,7 @@ from ..machines import RBM
 from ..runs.setup import Setup, reopen
 from ..tasks.recommendation import METHODS
 from ..training import Metric
+from ..training.loop import measured_every
 from . import show
 from .output import write_table
 
@@ -58,7 +59,7 @@ def held_out_error(setup: Setup) -> Metric:
     def error(machine: RBM) -> float:
         return tasks.score_ratings(held_out, tasks.predict(machine, known, held_out.pairs)).rmse
 
-    return Metric("rmse", error, every=setup.config.training.metrics_every or 1)
+    return Metric("rmse", error, every=measured_every(setup.config.training.epochs or 1))
 
 
 def _print_errors(setup: Setup, folder: Path, method: str) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from .. import files
 from ..errors import InvalidOption
 from ..machines import RBM
 from ..runs import config as schema
-from ..runs import rows, specs
+from ..machines import layout
+from ..runs import rows
 from ..runs.cross_validation import select
 from . import output, show
 from .tasks import numbers
@@ -36,7 +37,7 @@ def select_run(
     loaded = rows.load(config)
     for note in loaded.notes:
         print(f"note: {note}", file=sys.stderr)
-    layer = specs.layer(loaded.visible)
+    layer = layout.layer(loaded.visible)
     data = loaded.train.rows(torch.arange(len(loaded.train)), RBM(layer, 1))
     found = select(
         data,

@@ -152,17 +152,18 @@ class Announcement(Callback):
 class Stages(Callback):
     """Callback that prints which layers of a deep machine are trained, at the start of every stage."""
 
-    def __init__(self, *, pretraining: bool) -> None:
-        self.pretraining = pretraining
+    pretraining = True
 
     def on_start(self, progress: Progress) -> None:
         if progress.epoch < progress.epochs:
-            stage = "pretraining" if self.pretraining and isinstance(progress.machine, RBM) else "training"
+            stage = "pretraining" if isinstance(progress.machine, RBM) else "training"
             print(f"{stage} of {layers(progress.machine)}", flush=True)
 
 
 class PlainLines(Callback):
     """Callback that prints a line from time to time, if there is no terminal for a progress bar."""
+
+    pretraining = True
 
     def __init__(self, lines: int = 10) -> None:
         self.lines = lines

@@ -153,6 +153,11 @@ class RatingTable:
         rated = (found != 0).any(-1).nonzero().tolist()
         return [(row, self.items[item], self.values[int(level[row, item])]) for row, item in rated]
 
+    def defaults(self) -> dict[str, tuple[Any, str]]:
+        """Training of a machine on these rows; chosen on held-out ratings of MovieLens (``docs/recommendation.md``)."""
+        chosen = {"optimizer": "adam", "learning_rate": 0.003, "schedule": "linear:0.5", "penalties": "l2-to-mean:0.01"}
+        return {name: (value, "ratings") for name, value in chosen.items()}
+
     @cached_property
     def _ends(self) -> list[int]:
         counts = torch.bincount(self.user, minlength=len(self.users))

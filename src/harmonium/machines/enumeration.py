@@ -17,8 +17,10 @@ from .kernel import half_sweep, log_weight
 
 if TYPE_CHECKING:
     from .chain import BoltzmannMachine
+    from . import Machine
 
 MAX_STATES = 2**26
+_SMALL = 2**18
 EXACT_STATES = 2**20  # up to which sums are exact where the alternative is an estimate
 EXACT_STATES_PER_ROW = 2**16  # the same for a sum over the hidden states for every row, or every length of a document
 _CHUNK_ELEMENTS = 2**22
@@ -55,6 +57,20 @@ def number_of_values(machine: BoltzmannMachine) -> float:
     except NotEnumerable:
         return math.inf
     return number * sum(unit.size for unit in machine.layers)
+
+
+def is_small(machine: Machine) -> bool:
+    """Whether exact gradients cost little: an RBM with at most 2^18 values of units in a sum over its states.
+
+    >>> import harmonium as hm
+    >>> is_small(hm.RBM(784, 7)), is_small(hm.RBM(784, 9)), is_small(hm.RBM(8, 100))
+    (True, False, True)
+    """
+    from .rbm import RBM
+
+    if not isinstance(machine, RBM) or machine.context is not None or machine.visible.conserves:
+        return False
+    return number_of_values(machine) <= _SMALL
 
 
 def enumerable(machine: BoltzmannMachine, most: int | None = None, *, parity: int | None = None) -> bool:

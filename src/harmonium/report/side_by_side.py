@@ -15,7 +15,7 @@ from ..plots import tiling
 from ..plots.curves import described, drawable, drawn
 from ..plots.machine import is_ink, value_range
 from ..runs import config as schema
-from ..runs import specs
+from ..machines import layout
 from ..training import Run
 from . import figures, html, saved
 from .html import escape
@@ -177,7 +177,7 @@ def picture_shape(config: Mapping[str, Any]) -> tuple[int, int, int] | None:
         return None
     source, image = str(table.get("source", "")), table.get("image")
     if image is not None:
-        sizes = specs.parse_shape(str(image))
+        sizes = layout.parse_shape(str(image))
         return (1, *sizes) if len(sizes) == 2 else sizes  # type: ignore[return-value]
     if not source or schema.is_path(source):
         return None

@@ -2,7 +2,7 @@
 
 from .config import Config
 from .cross_validation import Candidate, Selection, select
-from .machine import from_preset
+from .machine import machine_of
 from .setup import Setup, prepare, read_config, reopen
 from .training import train
 
@@ -11,7 +11,7 @@ __all__ = [
     "Config",
     "Selection",
     "Setup",
-    "from_preset",
+    "machine_of",
     "prepare",
     "read_config",
     "reopen",

@@ -1,37 +1,98 @@
-"""The configuration of a run: one schema for the command line, ``--config`` files and ``config.toml``."""
+"""The configuration of a run, ``config.toml``: the tables ``[data]``, ``[machine]`` and ``[training]``."""
 
 from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any
 
+from ..checks import count
 from ..data import names
-from ..errors import InvalidOption, RunError, unknown
-from ..limits import read_toml
-from ..options import DataOptions, MachineOptions, TrainingOptions
+from ..errors import InvalidOption, unknown
 from ..paths import expanded, is_folder, resolved
+from ..presets import configurations, read_configuration
+from ..training.plan import Plan
+from ..training.threads import check_threads
 
-FORMAT = 1
+_MACHINES, _INPUTS = ("rbm", "dbm", "dbn"), ("samples", "means")
+
+
+@dataclass
+class DataOptions:
+    """The data: name of a data set or a file, and how its values are read. The last fields are written by the run."""
+
+    source: str = ""
+    binarize: str | None = None
+    split: str | None = None
+    validation: str | float | None = None
+    image: str | None = None
+    array: str | None = None
+    transpose: bool = False
+    alphabet: str | None = None
+    columns: str | list[str] | None = None
+    labels: bool = False
+    ratings: str | None = None
+    similarity: float | None = None
+    vocabulary: int | None = None
+    stop_words: str | None = None
+    window: int | None = None
+    robust: bool = False
+    rows: int | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+    mean: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary", "window"):
+            value = getattr(self, name)
+            if value is not None and count(name, value) < 1:
+                raise InvalidOption(f"{name}: expected at least 1, found {value}")
+        if self.similarity is not None and not 0 < self.similarity <= 1:
+            raise InvalidOption(f"similarity: expected a fraction above 0 and at most 1, found {self.similarity:g}")
+
+
+@dataclass
+class MachineOptions:
+    """The machine: its kind and its layers, from the visible layer up, and where it is trained."""
+
+    machine: str | None = None
+    visible: str | None = None
+    hidden: str | int | list[str | int] = "bernoulli:100"
+    inputs: str | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in (("machine", _MACHINES), ("inputs", _INPUTS)):
+            value = getattr(self, name)
+            if value is not None and value not in known:
+                raise unknown(name, value, known)
+        if self.threads is not None:
+            check_threads(count("threads", self.threads))
 
 
 @dataclass
 class Config:
-    """All options of a run. ``format`` is the format of the file, ``harmonium`` the version that wrote it."""
+    """All options of a run. ``harmonium`` is the version that wrote the file."""
 
     data: DataOptions = field(default_factory=DataOptions)
     machine: MachineOptions = field(default_factory=MachineOptions)
-    training: TrainingOptions = field(default_factory=TrainingOptions)
+    training: Plan = field(default_factory=Plan)
     harmonium: str | None = None
-    format: int = FORMAT
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return nested plain values, top-level keys first; unset values are ``None``."""
-        tables = asdict(self)
-        return {"format": tables.pop("format"), "harmonium": tables.pop("harmonium"), **tables}
+    @property
+    def seed(self) -> int:
+        """The seed of the run, which has been chosen."""
+        assert self.training.seed is not None
+        return self.training.seed
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """Return the three tables, without options that have their default."""
+        return {"data": _given(self.data), "machine": _given(self.machine), "training": self.training.table()}
 
 
 def from_dict(tables: Mapping[str, Any], where: str = "configuration") -> Config:
@@ -42,57 +103,44 @@ def from_dict(tables: Mapping[str, Any], where: str = "configuration") -> Config
     >>> from_dict({"training": {"epoch": 3}})
     Traceback (most recent call last):
     ...
-    harmonium.errors.InvalidOption: unknown key of [training] in configuration 'epoch': did you mean 'epochs'? (...)
+    harmonium.errors.InvalidOption: configuration: unknown key of [training] 'epoch': did you mean 'epochs'? (...)
     """
-    config = Config()
-    written = tables.get("format", FORMAT)
-    if type(written) is not int or written > FORMAT:
-        raise RunError(f"{where}: expected a format up to {FORMAT}, found {written!r} of a newer harmonium")
-    _fill(config, tables, f"key in {where}", "")
-    return config
+    known = [one.name for one in fields(Config)]
+    for name, value in tables.items():
+        if name not in known:
+            raise unknown(f"key in {where}", name, known)
+        if name != "harmonium" and not isinstance(value, Mapping):
+            raise InvalidOption(f"{name}: expected a table [{name}], found {value!r}")
+    try:
+        return Config(
+            data=DataOptions(**_typed("data", DataOptions, tables.get("data", {}))),
+            machine=MachineOptions(**_typed("machine", MachineOptions, tables.get("machine", {}))),
+            training=Plan.from_table(tables.get("training", {})),
+            harmonium=tables.get("harmonium"),
+        )
+    except InvalidOption as error:
+        raise type(error)(f"{where}: {error}") from None
 
 
 def read(path: str | Path) -> Config:
-    """Read the configuration from a TOML file; a relative path of data is relative to the folder of the file."""
-    path = expanded(path)
-    try:
-        tables = read_toml(path)
-    except FileNotFoundError:
-        raise InvalidOption(f"{path}: no such file; expected a configuration in TOML") from None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InvalidOption(f"{path}: expected a configuration in TOML ({why})") from None
-    if written_by_fit(tables):
-        raise RunError(
-            f"{path}: expected one written by 'harmonium train', found one of hm.fit, which does not name its data"
-        )
-    config = from_dict(tables, str(path))
-    if is_path(config.data.source):
-        config.data.source = str(resolved(path.parent / expanded(config.data.source)))
+    """Read a configuration of this package by name, or a TOML file; paths of data are relative to the folder of it."""
+    config = from_dict(read_configuration(path), str(path))
+    if str(path) not in configurations() and is_path(config.data.source):
+        config.data.source = str(resolved(expanded(path).parent / expanded(config.data.source)))
     return config
 
 
-def written_by_fit(tables: Mapping[str, Any]) -> bool:
-    """Return whether a configuration was written by ``hm.fit``, which does not name its data.
-
-    >>> written_by_fit({"harmonium": {"format": 1}}), written_by_fit({"harmonium": "0.1.0"})
-    (True, False)
-    """
-    machine = tables.get("machine")
-    return isinstance(tables.get("harmonium"), Mapping) or (isinstance(machine, Mapping) and "layers" in machine)
-
-
-def merge(config: Config, options: Mapping[str, Mapping[str, Any]]) -> Config:
-    """Return the configuration with the given options (those that are not ``None``) replaced."""
-    tables = config.to_dict()
-    for name, values in options.items():
-        tables[name] |= {key: value for key, value in values.items() if value is not None}
-    given = options.get("data", {})
-    if given.get("source") is not None:  # other data: drop what was recorded about the old file
-        own = ("array", "alphabet", "columns", "ratings", "vocabulary", "stop_words")
-        kept = {key: given.get(key) for key in own}
-        tables["data"] |= dict.fromkeys(("rows", "bytes", "sha256")) | kept
-    return from_dict({k: v for k, v in tables.items() if v is not None}, "the options")
+def merge(config: Config, options: Mapping[str, Any]) -> Config:
+    """Return the configuration with the given options (those that are not ``None``) of the three tables replaced."""
+    tables: dict[str, Any] = {"data": _given(config.data), "machine": _given(config.machine)}
+    given = {name: _present(options.get(name, {})) for name in tables}
+    if "source" in given["data"]:  # other data: drop what was recorded about the old file
+        own = ("array", "alphabet", "columns", "ratings", "vocabulary", "stop_words", "rows", "bytes", "sha256", "mean")
+        tables["data"] = {key: value for key, value in tables["data"].items() if key not in own}
+    merged = {name: {**tables[name], **given[name]} for name in tables}
+    found = from_dict(merged, "options")
+    found.training = Plan(**_present(options.get("training", {}))).over(config.training)
+    return found
 
 
 def is_path(source: str) -> bool:
@@ -108,31 +156,36 @@ def is_path(source: str) -> bool:
     return bool(source) and source not in names() and is_folder(expanded(source))
 
 
-def _fill(target: Any, table: Mapping[str, Any], kind: str, name: str) -> None:
-    types = typing.get_type_hints(type(target))
-    for key, value in table.items():
-        if key not in types:
-            raise unknown(kind, key, [f.name for f in fields(target)])
-        if hasattr(types[key], "__dataclass_fields__"):
-            if not isinstance(value, Mapping):
-                raise InvalidOption(f"{key}: expected a table [{key}], found {value!r}")
-            _fill(getattr(target, key), value, kind.replace("key in", f"key of [{key}] in"), key)
-        elif value is not None:
-            setattr(target, key, _typed(f"{name}.{key}".lstrip("."), value, types[key]))
+def _present(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def _given(table: Any) -> dict[str, Any]:
+    """Return the fields of a table that do not have their default."""
+    values = {one.name: (getattr(table, one.name), one.default) for one in fields(table)}
+    return {name: value for name, (value, default) in values.items() if value != default}
 
 
 _WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list"}
 
 
-def _typed(name: str, value: Any, expected: Any) -> Any:
-    kinds = [
-        t for t in (typing.get_args(expected) if isinstance(expected, UnionType) else (expected,)) if t != NoneType
-    ]
+def _typed(name: str, kind: type, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table after a check of its names and of the types of its values."""
+    types = typing.get_type_hints(kind)
+    for key in table:
+        if key not in types:
+            raise unknown(f"key of [{name}]", key, types)
+    return {key: _value(f"{name}.{key}", value, types[key]) for key, value in table.items() if value is not None}
+
+
+def _value(name: str, value: Any, expected: Any) -> Any:
+    kinds = typing.get_args(expected) if isinstance(expected, UnionType) else (expected,)
+    kinds = tuple(kind for kind in kinds if kind is not NoneType)
     for kind in kinds:
         if type(value) is kind or (kind is float and type(value) is int):
             return kind(value)
         if typing.get_origin(kind) is list and type(value) is list and value:
-            return [_typed(f"{name}[{k}]", item, typing.get_args(kind)[0]) for k, item in enumerate(value)]
+            return [_value(f"{name}[{k}]", item, typing.get_args(kind)[0]) for k, item in enumerate(value)]
     words = " or ".join(_WORDS[kind.__name__] for kind in kinds)
     shown = repr(value)
     raise InvalidOption(f"{name}: expected {words}, found {shown if len(shown) <= 200 else shown[:200] + '…'}")

@@ -21,7 +21,7 @@ from ..machines.chain import as_layer
 from ..shown import Shown, short
 from ..training.state import stream
 from ..units import Unit
-from . import specs
+from ..machines import layout
 from .folds import PENALTIES, Study, elsewhere, here
 
 _FEWEST_FOLDS = 2
@@ -142,7 +142,7 @@ def select(
         Candidate(
             name,
             strength,
-            specs.layer(specs.parse_hidden(name)).size,
+            layout.layer(layout.parse_hidden(name)).size,
             *(tuple(scores[k * folds + fold][part] for fold in range(folds)) for part in (1, 0)),
         )
         for k, (name, strength, _) in enumerate(study.tasks[::folds])
@@ -194,11 +194,11 @@ def _study(
         ) from None
     rows = as_tensor(data)
     layer = _visible(visible, tuple(rows.shape[1:]))
-    names = ["+".join(map(str, specs.parse_hidden(str(text)))) for text in hidden]
+    names = ["+".join(map(str, layout.parse_hidden(str(text)))) for text in hidden]
     if len(set(names)) < len(names) or len(set(penalties)) < len(penalties):
         raise InvalidOption("hidden, penalties: expected different values, found the same one twice")
     for name in names:  # raises for unknown units, and for pairs without a finite partition function
-        states = RBM(layer, specs.layer(specs.parse_hidden(name))).checked_states(rows)
+        states = RBM(layer, layout.layer(layout.parse_hidden(name))).checked_states(rows)
     if whole("folds", folds) < _FEWEST_FOLDS or len(rows) < 2 * folds:
         raise InvalidData(
             f"folds: expected at least 2, and two rows for each, found {folds} folds and {len(rows)} rows"
@@ -211,6 +211,6 @@ def _study(
 
 def _visible(given: Unit | str | int | None, shape: tuple[int, ...]) -> Unit:
     if isinstance(given, str):
-        (spec,) = specs.parse_layer(given)
-        return specs.UnitSpec(spec.name, spec.shape or shape, spec.options).build()
+        (spec,) = layout.parse_layer(given)
+        return layout.UnitSpec(spec.name, spec.shape or shape, spec.options).build()
     return as_layer(shape if given is None else given)

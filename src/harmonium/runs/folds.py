@@ -25,10 +25,9 @@ from ..likelihood import ais, exact
 from ..likelihood.data import mean_free_energy
 from ..limits import parse_json
 from ..machines import RBM, enumeration
-from ..training import L1, L2, Centered, L1Squared, L2ToMean, fit
-from ..training.transforms import Transform
+from ..training import L1, L2, L1Squared, L2ToMean, fit
 from ..units import Unit
-from . import specs
+from ..machines import layout
 
 PENALTIES: dict[str, Any] = {"l1": L1, "l2": L2, "l1_squared": L1Squared, "l2_to_mean": L2ToMean}
 _RUNS, _BETAS = 100, 1000
@@ -53,14 +52,12 @@ def score(study: Study, task: int) -> tuple[float, float]:
     """Train on the other folds; return the mean log-likelihoods of the training and of the validation rows."""
     name, strength, fold = study.tasks[task]
     train, validation = study.rows[study.fold != fold], study.rows[study.fold == fold]
-    machine = RBM(Unit.from_config(study.visible), specs.layer(specs.parse_hidden(name))).to(dtype=study.rows.dtype)
-    made: list[Transform] = [Centered()]
-    if strength:
-        made.insert(0, PENALTIES[study.penalty](strength))
+    machine = RBM(Unit.from_config(study.visible), layout.layer(layout.parse_hidden(name))).to(dtype=study.rows.dtype)
+    penalties = [PENALTIES[study.penalty](strength)] if strength else []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fit(machine, train, transforms=made, seed=study.seed, progress=False, **study.options)
+            fit(machine, train, penalties=penalties, seed=study.seed, progress=False, **study.options)
             log_z = _log_partition(machine, train, study.seed)
     except Diverged:
         return math.nan, math.nan

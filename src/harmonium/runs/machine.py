@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from ..errors import InvalidOption
 from ..machines import RBM, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
-from ..options import PRESETS, MachineOptions, find_preset
+from ..machines import layout
+from ..machines.layout import UnitSpec
 from ..units import Unit
-from . import specs
-from .specs import UnitSpec
+from .config import MachineOptions, read
 
 Layer = list[UnitSpec]
 
@@ -22,7 +23,7 @@ def parse(chosen: MachineOptions) -> tuple[MachineOptions, list[Layer]]:
     ('dbm', ['bernoulli:20', 'spin:10'])
     """
     given = chosen.hidden if isinstance(chosen.hidden, list) else [chosen.hidden]
-    hidden = [specs.parse_hidden(str(text)) for text in given]
+    hidden = [layout.parse_hidden(str(text)) for text in given]
     kind = chosen.machine or ("rbm" if len(hidden) == 1 else "dbm")
     if kind == "rbm" and len(hidden) > 1:
         raise InvalidOption(f"machine: rbm expects one hidden layer, found {len(hidden)}; use --machine dbm or dbn")
@@ -48,12 +49,12 @@ def build(
     if context is not None:
         if chosen.machine != "rbm":
             raise InvalidOption(f"machine: expected rbm for frames with a window, found {chosen.machine}")
-        upper, coupling = specs.stage(hidden[0], visible, 1)
+        upper, coupling = layout.stage(hidden[0], visible, 1)
         return ConditionalRBM(visible, upper, context, coupling)
     stack: list[RBM] = []
     lower = visible
     for number, parts in enumerate(hidden, 1):
-        stack.append(RBM(lower, *specs.stage(parts, lower, number)))
+        stack.append(RBM(lower, *layout.stage(parts, lower, number)))
         above = stack[-1].hidden
         lower = above.pooled_layer() if chosen.machine == "dbn" else above
     if chosen.machine == "dbn":
@@ -63,20 +64,19 @@ def build(
     return DeepBoltzmannMachine([visible, *(rbm.hidden for rbm in stack)], [rbm.coupling for rbm in stack])
 
 
-def from_preset(name: str, shape: tuple[int, ...]) -> Machine:
-    """Build the machine of a preset for rows of a shape, without training it: ``harmonium train --preset`` in Python.
+def machine_of(configuration: str | Path, shape: tuple[int, ...]) -> Machine:
+    """Build the machine of a configuration for rows of a shape, without training it.
 
     Args:
-        name: a preset that describes a machine, such as "multinary-faces".
+        configuration: a file with a table ``[machine]``, or the name of a configuration such as "multinary-faces".
         shape: the shape of a row, such as (channels, height, width).
 
-    >>> [tuple(layer.shape) for layer in from_preset("multinary-mnist", (1, 28, 28)).layers]
+    >>> [tuple(layer.shape) for layer in machine_of("multinary-mnist", (1, 28, 28)).layers]
     [(1, 28, 28), (64, 14, 14), (128, 7, 7), (512, 3, 3)]
     """
-    settings = find_preset(name).machine
-    if "hidden" not in settings:
-        known = ", ".join(preset.name for preset in PRESETS.values() if "hidden" in preset.machine)
-        raise InvalidOption(f"name: expected a preset with a machine ({known}), found '{name}'")
-    chosen, hidden = parse(MachineOptions(**settings))
-    visible = [replace(spec, shape=tuple(shape)) for spec in specs.parse_layer(str(chosen.visible))]
-    return build(chosen, specs.layer(visible), hidden)
+    settings = read(configuration).machine
+    if settings.visible is None:
+        raise InvalidOption(f"configuration: expected one with visible units, found '{configuration}'")
+    chosen, hidden = parse(settings)
+    visible = [replace(spec, shape=tuple(shape)) for spec in layout.parse_layer(settings.visible)]
+    return build(chosen, layout.layer(visible), hidden)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..errors import InvalidOption
 from ..machines import RBM as Machine
-from ..runs import specs
+from ..machines import layout
 from ..training import Redrawn
 from ..units import Bernoulli, Gaussian, Unit
 from .rows import FLOATS, SparseRows, chunks
@@ -57,11 +57,11 @@ class TrainedMachine(Estimator):
     _: KW_ONLY
     visible: str | Unit = "auto"
     hidden: str | Unit = "bernoulli"
-    negative: Any = "pcd:1"
+    negative: Any = None
     epochs: int | None = None
-    batch_size: int = 100
+    batch_size: int | None = None
     learning_rate: float | None = None
-    optimizer: Any = "sgd"
+    optimizer: Any = None
     fit_options: Mapping[str, Any] | None = None
     dtype: str = "float32"
     device: str = "cpu"
@@ -76,7 +76,7 @@ class TrainedMachine(Estimator):
     _parameter_constraints = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "epochs": [Interval(Integral, 1, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "dtype": [StrOptions({"float32", "float64"})],
         "verbose": ["verbose"],
@@ -123,7 +123,7 @@ class TrainedMachine(Estimator):
 
     def _place(self, machine: Machine) -> Machine:
         """Move a machine to the chosen device and data type."""
-        return machine.to(device=specs.device(self.device), dtype=specs.dtype(self.dtype))
+        return machine.to(device=layout.device(self.device), dtype=layout.dtype(self.dtype))
 
     def _source(self, X: Any) -> Any:
         """Return the rows in a form that ``fit`` takes: in memory, or a sparse matrix that is read batch by batch."""
@@ -151,8 +151,8 @@ def units(what: str, given: str | Unit, size: int) -> Unit:
         return given
     if not isinstance(given, str):
         raise InvalidOption(f"{what}: expected the name of a unit or a layer of units, found {given!r}")
-    (spec,) = parsed = specs.parse_layer(given)
+    (spec,) = parsed = layout.parse_layer(given)
     if spec.shape is None:
         name, _, options = given.partition(",")
-        parsed = specs.parse_layer(f"{name}:{size}" + (f",{options}" if options else ""))
-    return specs.layer(parsed)
+        parsed = layout.parse_layer(f"{name}:{size}" + (f",{options}" if options else ""))
+    return layout.layer(parsed)

@@ -34,10 +34,7 @@ class RBMClassifier(ClassifierMixin, TrainedMachine):
             :class:`RBM`.
         hidden: hidden units, as a name with options, or a layer of units.
         negative: negative phase of the generative part, as in ``harmonium.fit``.
-        epochs: number of passes over the data; None: at least 10, and at least 2000 updates.
-        batch_size: number of rows per update.
-        learning_rate: learning rate; None: that of the optimizer.
-        optimizer: optimizer, as in ``harmonium.fit``.
+        epochs, batch_size, learning_rate, optimizer: as in ``harmonium.fit``, which chooses those of None.
         validation_fraction: share of the rows, drawn at random, that choose the epoch; 0 for none.
         patience: with ``validation_fraction``, epochs without a smaller validation error before training stops; None:
             never.
@@ -68,8 +65,6 @@ class RBMClassifier(ClassifierMixin, TrainedMachine):
     objective: str = "hybrid"
     alpha: float = 0.01
     negative: Any = "cd:1"
-    batch_size: int = 20
-    optimizer: Any = "adam"
     validation_fraction: float = 0.0
     patience: int | None = None
 

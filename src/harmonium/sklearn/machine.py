@@ -16,8 +16,9 @@ from ..errors import InvalidData, NotEnumerable
 from ..likelihood import ais
 from ..machines import RBM as Machine
 from ..training import fit
-from ..training.arguments import Arguments
+from ..training.batches import as_source
 from ..training.loop import Training
+from ..training.plan import FIELDS, Plan
 from .base import TrainedMachine, Transformer, units
 from .rows import FLOATS, chunks
 
@@ -32,12 +33,8 @@ class RBM(Transformer, TrainedMachine):
             binarization in every epoch for values between 0 and 1, and else Gaussian units with learned variances
             for standardized columns.
         hidden: hidden units, as a name with options, or a layer of units.
-        negative: negative phase, as in ``harmonium.fit``.
-        epochs: number of passes over the data; None: at least 10, and at least 2000 updates.
-        batch_size: number of rows per update.
-        learning_rate: learning rate; None: chosen from the data.
-        optimizer: optimizer, as in ``harmonium.fit``.
-        fit_options: other arguments of ``harmonium.fit``, such as ``{"transforms": [harmonium.L2(1e-4)]}``.
+        negative, epochs, batch_size, learning_rate, optimizer: as in ``harmonium.fit``, which chooses those of None.
+        fit_options: other arguments of ``harmonium.fit``, such as ``{"penalties": ["l2:1e-4"]}``.
         dtype: "float32" or "float64".
         device: PyTorch device.
         verbose: whether to show progress.
@@ -76,8 +73,10 @@ class RBM(Transformer, TrainedMachine):
         X = self._validated(X, reset=first)
         if first:
             self._build(X)
-        arguments = Arguments.of(self.machine_, self._source(X), epochs=1, **self._fit_arguments())
-        training = Training(arguments)
+        options = {**self._fit_arguments(), "epochs": 1}
+        plan = Plan(**{name: value for name, value in options.items() if name in FIELDS}).over(Plan.of(options.get("plan")))
+        source = as_source(self._source(X), self.machine_)
+        training = Training(self.machine_, source, plan.resolved(self.machine_, source))
         _continue(training, self._chains)
         training.one_epoch()
         self._chains, self._known_log_partition = training.negative.state_dict(), None

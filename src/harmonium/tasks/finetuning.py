@@ -18,13 +18,17 @@ from ..checks import whole
 from ..errors import Diverged, InvalidOption
 from ..machines import RBM, DeepBeliefNetwork
 from ..shown import brief
-from ..training import specs
 from ..training.batches import Source, as_labels, as_source
+from ..training.optimizers import Optimizer
+from ..training.plan import Plan
 from ..training.schedules import Clock, Schedule
 from ..training.state import load_optimizer
 from .classifiers import Classifier, check_pair
 from .continuing import Checkpoint
 from .networks import to_sequential
+
+
+_RATE = 0.1  # of an optimizer that has no usual one
 
 
 @brief
@@ -110,7 +114,7 @@ def finetune(
     network = to_sequential(machine, len(classes), dropout=dropout)
     classifier = FeedforwardClassifier(network, classes.to(machine.device), [], machine)
     steps = _Steps(network, source, target.to(machine.device), machine, _maker(optimizer, learning_rate), seed)
-    rule = specs.schedule(schedule) if isinstance(schedule, str) else schedule
+    rule = Plan(schedule=schedule).schedule
     arguments = {"rows": len(source), "epochs": epochs, "batch_size": batch_size, "seed": seed}
     kept = Checkpoint(checkpoint, machine, {**arguments, "optimizer": type(steps.optimizer).__name__})
     best = _Best(patience)
@@ -206,16 +210,18 @@ class _Steps:
 
 
 def _maker(
-    optimizer: str | Callable[[Any], torch.optim.Optimizer], learning_rate: float | None
-) -> Callable[[Any], torch.optim.Optimizer]:
-    if not isinstance(optimizer, str):
-        if learning_rate is not None:
-            raise InvalidOption(
-                f"learning_rate: expected None with an optimizer object, found {learning_rate:g}. "
-                "Set the learning rate in the optimizer."
-            )
-        return optimizer
-    return specs.optimizer(optimizer, learning_rate) or specs.optimizer(optimizer, 0.1)  # type: ignore[return-value]
+    optimizer: str | Optimizer | Callable[[Any], torch.optim.Optimizer], learning_rate: float | None
+) -> Callable[[Any], Any]:
+    made = Plan(optimizer=optimizer, learning_rate=learning_rate).optimizer
+    if isinstance(made, Optimizer):
+        rate = learning_rate or made.rate or _RATE
+        return lambda parameters: made.make([{"params": parameters, "lr": rate}])
+    if learning_rate is not None:
+        raise InvalidOption(
+            f"learning_rate: expected None with an optimizer object, found {learning_rate:g}. "
+            "Set the learning rate in the optimizer."
+        )
+    return made
 
 
 def _checked(machine: Any, data: Any, labels: Any, what: str) -> tuple[Source, Tensor]:

@@ -14,9 +14,9 @@ from torch import Tensor
 from ..errors import InvalidData, InvalidOption, unknown
 from ..machines import RBM, Label
 from ..shown import brief
-from ..training import Callback, Discriminative, Labeled, NegativePhase, Progress, WeightedSum, fit, specs
+from ..training import Callback, Discriminative, Labeled, NegativePhase, Progress, WeightedSum, fit
 from ..training.batches import Source, as_labels, as_rows
-from ..training.defaults import label_scale
+from ..training.plan import phase_of
 from ..units import Mixed, Potts, Unit
 from .classifiers import Classifier, check_pair
 
@@ -107,9 +107,6 @@ def fit_classifier(
     negative: str | NegativePhase = "cd:1",
     validation: tuple[Any, Any] | None = None,
     patience: int | None = None,
-    optimizer: Any = "adam",
-    schedule: Any = "linear:0.3",
-    initialize: Any = None,
     **options: Any,
 ) -> LabelClassifier:
     """Train a classification RBM in place: discriminative, generative or hybrid (Larochelle & Bengio 2008).
@@ -129,11 +126,8 @@ def fit_classifier(
         negative: negative phase of the generative part, as in :func:`harmonium.fit`.
         validation: rows and labels that are used to choose the epoch; never test data.
         patience: with ``validation``, stop after this number of epochs without a smaller error; by default never.
-        optimizer: optimizer, as in :func:`harmonium.fit`.
-        schedule: schedule of the learning rate, as in :func:`harmonium.fit`.
-        initialize: how to initialize, as in :func:`harmonium.fit`; by default weights of scale 1/√(number of visible
-            units) for a new machine, whose weights are zero.
-        options: other arguments of :func:`harmonium.fit`, such as ``epochs``, ``batch_size`` and ``learning_rate``.
+        options: other arguments of :func:`harmonium.fit`, such as ``epochs``, ``batch_size`` and ``learning_rate``; the
+            defaults are those for labels (:class:`harmonium.Labeled`).
 
     Returns:
         :class:`LabelClassifier` with ``predict``, ``predict_proba``, ``error``, ``confusion`` and ``sample``. With
@@ -158,18 +152,8 @@ def fit_classifier(
         held_out, truth = check_pair(validation)
         truth = as_labels(truth, len(as_rows(held_out)), label.classes)
         callbacks.append(KeepBest(lambda _: classifier.error(held_out, truth), "validation_error", patience))
-    if initialize is None and not bool(machine.coupling.weight.any()):
-        initialize = {"scale": label_scale(machine)}
-    result = fit(
-        machine,
-        rows,
-        negative=objective_phase(objective, alpha, negative),
-        optimizer=optimizer,
-        schedule=schedule,
-        callbacks=callbacks,
-        initialize=initialize,
-        **options,
-    )
+    phase = objective_phase(objective, alpha, negative)
+    result = fit(machine, rows, negative=phase, callbacks=callbacks, **options)
     classifier.history = result.history
     return classifier
 
@@ -182,7 +166,7 @@ def objective_phase(objective: str, alpha: float, negative: str | NegativePhase)
     """
     if objective not in _OBJECTIVES:
         raise unknown("objective", str(objective), _OBJECTIVES)
-    generative = specs.negative_phase(negative) if isinstance(negative, str) else negative
+    generative = phase_of(negative)
     if objective == "generative":
         return generative
     if objective == "discriminative":

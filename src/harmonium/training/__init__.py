@@ -5,12 +5,10 @@ from .callbacks import Callback, LabelError, Metric, MixingTime, Progress
 from .centering import Centered
 from .constraints import Average, ZeroSum
 from .contexts import Conditional, Windows
-from .defaults import default_epochs
 from .greedy import pretrain
 from .growing import deepen, widen
 from .incomplete import Incomplete
 from .loggers import MetricLogger, TensorBoard, WeightsAndBiases
-from .loop import Result, fit
 from .losses import contrastive, discriminative, joint
 from .negative import (
     CD,
@@ -29,9 +27,12 @@ from .negative import (
     WeightedSum,
 )
 from .penalties import L1, L2, L1Squared, L2ToMean, Smooth
+from .plan import Plan
 from .rates import RateLimit, default_groups
+from .result import Result
 from .run import Run
 from .schedules import Clock, Constant, Growing, Linear, Schedule, Setting
+from .train import fit
 from .transforms import Transform
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "MixingTime",
     "NegativePhase",
     "ParallelTempering",
+    "Plan",
     "Progress",
     "RateLimit",
     "Reconstruction",
@@ -84,7 +86,6 @@ __all__ = [
     "ZeroSum",
     "contrastive",
     "deepen",
-    "default_epochs",
     "default_groups",
     "discriminative",
     "fit",

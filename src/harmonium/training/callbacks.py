@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -41,6 +41,9 @@ class Callback:
 
     A subclass with an unknown ``on_…`` method raises ``InvalidOption``, because the method would never be called.
     """
+
+    #: whether it is also called in the pretraining of the layers of a deep machine
+    pretraining: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

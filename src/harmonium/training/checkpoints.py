@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from .loop import Training
 
 #: tables of a configuration with options, and the options that may change when a run continues
-_TABLES = ("machine", "training", "negative", "transforms")
-_CHANGEABLE = (
-    *("machine.layers", "machine.couplings", "machine.machines"),  # compared with the tensors of the checkpoint
-    *("training.epochs", "training.threads", "training.metrics_every", "training.device", "training.unnamed"),
-)
+_TABLES = ("machine", "training")
+_CHANGEABLE = ("training.epochs", "machine.threads", "machine.device")
 #: what reading a state of another form raises
 _DAMAGE = (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
 _MOST_SWEEPS = 10**6  # of one training step
@@ -146,8 +143,8 @@ def _check(training: Training, state: dict[str, Any]) -> None:
 def options_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a configuration that must not change on resume, by their names in the file.
 
-    >>> options_of({"training": {"epochs": 3, "batch_size": 10, "l2": None}, "negative": {"method": "pcd", "k": 1}})
-    {'training.batch_size': 10, 'negative.method': 'pcd', 'negative.k': 1}
+    >>> options_of({"training": {"epochs": 3, "batch_size": 10}, "machine": {"threads": 2}})
+    {'training.batch_size': 10}
     """
     tables = parse_toml(toml.dumps(dict(config)))  # as they are read from the file
     named = {f"{table}.{key}": value for table in _TABLES for key, value in _items(tables.get(table))}
@@ -176,8 +173,8 @@ def _compare(began: Mapping[str, Any], now: Mapping[str, Any], names: Iterable[s
     if changed:
         found = ", ".join(f"{name} {now.get(name, 'none')} (was {began.get(name, 'none')})" for name in changed)
         raise RunError(
-            f"options: expected those with which the run began, found {found}; only epochs, threads, metrics_every and "
-            "device may change, other options need a new run"
+            f"options: expected those with which the run began, found {found}; only epochs, threads and device "
+            "may change, other options need a new run"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,11 +11,16 @@ from typing import Any
 
 import torch
 
+from .. import files
 from ..couplings import Dense
 from ..errors import InvalidOption, NotLearned
 from ..machines import RBM, DeepBeliefNetwork, Machine
+from ..noise import resolve_seed
 from .batches import HiddenStates
-from .loop import Result, fit
+from .result import Result
+from .run import Run
+
+_PER_RUN = ("epoch", "seconds", "samples_per_second", "weight_norm")  # metrics with one value for the whole stack
 
 
 def pretrain(
@@ -22,7 +28,7 @@ def pretrain(
     data: Any,
     *,
     epochs: int | Sequence[int] = 10,
-    seed: int = 0,
+    seed: int | None = None,
     transposed: bool = False,
     validation: Any = None,
     run: str | Path | None = None,
@@ -45,7 +51,8 @@ def pretrain(
         machine: deep belief network or deep Boltzmann machine; changed in place.
         data: training data, as in :func:`fit`.
         epochs: number of epochs of every machine, or one number for each.
-        seed: seed of the first machine; each further machine uses the next integer.
+        seed: seed of the first machine; each further machine uses the next integer. By default a number drawn from
+            torch's generator.
         transposed: whether a machine starts as the transpose of the machine below it, with hidden and visible layer
             exchanged, where their units and numbers allow it. The new machine then has the distribution of the hidden
             layer below, and training it raises the variational bound (Hinton et al. 2006). Otherwise the machines start
@@ -65,6 +72,9 @@ def pretrain(
     >>> [bool(coupling.weight.any()) for coupling in network.couplings]
     [True, True]
     """
+    from .train import fit  # which pretrains deep machines
+
+    seed = resolve_seed(seed)
     network = machine if isinstance(machine, DeepBeliefNetwork) else _stack(machine)
     numbers = [epochs] * len(network.machines) if isinstance(epochs, int) else list(epochs)
     if len(numbers) != len(network.machines):
@@ -81,6 +91,44 @@ def pretrain(
         with _named_warnings(f"machine {k + 1}"):
             results.append(fit(rbm, rows, **own))
     return results
+
+
+def gather(network: Any, run: Run) -> list[dict[str, float]]:
+    """Write the metrics, the trajectory and the checkpoint of a network from the runs of its machines.
+
+    The network at an epoch has all machines at that epoch, although they were trained one after the other. Returns the
+    metrics of all epochs; those of machine k end in _k.
+    """
+    runs = [Run(machine_folder(run.folder, k)) for k in range(len(network.machines))]
+    run.check_held()
+    history = joined([part.read_metrics() for part in runs])
+    run.write_metrics(history)
+    earlier = copy.deepcopy(network)
+    for kept in zip(*(part.trajectory() for part in runs), strict=True):
+        for machine, (_, path) in zip(earlier.machines, kept, strict=True):
+            files.load_parameters(machine, path, files.read_tensors(path)[0])
+        run.write_snapshot(earlier, kept[0][0])
+    run.write_checkpoint(network, {"epoch": history[-1]["epoch"]})
+    return history
+
+
+def joined(histories: Sequence[Sequence[dict[str, float]]]) -> list[dict[str, float]]:
+    """Join the metrics of machines that were trained for the same epochs.
+
+    >>> joined([[{"epoch": 1, "seconds": 2.0, "gap": 0.5}], [{"epoch": 1, "seconds": 1.0, "gap": 0.25}]])
+    [{'epoch': 1, 'seconds': 3.0, 'gap_1': 0.5, 'gap_2': 0.25}]
+    """
+    found = []
+    for rows in zip(*histories, strict=True):
+        row = {"epoch": rows[0]["epoch"], "seconds": sum(part["seconds"] for part in rows)}
+        if all("samples_per_second" in part for part in rows):
+            row["samples_per_second"] = round(1 / sum(1 / part["samples_per_second"] for part in rows), 1)
+        if all("weight_norm" in part for part in rows):
+            row["weight_norm"] = sum(part["weight_norm"] ** 2 for part in rows) ** 0.5
+        for k, part in enumerate(rows):
+            row |= {f"{name}_{k + 1}": value for name, value in part.items() if name not in _PER_RUN}
+        found.append(row)
+    return found
 
 
 def machine_folder(run: str | Path, k: int) -> Path:

@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import time
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
+from .. import __version__
 from ..errors import Diverged, InvalidData, InvalidOption, NotConverged, NotLearned, NotNormalizable
 from ..files import tensor_type
-from ..machines import BoltzmannMachine
 from ..machines.normalizable import SpectralBound, may_diverge
 from ..machines.scaling import Scaling
-from ..shown import Shown, short
 from . import checkpoints, distributed, outcome, rise
-from .arguments import Arguments, takes
 from .batches import Source, as_source
-from .callbacks import Progress, check_callbacks
+from .callbacks import Callback, Progress, check_callbacks
 from .centering import Centered
-from .defaults import default_epochs, default_metrics_every
-from .descent import SGD, Adam, AnyOptimizer
+from .descent import SGD as PlainSGD
+from .descent import AnyOptimizer
 from .incomplete import completed
+from .initial import has_weights
 from .metrics import measure
-from .negative import NegativePhase
-from .precision import FLOAT32, resolved
+from .optimizers import SGD, Optimizer
+from .plan import Plan
+from .precision import FLOAT32
 from .progress import ProgressBar
 from .rates import RateLimit, adam_groups, default_groups
-from .recorded import recorded
-from .run import IN_REPR, Run, log_spaced
+from .result import Result
+from .run import Run, log_spaced
 from .schedules import Clock
 from .stacks import jointly
 from .state import stream
 from .stopping import Stopping
-from .threads import alone, using
 
 _METRIC_ROWS = 1000
 _LIMIT_ROWS = 500  # for the limit of the learning rates; the cost is quadratic in them
@@ -44,116 +45,70 @@ _SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
 #: entries of the configuration that may change when a run continues
-_CHANGEABLE = (("training", "epochs"), ("training", "threads"), ("training", "metrics_every"), ("data", "source"))
+_CHANGEABLE = (("training", "epochs"), ("machine", "threads"), ("machine", "device"), ("data", "source"))
+_MEASUREMENTS = 200  # at most, of a training
 # purposes of the random streams, which are independent of each other
 _ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
 
-@dataclass(repr=False)
-class Result(Shown):
-    """Result of :func:`fit`: the trained machine and the metrics of each epoch.
-
-    ``expected_gain`` is the increase of the log-likelihood per row, in nats, that another training of the same length
-    would bring; it is None for machines that are too large for exact likelihoods, and after few epochs.
-    """
-
-    machine: Any
-    history: list[dict[str, float]]
-    expected_gain: float | None = None
-
-    def shown(self) -> tuple[str, Mapping[str, Any]]:
-        """The machine and the metrics of the last epoch."""
-        last = self.history[-1] if self.history else {}
-        metrics = {name.replace("_", " "): short(value) for name, value in last.items()}
-        return "Result", {"machine": repr(self.machine), **metrics}
-
-    def __repr__(self) -> str:
-        last = self.history[-1] if self.history else {}
-        shown = {name.replace("_", " "): value for name, value in last.items()}
-        metrics = [f"{name} {short(shown[name], 3)}" for name in IN_REPR if name in shown]
-        words = ", ".join([f"{last.get('epoch', 0):.0f} epochs", *metrics])
-        return f"Result({words})"
-
-
-@takes(Arguments)
-def fit(*positional: Any, **keywords: Any) -> Result:
-    """Train ``machine`` in place on the rows of ``data``.
-
-    Args:
-        machine: any machine; it is changed in place. The machines of a :class:`DeepBeliefNetwork` are trained jointly,
-            each on the input passed up from the one below; the loss is the sum of their losses.
-        data: n rows with the shape of the visible layer: tensor, array, memory map, pandas table, torch data set or
-            DataLoader. If rows are pairs (features, label), only the features are used. A DataLoader provides its
-            data set and its batch size; rows are always shuffled.
-        {arguments}
-
-    Returns:
-        ``Result`` with the machine and the ``history``, a list with the metrics of each epoch.
-
-    >>> import torch, harmonium as hm
-    >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(2))
-    >>> data = torch.tensor([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).repeat(50, 1)
-    >>> result = hm.fit(rbm, data, negative="exact", epochs=2, batch_size=50, seed=0, progress=False)
-    >>> [row["epoch"] for row in result.history]
-    [1, 2]
-    """
-    given = Arguments.of(*positional, **keywords)
-    with distributed.writing(given.run), using(given.threads, given.run, given.resume), alone(given.machine):
-        return Training(given).train()
-
-
 class Training:
-    """The state of one call of :func:`fit`, for running single epochs.
+    """The state of one training with a complete plan (:meth:`Plan.resolved`), for running single epochs.
+
+    ``tables`` are the tables ``[data]`` and ``[machine]`` of the configuration, beside what is recorded in any case.
 
     >>> import harmonium as hm
+    >>> from harmonium.training.batches import as_source
     >>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
-    >>> training = Training(Arguments.of(rbm, hm.data.load("digits", binarize="threshold"), learning_rate=0.1))
+    >>> rows = as_source(hm.data.load("digits", binarize="threshold"), rbm)
+    >>> training = Training(rbm, rows, hm.Plan(learning_rate=0.1).resolved(rbm, rows))
     >>> training.one_epoch()
     """
 
-    def __init__(self, given: Arguments) -> None:
-        machine: Any = given.machine  # a machine or a stack, for which ``jointly`` makes phase and transforms
-        self.machine = machine
-        self.seed = given.seed
-        self.callbacks, self.progress = check_callbacks(given.callbacks), given.progress
-        distributed.join()
+    def __init__(
+        self,
+        machine: Any,  # a machine or a stack, for which ``jointly`` makes phase and transforms
+        source: Source,
+        plan: Plan,
+        *,
+        validation: Any = None,
+        callbacks: Iterable[Callback] = (),
+        run: str | Path | None = None,
+        resume: bool = False,
+        progress: bool = True,
+        initialize: bool = True,
+        tables: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.machine, self.source, self.plan = machine, source, plan
+        assert plan.seed is not None and plan.epochs is not None and plan.batch_size is not None
+        self.seed, self.epochs, self.batch_size = plan.seed, plan.epochs, plan.batch_size
+        self.callbacks, self.progress = check_callbacks(callbacks), progress
         self.rank, self.world = distributed.world()
-        self.source = as_source(given.data, machine)
-        phase = given.phase(self.source)
-        given = replace(given, negative=phase)  # the other defaults depend on it
-        self.schedule = given.scheduled()
-        self.precision = resolved(given.precision, machine, phase)
+        phase, self.schedule = copy.deepcopy(plan.negative), plan.schedule
+        self.precision = plan.precision
         self.rounded = self.precision != FLOAT32
-        self.validation = (
-            None if given.validation is None else as_source(given.validation, machine, what="validation data")
-        )
+        self.validation = None if validation is None else as_source(validation, machine, what="validation data")
         self.rows = torch.arange(self.rank, len(self.source), self.world)
         self.share = len(self.source) // self.world  # rows per process; all processes take the same number of steps
-        self.batch_size = self._checked_batch(given.batch_size)
-        self.default_epochs = given.epochs is None
-        self.epochs = given.epochs or default_epochs(self.source, machine, self.batch_size, self.share)
-        self.metrics_every = given.metrics_every or default_metrics_every(self.epochs)
-        self.save_every = self.metrics_every if given.metrics_every is None else 1
-        self.keep = given.run is not None
+        self.metrics_every = measured_every(self.epochs)
+        self.keep = run is not None
         if self.world > 1:
-            self._check_processes(given, phase)
-        self.run, resume = checkpoints.begin(given.run, given.resume, self.rank)
+            self._check_processes(run, resume)
+        self.run, resume = checkpoints.begin(run, resume, self.rank)
         kept = checkpoints.read(self) if resume else None
         if kept is None:
-            self._initialize(given.initialize)
+            if initialize:
+                self._initialize()
             distributed.share_parameters(machine)
             self._check_weights()
         mean, scaling = self._moments()
-        chosen = [Centered()] if given.transforms is None else given.transforms
-        centered = any(isinstance(transform, Centered) for transform in chosen)
-        self.optimizer = self._optimizer(given, scaling if centered else None)
+        centered = [Centered(plan.centered)] if plan.centered else []
+        self.optimizer = self._optimizer(scaling if centered else None)
         self._couplings = [
             *machine.couplings,
             *(coupling for one in machine.machines for coupling in one.context_couplings.values()),
         ]
-        ordered = sorted(chosen, key=lambda transform: not transform.of_loss)
-        self._given = phase, ordered
-        self.negative, self.transforms = jointly(machine, phase, ordered)
+        transforms = [*copy.deepcopy(plan.penalties), *centered, *copy.deepcopy(plan.constraints)]
+        self.negative, self.transforms = jointly(machine, phase, transforms)
         for transform in self.transforms:
             transform.check(machine, self.optimizer)
         self.generator = stream(self.seed, _CHAINS, self.rank, device=machine.device)
@@ -165,7 +120,7 @@ class Training:
         self.history: list[dict[str, float]] = []
         self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
         self.step = 0  # number of finished steps of the epoch in progress
-        self.config = self._config(given, mean) if given.config is None else given.config
+        self.config = self._config(tables or {}, mean)
         if kept is None:
             self._limit_rates()
         else:
@@ -173,7 +128,7 @@ class Training:
         self._plain = plain_groups(self.optimizer)  # after loading, which replaces the groups
         self._all_plain = len(self._plain) == sum(len(group["params"]) for group in self.optimizer.param_groups)
         if self.run is not None:  # last, so that a call that fails changes nothing
-            self._record(self.run, given, resume)
+            self._record(self.run, resume)
 
     # -- preparation ----------------------------------------------------------------------------------------
 
@@ -185,7 +140,7 @@ class Training:
             raise InvalidData(f"data: expected at least {self.world} rows, one per process, found {len(self.source)}")
         return min(batch_size, self.share)
 
-    def _check_processes(self, given: Arguments, phase: NegativePhase) -> None:
+    def _check_processes(self, run: str | Path | None, resume: bool) -> None:
         """Raise unless all processes have the same data, options and kind of machine: each takes its share of them."""
         chunks = (part for chunk in self.source.chunks(self.machine) for part in _parts(chunk))
         distributed.check_equal(
@@ -193,33 +148,18 @@ class Training:
             rows=len(self.source),
             data=distributed.checksum(chunks),
             validation=0 if self.validation is None else len(self.validation),
-            seed=self.seed,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=given.learning_rate,
-            schedule=given.schedule if isinstance(given.schedule, str) else None,
-            negative=phase.config(),
-            transforms=None if given.transforms is None else [part.config() for part in given.transforms],
-            metrics_every=self.metrics_every,
-            precision=self.precision,
-            run=None if given.run is None else str(given.run),
-            resume=given.resume,
+            **self.plan.table(),
+            run=None if run is None else str(run),
+            resume=resume,
         )
 
-    def _initialize(self, initialize: bool | str | Mapping[str, Any] | None) -> None:
-        def wanted(machine: BoltzmannMachine) -> bool:
-            parts = (*machine.couplings, *machine.context_couplings.values())
-            return initialize is not None or not any(bool(coupling.weight.any()) for coupling in parts)
-
-        if initialize is False or not any(map(wanted, self.machine.machines)):
-            return
-        options = {"weights": initialize} if isinstance(initialize, str) else initialize
-        options = options if isinstance(options, Mapping) else {}
+    def _initialize(self) -> None:
+        chosen = "initialize" in self.plan.reasons  # then, parameters of a trained machine are kept
         some = self.source.rows(self._some(len(self.source), self.source.initial_rows), self.machine)
         generator = stream(self.seed, _INITIALIZE, device=self.machine.device)
         for machine, rows in self.machine.stacked(some, generator=generator):
-            if wanted(machine):
-                machine.initialize(rows, generator=generator, **options)
+            if not (chosen and has_weights(machine)):
+                self.plan.initialize.apply(machine, rows, generator)
 
     @torch.no_grad()
     def _moments(self) -> tuple[Any, Scaling | None]:
@@ -235,18 +175,23 @@ class Training:
             variance += (chunk - mean).square_().sum(0)
         return mean, Scaling.from_moments(self.machine.visible, mean, variance / len(self.source))
 
-    def _optimizer(self, given: Arguments, scaling: Scaling | None) -> AnyOptimizer:
-        optimizer = given.made_optimizer([p for p in self.machine.parameters() if p.requires_grad])
+    def _optimizer(self, scaling: Scaling | None) -> AnyOptimizer:
+        given, rate = self.plan.optimizer, self.plan.learning_rate
+        parameters = [p for p in self.machine.parameters() if p.requires_grad]
         self.rate_limit = None  # of learning rates chosen by the user
-        if optimizer is None:
+        if isinstance(given, Optimizer) and rate == "auto":
             rows = self._metric_rows(self.source)
-            if given.optimizer_name == "adam":
-                optimizer = Adam(adam_groups(self.machine, rows, scaling))
-            else:
-                optimizer = SGD(default_groups(self.machine, rows, scaling))
+            choose = default_groups if isinstance(given, SGD) else adam_groups
+            optimizer = given.make(choose(self.machine, rows, scaling))
             if RateLimit.applies(self.machine):
                 few = self.source.rows(self._some(len(self.source), _LIMIT_ROWS), self.machine)
                 self.rate_limit = RateLimit(self.machine, few, scaling)
+        elif isinstance(given, Optimizer):
+            optimizer = given.make([{"params": parameters, "lr": rate}])
+        elif isinstance(given, AnyOptimizer):
+            optimizer = given
+        else:
+            optimizer = given(parameters) if rate is None else given(parameters, lr=rate)
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         if not held <= {id(parameter) for parameter in self.machine.parameters()}:
             raise InvalidOption("optimizer: expected only parameters of the trained machine, found other parameters")
@@ -267,38 +212,27 @@ class Training:
         order = torch.randperm(n, generator=stream(self.seed, _ORDER, 0, rank))
         return order[:most]
 
-    def _config(self, given: Arguments, mean: Any) -> dict[str, Any]:
-        """Return the configuration of a run that names its arguments, but not its data."""
-        found = {
-            "epochs": self.epochs,
-            "batch_size": self.batch_size,
-            "metrics_every": self.metrics_every,
-            "threads": torch.get_num_threads(),
-        }
+    def _config(self, tables: Mapping[str, Mapping[str, Any]], mean: Any) -> dict[str, Any]:
+        """Return the configuration of the run; ``tables`` name its data and its layers, if they have names."""
+        dtype = str(self.machine.dtype).removeprefix("torch.")
+        unnamed = {} if "data" in tables else {"rows": len(self.source), "mean": data_mean(mean)}
+        own = {"dtype": dtype, "device": str(self.machine.device), "threads": torch.get_num_threads()}
         return {
-            "harmonium": {"format": 1},
-            "data": {"rows": len(self.source), "mean": data_mean(mean)},
-            "machine": self.machine.config(),
-            **recorded(given, self._given[0], self._given[1], self.source, **found, precision=self.precision),
+            "harmonium": __version__,
+            "data": {**unnamed, **tables.get("data", {})},
+            "machine": {**tables.get("machine", {}), **own},
+            "training": self.plan.table(),
         }
 
-    def _record(self, run: Run, given: Arguments, resume: bool) -> None:
+    def _record(self, run: Run, resume: bool) -> None:
         """Write the configuration and the first machine; on resume only what may change."""
         if not resume:
             run.write_config(self.config)
             run.write_snapshot(self.machine, 0)
         elif run.config_path.exists():
             written = run.read_config()
-            config = written if given.config is None else given.config
-            if given.config is None and isinstance(written.get("training"), Mapping):
-                changed = {
-                    "epochs": self.epochs,
-                    "threads": torch.get_num_threads(),
-                    "metrics_every": self.metrics_every,
-                }
-                config = {**written, "training": {**written["training"], **changed}}
-            if any(_entry(written, *place) != _entry(config, *place) for place in _CHANGEABLE):
-                run.write_config(config)
+            if any(_entry(written, *place) != _entry(self.config, *place) for place in _CHANGEABLE):
+                run.write_config(_changed(written, self.config))
 
     # -- the loop -------------------------------------------------------------------------------------------
 
@@ -338,7 +272,7 @@ class Training:
                 )
                 bar.update(self.epoch, state.metrics)
                 ends = last or state.stop or stopping.requested
-                if ends or self.epoch in kept or self.epoch % self.save_every == 0:
+                if ends or self.epoch in kept or self.epoch % self.metrics_every == 0:
                     checkpoints.save(self, snapshot=self.epoch in kept or state.stop)
                 if state.stop and not last:  # after saving, so that the run can still be resumed
                     for transform in self.transforms:
@@ -350,12 +284,12 @@ class Training:
             for problem in outcome.problems(self.machine, rows, self.history, self.negative.generative):
                 warnings.warn(problem, NotLearned, stacklevel=3)
         gain = self._expected_gain()
-        rising = rise.problem(gain) if self.default_epochs and self.epoch == self.epochs else None
+        rising = rise.problem(gain) if "epochs" in self.plan.reasons and self.epoch == self.epochs else None
         if self.rank == 0 and rising is not None:
             warnings.warn(rising, NotConverged, stacklevel=3)
         for callback in self.callbacks:
             callback.on_end(state)
-        return Result(self.machine, self.history, gain)
+        return Result(self.machine, self.history, self.plan, gain)
 
     def _expected_gain(self) -> float | None:
         if self.epoch < self.epochs or not self.source.complete or not self.negative.generative:
@@ -376,7 +310,9 @@ class Training:
         epoch = self.epoch + 1
         self._casts = self.rounded or torch.is_autocast_enabled(self.machine.device.type)  # of the caller
         setting = self.schedule(Clock(epoch, self.epochs, self.epoch / self.epochs))
-        batch_size = self.batch_size if setting.batch_size is None else self._checked_batch(setting.batch_size)
+        batch_size = self.batch_size if setting.batch_size is None else min(setting.batch_size, self.share)
+        if batch_size < 1:
+            raise InvalidOption(f"batch_size: expected at least 1, found {batch_size}")
         if batch_size != self.batch_size:
             self.batch_size = batch_size
             self.negative.resize(self.machine, self.batch_size)
@@ -536,6 +472,25 @@ def _entry(config: Mapping[str, Any], table: str, key: str) -> Any:
     return found.get(key) if isinstance(found, Mapping) else None
 
 
+def _changed(written: dict[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration with the entries of ``now`` that may change when a run continues."""
+    config = copy.deepcopy(written)
+    for table, key in _CHANGEABLE:
+        value = _entry(now, table, key)
+        if value is not None:
+            config.setdefault(table, {})[key] = value
+    return config
+
+
+def measured_every(epochs: int) -> int:
+    """Return the number of epochs between measurements: at most 200 measurements in a run.
+
+    >>> measured_every(100), measured_every(4000)
+    (1, 20)
+    """
+    return max(1, math.ceil(epochs / _MEASUREMENTS))
+
+
 def data_mean(mean: Any) -> float:
     """Return the mean over all values of the data from the mean row, to recognize the data of a run."""
     return float((mean[0] if isinstance(mean, tuple) else mean).double().mean())
@@ -543,7 +498,7 @@ def data_mean(mean: Any) -> float:
 
 def plain_groups(optimizer: AnyOptimizer) -> dict[int, dict[str, Any]]:
     """Return the parameter groups, by the ``id`` of each parameter, for which a step is exactly W ← W - lr·g."""
-    if type(optimizer) not in (SGD, torch.optim.SGD):
+    if type(optimizer) not in (PlainSGD, torch.optim.SGD):
         return {}
     other = ("momentum", "weight_decay", "maximize")
     groups = [group for group in optimizer.param_groups if not any(group.get(name) for name in other)]

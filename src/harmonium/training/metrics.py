@@ -14,8 +14,8 @@ from .. import meanfield
 from ..likelihood import pseudo_log_likelihood
 from ..likelihood.data import mean_free_energy_bound
 from ..machines import RBM, BoltzmannMachine, Machine
+from ..machines.enumeration import is_small
 from ..units import Unit
-from .specs import is_small
 
 _SITES = 8  # sites of each row for the pseudo-likelihood
 _MOST_STATES = 64  # states per site; each one costs the evaluation of a free energy

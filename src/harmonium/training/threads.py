@@ -115,5 +115,5 @@ def running_elsewhere() -> int:
 
 def _recorded(folder: str | Path) -> int | None:
     """Return the number of threads in the configuration of a run, if it is known."""
-    threads = Run(folder).recorded("training", "threads")
+    threads = Run(folder).recorded("machine", "threads")
     return threads if type(threads) is int and threads >= 1 else None

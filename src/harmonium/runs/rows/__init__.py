@@ -6,19 +6,15 @@ contents of another kind. To add a kind, write such a module and add it to ``KIN
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ... import data, paths
 from ...errors import InvalidOption
-from ...options import TrainingOptions
 from ...training.batches import Source
-from ...training.specs import HYBRID
 from ...units.support import OneHot
 from .. import config as schema
 from . import documents, named, numbers, ratings, sequences, tables, windows
 from .base import Rows, Subset
 
-__all__ = ["KINDS", "Rows", "Subset", "load", "load_test", "training_defaults"]
+__all__ = ["KINDS", "Rows", "Subset", "load", "load_test"]
 
 #: the kinds of files; the first that recognizes a file loads it
 KINDS = (windows, ratings, tables, sequences, documents, numbers)
@@ -62,25 +58,10 @@ def load_test(config: schema.Config, rows: Rows) -> tuple[str, Source | None]:
     return ("held out", rows.held_out) if test is None else ("test", test)
 
 
-def training_defaults(config: schema.Config) -> TrainingOptions:
-    """Return the training options, with those for ratings or labels filled in if the data have them.
-
-    The settings for labels were chosen on validation images of MNIST (``docs/classification.md``).
-    """
-    chosen = config.training
-    if not config.data.labels:
-        return ratings.training_defaults(config)
-    if chosen.optimizer is None and chosen.learning_rate is None and chosen.momentum is None:
-        chosen = replace(chosen, optimizer="adam", learning_rate=0.005, schedule=chosen.schedule or "linear:0.3")
-    return replace(chosen, negative=chosen.negative or HYBRID)
-
-
 def _check_similarity(rows: Rows) -> None:
     share = rows.config.similarity
     if share is None:
         return
-    if share > 1:
-        raise InvalidOption(f"similarity: expected a fraction above 0 and at most 1, found {share:g}")
     if len(rows.visible) > 1 or not isinstance(rows.visible[0].kind.support, OneHot) or len(rows.train.shape) != 2:
         raise InvalidOption(
             "similarity: expected sequences, which have potts units, found "

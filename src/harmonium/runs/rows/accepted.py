@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import InvalidOption
-from ...options import DataOptions
+from ..config import DataOptions
 
 _NAMES = (
     *("binarize", "image", "labels", "array", "transpose"),

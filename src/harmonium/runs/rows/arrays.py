@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from ...training.batches import Labeled, Redrawn, Source
+from ...machines import layout
 from .. import config as schema
-from .. import specs
 from .base import Rows, Subset
 from .holding_out import hold_out, validation_of_file
 from .identity import identity
@@ -54,14 +54,14 @@ def rows_of(contents: Contents, path: Path, config: schema.Config) -> Rows:
         array, labels = labels_of(array, path)
     binarize = binarization(chosen.binarize)
     if binarize is not None:
-        array = binarized(array, binarize, config.training.seed, path)
+        array = binarized(array, binarize, config.seed, path)
     redrawn = binarize == "redraw"
     classes: int | None = None
     units = config.machine.visible or ("bernoulli" if redrawn else contents.visible)
     if units is None:
         visible = inferred(array, path)
     else:
-        visible, classes = without_label(specs.parse_layer(units), config)
+        visible, classes = without_label(layout.parse_layer(units), config)
     image = picture(tuple(array.shape[1:]), chosen.image) if contents.image else None
     visible = as_image(visible, image, config)
     whole: Source = Redrawn(reshaped(array, visible)) if redrawn else fitted(array, visible, path)
@@ -70,7 +70,7 @@ def rows_of(contents: Contents, path: Path, config: schema.Config) -> Rows:
     held_out = None
     validation, share = validation_of_file(chosen)
     if share is not None:
-        train, held_out = hold_out(whole, share, config.training.seed)
+        train, held_out = hold_out(whole, share, config.seed)
     recorded = replace(
         chosen,
         source=str(path),

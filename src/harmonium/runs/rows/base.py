@@ -11,11 +11,12 @@ from torch import Generator, Tensor
 
 from ... import data
 from ...data.ratings import RatingTable
-from ...options import DataOptions
+from ..config import DataOptions
 from ...training.batches import Source, Weighted
+from ...training.batches.source import Defaults
 from ...training.contexts import Windows
 from .. import config as schema
-from ..specs import UnitSpec
+from ...machines.layout import UnitSpec
 
 
 @dataclass
@@ -100,6 +101,9 @@ class Subset(Source):
         super().__init__(index, whole.shape)
         self._whole, self.index = whole, index
         self.complete, self.volatile = whole.complete, whole.volatile
+
+    def defaults(self) -> Defaults:
+        return self._whole.defaults()
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         return self._whole.take(self.index[index.to(self.index.device)], out, generator)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ...errors import InvalidData, InvalidOption
 from ...noise import Purpose
-from ...options import DataOptions
+from ..config import DataOptions
 from ...training.batches import Source
 from ...training.state import stream
 from .base import Subset

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataNotFound, RunError
-from ...options import DataOptions
+from ..config import DataOptions
 
 
 def identity(path: Path, chosen: DataOptions) -> tuple[int, str]:

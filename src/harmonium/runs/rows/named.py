@@ -10,9 +10,9 @@ from torch import Tensor
 from ... import data
 from ...errors import RunError, unknown
 from ...training.batches import Labeled, Redrawn, Source, TensorSource
+from ...machines import layout
 from .. import config as schema
-from .. import specs
-from ..specs import UnitSpec
+from ...machines.layout import UnitSpec
 from .accepted import check_accepted
 from .base import Rows
 from .holding_out import hold_out, share_of
@@ -27,7 +27,7 @@ def load_by_name(config: schema.Config) -> Rows:
     check_accepted(chosen, f"the data set '{info.name}'", ("binarize", "image", "labels", "ratings", "columns"))
     split = chosen.split or "train"
     image = info.shape if info.is_image else None
-    visible, classes = without_label(specs.parse_layer(config.machine.visible or info.suggested_visible), config)
+    visible, classes = without_label(layout.parse_layer(config.machine.visible or info.suggested_visible), config)
     visible = as_image(visible, image, config)
     binary = all(spec.name == "bernoulli" for spec in visible)
     binarize = binarization(chosen.binarize)
@@ -41,7 +41,7 @@ def load_by_name(config: schema.Config) -> Rows:
         validation = others[0] if split == "train" and others else "none"
     share = share_of(validation)
     if share is not None:
-        train, held_out = hold_out(train, share, config.training.seed)
+        train, held_out = hold_out(train, share, config.seed)
     elif validation != "none":
         if validation not in info.splits:
             raise unknown(f"validation split of data set '{info.name}'", str(validation), [*info.splits, "none"])
@@ -69,12 +69,12 @@ def _split(
     training: bool = False,
 ) -> Source:
     """Load the rows of a split. Only training redraws binary values each epoch; elsewhere they are drawn once."""
-    kind = specs.dtype(config.machine.dtype)
+    kind = layout.dtype(config.machine.dtype)
     how: Any = binarization(binarize)
     redrawn = how == "redraw" and training
     if how == "redraw":
         how = None if training else "sample"
-    options: dict[str, Any] = {"split": split, "binarize": how, "seed": config.training.seed, "dtype": kind}
+    options: dict[str, Any] = {"split": split, "binarize": how, "seed": config.seed, "dtype": kind}
     labels: Tensor | None = None
     if config.data.labels:
         values, labels = data.load(config.data.source, labels=True, **options)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from ... import data, paths
+from ... import data
 from ...data.rating_files import holds_ratings
 from ...data.ratings import parse_scale
 from ...errors import InvalidOption
-from ...options import TrainingOptions
 from ...training.batches import DatasetSource
-from ...training.specs import default_negative
 from .. import config as schema
-from ..specs import UnitSpec
+from ...machines.layout import UnitSpec
 from .accepted import check_accepted
 from .base import Rows
 from .holding_out import halves, validation_of_file
@@ -32,28 +29,9 @@ def load(path: Path, config: schema.Config) -> Rows | None:
     validation, share = validation_of_file(chosen, "ratings")
     held_out = None
     if share is not None:
-        kept, removed = halves(len(table.user), share, config.training.seed, "ratings")
+        kept, removed = halves(len(table.user), share, config.seed, "ratings")
         table, held_out = table.subset(kept), table.subset(removed)
     recorded = resolved(path, chosen, validation, len(table))
     source, units = DatasetSource(table, table.shape), [UnitSpec("ratings", table.shape)]
     title = f"{path.name}: {len(table.user):,} ratings of {len(table.items):,} items"
     return Rows(source, None, units, None, title, recorded, ratings=table, held_out_ratings=held_out)
-
-
-def training_defaults(config: schema.Config) -> TrainingOptions:
-    """Return the training options, with those for ratings filled in if the data are ratings.
-
-    The settings were chosen on held-out ratings of MovieLens 100k (``docs/recommendation.md``).
-    """
-    chosen = config.training
-    if not (schema.is_path(config.data.source) and holds_ratings(paths.expanded(config.data.source))):
-        return chosen
-    if chosen.optimizer is None and chosen.momentum is None:
-        rate, schedule = chosen.learning_rate or 0.003, chosen.schedule or "linear:0.5"
-        chosen = replace(chosen, optimizer="adam", learning_rate=rate, schedule=schedule)
-    penalized = any(value is not None for value in (chosen.l1, chosen.l2, chosen.l1_squared, chosen.l2_to_mean))
-    return replace(
-        chosen,
-        negative=chosen.negative or default_negative(1, by_row=True),
-        l2_to_mean=chosen.l2_to_mean if penalized else 0.01,
-    )

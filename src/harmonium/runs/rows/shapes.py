@@ -9,9 +9,9 @@ from typing import Any
 from ...errors import InvalidOption
 from ...training.batches import Labeled, Source
 from ...units.support import OneHot
+from ...machines import layout
 from .. import config as schema
-from .. import specs
-from ..specs import UnitSpec
+from ...machines.layout import UnitSpec
 
 
 def shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:
@@ -39,7 +39,7 @@ def as_image(visible: list[UnitSpec], image: tuple[int, ...] | None, config: sch
     """Return the visible layer in the shape of an image if the first hidden layer has feature maps."""
     hidden = config.machine.hidden
     first = hidden[0] if isinstance(hidden, list) else hidden
-    if not specs.is_convolutional(specs.parse_hidden(str(first))):
+    if not layout.is_convolutional(layout.parse_hidden(str(first))):
         return visible
     if len(visible) > 1 or config.data.labels:
         found = f"{len(visible)}" if len(visible) > 1 else "features and labels"
@@ -62,7 +62,7 @@ def reshaped(array: Any, visible: list[UnitSpec]) -> Any:
 def picture(row: tuple[int, ...], text: str | None) -> tuple[int, int, int] | None:
     """Return (channels, height, width) of a row that is an image, or ``None``."""
     if text is not None:
-        shape = specs.parse_shape(text)
+        shape = layout.parse_shape(text)
         shape = (1, *shape) if len(shape) == 2 else shape
         if len(shape) != 3 or math.prod(shape) != math.prod(row):
             raise InvalidOption(f"image: expected HxW or CxHxW with {math.prod(row)} values in total, found '{text}'")

@@ -17,7 +17,8 @@ from ...errors import InvalidOption
 from ...training.batches import Source, TensorSource
 from ...training.incomplete import Incomplete
 from .. import config as schema
-from .. import specs, tables
+from ...machines import layout
+from .. import tables
 from .accepted import check_accepted, given
 from .base import Rows
 from .holding_out import halves, validation_of_file
@@ -33,13 +34,13 @@ def load(path: Path, config: schema.Config) -> Rows | None:
     validation, share = validation_of_file(chosen)
     train, held_out = torch.arange(len(frame)), None
     if share is not None:
-        train, held_out = (half.sort().values for half in halves(len(frame), share, config.training.seed))
+        train, held_out = (half.sort().values for half in halves(len(frame), share, config.seed))
     encoder = data.TableEncoder.fit(frame, kinds=tables.kinds_of(chosen.columns), rows=train.numpy())
-    visible = specs.of_layer(encoder.layer())
+    visible = layout.of_layer(encoder.layer())
     written = "+".join(map(str, visible))
     if config.machine.visible not in (None, written):
         raise InvalidOption(f"visible: expected none for the table {path.name}, found '{config.machine.visible}'")
-    encoded = encoder.encode(frame).to(specs.dtype(config.machine.dtype))
+    encoded = encoder.encode(frame).to(layout.dtype(config.machine.dtype))
     columns = [f"{name}={kind}" for name, kind in encoder.kinds.items()]
     recorded = resolved(path, chosen, validation, len(frame), columns=columns)
     rows, held = (None if index is None else _cells(encoded[index]) for index in (train, held_out))

@@ -16,7 +16,7 @@ from ...noise import Purpose
 from ...training.batches import ArraySource, Source, TensorSource, as_labels
 from ...training.state import stream
 from ...units.support import OneHot
-from ..specs import UnitSpec
+from ...machines.layout import UnitSpec
 from .shapes import reshaped
 
 _CHUNK = 2**24  # values processed at once

@@ -11,9 +11,9 @@ from ...data import Frames
 from ...errors import InvalidOption, RunError, unknown
 from ...training.batches import Source
 from ...training.contexts import Windows
+from ...machines import layout
 from .. import config as schema
-from .. import specs
-from ..specs import UnitSpec
+from ...machines.layout import UnitSpec
 from .accepted import check_accepted
 from .base import Rows
 from .holding_out import share_of, validation_of_file
@@ -69,7 +69,7 @@ def load_test_split(config: schema.Config, rows: Rows) -> Source:
 
 
 def _rows(frames: Frames, held_out: Frames | None, config: schema.Config, title: str, units: str) -> Rows:
-    visible = specs.parse_layer(config.machine.visible or units)
+    visible = layout.parse_layer(config.machine.visible or units)
     if len(visible) > 1:
         raise InvalidOption(f"visible: expected one type of units for sequences, found '{config.machine.visible}'")
     spec = visible[0]

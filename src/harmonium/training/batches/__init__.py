@@ -1,7 +1,7 @@
 """Training data: arrays, tensors, torch data sets, and NumPy memory maps larger than memory."""
 
 from .arrays import ArraySource, DatasetSource, Redrawn, SparseSource, TensorSource
-from .conversion import as_rows, as_source, loader_batch_size
+from .conversion import as_rows, as_source
 from .hidden import HiddenStates
 from .labeled import Labeled, as_labels
 from .source import Pair, Source
@@ -21,5 +21,4 @@ __all__ = [
     "as_labels",
     "as_rows",
     "as_source",
-    "loader_batch_size",
 ]

@@ -14,7 +14,7 @@ from ...arrays import as_tensor
 from ...errors import InvalidData
 from ...machines import Machine
 from ...units.support import Interval
-from .source import Source
+from .source import Defaults, Source
 
 
 class TensorSource(Source):
@@ -121,7 +121,14 @@ class SparseSource(Source):
 
 
 class DatasetSource(Source):
-    """Rows of a torch data set; only the features of (features, label) pairs are used."""
+    """Rows of a torch data set; only the features of (features, label) pairs are used.
+
+    A data set with a method ``defaults`` gives those of :meth:`Source.defaults`.
+    """
+
+    def defaults(self) -> Defaults:
+        own = getattr(self._rows, "defaults", None)
+        return {} if own is None else own()
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         for row, number in zip(out, index.tolist(), strict=True):

@@ -77,7 +77,9 @@ def as_rows(data: Any, what: str = "data") -> Source:
     if isinstance(data, np.memmap):
         return ArraySource(data, data.shape[1:])
     if isinstance(data, DataLoader):
-        return as_rows(_loaded(data, what), what)
+        source = as_rows(_loaded(data, what), what)
+        source.batch_size = getattr(data.batch_sampler, "batch_size", None)
+        return source
     if isinstance(data, IterableDataset):
         raise InvalidData(f"{what}: expected rows with random access by index, found an iterable-only data set")
     if isinstance(data, TensorDataset):  # row-by-row access would be slow
@@ -95,16 +97,6 @@ def as_rows(data: Any, what: str = "data") -> Source:
     if tensor.ndim == 0:
         raise InvalidData(f"{what}: expected rows of numbers, found {type(data).__name__} without dimensions")
     return TensorSource(tensor, tensor.shape[1:])
-
-
-def loader_batch_size(loader: DataLoader[Any]) -> dict[str, int]:
-    """Return the batch size of a DataLoader as a keyword argument of ``fit``; empty if it has none.
-
-    >>> loader_batch_size(DataLoader(TensorDataset(torch.zeros(100, 3)), batch_size=20))
-    {'batch_size': 20}
-    """
-    size = getattr(loader.batch_sampler, "batch_size", None)
-    return {} if size is None else {"batch_size": size}
 
 
 def _loaded(loader: DataLoader[Any], what: str) -> Any:

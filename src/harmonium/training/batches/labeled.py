@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from ...arrays import as_tensor
 from ...errors import InvalidData
 from .conversion import as_rows
-from .source import Source
+from .source import Defaults, Source
 
 
 class Labeled(Source):
@@ -41,6 +41,19 @@ class Labeled(Source):
         self._size = math.prod(self.features.shape)
         super().__init__(self.features._rows, (self._size + self.classes,))
         self.volatile = self.features.volatile
+
+    def defaults(self) -> Defaults:
+        """The training of a classifier; chosen on validation images of MNIST (``docs/classification.md``)."""
+        why = "rows with labels: the label is learned given the features"
+        chosen = {
+            "negative": "discriminative+0.01*cd:1",
+            "optimizer": "adam",
+            "learning_rate": 0.005,
+            "schedule": "linear:0.3",
+            # at zero weights, where the gradients of features and label are proportional, training would stay long
+            "initialize": {"name": "normal", "scale": 1 / math.sqrt(self._size + self.classes)},
+        }
+        return {name: (value, why) for name, value in chosen.items()}
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         own = torch.empty(len(index), *self.features.shape, dtype=out.dtype, device=out.device)

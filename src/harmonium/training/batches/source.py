@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -13,6 +13,8 @@ from ...machines import Machine
 
 #: rows of the visible layer and of the context, for a machine with a context
 Pair = tuple[Tensor, Tensor]
+#: values of a plan (:class:`harmonium.training.Plan`) by name, each with a reason
+Defaults = Mapping[str, tuple[Any, str]]
 CHECK_ELEMENTS = 2**20  # elements per chunk; chunks that fit into the cache are checked fastest
 
 
@@ -33,6 +35,8 @@ class Source:
     sweeps = 1
     #: whether no value is missing in any row
     complete = True
+    #: the batch size of a DataLoader of the rows
+    batch_size: int | None = None
     #: the shape of the context of a row; ``None`` for rows without one
     context: tuple[int, ...] | None = None
 
@@ -61,6 +65,10 @@ class Source:
 
     def check(self, machine: Machine) -> None:
         """Raise if the machine cannot be trained on these rows, apart from their values."""
+
+    def defaults(self) -> Defaults:
+        """Return the values of a plan that this kind of data needs, each with the reason."""
+        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for an exact resume."""

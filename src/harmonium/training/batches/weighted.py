@@ -13,7 +13,7 @@ from ...arrays import as_tensor
 from ...errors import InvalidData
 from ...machines import Machine
 from .conversion import as_rows
-from .source import Source
+from .source import Defaults, Source
 
 
 class Weighted(Source):
@@ -75,6 +75,9 @@ class Weighted(Source):
 
     def check(self, machine: Machine) -> None:
         self._inner.check(machine)
+
+    def defaults(self) -> Defaults:
+        return self._inner.defaults()
 
     def state_dict(self) -> dict[str, Any]:
         return self._inner.state_dict()

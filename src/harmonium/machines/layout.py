@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from ..couplings import Coupling
+from ..checks import check_type, split
+from ..couplings import Coupling, Dense
 from ..errors import InvalidOption, unknown
-from ..machines import feature_maps
-from ..training.specs import check_type, split
 from ..units import Mixed, Unit
+from .convolutions import feature_maps
 
 _LARGEST = 2**31  # entries of a layer
 #: the options of a layer of feature maps, which follow those of its units
@@ -105,6 +105,30 @@ def of_layer(unit: Unit) -> list[UnitSpec]:
         shape = tuple(config.pop("states", ()) or config.pop("shape"))
         found.append(UnitSpec(name, shape, config if learn == ("bias",) else {**config, "learn": learn}))
     return found
+
+
+def described(machine: Any) -> dict[str, Any]:
+    """Return the table ``[machine]`` of a machine: its layers as text, if all layers and couplings have one.
+
+    >>> from harmonium import RBM
+    >>> described(RBM(784, 500))
+    {'visible': 'bernoulli:784', 'machine': 'rbm', 'hidden': ['bernoulli:500']}
+    """
+    visible, *hidden = [_text(unit) for unit in machine.layers]
+    kind = {"RBM": "rbm", "DeepBoltzmannMachine": "dbm", "DeepBeliefNetwork": "dbn"}.get(type(machine).__name__)
+    dense = all(type(coupling) is Dense for coupling in machine.couplings)
+    found = {} if visible is None else {"visible": visible}
+    return {**found, "machine": kind, "hidden": hidden} if dense and kind and None not in hidden else found
+
+
+def _text(unit: Unit) -> str | None:
+    """Return a layer as text; None if the text would make another layer."""
+    try:
+        parts = of_layer(unit)
+        text = "+".join(map(str, parts))
+        return text if layer(parse_layer(text)).config() == unit.config() else None
+    except (InvalidOption, KeyError, TypeError, ValueError):
+        return None
 
 
 def as_built(parts: list[UnitSpec], layer: Unit) -> list[UnitSpec]:
