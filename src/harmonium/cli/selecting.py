@@ -10,9 +10,8 @@ import torch
 
 from .. import files
 from ..errors import InvalidOption
-from ..machines import RBM
+from ..machines import RBM, layout
 from ..runs import config as schema
-from ..machines import layout
 from ..runs import rows
 from ..runs.cross_validation import select
 from . import output, show

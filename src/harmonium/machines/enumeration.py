@@ -16,8 +16,8 @@ from ..errors import NotEnumerable
 from .kernel import half_sweep, log_weight
 
 if TYPE_CHECKING:
-    from .chain import BoltzmannMachine
     from . import Machine
+    from .chain import BoltzmannMachine
 
 MAX_STATES = 2**26
 _SMALL = 2**18

@@ -10,12 +10,11 @@ from typing import Any
 
 from .. import data, files, plots
 from ..errors import HarmoniumError, InvalidOption
-from ..machines import Machine
+from ..machines import Machine, layout
 from ..plots import tiling
 from ..plots.curves import described, drawable, drawn
 from ..plots.machine import is_ink, value_range
 from ..runs import config as schema
-from ..machines import layout
 from ..training import Run
 from . import figures, html, saved
 from .html import escape

@@ -16,12 +16,11 @@ from .. import noise
 from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import Diverged, InvalidData, InvalidOption, unknown
-from ..machines import RBM
+from ..machines import RBM, layout
 from ..machines.chain import as_layer
 from ..shown import Shown, short
 from ..training.state import stream
 from ..units import Unit
-from ..machines import layout
 from .folds import PENALTIES, Study, elsewhere, here
 
 _FEWEST_FOLDS = 2

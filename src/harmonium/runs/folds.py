@@ -24,10 +24,9 @@ from ..errors import Diverged, HarmoniumError
 from ..likelihood import ais, exact
 from ..likelihood.data import mean_free_energy
 from ..limits import parse_json
-from ..machines import RBM, enumeration
+from ..machines import RBM, enumeration, layout
 from ..training import L1, L2, L1Squared, L2ToMean, fit
 from ..units import Unit
-from ..machines import layout
 
 PENALTIES: dict[str, Any] = {"l1": L1, "l2": L2, "l1_squared": L1Squared, "l2_to_mean": L2ToMean}
 _RUNS, _BETAS = 100, 1000

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InvalidOption
-from ..machines import RBM, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
-from ..machines import layout
+from ..machines import RBM, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine, layout
 from ..machines.layout import UnitSpec
 from ..units import Unit
 from .config import MachineOptions, read

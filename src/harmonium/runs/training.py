@@ -8,8 +8,8 @@ from pathlib import Path
 from ..data import TableEncoder
 from ..training import Callback, LabelError, Progress, Result, Run
 from ..training.distributed import writing
-from ..training.train import train as train_machine
 from ..training.loop import measured_every
+from ..training.train import train as train_machine
 from . import tables
 from .setup import Setup
 

@@ -74,7 +74,9 @@ class RBM(Transformer, TrainedMachine):
         if first:
             self._build(X)
         options = {**self._fit_arguments(), "epochs": 1}
-        plan = Plan(**{name: value for name, value in options.items() if name in FIELDS}).over(Plan.of(options.get("plan")))
+        plan = Plan(**{name: value for name, value in options.items() if name in FIELDS}).over(
+            Plan.of(options.get("plan"))
+        )
         source = as_source(self._source(X), self.machine_)
         training = Training(self.machine_, source, plan.resolved(self.machine_, source))
         _continue(training, self._chains)

@@ -27,7 +27,6 @@ from .classifiers import Classifier, check_pair
 from .continuing import Checkpoint
 from .networks import to_sequential
 
-
 _RATE = 0.1  # of an optimizer that has no usual one
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..couplings import Dense
 from ..errors import InvalidOption
@@ -113,8 +112,6 @@ class Average(Constraint):
         last, every = self.last, self.every
         if not 0 < last <= 1 or every < 1:
             raise InvalidOption(f"last, every: expected a fraction 0 < last ≤ 1, every ≥ 1, found {last} and {every}")
-        self._mean: list[Tensor] = []
-        self._count = self._seen = 0
 
     def init(self, machine: BoltzmannMachine) -> State:
         return {"count": 0, "seen": 0, "mean": [torch.zeros_like(p.detach()) for p in machine.parameters()]}

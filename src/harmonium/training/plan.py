@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from .. import noise
 from ..checks import as_table, as_text, count, from_table, parse, written
 from ..errors import InvalidData, InvalidOption, unknown

@@ -34,7 +34,7 @@ class Memory:
 
 
 class Sample:
-    """States of an RBM with weights w, of which Σ w T(x) is the gradient: -1/B for B rows of data, 1/C for C of the model.
+    """States of an RBM with weights: the gradient is Σ w T(x), with -1/B for B rows of data and 1/C for C of the model.
 
     Data and model are the first and last rows of the same buffers, so that one product gives the fields of both.
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from ...training.batches import Labeled, Redrawn, Source
 from ...machines import layout
+from ...training.batches import Labeled, Redrawn, Source
 from .. import config as schema
 from .base import Rows, Subset
 from .holding_out import hold_out, validation_of_file

@@ -11,12 +11,12 @@ from torch import Generator, Tensor
 
 from ... import data
 from ...data.ratings import RatingTable
-from ..config import DataOptions
+from ...machines.layout import UnitSpec
 from ...training.batches import Source, Weighted
 from ...training.batches.source import Defaults
 from ...training.contexts import Windows
 from .. import config as schema
-from ...machines.layout import UnitSpec
+from ..config import DataOptions
 
 
 @dataclass

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from ...errors import InvalidData, InvalidOption
 from ...noise import Purpose
-from ..config import DataOptions
 from ...training.batches import Source
 from ...training.state import stream
+from ..config import DataOptions
 from .base import Subset
 
 

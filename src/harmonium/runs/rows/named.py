@@ -9,10 +9,10 @@ from torch import Tensor
 
 from ... import data
 from ...errors import RunError, unknown
-from ...training.batches import Labeled, Redrawn, Source, TensorSource
 from ...machines import layout
-from .. import config as schema
 from ...machines.layout import UnitSpec
+from ...training.batches import Labeled, Redrawn, Source, TensorSource
+from .. import config as schema
 from .accepted import check_accepted
 from .base import Rows
 from .holding_out import hold_out, share_of

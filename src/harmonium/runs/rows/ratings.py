@@ -8,9 +8,9 @@ from ... import data
 from ...data.rating_files import holds_ratings
 from ...data.ratings import parse_scale
 from ...errors import InvalidOption
+from ...machines.layout import UnitSpec
 from ...training.batches import DatasetSource
 from .. import config as schema
-from ...machines.layout import UnitSpec
 from .accepted import check_accepted
 from .base import Rows
 from .holding_out import halves, validation_of_file

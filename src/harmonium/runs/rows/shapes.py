@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import InvalidOption
+from ...machines import layout
+from ...machines.layout import UnitSpec
 from ...training.batches import Labeled, Source
 from ...units.support import OneHot
-from ...machines import layout
 from .. import config as schema
-from ...machines.layout import UnitSpec
 
 
 def shaped(visible: list[UnitSpec], rows: Source) -> list[UnitSpec]:

@@ -14,10 +14,10 @@ from ...data.documents import holds_documents
 from ...data.sequence_files import holds_sequences
 from ...data.table import EXTENSIONS, has_header, read_table
 from ...errors import InvalidOption
+from ...machines import layout
 from ...training.batches import Source, TensorSource
 from ...training.incomplete import Incomplete
 from .. import config as schema
-from ...machines import layout
 from .. import tables
 from .accepted import check_accepted, given
 from .base import Rows

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from ...errors import InvalidData, InvalidOption, unknown
+from ...machines.layout import UnitSpec
 from ...noise import Purpose
 from ...training.batches import ArraySource, Source, TensorSource, as_labels
 from ...training.state import stream
 from ...units.support import OneHot
-from ...machines.layout import UnitSpec
 from .shapes import reshaped
 
 _CHUNK = 2**24  # values processed at once

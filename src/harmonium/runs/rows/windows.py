@@ -9,11 +9,11 @@ from typing import Any
 from ... import data
 from ...data import Frames
 from ...errors import InvalidOption, RunError, unknown
+from ...machines import layout
+from ...machines.layout import UnitSpec
 from ...training.batches import Source
 from ...training.contexts import Windows
-from ...machines import layout
 from .. import config as schema
-from ...machines.layout import UnitSpec
 from .accepted import check_accepted
 from .base import Rows
 from .holding_out import share_of, validation_of_file

@@ -50,11 +50,11 @@ class Source:
         """Write the rows ``index`` into ``out`` (len(index), *shape); ``generator`` is used for random rows."""
         raise NotImplementedError
 
-    def rows(self, index: Tensor, machine: Machine) -> Any:
-        """Return the rows ``index`` as visible states of the machine."""
+    def rows(self, index: Tensor, machine: Machine, generator: Generator | None = None) -> Any:
+        """Return the rows ``index`` as visible states of the machine; ``generator`` is used for random rows."""
         shapes = [self.shape] if self.context is None else [self.shape, self.context]
         out = tuple(torch.empty(len(index), *shape, dtype=machine.dtype, device=machine.device) for shape in shapes)
-        return self.take(index, out[0] if self.context is None else out)
+        return self.take(index, out[0] if self.context is None else out, generator)
 
     def missing(self, index: Tensor) -> Tensor | None:
         """Return a mask (len(index), *shape) of the missing values of the rows; None if there are none."""

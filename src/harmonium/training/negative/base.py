@@ -79,6 +79,9 @@ class NegativePhase:
         """Return the gradient for a batch and the next state; ``batch`` and the tensors of ``state`` do not change."""
         raise NotImplementedError
 
+    def check_state(self, machine: BoltzmannMachine, state: State) -> None:
+        """Raise ``ValueError`` if the parts of a state that was read from a file do not fit together."""
+
     def by_statistics(self, batch: Batch) -> bool:
         """Return whether the gradient consists of the units' statistics, which may refer to the origin of a unit."""
         return False

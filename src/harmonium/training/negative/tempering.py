@@ -122,6 +122,12 @@ class TrajectoryTempering(Exchanged):
         rbm, state = as_rbm(machine, self), super().init(machine, rows, generator)
         return self._begun(rbm, {**state, "copies": [copy.deepcopy(machine)]}, generator)
 
+    def check_state(self, machine: BoltzmannMachine, state: State) -> None:
+        rungs = len(state["copies"]) + 1
+        sizes = [len(state["acceptance"]) + 1, len(state["walker"]), *(len(x) for x in state["layers"])]
+        if any(size != rungs for size in sizes):
+            raise ValueError(f"expected {rungs} rungs, found {sizes}")
+
     def ladder(self, rbm: RBM, state: State) -> Ladder:
         return MachineLadder([*state["copies"], rbm])
 
