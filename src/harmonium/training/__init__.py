@@ -62,6 +62,7 @@ __all__ = [
     "MixingTime",
     "NegativePhase",
     "ParallelTempering",
+    "Penalty",
     "Plan",
     "Progress",
     "RateLimit",

@@ -54,7 +54,8 @@ class Coordinates:
 
     def __init__(self, machine: BoltzmannMachine, mean: Any, smoothing: float, scaling: Scaling | None = None) -> None:
         like = machine.couplings[0].weight.detach()
-        self._machine, self._smoothing, self._scaling = machine, smoothing, scaling
+        self._smoothing, self._scaling = smoothing, scaling
+        self._layers, self._first = list(machine.layers), machine.couplings[0]
         self._context: Tensor | None = None
         if machine.context is not None:
             mean, context = mean
@@ -67,7 +68,7 @@ class Coordinates:
     def check(self, optimizer: AnyOptimizer) -> None:
         """Raise unless the optimizer changes every bias and has no weight decay."""
         given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        for k, unit in enumerate(self._machine.layers):
+        for k, unit in enumerate(self._layers):
             if not all(id(bias) in given for bias in unit.biases()):
                 raise InvalidOption(
                     f"centered: expected every bias to be learned, found a fixed bias in layer {k}; use centered=False"
@@ -82,7 +83,7 @@ class Coordinates:
         """Return the standardized parts of the visible layer with location and scale."""
         if self._scaling is None:
             return []
-        return [found for found in self._scaling.of_parts(self._machine.visible) if found[0].affine]
+        return [found for found in self._scaling.of_parts(self._layers[0]) if found[0].affine]
 
     @contextmanager
     def statistics_at_mean(self) -> Iterator[None]:
@@ -107,7 +108,7 @@ class Coordinates:
 
     def center(self, gradient: Gradient, *, at_mean: bool) -> None:
         """Convert a gradient, g̃W = gW - μ gcᵀ - gb λᵀ; ``at_mean`` tells whether its statistics refer to the mean."""
-        biases = [_joined(unit, gradient.units.get) for unit in self._machine.layers]
+        biases = [_joined(unit, gradient.units.get) for unit in self._layers]
         for k, link in gradient.couplings.items():
             link.subtract((self._offsets[k], biases[k + 1]), (biases[k], self._offsets[k + 1]))
         for k, link in gradient.context.items():
@@ -126,7 +127,7 @@ class Coordinates:
 
     def pull_back(self, gradient: Gradient, rate_of: Callable[[Tensor], float]) -> None:
         """Map the gradient so that a plain step with it equals a plain step in these coordinates."""
-        units, offsets = self._machine.layers, self._offsets
+        units, offsets = self._layers, self._offsets
         for k, link in gradient.couplings.items():
             rate = rate_of(link.coupling.weight)
             _subtract_field(gradient, units[k], link.down(offsets[k + 1]), rate, rate_of)
@@ -143,7 +144,7 @@ class Coordinates:
         """Convert the parameters and the averages of past gradients to these coordinates, in the block."""
         self._move_momentum(gradient, optimizer)
         self._shift_biases(gradient, 1.0)
-        scaled, coupling = self._scaled(), self._machine.couplings[0]
+        scaled, coupling = self._scaled(), self._first
         for part, location, scale in scaled:
             part.bias.sub_(part.precision * location).mul_(scale)
         if self._scaling is not None:
@@ -159,7 +160,7 @@ class Coordinates:
 
     def _shift_biases(self, gradient: Gradient, sign: float) -> None:
         """b ← b ± Wλ and c ← c ± Wᵀμ for every coupling that is learned."""
-        layers = self._machine.layers
+        layers = self._layers
         for k, link in gradient.couplings.items():
             lower, upper = self._offsets[k].unsqueeze(0), self._offsets[k + 1].unsqueeze(0)
             with unrounded(lower):  # the two calls of a step must cancel
@@ -175,7 +176,7 @@ class Coordinates:
         for kept, offset in zip(self._used, self._offsets, strict=True):
             kept.copy_(offset)
         for k, link in gradient.couplings.items():
-            layers = self._machine.layers[k : k + 2]
+            layers = self._layers[k : k + 2]
             for name in _AVERAGES:
                 average = _state_of(optimizer, name)
                 weight = average(link.coupling.weight)

@@ -189,9 +189,12 @@ def unit_gradient(unit: Unit, totals: dict[str, Tensor]) -> dict[Tensor, Tensor]
 
     For a layer that learns only biases, "bias" is enough.
     """
-    if not only_bias(unit):
-        return unit.gradients(totals)
-    pairs = unit.by_member(totals["bias"].unsqueeze(0))
+    return bias_gradient(unit, totals["bias"]) if only_bias(unit) else unit.gradients(totals)
+
+
+def bias_gradient(unit: Unit, total: Tensor) -> dict[Tensor, Tensor]:
+    """Return the gradient by stored bias from ``total`` (*shape)."""
+    pairs = unit.by_member(total.unsqueeze(0))
     return {member.bias: member.shared_sum(own[0]) for member, own in pairs if member.bias.requires_grad}
 
 

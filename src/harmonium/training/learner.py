@@ -54,9 +54,12 @@ class Learner:
             coordinates.center(gradient, at_mean=at_mean)
         return gradient
 
+    def __post_init__(self) -> None:
+        self._couplings = [*self.machine.couplings, *self.machine.context_couplings.values()]
+
     def constrain(self, clock: Clock) -> None:
         """Apply the constraints after a step."""
-        for coupling in (*self.machine.couplings, *self.machine.context_couplings.values()):
+        for coupling in self._couplings:
             coupling.project()
         if self.bound is not None:
             self.bound.hold()
@@ -159,11 +162,12 @@ def plain_rates(optimizer: AnyOptimizer) -> dict[Tensor, float]:
     return {parameter: group["lr"] for group in groups for parameter in group["params"]}
 
 
-def take_step(pairs: list[tuple[Learner, Gradient]], optimizer: AnyOptimizer, rate: float) -> None:
-    """Take a step with ``rate`` times the current learning rates of the optimizer."""
+def take_step(
+    pairs: list[tuple[Learner, Gradient]], optimizer: AnyOptimizer, rates: dict[Tensor, float], rate: float
+) -> None:
+    """Take a step with ``rate`` times the current learning rates of the optimizer; ``rates`` are the plain ones."""
     if not rate:
         return
-    rates = plain_rates(optimizer)
     plain = len(rates) == sum(len(group["params"]) for group in optimizer.param_groups)
     if plain and not any(rates.values()):
         return

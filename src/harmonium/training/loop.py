@@ -206,7 +206,9 @@ class Training:
 
     def train(self) -> Result:
         """Run the remaining epochs, with metrics, callbacks and checkpoints."""
-        state = Progress(self.machine, self.negative, self.epoch, self.epochs, self.chains, self._rows, history=self.history)
+        state = Progress(
+            self.machine, self.negative, self.epoch, self.epochs, self.chains, self._rows, history=self.history
+        )
         for callback in self.callbacks:
             callback.on_start(state)
         kept = log_spaced(self.epochs)
@@ -358,7 +360,7 @@ class Training:
         for learner, (_, rows) in zip(self.learners, inputs, strict=True):
             own = batch if rows is batch.visible else Batch(rows)
             pairs.append((learner, learner.gradient(own, clock, rates.get, self.generator)))
-        take_step(pairs, self.optimizer, rate)
+        take_step(pairs, self.optimizer, rates, rate)
         for learner in self.learners:
             learner.constrain(clock)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..allocation import check_memory
 from ..machines import RBM, BoltzmannMachine
 from ..units import Unit
-from .gradient import SPARE_ROWS, CouplingGradient, Gradient, only_bias, unit_gradient
+from .gradient import SPARE_ROWS, CouplingGradient, Gradient, bias_gradient, only_bias
 
 T = TypeVar("T")
 _KEPT = 4  # sizes of a batch whose buffers are kept
@@ -48,11 +48,13 @@ class Sample:
     """
 
     def __init__(self, rbm: RBM, n_data: int, n_model: int) -> None:
-        self.n_data, self.n = n_data, n_data + n_model
+        self.n_data, self.n, self._rbm = n_data, n_data + n_model, rbm
+        self.layers, self.coupling = (rbm.visible, rbm.hidden), rbm.coupling  # looking them up takes microseconds
         self._lower, self._upper = (buffer(rbm, self.n + SPARE_ROWS, unit) for unit in rbm.layers)
         self.visible, self.mean = self._lower[: self.n], self._upper[: self.n]
         # if only the mean is needed, it overwrites the field, which saves memory traffic
-        alone = rbm.hidden.samples_from_mean and only_bias(rbm.hidden)
+        self._only_bias = [only_bias(unit) for unit in rbm.layers]
+        alone = rbm.hidden.samples_from_mean and self._only_bias[1]
         self.field = self.mean if alone else buffer(rbm, self.n, rbm.hidden)
         self.weights = self.visible.new_full((self.n,), 1.0 / n_model)
         self.weights[:n_data] = -1.0 / n_data
@@ -69,31 +71,34 @@ class Sample:
         made.data.copy_(data)
         made.model.copy_(states)
         made.weights[len(data) :] = weights
-        return made.complete(rbm)
+        return made.complete()
 
-    def complete(self, rbm: RBM) -> Sample:
+    def complete(self) -> Sample:
         """Compute the fields and means of the hidden layer for all rows."""
-        rbm.coupling.up_(self.visible, self.field)
-        rbm.hidden.mean_(self.field, self.mean)
+        self.coupling.up_(self.visible, self.field)
+        self.layers[1].mean_(self.field, self.mean)
         return self
 
-    def gradient(self, rbm: RBM) -> Gradient:
+    def gradient(self) -> Gradient:
         """Return the gradient of the loss; ``mean`` is multiplied by the weights after it."""
-        visible, hidden = rbm.layers
-        units = self._of_unit(visible, self.visible, lambda: visible.statistics(self.visible))
-        units |= self._of_unit(hidden, self.mean, lambda: hidden.moments(self.field, mean=self.mean))
+        visible, hidden = self.layers
+        units = self._of_unit(0, visible, self.visible, lambda: visible.statistics(self.visible))
+        units |= self._of_unit(1, hidden, self.mean, lambda: hidden.moments(self.field, mean=self.mean))
         self.mean.mul_(per_row(self.weights, hidden))
         links = {}
-        if rbm.coupling.weight.requires_grad:
-            links[0] = CouplingGradient(rbm.coupling, self._lower, self._upper, self.n)
-        return Gradient(units, links, [self.data_mean.sum(0).neg_()], loss=lambda: self._loss(rbm))
+        if self.coupling.weight.requires_grad:
+            links[0] = CouplingGradient(self.coupling, self._lower, self._upper, self.n)
+        return Gradient(units, links, [self.data_mean.sum(0).neg_()], loss=self._loss)
 
-    def _of_unit(self, unit: Unit, mean: Tensor, statistics: Callable[[], dict[str, Tensor]]) -> dict[Tensor, Tensor]:
-        values = {"bias": mean} if only_bias(unit) else statistics()
-        return unit_gradient(unit, {name: contract(self.weights, value) for name, value in values.items()})
+    def _of_unit(
+        self, k: int, unit: Unit, mean: Tensor, statistics: Callable[[], dict[str, Tensor]]
+    ) -> dict[Tensor, Tensor]:
+        if self._only_bias[k]:
+            return bias_gradient(unit, contract(self.weights, mean))
+        return unit.gradients({name: contract(self.weights, value) for name, value in statistics().items()})
 
-    def _loss(self, rbm: RBM) -> Tensor:
-        return (self.weights * rbm.free_energy(self.visible.clone(), check=False)).sum()
+    def _loss(self) -> Tensor:
+        return (self.weights * self._rbm.free_energy(self.visible.clone(), check=False)).sum()
 
 
 def contract(weights: Tensor, statistic: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class UnbiasedCD(NegativePhase):
     ) -> tuple[Gradient, State]:
         rbm = as_rbm(machine, self)
         states, weights, cut_off = self._coupled(rbm, batch.visible, generator)
-        gradient = Sample.of(rbm, batch.visible, states, weights).gradient(rbm)
+        gradient = Sample.of(rbm, batch.visible, states, weights).gradient()
         return gradient, {"cut_off": state["cut_off"] + cut_off}
 
     def by_statistics(self, batch: Batch) -> bool:

@@ -44,16 +44,16 @@ class CD(NegativePhase):
             given = state["memory"].get(("context", n), lambda: ContextRows(rbm, n))
             given.take(batch.context)
         sample.data.copy_(batch.visible)
-        self._chains(rbm, sample, rbm.coupling if given is None else given, generator)
-        gradient = sample.gradient(rbm)
+        self._chains(sample, sample.coupling if given is None else given, generator)
+        gradient = sample.gradient()
         if given is not None:
             gradient.context = given.gradients(sample)
             gradient.loss = None
         return gradient, state
 
-    def _chains(self, rbm: RBM, sample: Sample, coupling: Any, generator: Generator | None) -> None:
+    def _chains(self, sample: Sample, coupling: Any, generator: Generator | None) -> None:
         """Write the states of the model, one chain for each row of the data, and all fields and means."""
-        visible, hidden, h, v = rbm.visible.conserving(sample.data), rbm.hidden, sample.hidden, sample.model
+        visible, hidden, h, v = sample.layers[0].conserving(sample.data), sample.layers[1], sample.hidden, sample.model
         coupling.up_(sample.data, sample.data_field)
         hidden.mean_(sample.data_field, sample.data_mean)
         self._update(hidden, sample.data_field, h, generator, sample.data_mean)
@@ -118,17 +118,17 @@ class PCD(NegativePhase):
         rbm, h, n = as_rbm(machine, self), state["h"], len(batch.visible)
         sample: Sample = state["memory"].get((n, len(h)), lambda: Sample(rbm, n, len(h)))
         sample.data.copy_(batch.visible)
-        visible = rbm.visible
+        (visible, hidden), coupling = sample.layers, sample.coupling
         if visible.conserves:  # the chains must have the same document lengths as the batch
             visible = visible.conserving(cycled(batch.visible, len(h)))
         for sweep in range(self.k):
             if sweep:
-                h = rbm.hidden.sample_(rbm.coupling.up_(sample.model, sample.model_field), sample.hidden, generator)
-            visible.sample_(rbm.coupling.down_(h, sample.reverse), sample.model, generator)
-        sample.complete(rbm)
+                h = hidden.sample_(coupling.up_(sample.model, sample.model_field), sample.hidden, generator)
+            visible.sample_(coupling.down_(h, sample.reverse), sample.model, generator)
+        sample.complete()
         after = torch.empty_like(sample.hidden)
-        rbm.hidden.sample_(sample.model_field, after, generator, mean=sample.model_mean)
-        return sample.gradient(rbm), {**state, "h": after}
+        hidden.sample_(sample.model_field, after, generator, mean=sample.model_mean)
+        return sample.gradient(), {**state, "h": after}
 
     def by_statistics(self, batch: Batch) -> bool:
         return True
@@ -159,7 +159,7 @@ class Sampled(NegativePhase):
         sample: Sample = state["memory"].get((n, len(v)), lambda: Sample(rbm, n, len(v)))
         sample.data.copy_(batch.visible)
         sample.model.copy_(v)
-        return sample.complete(rbm).gradient(rbm), state
+        return sample.complete().gradient(), state
 
     def advance(self, rbm: RBM, state: State, generator: Generator | None) -> State:
         """Return the state after ``k`` moves; its entry ``v`` (chains, *visible) are the states of the model."""
