@@ -43,6 +43,7 @@ __all__ = [
     "Clock",
     "Conditional",
     "Constant",
+    "Constraint",
     "DeepPCD",
     "Discriminative",
     "Exact",

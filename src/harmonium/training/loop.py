@@ -105,6 +105,7 @@ class Training:
         with torch.no_grad():
             self.learners = learners(machine, plan, start, mean, scaling, self.optimizer, self.generator)
         self.negative = plan.negative  # as schedules and callbacks change it
+        self._memory: dict[int, Any] = {}
         self.history: list[dict[str, float]] = []
         self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
         self.step = self.updates = 0  # number of finished steps of the epoch in progress, and of all
@@ -342,8 +343,8 @@ class Training:
 
     def _batch(self, index: Tensor) -> Batch:
         """Return the rows ``index``; missing values are drawn given the others, or left to the negative phase."""
-        rows = self.source.rows(index, self.machine, self.generator)
-        visible, context = (rows, None) if self.machine.context is None else rows
+        rows = self.source.take(index, self._slots(len(index)), self.generator)
+        visible, context = rows if isinstance(rows, tuple) else (rows, None)
         if self.source.volatile:
             self.machine.visible.check(visible, "data, which have changed during training")
         missing = self.source.missing(index)
@@ -352,6 +353,14 @@ class Training:
         complete(self.machine, visible, missing, self.source.sweeps, self.generator)
         self.source.keep(index, visible)
         return Batch(visible, context)
+
+    def _slots(self, rows: int) -> Any:
+        """Return memory for the rows of a batch, which the next batch of this size uses again."""
+        if rows not in self._memory:
+            if len(self._memory) > 1:
+                self._memory.clear()
+            self._memory[rows] = self.source.empty(rows, self.machine)
+        return self._memory[rows]
 
     def _update(self, batch: Batch, rate: float, clock: Clock) -> None:
         rates = plain_rates(self.optimizer)
