@@ -24,12 +24,12 @@ from functools import partial
 from itertools import pairwise
 
 import torch
+from harmonium.training.arguments import Arguments
 from torch import Tensor, nn
 from torch.nn import functional
 
 import harmonium as hm
 from common import binary_data, interleaved, ratios, show, write
-from harmonium.training.arguments import Arguments
 from harmonium.training.loop import Training
 
 SIZES = (784, 500, 1000)

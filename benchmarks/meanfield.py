@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from harmonium.training.arguments import Arguments
 
 import harmonium as hm
 from common import binary_data, interleaved, ratios, show, write
@@ -26,7 +27,6 @@ from harmonium import meanfield
 from harmonium.meanfield.chain import Chain
 from harmonium.meanfield.layers import MeanFieldLayer
 from harmonium.meanfield.starts import upward
-from harmonium.training.arguments import Arguments
 from harmonium.training.loop import Training
 
 VISIBLE, HIDDEN, BATCH = 784, 500, 100

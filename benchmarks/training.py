@@ -24,10 +24,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from harmonium.training.arguments import Arguments
 
 import harmonium as hm
 from common import binary_data, interleaved, ratios, show, write
-from harmonium.training.arguments import Arguments
 from harmonium.training.loop import Training
 from peers import python_of
 

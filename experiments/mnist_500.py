@@ -11,12 +11,12 @@ import math
 from typing import Any
 
 import torch
+from harmonium.options import find_preset
 from torch import Tensor
 
 from harmonium import likelihood, plots, runs
 from harmonium.errors import unknown
 from harmonium.machines import BoltzmannMachine
-from harmonium.options import find_preset
 from harmonium.runs import config as schema
 from harmonium.runs import rows, setup
 from harmonium.training import Metric, Run

@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 
 import torch
+from harmonium.training.arguments import Arguments
 
 import harmonium as hm
-from harmonium.training.arguments import Arguments
 from harmonium.training.loop import Training
 
 from ..judging import Measured

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from harmonium.options import DataOptions, MachineOptions
 
 import harmonium as hm
 from harmonium import files
 from harmonium.errors import InvalidOption
-from harmonium.options import DataOptions, MachineOptions
 from harmonium.runs import from_preset, reopen, rows, specs
 from harmonium.runs.config import Config
 from harmonium.training import Run

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from harmonium.training.arguments import Arguments
 
 import harmonium as hm
 from harmonium.training import recorded, specs
-from harmonium.training.arguments import Arguments
 from harmonium.training.loop import Training
 
 pytestmark = pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")

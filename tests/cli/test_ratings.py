@@ -130,6 +130,7 @@ def test_other_errors(trained, command, tmp_path):
 def test_default_negative_phase():
     """Chains of one user are no chains of another, so they start at the rows."""
     from harmonium.training.arguments import Arguments
+
     from harmonium.training.batches import as_rows
 
     rows = as_rows(torch.zeros(4, 3, 2))

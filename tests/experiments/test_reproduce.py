@@ -11,13 +11,13 @@ import types
 from pathlib import Path
 
 import pytest
+from harmonium.options import PRESETS, find_preset
 from matplotlib.figure import Figure
 
 import experiments
 import harmonium as hm
 from harmonium.cli import main
 from harmonium.cli import reproduce as command
-from harmonium.options import PRESETS, find_preset
 from harmonium.runs import config as schema
 
 

@@ -8,14 +8,14 @@ import re
 from pathlib import Path
 
 import pytest
+from harmonium.options import PRESETS, DataOptions, MachineOptions, TrainingOptions, markdown, synonyms
+from harmonium.options.presets import preset_names
+from harmonium.training.arguments import Arguments, keywords_of
 
 import harmonium as hm
 from harmonium import options
 from harmonium.errors import InvalidOption
-from harmonium.options import PRESETS, DataOptions, MachineOptions, TrainingOptions, markdown, synonyms
-from harmonium.options.presets import preset_names
 from harmonium.runs import config as schema
-from harmonium.training.arguments import Arguments, keywords_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 TABLES = [DataOptions, MachineOptions, TrainingOptions]

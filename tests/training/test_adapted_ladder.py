@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
+from harmonium.training.specs import negative_phase
 
 import harmonium as hm
 from harmonium.testing import check_negative_phase
-from harmonium.training.specs import negative_phase
 
 
 def two_modes() -> torch.Tensor:

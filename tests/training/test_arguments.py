@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from harmonium.options import PRESETS
+from harmonium.training.arguments import Arguments
 from torch.utils.data import (
     DataLoader,
     IterableDataset,
@@ -16,8 +18,6 @@ from torch.utils.data import (
 
 import harmonium as hm
 from harmonium.errors import InvalidData, InvalidOption, UnknownArgument
-from harmonium.options import PRESETS
-from harmonium.training.arguments import Arguments
 from harmonium.training.batches import as_rows
 from harmonium.training.loop import Training
 

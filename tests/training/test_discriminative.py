@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from harmonium.training.specs import negative_phase
 from torch import Generator, Tensor
 
 import harmonium as hm
@@ -15,7 +16,6 @@ from harmonium.errors import InvalidOption
 from harmonium.tasks import label_rbm
 from harmonium.testing import check_negative_phase
 from harmonium.training import Discriminative, Labeled, WeightedSum
-from harmonium.training.specs import negative_phase
 
 
 def random(machine: hm.RBM, scale: float = 0.5, seed: int = 0) -> hm.RBM:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from harmonium.training.arguments import Arguments
 
 import harmonium as hm
-from harmonium.training.arguments import Arguments
 from harmonium.training.batches import as_rows
 
 WORDS = 12

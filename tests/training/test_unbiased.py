@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from harmonium.training.specs import negative_phase
 
 import harmonium as hm
 from harmonium.errors import InvalidOption
 from harmonium.testing import check_negative_phase
-from harmonium.training.specs import negative_phase
 from harmonium.units import Bernoulli, Categories, Gaussian, Poisson, Potts, Spin
 
 LAYERS = {

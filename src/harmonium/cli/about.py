@@ -16,6 +16,7 @@ from ..machines import Machine
 from ..runs.setup import epochs_done
 from ..training import Run
 from ..training.greedy import machine_folder
+from ..training.plan import text_of
 from . import show
 from .measuring import check_exists
 
@@ -58,7 +59,9 @@ def describe(path: Path) -> dict[str, Any]:
             facts[name] = table
             continue
         for key, value in table.items():
-            if isinstance(value, list) and all(isinstance(part, str) for part in value):
+            if name == "training":
+                facts[f"{name}.{key}"] = text_of(key, value)
+            elif isinstance(value, list) and all(isinstance(part, str) for part in value):
                 facts[f"{name}.{key}"] = " – ".join(value)
             elif not isinstance(value, (dict, list)):
                 facts[f"{name}.{key}"] = value
@@ -134,8 +137,9 @@ def _stages(folder: Path) -> list[str]:
 
 def _epochs(run: Run) -> tuple[int, int | None]:
     """Return the number of epochs done and of all epochs of a run."""
-    table = run.read_config().get("training", {})
-    return epochs_done(run.folder), table.get("epochs") if isinstance(table, dict) else None
+    table = run.read_config().get("training")
+    wanted = table.get("epochs") or table.get("pretrain") if isinstance(table, dict) else None
+    return epochs_done(run.folder), wanted
 
 
 def _listed(folder: Path) -> list[str]:

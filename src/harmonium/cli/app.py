@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options.presets import preset_names
 from .calls import calls, load
-from .declared import by_table, with_run_options
 from .once import App
+from .training_command import train
 
 app = App(
     name="harmonium",
@@ -41,10 +40,6 @@ TableFile = Annotated[
     typer.Option("--out", metavar="FILE", help="Table to write; the figure is beside it. [in DIR]"),
 ]
 Figures = Annotated[str, typer.Option(metavar="png|pdf|svg", help="Format of the figures.")]
-PresetName = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help=f"Named settings: {preset_names()}; other options override them."),
-]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -83,23 +78,7 @@ def demo(
     """Train a binary machine on the built-in digits (about half a minute) and write a report."""
 
 
-@app.command()
-@with_run_options
-def train(
-    run: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="New run folder. [runs/DATA, or runs/DATA-2, …]")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML file with options; options given here override it.")
-    ] = None,
-    preset: PresetName = None,
-    report: Report = True,
-    quiet: Quiet = False,
-    **given: Any,
-) -> None:
-    """Train a machine on DATA; write configuration, metrics, checkpoints and a report to a run folder."""
-    train_run = load("running.train_run")
-    train_run(by_table(given), run, config=config, preset=preset, quiet=quiet, report=report)
+app.command()(train)
 
 
 @app.command()
@@ -530,7 +509,6 @@ def reproduce(
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="New folder for the results. [runs/NAME, or runs/NAME-2, …]")
     ] = None,
-    preset: PresetName = None,
     option: Annotated[
         list[str] | None, typer.Option("--option", "-o", metavar="KEY=VALUE", help="Option of the experiment.")
     ] = None,
@@ -544,7 +522,7 @@ def reproduce(
     if name is None:
         list_experiments()
     else:
-        answer(json, run_experiment, name, scale, run, preset, option or ())
+        answer(json, run_experiment, name, scale, run, option or ())
 
 
 # -- data sets ------------------------------------------------------------------------------------------------

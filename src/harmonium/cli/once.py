@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from ..options.synonyms import SYNONYMS
+from ..checks import SYNONYMS
 from .examples import epilog
 
 
@@ -44,8 +44,8 @@ class OnceCommand(TyperCommand):
 def suggested(flag: str, flags: Sequence[str]) -> list[str]:
     """Suggest options for an unknown one: a name used by another library, or a similar spelling.
 
-    >>> suggested("--n-epochs", ["--epochs", "--seed"]), suggested("--weight-decay", ["--l2"])
-    (['--epochs'], ['--l2'])
+    >>> suggested("--n-epochs", ["--epochs", "--seed"]), suggested("--l2", ["--penalties"])
+    (['--epochs'], ['--penalties'])
     """
     name = flag.lstrip("-").replace("-", "_")
     meant = f"--{SYNONYMS.get(name, name)}".replace("_", "-")

@@ -39,16 +39,14 @@ def list_experiments() -> None:
     show.table("experiments", ["name", "about"], rows)
 
 
-def run_experiment(
-    name: str, scale: str, run: Path | None, preset: str | None, options: Sequence[str]
-) -> dict[str, Any]:
+def run_experiment(name: str, scale: str, run: Path | None, options: Sequence[str]) -> dict[str, Any]:
     """Run an experiment and print its verdicts; see ``harmonium reproduce --help`` for the arguments."""
     from ..runs.setup import free_folder
     from . import show
     from .steps import step
 
     experiments = find_experiments()
-    given = {**({} if preset is None else {"preset": preset}), **dict(map(parse_option, options))}
+    given = dict(map(parse_option, options))
     folder = free_folder(Path("runs") / name.replace("/", "-")) if run is None else run
     try:
         with step(f"{name}, {scale}"):
@@ -56,7 +54,6 @@ def run_experiment(
     except (KeyboardInterrupt, Terminated) as stop:
         status = stop.status if isinstance(stop, Terminated) else INTERRUPTED
         again = ["harmonium", "reproduce", name, "--scale", scale, "--run", str(folder)]
-        again += [] if preset is None else ["--preset", preset]
         again += [word for text in options for word in ("-o", text)]
         raise Interrupted(f"stopped; '{shlex.join(again)}' continues what it has trained", status) from None
     show.table(

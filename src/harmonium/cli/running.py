@@ -6,10 +6,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from .. import files, options
+from .. import files
 from ..errors import InvalidOption, MissingExtra, RunError
 from ..machines import BoltzmannMachine
 from ..runs import config as schema
@@ -20,6 +21,7 @@ from ..runs.training import train
 from ..training import Callback, MixingTime, Run
 from ..training.distributed import writing
 from ..training.greedy import machine_folder
+from ..training.plan import Plan
 from . import INTERRUPTED, Interrupted, Terminated, output, show
 from .steps import step
 from .tables import described
@@ -31,38 +33,20 @@ _BINARIZED = {"threshold": "by threshold", "sample": "by sampling", "redraw": "b
 
 def demo_run(run: Path | None, *, epochs: int, quiet: bool) -> None:
     """Train a binary machine on the built-in digits and write a report."""
-    chosen: dict[str, dict[str, Any]] = {
-        "data": {"source": "digits", "binarize": "threshold"},
-        "machine": {"hidden": "bernoulli:128"},
-        "training": {
-            "epochs": epochs,
-            "batch_size": 50,
-            "negative": "pcd:2",
-            "chains": 200,
-            "learning_rate": 0.1,
-            "schedule": "linear:0.3",
-            "l2": 3e-4,
-            "metrics_every": max(1, epochs // 100),
-        },
+    chosen = {
+        **{"source": "digits", "binarize": "threshold", "hidden": "bernoulli:128", "epochs": epochs, "batch_size": 50},
+        **{"negative": "pcd:2,chains=200", "learning_rate": 0.1, "schedule": "linear:0.3", "penalties": "l2:3e-4"},
+        "seed": 0,
     }
     folder = recipe.free_folder(Path("runs") / "demo") if run is None else run
-    _train(schema.merge(schema.Config(), chosen), folder, quiet=quiet, report=True)
+    train_run(chosen, folder, config=None, quiet=quiet, report=True)
 
 
-def train_run(
-    given: Mapping[str, Mapping[str, Any]],
-    run: Path | None,
-    *,
-    config: Path | None,
-    preset: str | None,
-    quiet: bool,
-    report: bool,
-) -> None:
-    """Train with the options of a file, a preset and the command line; later ones override earlier ones."""
-    chosen = schema.Config() if config is None else schema.read(config)
-    if preset is not None:
-        chosen = schema.merge(chosen, options.find_preset(preset).tables)
-    chosen = schema.merge(chosen, given)
+def train_run(given: Mapping[str, Any], run: Path | None, *, config: str | None, quiet: bool, report: bool) -> None:
+    """Train with the options of a file and those that are given, which override them."""
+    kinds = {"data": fields(schema.DataOptions), "machine": fields(schema.MachineOptions), "training": fields(Plan)}
+    tables = {name: {one.name: given[one.name] for one in known if one.name in given} for name, known in kinds.items()}
+    chosen = schema.merge(schema.Config() if config is None else schema.read(config), tables)
     folder = recipe.free_folder(Path("runs") / (Path(chosen.data.source).stem or "run")) if run is None else run
     _train(chosen, folder, quiet=quiet, report=report)
 
@@ -87,10 +71,11 @@ def _continued(folder: Path, epochs: int | None, data: str | None, quiet: bool) 
             raise InvalidOption(
                 f"{folder}: expected --epochs of at least {done}, the number already done, found {epochs}"
             )
-        if config.training.training == "greedy" and epochs != config.training.epochs:
+        if config.training.epochs == 0:
             raise InvalidOption(f"{folder}: greedy training cannot be extended; expected no --epochs, found {epochs}")
-        config.training.epochs = epochs
-    if config.training.epochs is not None and done >= config.training.epochs:
+        config.training = replace(config.training, epochs=epochs)
+    wanted = config.training.epochs or config.training.pretrain
+    if wanted is not None and done >= wanted:
         print(f"{folder}: all {done} epochs are done, nothing to resume; --epochs N continues to N epochs")
         return None
     if done:
@@ -100,7 +85,7 @@ def _continued(folder: Path, epochs: int | None, data: str | None, quiet: bool) 
         begin = f"continues after epoch {done}" if done else "no checkpoint yet, starts from the beginning"
         if not done and machine_folder(folder, 0).exists():
             begin = "continues the greedy training"
-        print(f"{folder}: {begin}, to epoch {setup.config.training.epochs}")
+        print(f"{folder}: {begin}, to epoch {wanted}")
     return setup
 
 
@@ -118,7 +103,7 @@ def report_run(folder: Path, *, data: str | None = None, image: str | None = Non
 
 
 def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
-    """Describe the training to come, line by line: data, machine and all options."""
+    """Describe the training to come, line by line: data, machine and plan."""
     config, rows = setup.config, setup.rows
     how = _BINARIZED.get(config.data.binarize or "")
     parameters = sum(p.numel() for p in setup.machine.parameters() if p.requires_grad)
@@ -132,15 +117,22 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
         "rows": f"{len(rows.train):,} for training, {held_out}",
         "machine": f"{type(setup.machine).__name__} {layers}, {parameters:,} parameters",
     }
-    for line, words in options.plan(config.data, config.machine, config.training).items():
-        lines[line] = f"{lines[line]}, {words}" if line in lines else words
+    own = ("source", "binarize", "validation", "columns", "rows", "bytes", "sha256", "mean")
+    lines |= {name: words for name, words in config.tables()["data"].items() if name not in own}
     if rows.config.similarity is not None and rows.weights is not None:
         lines["rows"] += f" (effective number {rows.weights.sum().item():,.1f})"
     if rows.table is not None:
         lines |= described(rows.table)
     if rows.notes:
         lines[_noted(rows)] = "; ".join(rows.notes)
-    return {**lines, "run folder": str(run)}
+    chosen, where = (
+        config.training,
+        f"{config.machine.device}, {config.machine.dtype}, {config.machine.threads} threads",
+    )
+    for name, words in chosen.words().items():
+        reason = chosen.reasons.get(name)
+        lines[name.replace("_", " ")] = words if reason in (None, words) else f"{words} ({reason})"
+    return {**lines, "device": where, "run folder": str(run)}
 
 
 def _noted(rows: Rows) -> str:
@@ -180,7 +172,7 @@ def _fit(
     if announce is not None and not quiet:
         callbacks.append(show.Announcement(announce))
     if not quiet and len(setup.machine.couplings) > 1:
-        callbacks.append(show.Stages(pretraining=bool(setup.config.training.pretrain)))
+        callbacks.append(show.Stages())
     if not quiet and not sys.stderr.isatty():
         callbacks.append(show.PlainLines())
     if _mixes(setup):

@@ -14,6 +14,7 @@ from ..machines import RBM, layout
 from ..runs import config as schema
 from ..runs import rows
 from ..runs.cross_validation import select
+from ..training.plan import Plan
 from . import output, show
 from .tasks import numbers
 
@@ -32,7 +33,7 @@ def select_run(
     visible = options.pop("visible", None)
     chosen = {name: options.pop(name, None) for name in ("binarize", "array", "transpose")}
     tables = {"data": {"source": source, "validation": "none", **chosen}, "machine": {"visible": visible}}
-    config = schema.merge(schema.Config(), tables)
+    config = schema.merge(schema.Config(training=Plan(seed=options["seed"])), tables)
     loaded = rows.load(config)
     for note in loaded.notes:
         print(f"note: {note}", file=sys.stderr)
@@ -61,7 +62,7 @@ def select_run(
         numbers=(1, 2, 3, 4),
     )  # fmt: skip
     print(out)
-    penalized = f" --{penalty.replace('_', '-')} {found.best.strength:g}" if found.best.strength else ""
+    penalized = f" --penalties {penalty.replace('_', '-')}:{found.best.strength:g}" if found.best.strength else ""
     as_given = " ".join(
         f"--{name}" if value is True else f"--{name} {value}" for name, value in chosen.items() if value
     )

@@ -1,4 +1,4 @@
-"""Configurations of this package, chosen from measurements (``docs/mnist-500.md``): ``--config best``, ``plan="best"``."""
+"""Configurations by name, chosen from measurements (``docs/mnist-500.md``): ``--config best``, ``plan="best"``."""
 
 from __future__ import annotations
 

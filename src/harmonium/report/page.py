@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,17 +19,16 @@ from ..errors import HarmoniumError, InvalidData, NotMixed
 from ..machines import Machine
 from ..meanfield import reconstruct
 from ..noise import Purpose, resolve_seed
-from ..options import options
-from ..options.markdown import TABLES
 from ..plots import tiling
 from ..plots.curves import described, drawable, drawn, of_machine
 from ..plots.kernel_images import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
-from ..training import Run
+from ..training import Plan, Run
 from ..training.batches import Source
 from ..training.greedy import machine_folder
 from ..training.incomplete import completed
+from ..training.plan import text_of
 from ..training.state import stream
 from ..units.support import OneHot
 from . import figures, html
@@ -40,6 +40,7 @@ from .subject import RunSubject
 _ROWS = 10_000  # rows of the evaluation
 _TILES, _WIDE = 60, 10
 _FIELDS = 120
+_TABLES = ("data", "machine", "training")
 _KINDS = {
     "RBM": "restricted Boltzmann machine",
     "ConditionalRBM": "conditional restricted Boltzmann machine",
@@ -450,21 +451,18 @@ def _configuration(subject: RunSubject) -> list[str]:
 
 def _summary(subject: RunSubject) -> dict[str, Any]:
     data, training = (subject.table(name) for name in ("data", "training"))
-    rate = training.get("learning_rate")
+    words = {name: text_of(name, value) for name, value in training.items()}
+    rate = words.get("learning_rate")
     rows = {
         "machine": _layers(subject.machine),
         "data": data.get("source"),
         "rows": f"{data['rows']:,}" if isinstance(data.get("rows"), int) else data.get("rows"),
         "binarized": data.get("binarize"),
-        "negative phase": training.get("negative") or subject.table("negative").get("name"),
-        "training": training.get("training"),
+        "negative phase": words.get("negative"),
         "pretraining": f"{training['pretrain']} epochs of each layer" if training.get("pretrain") else None,
-        "optimizer": None if rate is None else f"{training.get('optimizer')}, learning rate {rate}",
-        "schedule": training.get("schedule"),
-        "epochs": training.get("epochs"),
-        "batch": training.get("batch_size"),
-        "seed": training.get("seed"),
-        "threads": training.get("threads"),
+        "optimizer": None if rate is None else f"{words.get('optimizer')}, learning rate {rate}",
+        **{name: words.get(name) for name in ("schedule", "penalties", "constraints", "epochs", "batch_size", "seed")},
+        "threads": subject.table("machine").get("threads"),
         "version": subject.config.get("harmonium") if isinstance(subject.config.get("harmonium"), str) else None,
     }
     return {name: value for name, value in rows.items() if value is not None}
@@ -473,26 +471,27 @@ def _summary(subject: RunSubject) -> dict[str, Any]:
 def command(config: Mapping[str, Any]) -> str:
     """Return the command that repeats a run, or an empty string if the configuration does not name its data.
 
-    >>> command({"data": {"source": "digits"}, "training": {"epochs": 3, "centered": False}})
-    'harmonium train digits --epochs 3 --no-centered'
+    >>> command({"data": {"source": "digits", "labels": True}, "training": {"epochs": 3, "centered": False}})
+    'harmonium train digits --labels --epochs 3 --centered false'
     """
-    tables = {name: config[name] if isinstance(config.get(name), Mapping) else {} for name in TABLES}
+    tables = {name: config[name] if isinstance(config.get(name), Mapping) else {} for name in _TABLES}
     source = tables["data"].get("source")
     if not source:
         return ""
     words = ["harmonium", "train", str(source)]
-    for name, table in TABLES.items():
-        for key, value in tables[name].items():
-            known = options(table).get(key)
-            if known is None or known.about.recorded or key == "source":
-                continue
-            option = known.flag
-            if isinstance(value, bool):
-                words.append(option if value else option.replace("--", "--no-", 1))
-                continue
-            for part in value if isinstance(value, list) else [value]:
-                words += [option, str(part)]
+    for table in (tables["data"], tables["machine"]):
+        for key, value in table.items():
+            if key not in ("source", "rows", "bytes", "sha256", "mean"):
+                flag = f"--{key.replace('_', '-')}"
+                words += [flag] if value is True else _repeated(flag, value)
+    known = {name: value for name, value in tables["training"].items() if value != "custom"}
+    for name, value in Plan.from_table(known).table().items():
+        words += _repeated(f"--{name.replace('_', '-')}", value, partial(text_of, name))
     return shlex.join(words)
+
+
+def _repeated(flag: str, value: Any, text: Callable[[Any], str] = str) -> list[str]:
+    return [word for part in (value if isinstance(value, list) else [value]) for word in (flag, text(part))]
 
 
 def _version() -> str:

@@ -16,6 +16,7 @@ from ..plots.curves import described, drawable, drawn
 from ..plots.machine import is_ink, value_range
 from ..runs import config as schema
 from ..training import Run
+from ..training.plan import text_of
 from . import figures, html, saved
 from .html import escape
 from .page import document
@@ -185,9 +186,7 @@ def picture_shape(config: Mapping[str, Any]) -> tuple[int, int, int] | None:
 
 
 def _negative(config: Mapping[str, Any]) -> str:
-    """Return the negative phase of a run of the command line or of ``hm.fit``."""
-    training, own = config.get("training"), config.get("negative")
-    named = training.get("negative") if isinstance(training, Mapping) else None
-    if named is None and isinstance(own, Mapping):
-        named = ":".join(str(own[key]) for key in ("name", "k") if key in own)
-    return str(named or "–")
+    """Return the negative phase of a run as text."""
+    training = config.get("training")
+    table = training.get("negative") if isinstance(training, Mapping) else None
+    return "–" if table is None else text_of("negative", table)

@@ -18,7 +18,7 @@ from ..machines import RBM as Machine
 from ..training import fit
 from ..training.batches import as_source
 from ..training.loop import Training
-from ..training.plan import FIELDS, Plan
+from ..training.plan import Plan
 from .base import TrainedMachine, Transformer, units
 from .rows import FLOATS, chunks
 
@@ -73,15 +73,13 @@ class RBM(Transformer, TrainedMachine):
         X = self._validated(X, reset=first)
         if first:
             self._build(X)
-        options = {**self._fit_arguments(), "epochs": 1}
-        plan = Plan(**{name: value for name, value in options.items() if name in FIELDS}).over(
-            Plan.of(options.get("plan"))
-        )
+        plan, _ = Plan.split({**self._fit_arguments(), "epochs": 1})
         source = as_source(self._source(X), self.machine_)
         training = Training(self.machine_, source, plan.resolved(self.machine_, source))
-        _continue(training, self._chains)
+        (learner,) = training.learners
+        _continue(learner, self._chains)
         training.one_epoch()
-        self._chains, self._known_log_partition = training.negative.state_dict(), None
+        self._chains, self._known_log_partition = _tensors(learner.state), None
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -154,10 +152,12 @@ class RBM(Transformer, TrainedMachine):
         return self._known_log_partition
 
 
-def _continue(training: Training, chains: Mapping[str, Any]) -> None:
+def _continue(learner: Learner, chains: Mapping[str, Any]) -> None:
     """Restore the chains of an earlier call, repeated or cut to their present number."""
-    now = training.negative.state_dict()
-    if not chains or set(now) != set(chains) or not all(isinstance(x, Tensor) for x in now.values()):
-        return
-    fitted = {name: chains[name][torch.arange(len(x)) % len(chains[name])] for name, x in now.items()}
-    training.negative.load_state_dict(fitted, training.machine)
+    now = _tensors(learner.state)
+    if set(now) == set(chains):
+        learner.state |= {name: cycled(chains[name], len(x)) for name, x in now.items()}
+
+
+def _tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {name: value for name, value in state.items() if isinstance(value, Tensor)}

@@ -17,6 +17,7 @@ from ..errors import InvalidOption, NotLearned
 from ..machines import RBM, DeepBeliefNetwork, Machine
 from ..noise import resolve_seed
 from .batches import HiddenStates
+from .plan import Plan
 from .result import Result
 from .run import Run
 
@@ -72,7 +73,7 @@ def pretrain(
     >>> [bool(coupling.weight.any()) for coupling in network.couplings]
     [True, True]
     """
-    from .train import fit  # which pretrains deep machines
+    from .train import train  # which pretrains deep machines
 
     seed = resolve_seed(seed)
     network = machine if isinstance(machine, DeepBeliefNetwork) else _stack(machine)
@@ -87,9 +88,9 @@ def pretrain(
         if transposed and k > 0:
             _transpose(network.machines[k - 1], rbm)
         folder = None if run is None else machine_folder(run, k)
-        own = {**options, "epochs": numbers[k], "seed": seed + k, "run": folder, "validation": unseen}
+        own, others = Plan.split({**options, "epochs": numbers[k], "seed": seed + k})
         with _named_warnings(f"machine {k + 1}"):
-            results.append(fit(rbm, rows, **own))
+            results.append(train(rbm, rows, own, run=folder, validation=unseen, **others))
     return results
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from .. import __version__
 from ..errors import Diverged, InvalidOption, NotConverged, NotLearned, NotNormalizable
 from ..files import tensor_type
 from ..machines.scaling import Scaling
@@ -183,6 +182,8 @@ class Training:
 
     def _config(self, tables: Mapping[str, Mapping[str, Any]], mean: Any) -> dict[str, Any]:
         """Return the configuration of the run; ``tables`` name its data and its layers, if they have names."""
+        from .. import __version__
+
         dtype = str(self.machine.dtype).removeprefix("torch.")
         unnamed = {} if "data" in tables else {"rows": len(self.source), "mean": data_mean(mean)}
         own = {"dtype": dtype, "device": str(self.machine.device), "threads": torch.get_num_threads()}

@@ -141,6 +141,17 @@ class Plan:
             )
         return cls(**table)
 
+    @classmethod
+    def split(cls, options: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
+        """Return the plan of arguments of :func:`harmonium.fit`, and the other arguments.
+
+        >>> Plan.split({"epochs": 3, "progress": False})
+        (Plan(epochs=3), {'progress': False})
+        """
+        others = {name: value for name, value in options.items() if name not in (*FIELDS, "plan")}
+        own = {name: value for name, value in options.items() if name in FIELDS}
+        return cls(**own).over(cls.of(options.get("plan"))), others
+
     def given(self) -> dict[str, Any]:
         """Return the fields that are not None."""
         return {name: value for name in FIELDS if (value := getattr(self, name)) is not None}
@@ -244,7 +255,7 @@ class Plan:
 
     def words(self) -> dict[str, str]:
         """Return each value as the text of the command line."""
-        return {name: _words(name, value) for name, value in self.table().items()}
+        return {name: text_of(name, value) for name, value in self.table().items()}
 
     def table(self) -> dict[str, Any]:
         """Return ``[training]`` of ``config.toml``, of which :meth:`from_table` makes this plan again."""
@@ -449,15 +460,19 @@ def _plain(name: str, value: Any) -> Any:
     return as_table(_FAMILIES[name], value) or _CUSTOM
 
 
-def _words(name: str, value: Any) -> str:
-    """Return a plain value as the text of the command line."""
+def text_of(name: str, value: Any) -> str:
+    """Return a value of the table ``[training]`` as the text of the command line.
+
+    >>> text_of("optimizer", {"name": "sgd", "momentum": 0.9})
+    'sgd,momentum=0.9'
+    """
     if isinstance(value, list):
-        return ", ".join(_words(name, part) for part in value) or "none"
-    if not isinstance(value, Mapping):
+        return ", ".join(text_of(name, part) for part in value) or "none"
+    if not isinstance(value, Mapping) or name not in _FAMILIES:
         return written(value)
-    if value["name"] == _SUM:
+    if value.get("name") == _SUM:
         terms = [dict(term) for term in value["terms"]]
         return "+".join(
-            f"{'' if (weight := term.pop('weight')) == 1 else f'{weight:g}*'}{_words(name, term)}" for term in terms
+            f"{'' if (weight := term.pop('weight')) == 1 else f'{weight:g}*'}{text_of(name, term)}" for term in terms
         )
     return as_text(_FAMILIES[name], value, leading=name != "optimizer")

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from torch import Tensor
 
@@ -46,6 +46,7 @@ _INSTEAD = {
     "momentum": 'optimizer="sgd,momentum={}"',
     "average": 'constraints=["average:{}"]',
     "zero_sum": 'constraints=["zero-sum"]',
+    "metrics_every": "harmonium.Metric(…, every={}) for own metrics; the others are measured at most 200 times",
     "transforms": "penalties=[…], constraints=[…] and centered=…",
     "pretrain": "plan=harmonium.Plan(pretrain={})",
     "threads": "torch.set_num_threads({}) before the call",
@@ -79,7 +80,6 @@ def _unknown(name: str, value: Any, known: Sequence[str]) -> UnknownArgument:
     return UnknownArgument(str(unknown("argument", name, known)))
 
 
-@suggesting
 def fit(
     machine: Machine,
     data: Any,
@@ -174,6 +174,10 @@ def fit(
         resume=resume,
         progress=progress,
     )
+
+
+if not TYPE_CHECKING:  # which would not find the type of a decorated function in a cycle of imports
+    fit = suggesting(fit)
 
 
 def train(
