@@ -17,7 +17,9 @@ from ..likelihood import ais
 from ..machines import RBM as Machine
 from ..training import fit
 from ..training.batches import as_source
+from ..training.learner import Learner
 from ..training.loop import Training
+from ..training.negative.base import cycled
 from ..training.plan import Plan
 from .base import TrainedMachine, Transformer, units
 from .rows import FLOATS, chunks

@@ -98,7 +98,7 @@ class Sample:
         return unit.gradients({name: contract(self.weights, value) for name, value in statistics().items()})
 
     def _loss(self) -> Tensor:
-        return (self.weights * self._rbm.free_energy(self.visible.clone(), check=False)).sum()
+        return -(self.weights * self._rbm.free_energy(self.visible.clone(), check=False)).sum()
 
 
 def contract(weights: Tensor, statistic: Tensor) -> Tensor:
