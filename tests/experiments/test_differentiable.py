@@ -48,9 +48,8 @@ def test_levels_only_rescale_a_network_of_means():
         for machine in made.machines:  # the initial visible biases depend on N through a pseudocount
             machine.visible.bias.data.zero_()
         with torch.no_grad():
-            phase.begin(made.machines[0], 40, data, torch.Generator())
-            phase.data_slot.copy_(data)
-            phase.gradient(made.machines[0], torch.Generator())
+            first, source = made.machines[0], torch.Generator()
+            phase.step(first, Batch(data), phase.init(first, data, source), source)[0].write()
             rate = groups(made, 0.01)[0]["lr"]
             weight = made.couplings[0].weight
             found[levels] = made.features(data) / levels, weight.grad / levels**2, weight * levels, rate * levels

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
-from training_helpers import binary, draw, generator, gradients, log_likelihood, parameters, randomize, rbm, sgd
+from training_helpers import binary, draw, generator, gradients, log_likelihood, parameters, randomize, rbm, sgd, step
 
 import harmonium as hm
 from harmonium import units
@@ -19,11 +19,7 @@ from harmonium.training.schedules import Clock, Growing, Linear, Setting
 
 def exact_gradient(machine: RBM, data: Tensor) -> dict[str, Tensor]:
     """The gradient of the mean negative log-likelihood over all the rows."""
-    phase = hm.Exact()
-    phase.begin(machine, len(data), data, None)
-    phase.data_slot.copy_(data)
-    with torch.no_grad():
-        phase.gradient(machine, None)
+    step(hm.Exact(), machine, data)
     return gradients(machine)
 
 
@@ -192,11 +188,7 @@ def test_a_gradient_of_zero_stays() -> None:
     states, log_p = teacher.distribution()
     free_energy = teacher.free_energy(states)
     model = torch.autograd.grad((log_p.exp() * free_energy).sum(), list(teacher.parameters()))
-    phase = hm.Exact()
-    phase.begin(teacher, len(states), states, None)
-    phase.data_slot.copy_(states)
-    with torch.no_grad():
-        phase.gradient(teacher, None)
+    step(hm.Exact(), teacher, states)
     uniform = torch.autograd.grad(teacher.free_energy(states).mean(), list(teacher.parameters()))
     for parameter, a, b in zip(teacher.parameters(), uniform, model, strict=True):
         torch.testing.assert_close(parameter.grad, a - b, rtol=1e-12, atol=1e-12)

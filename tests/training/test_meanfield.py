@@ -20,6 +20,7 @@ from training_helpers import (
     randomize,
     rbm,
     sgd,
+    step,
 )
 
 import harmonium as hm
@@ -41,10 +42,7 @@ def deep(seed: int = 0, weight: float = 0.4) -> hm.DeepBoltzmannMachine:
 
 
 def one_gradient(machine: BoltzmannMachine, phase: MeanField, data: Tensor, start: Tensor | None = None) -> None:
-    with torch.no_grad():
-        phase.begin(machine, len(data), data if start is None else start, generator(0))
-        phase.data_slot.copy_(data)
-        phase.gradient(machine, generator(0))
+    step(phase, machine, data, generator(0), start=start)
 
 
 def mean_likelihood(machine: BoltzmannMachine, data: Tensor, log_z: Tensor) -> Tensor:
@@ -275,11 +273,7 @@ def test_no_random_numbers():
     data = draw(machine, 10)
     found = []
     for seed in (0, 1):
-        phase = MeanField(4)
-        with torch.no_grad():
-            phase.begin(machine, 10, data, generator(seed))
-            phase.data_slot.copy_(data)
-            phase.gradient(machine, generator(seed))
+        step(MeanField(4), machine, data, generator(seed))
         found.append(gradients(machine))
     assert_same(*found)
 
@@ -393,11 +387,8 @@ def test_a_lost_start_begins_anew_at_the_data():
     good, bad = torch.full((3, 1), 9.0, dtype=F64), torch.full((3, 1), 3.4, dtype=F64)
     alone = meanfield.tap(machine, good[:1], iterations=20, damping=0.0)
     assert bool(torch.isfinite(alone.free_energy).all())
-    with torch.no_grad():
-        phase.begin(machine, 3, torch.cat([good[:2], bad[:1]]), generator(0))
-        phase.data_slot.copy_(good)
-        phase.gradient(machine, generator(0))
+    _, state = step(phase, machine, good, generator(0), start=torch.cat([good[:2], bad[:1]]))
     model = machine.visible.bias.grad + good.mean(0)
     torch.testing.assert_close(model, alone.magnetizations[0][0], rtol=0, atol=1e-8)
-    kept = phase.solutions(machine).magnetizations[0]
+    kept = state["a"][0]
     torch.testing.assert_close(kept[2], good[0])

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from training_helpers import F64, adam, assert_close, assert_same, generator, gradients, log_likelihood, parameters, sgd
+from training_helpers import F64, adam, assert_close, assert_same, generator, gradients, log_likelihood, parameters, sgd, step
 
 import harmonium as hm
+from harmonium.training.batches import as_source
+from harmonium.training.loop import Training
 from harmonium import units
 from harmonium.training import HiddenStates, joint
 from harmonium.training.stacks import Joint
@@ -64,16 +66,22 @@ def test_a_stack_of_one_machine_is_that_machine(phase):
 @pytest.mark.parametrize("inputs", ["samples", "means"])
 def test_the_gradient_is_that_of_the_sum_of_the_losses(inputs):
     """The moments of the phase against automatic differentiation, machine by machine, on the same states."""
-    network, phase = stack(inputs), Joint(hm.CD(1))
-    phase.begin(network, 30, DATA[:30], generator(0))
-    phase.batch.copy_(DATA[:30])
-    phase.gradient(network, generator(7))
-    found = gradients(network)
-    network.zero_grad()
-    for rbm, own in zip(network.machines, phase.phases, strict=True):
-        hm.losses.contrastive(rbm, own.batch, own.chain_states()).backward()
-    assert_close(found, gradients(network), 1e-12)
-    assert len(phase.coupling_gradients) == 3 and len(phase.hidden_means(network)) == 3
+    network = stack(inputs)
+    source = as_source(DATA[:30], network)
+    plan = hm.Plan(negative="cd:1", epochs=1, centered=False, optimizer="sgd", learning_rate=0.0625, seed=0)
+    plan = plan.resolved(network, source)
+    training, before = Training(network, source, plan, initialize=False), parameters(network)
+    losses = []
+    for learner, (rbm, rows) in zip(training.learners, network.stacked(DATA[:30], generator=generator(7)), strict=True):
+        gradient, _ = step(hm.CD(1), rbm, rows, generator(7), state=learner.state)
+        found = gradients(rbm)
+        rbm.zero_grad()
+        gradient.loss().backward()
+        assert_close(found, gradients(rbm), 1e-12)
+        losses.append(gradient)
+    assert len(losses) == 3
+    training.one_epoch()
+    assert all(not torch.equal(value, before[name]) for name, value in parameters(network).items())
 
 
 @pytest.mark.parametrize("inputs", ["samples", "means"])

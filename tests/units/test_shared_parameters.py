@@ -123,9 +123,7 @@ def test_gradient_by_finite_differences() -> None:
     data = torch.randint(2, (6, 2, 3), generator=torch.Generator().manual_seed(1)).double()
     phase = hm.Exact()
     with torch.no_grad():
-        phase.begin(rbm, len(data), data, None)
-        phase.data_slot.copy_(data)
-        phase.gradient(rbm, None)
+        phase.step(rbm, Batch(data), phase.init(rbm, data, None), None)[0].write()
         for name, parameter in rbm.named_parameters():
             assert parameter.grad is not None
             for index in range(parameter.numel()):
@@ -139,14 +137,13 @@ def test_gradient_by_finite_differences() -> None:
 
 
 @torch.no_grad()
-def centered(rbm: hm.RBM, data: Tensor) -> tuple[hm.Exact, hm.Centered]:
-    phase, transform = hm.Exact(), hm.Centered()
-    phase.begin(rbm, len(data), data, None)
-    phase.data_slot.copy_(data)
-    transform.begin(rbm, data.mean(0))
-    phase.gradient(rbm, None)
-    transform.gradient(rbm, phase)
-    return phase, transform
+def centered(rbm: hm.RBM, data: Tensor) -> tuple[Gradient, Coordinates]:
+    phase, coordinates = hm.Exact(), Coordinates(rbm, data.mean(0), 0.01)
+    gradient, _ = phase.step(rbm, Batch(data), phase.init(rbm, data, None), None)
+    coordinates.follow(gradient)
+    coordinates.center(gradient, at_mean=False)
+    gradient.write()
+    return gradient, coordinates
 
 
 @torch.no_grad()

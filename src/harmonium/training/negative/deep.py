@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from ...checks import count
 from ...couplings import Coupling
 from ...errors import Diverged, InvalidOption, unknown
-from ...machines import BoltzmannMachine
+from ...machines import RBM, BoltzmannMachine
 from ...machines.kernel import half_sweep
 from ...units import Unit
 from ..gradient import SPARE_ROWS, CouplingGradient, Gradient, only_bias, unit_gradient
@@ -128,7 +128,12 @@ class _Rows:
             values = {"bias": mean} if only_bias(unit) else self._statistics(k, unit)
             units |= unit_gradient(unit, {name: contract(self._signs, value) for name, value in values.items()})
         links = {k: self._link(k) for k, one in enumerate(machine.couplings) if one.weight.requires_grad}
-        return Gradient(units, links, [mean[: self._n_batch].mean(0) for mean in self._mean[1:]])
+        loss = self._loss if isinstance(machine, RBM) else None
+        return Gradient(units, links, [mean[: self._n_batch].mean(0) for mean in self._mean[1:]], loss=loss)
+
+    def _loss(self) -> Tensor:
+        free_energy = self._machine.free_energy(self._x[0][: self._n].clone(), check=False)
+        return -(self._signs * free_energy).sum()
 
     def _link(self, k: int) -> CouplingGradient:
         coupling, n, odd, signed = self._machine.couplings[k], self._n, _odd(k), self._signed[k]

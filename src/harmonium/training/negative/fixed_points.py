@@ -166,7 +166,13 @@ class MeanField(NegativePhase):
                     correlations(k, change)
                     links[k] = CouplingGradient.of_matrix(coupling, change)
         after = {"a": chain.a, "c": chain.c, "solutions": None}
-        return Gradient(units, links, [hidden.mean(0) for hidden in clamped.hidden]), after, good
+        points = [[x[good] for x in part] for part in (chain.a, chain.c, chain.B, chain.A)]
+
+        def loss() -> Tensor:
+            value = free_energy(machine, *points, second_order=chain.second_order, clamped=False)
+            return clamped.free_energy(chain.second_order) - value.mean()
+
+        return Gradient(units, links, [hidden.mean(0) for hidden in clamped.hidden], loss=loss), after, good
 
     def _by_differentiation(
         self, machine: BoltzmannMachine, rule: Rule, clamped: _Clamped, state: State
@@ -178,18 +184,20 @@ class MeanField(NegativePhase):
         start: Any = state["a"][0] if kept is None else _solutions(kept, self.damping)
         solutions = _OTHERS[self.method](machine, start, **options)
         learned = [parameter for parameter in machine.parameters() if parameter.requires_grad]
+        good = torch.isfinite(meanfield.free_energy(machine, solutions))
+
+        def loss() -> Tensor:
+            return clamped.free_energy() - meanfield.free_energy(machine, solutions)[good].mean()
+
         with torch.enable_grad():
-            model = meanfield.free_energy(machine, solutions)
-            good = torch.isfinite(model.detach())
-            loss = clamped.free_energy() - model[good].mean()
-            slopes = torch.autograd.grad(loss, learned, materialize_grads=True)
+            slopes = torch.autograd.grad(loss(), learned, materialize_grads=True)
         found = dict(zip(learned, slopes, strict=True))
         links = {
             k: CouplingGradient.of_matrix(one, found.pop(one.weight))
             for k, one in enumerate(machine.couplings)
             if one.weight.requires_grad
         }
-        gradient = Gradient(found, links, [hidden.mean(0) for hidden in clamped.hidden])
+        gradient = Gradient(found, links, [hidden.mean(0) for hidden in clamped.hidden], loss=loss)
         return gradient, {**state, "solutions": _tree(solutions) if bool(good.all()) else None}, good
 
 
@@ -228,12 +236,13 @@ class _Clamped:
 
         return [{name: value.mean(0) for name, value in part.items()} for part in values], subtract
 
-    def free_energy(self) -> Tensor:
+    def free_energy(self, second_order: bool = True) -> Tensor:
         """Return ⟨F⟩ over the batch, differentiable."""
         if isinstance(self._machine, RBM):
             return self._machine.free_energy(self._batch, check=False).mean()
         chain = self._chain
-        return free_energy(self._machine, chain.a, chain.c, chain.B, chain.A, second_order=True, clamped=True).mean()
+        points = chain.a, chain.c, chain.B, chain.A
+        return free_energy(self._machine, *points, second_order=second_order, clamped=True).mean()
 
 
 def run(chain: Chain, rule: Rule) -> None:
