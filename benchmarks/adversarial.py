@@ -214,7 +214,7 @@ def optimizers(options: Options) -> list[Number]:
         values: list[float] = []
         record = hm.training.Metric("x", partial(_keep_likelihood, values, data), every=20)
         hm.fit(rbm, data, negative=hm.Exact(), epochs=200 if options.quick else 800, batch_size=2000,
-               initialize={"scale": 0.3}, transforms=transforms, metrics_every=800, progress=False, callbacks=[record],
+               initialize="normal:0.3", transforms=transforms, progress=False, callbacks=[record],
                optimizer=lambda p: torch.optim.Adam(p, lr=0.004))  # fmt: skip
         ends.append((max(values) - values[-1], values[-1]))
     return [

@@ -70,7 +70,6 @@ def trained(
             learning_rate=rate,
             schedule="linear:0.3",
             callbacks=[best],
-            metrics_every=epochs,
             seed=seed,
             progress=False,
         )

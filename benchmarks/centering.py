@@ -37,10 +37,10 @@ def main() -> None:
                 negative=hm.PCD(1),
                 learning_rate=0.05,
                 epochs=args.epochs,
-                transforms=[*([hm.Centered()] if centered else []), hm.Average(0.3)],
+                constraints=[hm.Average(0.3)],
+                centered=centered,
                 schedule=hm.Linear(0.3),
                 seed=args.seed,
-                metrics_every=args.epochs,
             )
             seconds = time.perf_counter() - began
             value = hm.likelihood.exact(rbm)

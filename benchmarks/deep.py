@@ -123,7 +123,7 @@ def stack(channels: tuple[int, ...], images: Tensor) -> Callable[[], None]:
         machines.append(hm.machines.convolutional(visible, **options))
         visible = machines[-1].hidden.pooled_layer()
     network = hm.DeepBeliefNetwork(machines, inputs="means")
-    arguments = Arguments(network, images, negative=hm.CD(1), batch_size=BATCH, optimizer="adam", transforms=())
+    arguments = Arguments(network, images, negative=hm.CD(1), batch_size=BATCH, optimizer="adam", centered=False)
     return Training(arguments).one_epoch
 
 

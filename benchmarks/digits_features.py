@@ -38,7 +38,7 @@ from common import write
 from harmonium.sklearn import RBM
 
 HIDDEN = 100  # of scikit-learn's example
-PLAIN: dict[str, Any] = {"transforms": [], "metrics_every": 100}  # no centering, no metrics on the way
+PLAIN: dict[str, Any] = {"centered": False}  # no centering, no metrics on the way
 GRID: dict[str, list[Any]] = {  # settings of harmonium to choose from
     "hidden": [100, 256],
     "epochs": [4, 8],

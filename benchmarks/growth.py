@@ -63,7 +63,7 @@ def point(rows: int, visible: int, hidden: int, chains: int) -> dict[str, float]
 
     before = used()
     machine = hm.RBM(visible, hidden)
-    options = {"batch_size": 100, "metrics_every": 3, "progress": False, "seed": 0, "callbacks": [After()]}
+    options = {"batch_size": 100, "progress": False, "seed": 0, "callbacks": [After()]}
     hm.fit(machine, data, negative=hm.PCD(1, chains=chains), epochs=3, learning_rate=0.01, **options)
     parameters = visible * hidden + visible + hidden
     return {

@@ -47,9 +47,7 @@ def harmonium(data, hidden: int, rate: float | None, epochs: int, after: Callabl
             after(rbm.weight, rbm.visible.bias, rbm.hidden.bias)
 
     rbm = hm.RBM(784, hidden)
-    hm.fit(
-        rbm, data, epochs=epochs, batch_size=BATCH, metrics_every=epochs, progress=False, seed=0, callbacks=[After()]
-    )
+    hm.fit(rbm, data, epochs=epochs, batch_size=BATCH, progress=False, seed=0, callbacks=[After()])
 
 
 def textbook(data, hidden: int, rate: float, epochs: int, after: Callable) -> None:

@@ -63,7 +63,7 @@ def measured(precision: str, seed: int, updates: int, hidden: int) -> dict[str, 
     coupling = Rounded(visible, hidden) if precision == EMULATED else hm.couplings.Dense(visible, hidden)
     machine = hm.RBM(visible, hidden, coupling)
     epochs = max(1, round(updates * _BATCH / len(train)))
-    options = {"preset": "best-fixed", "epochs": epochs, "batch_size": _BATCH, "metrics_every": epochs}
+    options = {"plan": "best-fixed", "epochs": epochs, "batch_size": _BATCH}
     options |= {"precision": BFLOAT16 if precision == BFLOAT16 else FLOAT32, "initialize": "modes"}
     began = time.process_time()
     hm.fit(machine, train, **options, seed=seed, progress=False)

@@ -82,7 +82,7 @@ def ours(visible: int, hidden: int, batch: int, k: int, method: str, centered: b
         binary_data(steps_of(visible, hidden, batch, k) * batch, visible),
         negative=(hm.PCD if method == "pcd" else hm.CD)(k),
         batch_size=batch,
-        transforms=[hm.Centered()] if centered else [],
+        centered=centered,
     )
     return Training(arguments).one_epoch
 

@@ -132,6 +132,6 @@ def plain_gradients(rate: float, batch: int, rows: int) -> dict[str, Any]:
     return {
         "batch_size": min(batch, rows),
         "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=rate),
-        "transforms": (),
+        "centered": False,
         "progress": False,
     }

@@ -67,7 +67,7 @@ def _one(record: Record, name: str, settings: dict[str, Any], betas: int, scale:
     options: dict[str, dict[str, Any]] = {
         "data": {"source": "mnist", "binarize": BINARIZATIONS[name]},
         "machine": {"hidden": "bernoulli:500"},
-        "training": {**settings, "metrics_every": max(1, epochs // 20)},
+        "training": {**settings},
     }
     ready = setup.prepare(schema.merge(schema.Config(), options))
     _, source = rows.load_test(ready.config, ready.rows)

@@ -250,8 +250,8 @@ def test_without_an_intact_checkpoint_the_newest_machine_is_named(run):
         ({"batch_size": 10**12}, "expected batch_size from 1"),
         ({"optimizer": {}}, "training state is damaged"),
         ({"optimizer": {"state": {"x": 1}, "param_groups": []}}, "training state is damaged"),
-        ({"transforms": [{"offsets": []}]}, "training state is damaged"),
-        ({"transforms": [3]}, "training state is damaged"),
+        ({"constraints": [{"offsets": []}], "centered": False}, "training state is damaged"),
+        ({"constraints": [3], "centered": False}, "training state is damaged"),
         ({"processes": [{}]}, "training state is damaged"),
         ({"processes": [{"negative": {"v": 1, "h": 2}, "generator": 3}]}, "training state is damaged"),
         ({"of": []}, "training state is damaged"),
@@ -376,7 +376,7 @@ def test_metrics_are_appended_at_constant_cost(tmp_path, monkeypatch):
     written = []
     plain = files.write_text
     monkeypatch.setattr(files, "write_text", lambda path, *a, **k: (written.append(path.name), plain(path, *a, **k)))
-    hm.fit(hm.RBM(6, 2), ROWS, epochs=30, batch_size=10, run=tmp_path, progress=False, metrics_every=10)
+    hm.fit(hm.RBM(6, 2), ROWS, epochs=30, batch_size=10, run=tmp_path, progress=False)
     assert written.count("metrics.csv") == 2  # at the first epoch, and when the metrics add columns
     run = hm.Run(tmp_path)
     assert [row["epoch"] for row in run.read_metrics()] == list(range(1, 31))

@@ -111,7 +111,7 @@ def test_thirty_rows_are_enough_for_the_defaults() -> None:
     """The default batch of 100 rows is limited to the rows there are, and the number of epochs grows."""
     rows = torch.tensor([[1.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).repeat(15, 1)
     rbm = hm.RBM(6, 2)
-    result = hm.fit(rbm, rows, progress=False, metrics_every=1000)
+    result = hm.fit(rbm, rows, progress=False)
     assert len(result.history) == 1000
     independent = -6 * torch.tensor(2.0).log().item()
     assert hm.likelihood.exact(rbm).log_likelihood(rows) > independent + 2

@@ -60,7 +60,6 @@ def draw(record: Record, task: Task, hidden: int, epochs: int, seed: int) -> Non
         optimizer="sgd",
         learning_rate=0.05,
         epochs=epochs,
-        metrics_every=epochs,
         seed=seed,
         progress=False,
     )

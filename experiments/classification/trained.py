@@ -60,8 +60,7 @@ def trained(task: Task, settings: Settings, rows: slice, seed: int) -> LabelClas
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         learning_rate=settings.rate,
-        transforms=[*penalty, hm.Centered()],
-        metrics_every=settings.epochs,
+        penalties=[*penalty],
         seed=seed,
         progress=False,
     )

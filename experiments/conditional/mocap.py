@@ -111,7 +111,6 @@ def trained(rows: hm.Windows, settings: Settings, seed: int) -> hm.ConditionalRB
         learning_rate=settings.learning_rate,
         schedule="linear:0.3",
         epochs=settings.epochs,
-        metrics_every=settings.epochs,
         seed=seed,
         progress=False,
     )
@@ -122,7 +121,7 @@ def trained_by_default(rows: hm.Windows, hidden: int, seed: int, robust: bool = 
     """A machine trained by ``hm.fit`` without other settings, with robust weights or with equal ones."""
     machine = _machine(rows, hidden)
     data = hm.Weighted(rows, rows.robust_weights()) if robust else rows
-    hm.fit(machine, data, metrics_every=1000, seed=seed, progress=False)
+    hm.fit(machine, data, seed=seed, progress=False)
     return machine
 
 

@@ -119,9 +119,10 @@ class Networks(Machines):
             negative="cd:1",
             batch_size=_BATCH,
             optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.5),
-            transforms=[hm.L2(2e-4)],
+            penalties=[hm.L2(2e-4)],
+            centered=False,
             schedule="linear:0.5",
-            initialize=False,
+            initialize="keep",
             progress=False,
         )
         last = result.history[-1]

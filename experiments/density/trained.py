@@ -147,14 +147,14 @@ def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: i
     def fit(negative: str, number: int, size: int, rate: float, **options: Any) -> None:
         epochs = max(1, round(number * size / len(data)))
         transforms = [*penalty, hm.Centered(), hm.training.Average(0.3)]
-        options |= {"epochs": epochs, "metrics_every": epochs, "batch_size": size, "learning_rate": rate}
+        options |= {"epochs": epochs, "batch_size": size, "learning_rate": rate}
         hm.fit(machine, data, negative=negative, transforms=transforms, seed=seed, progress=False, **options)
 
     chains = {"schedule": "linear:0.5", "initialize": settings.initialize, "precision": settings.precision}
     fit(settings.chains, updates, batch_size, settings.learning_rate, **chains)
     if settings.exact:
         number = max(1, updates // EXACT_SHARE)
-        fit(EXACT, number, EXACT_BATCH, EXACT_RATE, schedule="linear:0.3", initialize=False)
+        fit(EXACT, number, EXACT_BATCH, EXACT_RATE, schedule="linear:0.3", initialize="keep")
     return machine
 
 

@@ -23,7 +23,7 @@ from harmonium import data as datasets
 from harmonium import noise
 from harmonium.errors import unknown
 from harmonium.machines import RBM, DeepBeliefNetwork
-from harmonium.training import CD, PCD, Average, Centered, Clock, Linear, Reconstruction, Redrawn, Setting
+from harmonium.training import CD, PCD, Average, Clock, Linear, Reconstruction, Redrawn, Setting
 from harmonium.units import Bernoulli
 
 from .. import machines as shared
@@ -266,8 +266,7 @@ class Machines(shared.Machines):
             batch_size=chosen.batch,
             learning_rate=chosen.rate,
             schedule=Linear(0.0),
-            transforms=[Centered(), Average(0.2)],
-            metrics_every=chosen.epochs,
+            constraints=[Average(0.2)],
             progress=False,
         )
         return machine
@@ -293,12 +292,9 @@ class Machines(shared.Machines):
             "epochs": self.epochs(dataset),
             "batch_size": chosen.batch,
             "optimizer": torch.optim.Adam(groups(network, chosen.rate * factor)),
-            "transforms": [
-                *([] if chosen.activity == 0.5 else [Sparse(chosen.activity)]),
-                *([Centered()] if chosen.centered else []),
-            ],
+            "penalties": [*([] if chosen.activity == 0.5 else [Sparse(chosen.activity)])],
+            "centered": chosen.centered,
             "schedule": falling,
-            "initialize": False,
-            "metrics_every": self.epochs(dataset),
+            "initialize": "keep",
             "progress": False,
         }

@@ -111,7 +111,7 @@ def _training(record: Record, data: str, settings: Settings) -> None:
     rows = load(data)
     gaussian = covariance(rows)
     machine = hm.RBM(hm.units.Gaussian(rows.training.shape[1]), settings.hidden)
-    hm.fit(machine, rows.training, seed=0, progress=False, metrics_every=10_000)
+    hm.fit(machine, rows.training, seed=0, progress=False)
     trained = machine.double().log_probability(rows.test).mean().item()
     best = maximum_likelihood(machine, rows, settings.iterations)
     record.numbers |= {"default": trained, "maximum likelihood": best, "full covariance": gaussian.full}

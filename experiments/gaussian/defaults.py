@@ -83,7 +83,7 @@ def _compare(
         machine = hm.RBM(hm.units.Gaussian(rows.training.shape[1]), settings.hidden)
         began = time.process_time()
         try:
-            hm.fit(machine, rows.training, epochs=settings.epochs, seed=seed, progress=False, metrics_every=10_000)
+            hm.fit(machine, rows.training, epochs=settings.epochs, seed=seed, progress=False)
             cpu = time.process_time() - began
             value, low, high = (x + rows.log_determinant for x in _log_likelihood(machine, rows.test, seed))
         except Diverged as error:

@@ -104,5 +104,5 @@ def _epochs(rows: Rows, negative: str, settings: Settings) -> int:
 
 def _trained(rows: Rows, negative: str, epochs: int, hidden: int, seed: int) -> tuple[hm.RBM, float]:
     made, began = _machine(rows, hidden), time.process_time()
-    hm.fit(made, rows.training, negative=negative, epochs=epochs, seed=seed, progress=False, metrics_every=10_000)
+    hm.fit(made, rows.training, negative=negative, epochs=epochs, seed=seed, progress=False)
     return made, time.process_time() - began

@@ -20,7 +20,7 @@ from harmonium import data as datasets
 from harmonium import noise, units
 from harmonium.machines import RBM
 from harmonium.plots import style
-from harmonium.training import L2, PCD, Centered, Linear, Weighted, ZeroSum
+from harmonium.training import L2, PCD, Linear, Weighted, ZeroSum
 
 from ..judging import Measured, brief, every, jackknife
 from ..machines import MachineOptions, Machines, name_by_settings
@@ -91,9 +91,9 @@ def _train(machines: Machines, rows: Weighted, shape: tuple[int, ...], size: int
         epochs=epochs,
         batch_size=min(_BATCH, len(rows)),
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=_RATE),
-        transforms=(Centered(), L2(_DECAY), ZeroSum()),
+        penalties=[L2(_DECAY)],
+        constraints=[ZeroSum()],
         schedule=Linear(),
-        metrics_every=epochs,
         seed=seed,
         progress=False,
     )

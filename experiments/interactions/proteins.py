@@ -26,7 +26,7 @@ from harmonium.interactions import ContactRanking, average_product_correction, c
 from harmonium.likelihood import pseudo_log_likelihood
 from harmonium.machines import RBM
 from harmonium.plots import style
-from harmonium.training import L2, PCD, Centered, Linear, Weighted, ZeroSum
+from harmonium.training import L2, PCD, Linear, Weighted, ZeroSum
 
 from ..judging import THREE_SIGMA, Measured, Verdict, averaged, brief, every, share_above, unlikely
 from ..machines import MachineOptions, Machines, name_by_settings
@@ -115,7 +115,8 @@ def _train(machines: Machines, score: str, rows: Tensor | Weighted, hidden: str,
         epochs=epochs,
         batch_size=min(_BATCH, len(rows)),
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=_RATE),
-        transforms=(Centered(), L2(_DECAY), ZeroSum()),
+        penalties=[L2(_DECAY)],
+        constraints=[ZeroSum()],
         schedule=Linear(),
         seed=seed,
         progress=False,

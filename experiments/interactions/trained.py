@@ -142,7 +142,7 @@ class Machines(shared.Machines):
             "negative": CD(1),
             "epochs": self.epochs,
             "schedule": Growing(self.every),
-            "initialize": {"weights": "sign"},
+            "initialize": "sign",
         }
 
     def __call__(self, activation: str, size: int) -> tuple[RBM, list[dict[str, float]]]:

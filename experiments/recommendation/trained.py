@@ -9,7 +9,7 @@ import torch
 from harmonium import units
 from harmonium.data import RatingTable
 from harmonium.machines import RBM, ConditionalRBM
-from harmonium.training import CD, Centered, Conditional, L2ToMean, Linear, fit
+from harmonium.training import CD, Conditional, L2ToMean, Linear, fit
 
 
 def train(
@@ -38,9 +38,8 @@ def train(
         epochs=epochs,
         batch_size=batch_size,
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=learning_rate),
-        transforms=[L2ToMean(strength), Centered()],
+        penalties=[L2ToMean(strength)],
         schedule=Linear(),
-        metrics_every=epochs,
         seed=seed,
         progress=False,
     )

@@ -158,8 +158,7 @@ class Machines(shared.Machines):
             prepare=prepare,
             negative=PCD(1),
             epochs=self.epochs,
-            initialize=False,
-            metrics_every=self.epochs,
+            initialize="keep",
             **plain_gradients(self.reading.rate, _BATCH, len(self.rows)),
         )
         return spectral_history(Run(self.folder / name).machines())

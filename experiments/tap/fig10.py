@@ -174,8 +174,7 @@ def _train(images: Tensor, method: Method, own: Settings, seed: int) -> Trained:
             negative=MeanField(iterations, method=name, starts=own.starts, persistent=False, damping=DAMPING),
             epochs=own.epochs,
             callbacks=[watched],
-            metrics_every=own.epochs,
-            initialize=False,
+            initialize="keep",
             seed=seed,
             **plain_gradients(own.rate, BATCH, len(images)),
         )

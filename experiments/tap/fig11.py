@@ -25,7 +25,6 @@ from harmonium.training import (
     PCD,
     Average,
     Callback,
-    Centered,
     DeepPCD,
     Linear,
     MeanField,
@@ -228,7 +227,6 @@ def _plainly(settings: Joint, rows: int) -> dict[str, Any]:
     """Options of ``fit`` for Alg. 4: plain gradients."""
     return plain_gradients(settings.rate, BATCH, rows) | {
         "negative": MeanField(settings.iterations, persistent=settings.persistent, tolerance=1e-8),
-        "metrics_every": settings.pretraining + settings.epochs,
     }
 
 
@@ -320,9 +318,9 @@ def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, see
 def _carefully(settings: Contest, rows: int, seed: int) -> dict[str, Any]:
     """Options of ``fit`` that all three machines share."""
     return plain_gradients(settings.rate, BATCH, rows) | {
-        "transforms": [Centered(), L2(settings.decay), Average(0.3)],
+        "penalties": [L2(settings.decay)],
+        "constraints": [Average(0.3)],
         "schedule": Linear(0.3),
-        "metrics_every": sum(settings.epochs) * 1000,
         "seed": seed,
     }
 

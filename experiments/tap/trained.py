@@ -23,7 +23,7 @@ from harmonium import data as datasets
 from harmonium.data.loading import Binarize
 from harmonium.errors import unknown
 from harmonium.machines import RBM
-from harmonium.training import L2, Centered, Clock, MeanField, NegativePhase, Run, Setting
+from harmonium.training import L2, Clock, MeanField, NegativePhase, Run, Setting
 from harmonium.units import Bernoulli, TruncatedGaussBernoulli, TruncatedGaussian, Unit
 
 from .. import machines as shared
@@ -230,9 +230,10 @@ class Machines(shared.Machines):
             "epochs": self.epochs(dataset),
             "batch_size": chosen.batch,
             "optimizer": torch.optim.SGD(self._groups(chosen, machine), lr=first),
-            "transforms": (L2(chosen.decay), *([Centered()] if chosen.centered else [])),
+            "penalties": [L2(chosen.decay)],
+            "centered": chosen.centered,
             "schedule": falling,
-            "initialize": {"scale": 1e-3, "pseudocount": chosen.pseudocount},
+            "initialize": "normal:0.001",
             "progress": False,
         }
 

@@ -115,9 +115,8 @@ def fit(train: Tensor, topics: int, rate: float, epochs: int, seed: int, *, l1: 
         optimizer="adam",
         learning_rate=rate,
         schedule="linear:0.5",
-        transforms=[hm.Centered(), *([hm.L1(l1)] if l1 else [])],
+        penalties=[*([hm.L1(l1)] if l1 else [])],
         epochs=epochs,
-        metrics_every=epochs,
         seed=seed,
         progress=False,
     )

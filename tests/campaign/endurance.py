@@ -54,7 +54,7 @@ def soak(minutes: float, seed: int, folder: Path) -> Counts:
     rows = (torch.rand(200, 20, generator=torch.Generator().manual_seed(seed)) < 0.4).float()
     with timed(counts), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        options = {"epochs": 10**7, "batch_size": 50, "metrics_every": 10, "seed": seed, "progress": False}
+        options = {"epochs": 10**7, "batch_size": 50, "seed": seed, "progress": False}
         hm.fit(hm.RBM(20, 10), rows, run=folder / "soak", callbacks=[watch], **options)
     counts.tried = len(watch.cpu)
     quarter = max(2, len(watch.cpu) // 4)

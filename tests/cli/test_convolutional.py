@@ -138,7 +138,7 @@ def test_presets_without_a_machine_or_with_other_images() -> None:
 def test_a_preset_trains_in_python() -> None:
     network = from_preset("multinary-silhouettes", (1, 8, 8))
     data = (hm.data.load("digits", flatten=False)[:100].reshape(100, 1, 8, 8) * 255).round()
-    result = hm.fit(network, data, preset="multinary-silhouettes", epochs=2, seed=0, progress=False)
+    result = hm.fit(network, data, plan="multinary-silhouettes", epochs=2, seed=0, progress=False)
     assert result.history[-1]["reconstruction_1"] < result.history[0]["reconstruction_1"]
 
 

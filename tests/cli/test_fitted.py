@@ -33,7 +33,16 @@ def fitted(binary: Path, folder: Path | None, **options) -> hm.RBM:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"optimizer": "adam", "negative": "cd:2", "schedule": hm.Linear(0.25), "transforms": [hm.L2(0.01)]}],
+    [
+        {},
+        {
+            "optimizer": "adam",
+            "negative": "cd:2",
+            "schedule": hm.Linear(0.25),
+            "penalties": [hm.L2(0.01)],
+            "centered": False,
+        },
+    ],
     ids=["defaults", "given"],
 )
 def test_the_command_line_continues_a_run_of_fit_bit_for_bit(options, binary, tmp_path, command) -> None:

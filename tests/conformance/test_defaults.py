@@ -140,7 +140,7 @@ def trained(pair: tuple[str, str], **options: Any) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotLearned)
-            hm.fit(learner, data, progress=False, metrics_every=1000, **options)
+            hm.fit(learner, data, progress=False, **options)
         gain = gains(learner, pair[1], data).mean().item()
     except Diverged:
         gain = None
@@ -175,7 +175,7 @@ def gain(pair: tuple[str, str], **options: Any) -> float:
 
 @pytest.mark.parametrize("pair", TRIED, ids=cases.id_of)
 def test_defaults_learn(pair: tuple[str, str]) -> None:
-    assert gain(pair, epochs=epochs(*pair), metrics_every=1000) > 0.01
+    assert gain(pair, epochs=epochs(*pair)) > 0.01
 
 
 #: least gains, in nats. With a constant rate, the first ended at 0.20 and 0.38; the second did not leave zero weights
@@ -193,7 +193,7 @@ DIFFICULT = {
 @pytest.mark.parametrize("seed", range(3 if cases.EVERY_PAIR else 1))
 @pytest.mark.parametrize("pair", DIFFICULT, ids=cases.id_of)
 def test_defaults_learn_with_every_seed(pair: tuple[str, str], seed: int) -> None:
-    assert gain(pair, seed=seed, metrics_every=1000) > DIFFICULT[pair]
+    assert gain(pair, seed=seed) > DIFFICULT[pair]
 
 
 @pytest.mark.parametrize("pair", OTHERS, ids=cases.id_of)

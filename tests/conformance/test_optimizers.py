@@ -49,8 +49,7 @@ def test_the_likelihood_never_falls(pair: tuple[str, str], centered: bool) -> No
         machine.load_state_dict(start)
         seen = Likelihoods(data)
         hm.fit(machine, data, negative=hm.Exact(), epochs=STEPS, batch_size=40, optimizer=make, callbacks=[seen],
-               transforms=[hm.Centered(smoothing=0.3)] if centered else [], initialize=False, metrics_every=1000,
-               progress=False)  # fmt: skip
+               centered=centered, initialize="keep", progress=False)  # fmt: skip
         rises = torch.tensor(seen.values).diff()
         assert rises.min() > -1e-10, (name, seen.values)
         assert rises.sum() > 0, (name, seen.values)

@@ -214,7 +214,7 @@ def test_masked_stays_masked_under_fit(negative):
         negative=negative,
         epochs=3,
         batch_size=10,
-        transforms=[hm.Centered(), hm.L1(1e-3), hm.L2(1e-3), hm.L1Squared(1e-3)],
+        penalties=[hm.L1(1e-3), hm.L2(1e-3), hm.L1Squared(1e-3)],
         progress=False,
     )
     assert not rbm.coupling.weight[outside].any()

@@ -151,7 +151,7 @@ def settings() -> dict:
         "optimizer": lambda parameters: torch.optim.Adam(parameters, lr=0.05),
         "epochs": 40,
         "batch_size": 250,
-        "initialize": {"scale": 0.7},
+        "initialize": "normal:0.7",
     }
 
 

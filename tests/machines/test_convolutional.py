@@ -112,5 +112,5 @@ def test_training_raises_the_likelihood(negative: Any, pool: int) -> None:
     rbm = convolutional((1, 3, 3), channels=3, kernel=2, pool=pool)
     rbm.initialize(images, scale=0.5, seed=0)
     before = rbm.log_probability(images).mean().item()
-    hm.fit(rbm, images, negative=negative, epochs=60, batch_size=20, initialize=False, seed=0, progress=False)
+    hm.fit(rbm, images, negative=negative, epochs=60, batch_size=20, initialize="keep", seed=0, progress=False)
     assert rbm.log_probability(images).mean().item() > before + 0.08

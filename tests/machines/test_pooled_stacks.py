@@ -56,7 +56,7 @@ def test_features_and_networks(network):
     assert network.features(v, 1).shape == (3, 2) and network.reconstruct(v).shape == (3, 3)
     torch.testing.assert_close(to_sequential(network)(v), network.features(v))
     torch.testing.assert_close(to_sequential(network.machines[0])(v), network.machines[0].hidden_mean(v).sum(-1))
-    hm.fit(network, v.repeat(20, 1), epochs=2, batch_size=20, progress=False, transforms=[])
+    hm.fit(network, v.repeat(20, 1), epochs=2, batch_size=20, progress=False, centered=False)
 
 
 def test_sizes_are_those_of_the_pooled_states():

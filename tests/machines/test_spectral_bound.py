@@ -110,5 +110,5 @@ def test_defaults_learn_columns_with_a_variance_far_from_that_of_the_units(kind:
     factor = torch.randn(300, 1, generator=source)
     rows = 3 * (factor + 0.5 * torch.randn(300, 3, generator=source))
     rbm = hm.RBM(units.Gaussian(3), kind(1))
-    hm.fit(rbm, rows, epochs=30, batch_size=50, progress=False, metrics_every=1000, seed=0)
+    hm.fit(rbm, rows, epochs=30, batch_size=50, progress=False, seed=0)
     rbm.check_normalizable()

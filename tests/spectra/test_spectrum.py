@@ -187,7 +187,7 @@ def test_a_run_picks_up_the_axes_of_its_data():
     kept = {0: spectra.spectrum(rbm)}
     machines = {0.0: hm.RBM(units.Gaussian(20), units.Gaussian(5)).double()}
     machines[0.0].load_state_dict(rbm.state_dict())
-    hm.fit(rbm, rows, negative=hm.PCD(1), epochs=45, batch_size=100, seed=0, progress=False, initialize=False)
+    hm.fit(rbm, rows, negative=hm.PCD(1), epochs=45, batch_size=100, seed=0, progress=False, initialize="keep")
     machines[45.0] = rbm
     history = spectra.spectral_history(machines)
     assert history.epochs == [0.0, 45.0]

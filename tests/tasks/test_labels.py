@@ -120,8 +120,7 @@ def test_training(objective):
     machine = label_rbm(units.Bernoulli(64), 10, 20)
     found = fit_classifier(
         machine, DATA[:400], LABELS[:400], objective=objective, epochs=12, batch_size=20, learning_rate=0.02,
-        progress=False, metrics_every=12,
-    )  # fmt: skip
+        progress=False, )  # fmt: skip
     assert found.error(DATA[400:], LABELS[400:]) < 0.35  # 90 % of rows would be wrong by chance
     assert found.error(DATA[:400], LABELS[:400]) < 0.12
     table = found.confusion(DATA[400:], LABELS[400:])

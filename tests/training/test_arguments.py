@@ -38,7 +38,7 @@ def trained(data=DATA, **options) -> torch.Tensor:
     [
         (
             {},
-            {"negative": "exact", "transforms": [hm.Centered()], "schedule": "linear:0.5", "optimizer": "adam"},
+            {"negative": "exact", "schedule": "linear:0.5", "optimizer": "adam"},
         ),
         ({"optimizer": "sgd"}, {"negative": hm.PCD(1, 888), "schedule": "linear:0.5"}),
         ({"negative": "cd:3"}, {"negative": hm.CD(3)}),
@@ -54,18 +54,19 @@ def trained(data=DATA, **options) -> torch.Tensor:
             {"optimizer": lambda p: torch.optim.RMSprop(p, lr=0.01)},
         ),
         (
-            {"preset": "best"},
+            {"plan": "best"},
             {
                 "negative": hm.PCD(1),
                 "optimizer": lambda p: torch.optim.SGD(p, lr=0.1),
                 "schedule": hm.Linear(0.3),
-                "transforms": [hm.L2(1.5e-4), hm.Centered(), hm.Average(0.3)],
+                "penalties": [hm.L2(1.5e-4)],
+                "constraints": [hm.Average(0.3)],
             },
         ),
-        ({"preset": PRESETS["best"], "learning_rate": 0.2}, {"preset": "best", "learning_rate": 0.2}),
+        ({"plan": PRESETS["best"], "learning_rate": 0.2}, {"plan": "best", "learning_rate": 0.2}),
         (
-            {"preset": "plain", "optimizer": lambda p: torch.optim.SGD(p, lr=0.3)},
-            {"preset": "plain", "learning_rate": 0.3},
+            {"plan": "plain", "optimizer": lambda p: torch.optim.SGD(p, lr=0.3)},
+            {"plan": "plain", "learning_rate": 0.3},
         ),
     ],
 )
@@ -106,7 +107,7 @@ def test_rows_with_missing_values_have_sampled_gradients():
 
 def test_options_change_what_is_learned():
     plain = trained()
-    for options in ({"learning_rate": 0.3}, {"optimizer": "adam"}, {"negative": "cd:1"}, {"preset": "plain"}):
+    for options in ({"learning_rate": 0.3}, {"optimizer": "adam"}, {"negative": "cd:1"}, {"plan": "plain"}):
         assert not torch.equal(trained(**options), plain), options
 
 
@@ -179,7 +180,7 @@ def test_a_loader_gives_its_batch_size_unless_one_is_given():
 
     rows = TensorDataset(DATA)
     assert size(DataLoader(rows, batch_size=15)) == 15
-    assert size(DataLoader(rows, batch_size=15), preset="best") == 15
+    assert size(DataLoader(rows, batch_size=15), plan="best") == 15
     assert size(DataLoader(rows, batch_size=15), batch_size=30) == 30
     assert size(DataLoader(rows, batch_size=None)) == 60  # at most all rows
 

@@ -80,7 +80,7 @@ def test_absurd_parameters_are_divergence() -> None:
         ({"seed": 1}, r"training.seed 1 \(was 0\)"),
         ({"negative": hm.CD(1)}, r"negative.method cd \(was pcd\)"),
         ({"optimizer": lambda p: torch.optim.Adam(p)}, r"training.optimizer none \(was sgd\)"),
-        ({"transforms": [hm.L2(0.1)]}, "transforms"),
+        ({"penalties": [hm.L2(0.1)], "centered": False}, "transforms"),
         ({"data": DATA[:40]}, "rows: expected 60, as in the run, found 40"),
     ],
 )
@@ -104,7 +104,7 @@ def test_parallel_tempering_resumes_to_the_bit(tmp_path) -> None:
             negative=hm.ParallelTempering(1, rungs=3),
             epochs=epochs,
             batch_size=20,
-            initialize={"weights": "sign"},
+            initialize="sign",
             schedule="constant",  # a schedule that ends at zero depends on the number of epochs
             run=tmp_path / folder,
             resume=resume,
@@ -137,7 +137,9 @@ def test_an_average_is_applied_when_training_is_stopped() -> None:
             progress.stop = progress.epoch == 3
 
     machine, stop = binary(), Stop()
-    hm.fit(machine, DATA, epochs=4, batch_size=20, transforms=[hm.Average(1.0, every=1)], callbacks=[stop])
+    hm.fit(
+        machine, DATA, epochs=4, batch_size=20, constraints=[hm.Average(1.0, every=1)], centered=False, callbacks=[stop]
+    )
     assert not torch.equal(machine.coupling.weight, stop.before)
 
 
@@ -177,7 +179,7 @@ def test_a_unit_of_ones_own_trains(phase, tmp_path) -> None:
         negative=phase,
         epochs=150,
         batch_size=30,
-        initialize=False,
+        initialize="keep",
         optimizer=lambda p: torch.optim.SGD(p, lr=0.5),
         seed=0,
     )

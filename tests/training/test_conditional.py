@@ -357,7 +357,7 @@ def test_coordinates_of_the_optimizer_are_undone_exactly() -> None:
     """An optimizer with learning rate zero leaves the machine unchanged in centered coordinates."""
     made, data = machine(), hm.Conditional(*rows(40))
     before = parameters(made)
-    hm.fit(made, data, epochs=2, batch_size=16, optimizer=adam(0.0), initialize=False, **QUIET)
+    hm.fit(made, data, epochs=2, batch_size=16, optimizer=adam(0.0), initialize="keep", **QUIET)
     for name, value in parameters(made).items():
         torch.testing.assert_close(value, before[name], rtol=0, atol=1e-12)
 
@@ -402,7 +402,6 @@ def test_the_conditional_likelihood_rises(negative: str) -> None:
         epochs=60,
         batch_size=50,
         learning_rate=0.5,
-        metrics_every=60,
         **QUIET,
     )
     after = log_likelihood(made, *test)
@@ -415,7 +414,7 @@ def test_defaults_learn() -> None:
     v, u = rows(400)
     made = hm.ConditionalRBM(4, 2, 3)
     validation = hm.Conditional(*rows(100, seed=9))
-    result = hm.fit(made, hm.Conditional(v, u), validation=validation, metrics_every=1000, **QUIET)
+    result = hm.fit(made, hm.Conditional(v, u), validation=validation, **QUIET)
     assert log_likelihood(made.double(), *rows(400, seed=10)) > -2.1  # 2.77 without learning
     assert {"reconstruction", "pseudo_likelihood", "free_energy_gap", "weight_norm"} <= result.history[-1].keys()
 
@@ -453,7 +452,8 @@ def test_resume_is_exact(optimizer: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "batch_size": 15,
         "optimizer": {"sgd": None, "adam": adam(0.01), "momentum": sgd(0.1, momentum=0.9)}[optimizer],
-        "transforms": [hm.L2(0.01), hm.Centered(), hm.Average()],
+        "penalties": [hm.L2(0.01)],
+        "constraints": [hm.Average()],
         **QUIET,
     }
     data = hm.Conditional(*rows(50))

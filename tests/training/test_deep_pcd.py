@@ -126,7 +126,7 @@ def test_a_centered_step_with_factors_is_that_with_the_written_gradient(positive
         optimizer = torch.optim.SGD(machine.parameters(), lr=0.1, momentum=0.0 if plain else 1e-12)
         hm.fit(
             machine, ROWS, negative=hm.DeepPCD(1, iterations=2, positive=positive), epochs=2, batch_size=3,
-            optimizer=optimizer, transforms=[hm.L2(0.1), hm.Centered()], initialize=False, progress=False, seed=0,
+            optimizer=optimizer, penalties=[hm.L2(0.1)], initialize="keep", progress=False, seed=0,
         )  # fmt: skip
         steps.append([c.weight.detach() - old for c, old in zip(machine.couplings, before, strict=True)])
     for found, expected in zip(*steps, strict=True):
@@ -158,7 +158,7 @@ def test_a_step_with_rounded_products_is_the_exact_one_within_rounding(positive,
         before = machine.couplings[1].weight.detach().clone()
         hm.fit(
             machine, rows, negative=hm.DeepPCD(1, iterations=2, positive=positive), epochs=1, batch_size=1000,
-            learning_rate=1.0, precision=precision, initialize=False, progress=False, seed=0,
+            learning_rate=1.0, precision=precision, initialize="keep", progress=False, seed=0,
         )  # fmt: skip
         assert machine.couplings[1].weight.dtype == torch.float32
         steps.append(machine.couplings[1].weight.detach() - before)
@@ -197,7 +197,7 @@ def test_training_with_chains_improves_the_exact_likelihood(positive):
     optimizer = lambda parameters: torch.optim.SGD(parameters, lr=0.1)  # noqa: E731
     hm.fit(
         machine, ROWS, negative=hm.DeepPCD(1, chains=100, positive=positive), epochs=300, batch_size=5,
-        optimizer=optimizer, metrics_every=300, progress=False,
+        optimizer=optimizer, progress=False,
     )  # fmt: skip
     assert exact(machine, ROWS) > before + 0.2
 

@@ -57,8 +57,8 @@ def test_training_draws_nothing_from_the_global_generator() -> None:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_measuring_does_not_disturb_training(phase: str) -> None:
-    plain, chains = trained(phase, metrics_every=1000)
-    for options in ({"metrics_every": 1}, {"metrics_every": 3, "validation": DATA[:10]}):
+    plain, chains = trained(phase)
+    for options in ({}, {"validation": DATA[:10]}):
         watched, others = trained(phase, **options)
         assert_same(plain, watched)
         assert_same(chains, others)
@@ -82,7 +82,7 @@ def test_metrics() -> None:
 
 def test_metrics_on_a_schedule() -> None:
     machine = binary(5, 3, seed=1)
-    history = hm.fit(machine, draw(machine, 60), epochs=7, batch_size=20, metrics_every=3).history
+    history = hm.fit(machine, draw(machine, 60), epochs=7, batch_size=20).history
     assert [row["epoch"] for row in history if "reconstruction" in row] == [3, 6, 7]
     assert [row["epoch"] for row in history] == [1, 2, 3, 4, 5, 6, 7]
 
@@ -137,7 +137,7 @@ def test_chains_of_a_seed_do_not_repeat_the_order_of_the_rows() -> None:
 
     rows = torch.eye(30, dtype=torch.float64)[torch.randperm(30, generator=generator(0))]
     machine = RBM(units.Bernoulli(30), units.Bernoulli(2)).double()
-    hm.fit(machine, rows, negative=hm.CD(1), epochs=2, batch_size=10, transforms=[Watch()], seed=1)
+    hm.fit(machine, rows, negative=hm.CD(1), epochs=2, batch_size=10, constraints=[Watch()], centered=False, seed=1)
     epochs = [torch.cat(seen[:3]).argmax(1), torch.cat(seen[3:]).argmax(1)]
     for order in epochs:
         assert sorted(order.tolist()) == list(range(30))

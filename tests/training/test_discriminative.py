@@ -148,7 +148,7 @@ def test_the_sum_is_the_sum():
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"optimizer": "adam"}, {"transforms": [hm.L2(1e-3), hm.Clip(0.5)]}],
+    [{}, {"optimizer": "adam"}, {"penalties": [hm.L2(1e-3)], "centered": False}],
     ids=["sgd", "adam", "transforms"],
 )
 def test_resume_is_bitwise(options, tmp_path):
@@ -174,7 +174,7 @@ def test_the_features_keep_their_biases_without_centering():
     machine = label_rbm(units.Bernoulli(64), 10, 4)
     machine.initialize(Labeled(x, y).rows(torch.arange(len(x)), machine), seed=0)
     before = machine.visible.parts[0].bias.detach().clone()
-    hm.fit(machine, Labeled(x, y), negative="discriminative", epochs=1, transforms=(), progress=False)
+    hm.fit(machine, Labeled(x, y), negative="discriminative", epochs=1, centered=False, progress=False)
     assert torch.equal(before, machine.visible.parts[0].bias)
 
 

@@ -70,7 +70,7 @@ def test_the_exact_perplexity_falls_and_no_unit_is_always_on(epochs, options):
     machine = hm.RBM(hm.units.Multinomial(WORDS), hm.units.Bernoulli(4))
     machine.initialize(train, seed=0)
     before = hm.likelihood.documents(machine, test).perplexity
-    hm.fit(machine, train, epochs=epochs, initialize=False, seed=0, progress=False, metrics_every=1000, **options)
+    hm.fit(machine, train, epochs=epochs, initialize="keep", seed=0, progress=False, **options)
     after = hm.likelihood.documents(machine, test).perplexity
     assert before == pytest.approx(WORDS, rel=0.05)
     assert after < 0.65 * before  # the two themes have 6 words each

@@ -216,7 +216,7 @@ def test_only_two_layers_for_the_chains_of_an_rbm() -> None:
     deep = hm.DeepBoltzmannMachine([units.Bernoulli(4), units.Bernoulli(3), units.Bernoulli(2)])
     for phase in (hm.CD(1), hm.PCD(1), hm.Exact()):
         with pytest.raises(hm.errors.InvalidOption, match="expects an RBM"):
-            hm.fit(deep, torch.ones(10, 4), negative=phase, batch_size=5, transforms=())
+            hm.fit(deep, torch.ones(10, 4), negative=phase, batch_size=5, centered=False)
 
 
 @pytest.mark.parametrize("options", [{"k": 0}, {"k": 1, "chains": 0}])
@@ -238,7 +238,7 @@ def test_a_plain_step_is_the_step_of_the_written_gradient(centered: bool) -> Non
             negative=hm.PCD(2),
             epochs=3,
             batch_size=10,
-            transforms=[hm.Centered()] if centered else [],
+            centered=centered,
             optimizer=lambda p, momentum=momentum: torch.optim.SGD(p, lr=0.1, momentum=momentum),
             progress=False,
         )

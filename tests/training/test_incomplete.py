@@ -115,10 +115,10 @@ def clusters(n, share=0.3, seed=0):
 def test_likelihood_of_observed_values_rises(negative):
     rows = clusters(400)
     rbm = machine(scale=0.0)
-    options = {"negative": negative, "batch_size": 100, "seed": 0, "progress": False, "metrics_every": 100}
+    options = {"negative": negative, "batch_size": 100, "seed": 0, "progress": False}
     independent = machine(scale=0.0)
     independent.initialize(hm.Incomplete(rows).rows(torch.arange(400), independent), scale=1e-9)
-    hm.fit(rbm, hm.Incomplete(rows), epochs=15, learning_rate=0.3, initialize={"scale": 0.3}, **options)
+    hm.fit(rbm, hm.Incomplete(rows), epochs=15, learning_rate=0.3, initialize="normal:0.3", **options)
     middle = log_likelihood(rbm, rows)
     hm.fit(rbm, hm.Incomplete(rows), epochs=15, learning_rate=0.3, **options)
     assert log_likelihood(independent, rows) + 0.2 < middle < log_likelihood(rbm, rows)

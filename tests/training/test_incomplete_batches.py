@@ -93,6 +93,6 @@ def test_an_incomplete_batch_moves_the_weights_by_its_share() -> None:
 
     machine = binary(5, 3, seed=1)
     before = machine.coupling.weight.detach().clone()
-    hm.fit(machine, draw(machine, 25), negative=Fixed(), epochs=1, batch_size=10, transforms=[], progress=False,
+    hm.fit(machine, draw(machine, 25), negative=Fixed(), epochs=1, batch_size=10, centered=False, progress=False,
            optimizer=lambda p: torch.optim.SGD(p, lr=0.1))  # fmt: skip
     torch.testing.assert_close(before - machine.coupling.weight.detach(), torch.full_like(before, 0.25))

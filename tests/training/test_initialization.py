@@ -108,10 +108,10 @@ def test_fit_initializes_new_machines_only() -> None:
     torch.testing.assert_close(new.visible.bias.detach(), torch.logit((rows.sum(0) + 1) / 42))
     assert 0 < new.coupling.weight.abs().max() < 0.05
     again = binary(5, 3, seed=4)
-    hm.fit(again, rows, initialize={"weights": "sign"}, **frozen)
+    hm.fit(again, rows, initialize="sign", **frozen)
     assert again.coupling.weight.detach().abs().unique().numel() == 1
     zero = RBM(units.Bernoulli(5), units.Bernoulli(3)).double()
-    hm.fit(zero, rows, initialize=False, **frozen)
+    hm.fit(zero, rows, initialize="keep", **frozen)
     assert not any(bool(value.any()) for value in parameters(zero).values())
 
 
@@ -121,8 +121,6 @@ def test_the_preset_starts_at_the_modes():
     found = {}
     for name, options in (("preset", {}), ("same", {"initialize": "modes"}), ("other", {"initialize": "normal"})):
         rbm = hm.RBM(64, 8)
-        hm.fit(
-            rbm, rows, preset="modes", epochs=1, batch_size=200, learning_rate=1e-9, seed=0, progress=False, **options
-        )
+        hm.fit(rbm, rows, plan="modes", epochs=1, batch_size=200, learning_rate=1e-9, seed=0, progress=False, **options)
         found[name] = rbm.coupling.weight.detach().norm().item()
     assert found["preset"] == found["same"] > 5 * found["other"]

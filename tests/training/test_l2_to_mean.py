@@ -42,4 +42,4 @@ def test_other_couplings_are_rejected():
     layers = hm.units.Bernoulli(4), hm.units.Bernoulli(3)
     rbm = hm.RBM(*layers, hm.couplings.Masked((4,), (3,), degree=2))
     with pytest.raises(InvalidOption, match="L2ToMean expects dense couplings, found Masked"):
-        hm.fit(rbm, torch.zeros(4, 4), transforms=[hm.L2ToMean(0.1)], progress=False)
+        hm.fit(rbm, torch.zeros(4, 4), penalties=[hm.L2ToMean(0.1)], centered=False, progress=False)

@@ -40,7 +40,6 @@ def trained(visible: Unit, data: Tensor, rate: float, epochs: int) -> RBM:
         optimizer=lambda p: torch.optim.SGD(p, lr=rate),
         seed=0,
         progress=False,
-        metrics_every=epochs,
     )
     return machine
 

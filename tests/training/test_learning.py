@@ -76,8 +76,7 @@ def test_reaches_the_maximum_of_the_likelihood(
         optimizer=sgd(1.0, momentum=0.5),
         schedule=schedule,
         seed=1,
-        initialize={"scale": 0.3},
-        metrics_every=1000,
+        initialize="normal:0.3",
     )
     found = log_likelihood(machine, data)
     assert best - 0.02 < found <= best + 1e-6
@@ -133,7 +132,7 @@ def test_exact_training_climbs_for_every_unit(kind: str) -> None:
         batch_size=300,
         optimizer=sgd(0.05),
         seed=0,
-        initialize={"scale": 0.7},
+        initialize="normal:0.7",
         callbacks=[watched],
     )
     steps = np.diff(watched.values)
@@ -172,8 +171,7 @@ def test_exact_training_ends_where_the_gradient_vanishes(kind: str) -> None:
         batch_size=len(data),
         optimizer=sgd(0.3, momentum=0.9),
         seed=0,
-        initialize=False,
-        metrics_every=1000,
+        initialize="keep",
     )
     end = max(g.abs().max().item() for g in exact_gradient(machine, data).values())
     assert start > 1e-2

@@ -215,8 +215,8 @@ def test_it_learns(method):
     machine = hm.RBM(units.Bernoulli(6), units.Bernoulli(3)).double()
     machine.initialize(data, seed=2)
     before = log_likelihood(machine, data)
-    options = {"optimizer": adam(0.05), "batch_size": 100, "initialize": False, "progress": False}
-    hm.fit(machine, data, negative=MeanField(5, method=method, starts=8), epochs=8, metrics_every=8, **options)
+    options = {"optimizer": adam(0.05), "batch_size": 100, "initialize": "keep", "progress": False}
+    hm.fit(machine, data, negative=MeanField(5, method=method, starts=8), epochs=8, **options)
     assert log_likelihood(machine, data) > before + 0.9
 
 
@@ -236,7 +236,7 @@ def test_deep_machines_learn():
         optimizer=adam(0.05),
         epochs=40,
         batch_size=50,
-        initialize=False,
+        initialize="keep",
         progress=False,
     )
     assert value() > before + 0.5
@@ -261,7 +261,7 @@ def test_real_units_learn_all_their_parameters():
     machine = rbm(visible, units.Bernoulli(3), weight=0.1, seed=1)
     start = parameters(machine)
     before = hm.likelihood.tap(machine, data).log_likelihood(data)
-    hm.fit(machine, data, negative=MeanField(3), optimizer=adam(0.02), epochs=20, initialize=False, progress=False)
+    hm.fit(machine, data, negative=MeanField(3), optimizer=adam(0.02), epochs=20, initialize="keep", progress=False)
     assert hm.likelihood.tap(machine, data).log_likelihood(data) > before + 0.1
     for name, value in parameters(machine).items():
         assert not torch.equal(value, start[name]), name
@@ -310,7 +310,6 @@ def test_resumed_to_the_bit(options, tmp_path):
             resume=resume,
             callbacks=callbacks,
             progress=False,
-            metrics_every=4,
         )
         return machine
 

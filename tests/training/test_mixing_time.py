@@ -49,7 +49,7 @@ def test_a_machine_whose_chains_never_cross_is_not():
         epochs=1,
         learning_rate=1e-6,
         callbacks=[callback],
-        initialize=False,
+        initialize="keep",
         seed=0,
         progress=False,
     )

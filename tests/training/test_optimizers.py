@@ -47,7 +47,7 @@ def likelihoods(machine: hm.RBM, data: Tensor, epochs: int, make: Make, transfor
     """The likelihood after every step of full-batch training with the exact gradient."""
     seen = Likelihoods(data)
     hm.fit(machine, data, negative=hm.Exact(), epochs=epochs, batch_size=len(data), optimizer=make, callbacks=[seen],
-           transforms=transforms, initialize=False, metrics_every=epochs, progress=False)  # fmt: skip
+           transforms=transforms, initialize="keep", progress=False)  # fmt: skip
     return seen.values
 
 
@@ -117,8 +117,8 @@ def test_momentum_moves_with_the_offsets() -> None:
         def gradient(self, machine: Any, phase: Any) -> None:
             plain.append([p.grad.clone() for p in machine.parameters()])
 
-    hm.fit(machine, data, negative=phase, epochs=6, batch_size=4, optimizer=optimizer, initialize=False, progress=False,
-           transforms=[Plain(), transform])  # fmt: skip
+    hm.fit(machine, data, negative=phase, epochs=6, batch_size=4, optimizer=optimizer, initialize="keep", progress=False,
+           constraints=[Plain(), transform], centered=False)  # fmt: skip
     mu, lam = transform.state_dict()["used"]
     for gradient in plain:
         b, spin_b, c, weight = gradient
@@ -153,4 +153,4 @@ def test_centering_expects_the_biases_among_the_parameters_of_the_optimizer() ->
     optimizer = torch.optim.Adam([machine.coupling.weight], lr=0.01)
     with pytest.raises(InvalidOption, match="every bias to be learned, found a fixed bias in layer 0"):
         hm.fit(machine, draw(machine, 20), optimizer=optimizer, progress=False)
-    hm.fit(machine, draw(machine, 20), optimizer=optimizer, transforms=(), epochs=1, progress=False)
+    hm.fit(machine, draw(machine, 20), optimizer=optimizer, centered=False, epochs=1, progress=False)

@@ -51,7 +51,7 @@ def test_one_step_is_the_exact_one_within_rounding(transforms: list) -> None:
         start = rbm.coupling.weight.detach().clone()
         # contrastive divergence of one batch from all zero noise but the draws, which are the same in both
         hm.fit(rbm, _data(), negative=hm.CD(1), epochs=1, batch_size=400, transforms=transforms, precision=precision,
-               initialize=False, progress=False, optimizer=lambda p: torch.optim.SGD(p, lr=1.0))  # fmt: skip
+               initialize="keep", progress=False, optimizer=lambda p: torch.optim.SGD(p, lr=1.0))  # fmt: skip
         assert rbm.coupling.weight.dtype == torch.float32
         steps[precision] = rbm.coupling.weight.detach() - start
     exact, rounded = steps["float32"], steps["bfloat16"]
@@ -75,7 +75,7 @@ def _digits() -> torch.Tensor:
 
 def test_resumed_to_the_bit(tmp_path) -> None:
     whole, parts = _machine(), _machine()
-    options = {"batch_size": 50, "precision": "bfloat16", "initialize": False, "progress": False}
+    options = {"batch_size": 50, "precision": "bfloat16", "initialize": "keep", "progress": False}
     hm.fit(whole, _data(), epochs=4, **options)
 
     class Stop(hm.training.Callback):

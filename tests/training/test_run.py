@@ -63,7 +63,7 @@ def test_files(tmp_path: Path) -> None:
     config = tomllib.loads(run.config_path.read_text(encoding="utf-8"))
     assert config == run.read_config()
     assert config["training"] == {
-        "epochs": 20, "batch_size": 20, "seed": 7, "metrics_every": 1, "precision": "float32", "optimizer": "adam",
+        "epochs": 20, "batch_size": 20, "seed": 7, "precision": "float32", "optimizer": "adam",
         "schedule": "linear:0.5", "threads": torch.get_num_threads(),
     }  # fmt: skip
     assert config["negative"] == {"method": "exact"}
@@ -89,7 +89,7 @@ def test_files(tmp_path: Path) -> None:
 def test_the_machine_of_a_config(build: Callable[[], RBM], tmp_path: Path) -> None:
     trained = build()
     rows = torch.tensor([[0.0, 1, 1, 0, 1], [1, 0, 0, 1, 0]]).repeat(5, 1)
-    hm.fit(trained, rows, epochs=1, batch_size=5, run=tmp_path / "run", transforms=())
+    hm.fit(trained, rows, epochs=1, batch_size=5, run=tmp_path / "run", centered=False)
     config = Run(tmp_path / "run").read_config()
     assert files.build(config["machine"]).config() == trained.config()
 
@@ -514,7 +514,7 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="a checkpoint of another machine"):
         hm.fit(RBM(units.Bernoulli(5), units.Bernoulli(4)), DATA, epochs=3, resume=True, **options)
     with pytest.raises(RunError, match=r"options: expected those.* found transforms\.0 none \(was .*Centered"):
-        hm.fit(machine(), DATA, epochs=3, resume=True, transforms=(), **options)
+        hm.fit(machine(), DATA, epochs=3, resume=True, centered=False, **options)
     whole = Run(run).last.read_bytes()
     for path in (Run(run).last, Run(run).previous):
         path.write_bytes(whole[: len(whole) // 2])
@@ -675,7 +675,7 @@ def test_divergence_within_a_long_epoch_is_seen_before_its_end(monkeypatch: pyte
 
     rows = torch.randint(0, 2, (1000, 4), generator=generator(0)).float()
     with pytest.raises(Diverged, match="epoch 1"):
-        hm.fit(trained, rows, epochs=2, batch_size=1, optimizer=sgd(1e10), transforms=[Count()])
+        hm.fit(trained, rows, epochs=2, batch_size=1, optimizer=sgd(1e10), constraints=[Count()], centered=False)
     assert len(steps) <= 100
 
 

@@ -73,7 +73,8 @@ def watch(schedule: hm.training.Schedule, negative: Any, epochs: int) -> list[An
         batch_size=10,
         optimizer=optimizer,
         schedule=schedule,
-        transforms=[transform],
+        constraints=[transform],
+        centered=False,
     )
     return transform.seen
 
@@ -173,7 +174,7 @@ def test_the_rate_of_the_optimizer_at_the_time_of_the_step_counts(plain: bool) -
                 halving.step()
 
         hm.fit(machine, data, negative=hm.Exact(), epochs=3, batch_size=40, optimizer=optimizer, progress=False,
-               callbacks=[Halve()], transforms=[])  # fmt: skip
+               callbacks=[Halve()], centered=False)  # fmt: skip
         assert halving.get_last_lr() == [0.05]
         return parameters(machine)
 
@@ -183,7 +184,7 @@ def test_the_rate_of_the_optimizer_at_the_time_of_the_step_counts(plain: bool) -
         for group in optimizer.param_groups:
             group["lr"] = rate
         hm.fit(by_hand, data, negative=hm.Exact(), epochs=1, batch_size=40, optimizer=optimizer, progress=False,
-               transforms=[])  # fmt: skip
+               centered=False)  # fmt: skip
     for name, value in scheduled().items():
         torch.testing.assert_close(value, parameters(by_hand)[name], rtol=1e-12, atol=1e-12)
     assert not torch.equal(train([0.1])["couplings.0.weight"], train([0.2])["couplings.0.weight"])

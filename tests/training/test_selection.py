@@ -58,7 +58,7 @@ def test_processes_give_the_same_scores() -> None:
 
 def test_more_hidden_units_are_chosen_only_if_they_help() -> None:
     """Two patterns need one hidden unit; independent columns need none of a second."""
-    options = {"negative": "exact", "epochs": 60, "learning_rate": 1.0, "batch_size": 40, "initialize": {"scale": 0.5}}
+    options = {"negative": "exact", "epochs": 60, "learning_rate": 1.0, "batch_size": 40, "initialize": "normal:0.5"}
     found = hm.select(patterns(80), hidden=[1, 4], folds=2, jobs=1, one_standard_error=True, progress=False, **options)
     assert found.best.units == 1
     independent = -5 * 0.69

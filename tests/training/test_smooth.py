@@ -79,9 +79,8 @@ ROWS = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0], [
 def test_training_ends_at_an_optimum_of_the_penalized_likelihood() -> None:
     rbm, penalty = machine_of((2, 2)), hm.Smooth(0.02, every=1)
     rows = ROWS.view(-1, 2, 2)
-    options: dict[str, Any] = {"negative": "exact", "batch_size": 20, "initialize": False, "progress": False}
-    hm.fit(rbm, rows, epochs=2500, learning_rate=0.3, metrics_every=2500,
-           transforms=[hm.Centered(), penalty], **options)  # fmt: skip
+    options: dict[str, Any] = {"negative": "exact", "batch_size": 20, "initialize": "keep", "progress": False}
+    hm.fit(rbm, rows, epochs=2500, learning_rate=0.3, constraints=[penalty], **options)  # fmt: skip
     states = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 4).view(-1, 2, 2)
     loss = rbm.free_energy(rows).mean() + torch.logsumexp(-rbm.free_energy(states), 0)
     weight = rbm.coupling.weight
@@ -96,7 +95,7 @@ def test_a_resumed_run_is_the_same(tmp_path: Path) -> None:
 
     def train(rbm: hm.RBM, run: Path, epochs: int) -> hm.RBM:
         hm.fit(rbm, ROWS, epochs=epochs, batch_size=10, learning_rate=0.1, seed=3, run=run, resume=True, progress=False,
-               transforms=[hm.Smooth(0.3, (2, 2), every=3), hm.Centered()])  # fmt: skip
+               penalties=[hm.Smooth(0.3, (2, 2), every=3)])  # fmt: skip
         return rbm
 
     whole = train(machine_of((4,)), tmp_path / "whole", 5)
@@ -110,7 +109,17 @@ def test_a_penalty_can_be_used_again() -> None:
 
     def train() -> torch.Tensor:
         rbm = machine_of((4,))
-        hm.fit(rbm, ROWS, epochs=2, batch_size=10, learning_rate=0.1, seed=3, transforms=[penalty], progress=False)
+        hm.fit(
+            rbm,
+            ROWS,
+            epochs=2,
+            batch_size=10,
+            learning_rate=0.1,
+            seed=3,
+            constraints=[penalty],
+            centered=False,
+            progress=False,
+        )
         return rbm.coupling.weight
 
     penalty = hm.Smooth(0.3, (2, 2), every=3)
@@ -132,7 +141,7 @@ def test_layers_that_are_no_images_are_refused(name: str) -> None:
     if isinstance(unit, hm.units.Potts):
         data[..., 0] = 1.0
     with pytest.raises(InvalidOption, match=message):
-        hm.fit(rbm, data, epochs=1, transforms=[hm.Smooth(0.1, shape)], progress=False)
+        hm.fit(rbm, data, epochs=1, penalties=[hm.Smooth(0.1, shape)], centered=False, progress=False)
 
 
 def test_wrong_options() -> None:
@@ -147,7 +156,7 @@ def test_wrong_options() -> None:
 def test_large_steps_are_divided_or_refused() -> None:
     def train(every: int, rate: float) -> hm.RBM:
         rbm = machine_of((4,))
-        hm.fit(rbm, ROWS, epochs=20, learning_rate=rate, transforms=[hm.Smooth(0.1, (2, 2), every=every)],
+        hm.fit(rbm, ROWS, epochs=20, learning_rate=rate, penalties=[hm.Smooth(0.1, (2, 2), every=every)], centered=False,
                batch_size=10, progress=False, seed=0)  # fmt: skip
         return rbm
 
@@ -162,7 +171,7 @@ def test_other_layers_of_a_stack_are_not_penalized() -> None:
                                     hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))])  # fmt: skip
     deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(4), hm.units.Bernoulli(3), hm.units.Bernoulli(2)])
     for machine in (network, deep):
-        hm.fit(machine, ROWS, epochs=1, transforms=[hm.Smooth(0.1, (2, 2), every=1)], progress=False)
+        hm.fit(machine, ROWS, epochs=1, penalties=[hm.Smooth(0.1, (2, 2), every=1)], centered=False, progress=False)
     before = hm.Smooth(1.0, (2, 2)).loss(deep)
     with torch.no_grad():
         deep.couplings[1].weight.mul_(3.0)

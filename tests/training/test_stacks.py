@@ -115,7 +115,9 @@ def test_the_offset_of_an_upper_machine_follows_its_input():
     network = stack()
     centered = hm.Centered(smoothing=0.5)
     training = hm.training.loop.Training(
-        hm.training.arguments.Arguments.of(network, DATA, transforms=[centered], optimizer=sgd(0.0), **options())
+        hm.training.arguments.Arguments.of(
+            network, DATA, constraints=[centered], centered=False, optimizer=sgd(0.0), **options()
+        )
     )
     with torch.no_grad():
         network.machines[0].hidden.bias.fill_(3.0)
@@ -180,10 +182,10 @@ def test_only_machines_with_zero_weights_are_initialized():
 def test_transforms_where_they_apply():
     network = hm.DeepBeliefNetwork([hm.RBM(units.Potts((2, 3)), 4), hm.RBM(4, 2)]).double()
     data = torch.eye(3, dtype=F64)[torch.randint(3, (60, 2), generator=generator(0))]
-    hm.fit(network, data, transforms=[hm.Centered(), hm.ZeroSum(), hm.Clip(0.5), hm.L1(0.01)], **options())
+    hm.fit(network, data, penalties=[hm.L1(0.01)], constraints=[hm.ZeroSum()], **options())
     assert network.machines[0].weight.view(2, 3, 4).sum(1).abs().max() < 1e-12
     with pytest.raises(hm.errors.InvalidOption, match="ZeroSum expects a layer of one-hot"):
-        hm.fit(stack(), DATA, transforms=[hm.ZeroSum()], **options())
+        hm.fit(stack(), DATA, constraints=[hm.ZeroSum()], centered=False, **options())
     fixed = hm.DeepBeliefNetwork([hm.RBM(6, 4), hm.RBM(4, units.Bernoulli(2, learn=()))])
     with pytest.raises(hm.errors.InvalidOption, match="machine 2: Centered expects every bias"):
         hm.fit(fixed, DATA, **options())

@@ -39,7 +39,7 @@ def trained(data: Tensor, made: hm.RBM | None = None, **options: Any) -> hm.RBM:
     made = machine() if made is None else made
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotLearned)
-        defaults = {"epochs": 20, "batch_size": 50, "seed": 0, "progress": False, "metrics_every": 1000}
+        defaults = {"epochs": 20, "batch_size": 50, "seed": 0, "progress": False}
         hm.fit(made, data, **{**defaults, **options})
     return made
 
@@ -116,8 +116,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "langevin": {"negative": "langevin:3"},
     "adam": {"optimizer": "adam", "learning_rate": 0.01},
     "momentum": {"optimizer": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9)},
-    "average": {"transforms": [hm.Centered(), hm.Clip(1.0), hm.Average(0.5)]},
-    "penalties": {"transforms": [hm.L1(0.1), hm.L2(0.1), hm.L1Squared(0.1), hm.Centered()]},
+    "average": {"constraints": [hm.Average(0.5)]},
+    "penalties": {"penalties": [hm.L1(0.1), hm.L2(0.1), hm.L1Squared(0.1)]},
 }
 
 
@@ -234,7 +234,7 @@ def test_all_zero_weights(transforms: str) -> None:
     """Zero weights stay finite, and so does everything that is computed from them."""
     made = hm.RBM(units.Gaussian(4), 3)
     made.visible.initialize_from(rows().float())
-    trained(rows().float(), made, epochs=2, initialize=False, transforms=TRANSFORMS[transforms]())
+    trained(rows().float(), made, epochs=2, initialize="keep", transforms=TRANSFORMS[transforms]())
     assert all(bool(torch.isfinite(p).all()) for p in made.parameters())
     found = hm.likelihood.ais(made, runs=20, betas=50, seed=0)
     assert found.log_partition == pytest.approx(made.log_partition(), abs=0.05)

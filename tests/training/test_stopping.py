@@ -39,7 +39,7 @@ class Signals:
 def train(run: Path, phase: str, schedule: Signals, *, resume: bool = False, seed: int = 0) -> None:
     hm.fit(
         hm.RBM(6, 3), ROWS, negative=PHASES[phase](), epochs=4, batch_size=7, schedule=schedule, run=run, resume=resume,
-        optimizer="adam", transforms=[hm.Centered(), hm.Average(0.5)], seed=seed, progress=False,
+        optimizer="adam", constraints=[hm.Average(0.5)], seed=seed, progress=False,
     )  # fmt: skip
 
 

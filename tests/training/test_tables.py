@@ -73,5 +73,5 @@ def test_zero_weights_give_finite_numbers():
     rbm = hm.RBM(encoder.layer(), 5)
     assert torch.isfinite(hm.likelihood.observed(rbm, rows).log_probabilities).all()
     assert torch.isfinite(hm.tasks.impute(rbm, rows, method="exact").means).all()
-    hm.fit(rbm, hm.Incomplete(rows), initialize=False, learning_rate=0.01, epochs=2, seed=0, progress=False)
+    hm.fit(rbm, hm.Incomplete(rows), initialize="keep", learning_rate=0.01, epochs=2, seed=0, progress=False)
     assert all(torch.isfinite(parameter).all() for parameter in rbm.parameters())

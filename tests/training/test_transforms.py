@@ -168,8 +168,7 @@ def test_centering_does_not_move_the_end_of_learning() -> None:
             batch_size=len(data),
             optimizer=sgd(0.7, momentum=0.9),
             transforms=transforms,
-            initialize=False,
-            metrics_every=10_000,
+            initialize="keep",
         )
         step(hm.Exact(), machine, data)
         assert max(g.abs().max().item() for g in gradients(machine).values()) < 1e-4
@@ -201,8 +200,8 @@ def test_centered_learning_does_not_see_a_flip_of_the_data(centered: bool) -> No
             epochs=10,
             batch_size=50,
             optimizer=sgd(0.2),
-            transforms=[hm.Centered()] if centered else [],
-            initialize=False,
+            centered=centered,
+            initialize="keep",
             seed=5,
         )
     expected = parameters(flipped(machine))
@@ -218,7 +217,7 @@ def test_centered_learning_for_every_layer_and_coupling(kind: str) -> None:
     machine = CENTERED[kind]()
     data = machine.visible.sample(torch.zeros(60, *machine.visible.shape, dtype=F64), generator=generator(1))
     before = parameters(machine)
-    hm.fit(machine, data, negative=hm.PCD(1), epochs=2, batch_size=20, optimizer=sgd(0.01), transforms=[hm.Centered()])
+    hm.fit(machine, data, negative=hm.PCD(1), epochs=2, batch_size=20, optimizer=sgd(0.01))
     after = parameters(machine)
     assert all(torch.isfinite(value).all() for value in after.values())
     assert not torch.equal(after["couplings.0.weight"], before["couplings.0.weight"])
@@ -231,7 +230,7 @@ def test_centering_needs_the_biases() -> None:
     machine = rbm(units.Bernoulli(4), units.Bernoulli(2, learn=()), 1)
     with pytest.raises(InvalidOption, match="bias to be learned, found a fixed bias in layer 1"):
         hm.fit(machine, draw(machine, 20), batch_size=10)
-    hm.fit(machine, draw(machine, 20), batch_size=10, epochs=1, transforms=())
+    hm.fit(machine, draw(machine, 20), batch_size=10, epochs=1, centered=False)
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
@@ -335,7 +334,7 @@ def test_zero_sum_in_a_deep_machine() -> None:
 
 def test_zero_sum_during_training() -> None:
     machine = rbm(units.Potts((3, 3)), units.Bernoulli(2), 3)
-    hm.fit(machine, draw(machine, 100), epochs=3, batch_size=20, transforms=[hm.Centered(), hm.ZeroSum()])
+    hm.fit(machine, draw(machine, 100), epochs=3, batch_size=20, constraints=[hm.ZeroSum()])
     assert machine.coupling.weight.view(3, 3, 2).sum(1).abs().max() < 1e-12
     assert machine.visible.bias.sum(-1).abs().max() < 1e-12
 
@@ -343,11 +342,11 @@ def test_zero_sum_during_training() -> None:
 def test_zero_sum_is_refused_where_it_has_no_meaning() -> None:
     machine = binary(4, 2)
     with pytest.raises(InvalidOption, match="one-hot"):
-        hm.fit(machine, draw(machine, 20), batch_size=10, transforms=[hm.ZeroSum()])
+        hm.fit(machine, draw(machine, 20), batch_size=10, constraints=[hm.ZeroSum()], centered=False)
     # a mask keeps weights out, so a constant cannot be moved: the gauge would change the model
     masked = rbm(units.Potts((2, 3)), units.Bernoulli(2), 1, coupling=couplings.Masked((2, 3), 2, degree=2))
     with pytest.raises(InvalidOption, match="dense couplings, found Masked"):
-        hm.fit(masked, draw(masked, 20), batch_size=10, transforms=[hm.ZeroSum()])
+        hm.fit(masked, draw(masked, 20), batch_size=10, constraints=[hm.ZeroSum()], centered=False)
 
 
 # -- averaging ------------------------------------------------------------------------------------------------
@@ -367,7 +366,15 @@ def test_average_is_the_plain_mean(last: float, every: int) -> None:
     recorder, average = Recorder(), hm.Average(last, every)
     for _ in range(2):  # the second run starts over
         recorder.seen.clear()
-        hm.fit(machine, draw(binary(5, 3, 1), 100), epochs=10, batch_size=20, transforms=[recorder, average], seed=1)
+        hm.fit(
+            machine,
+            draw(binary(5, 3, 1), 100),
+            epochs=10,
+            batch_size=20,
+            constraints=[recorder, average],
+            centered=False,
+            seed=1,
+        )
         window = [values for fraction, values in recorder.seen if fraction >= 1 - last][::every]
         assert len(recorder.seen) == 50
         assert len(window) == -(-round(50 * last) // every)
@@ -421,8 +428,8 @@ FEW = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0], [0
 def _penalized(transforms: list[hm.training.Transform], epochs: int) -> hm.RBM:
     rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2)).double()
     rbm.initialize(FEW, seed=1, scale=0.5)
-    hm.fit(rbm, FEW, negative=hm.Exact(), epochs=epochs, batch_size=5, transforms=transforms, initialize=False,
-           progress=False, metrics_every=epochs, optimizer=lambda p: torch.optim.SGD(p, lr=0.3))  # fmt: skip
+    hm.fit(rbm, FEW, negative=hm.Exact(), epochs=epochs, batch_size=5, transforms=transforms, initialize="keep",
+           progress=False, optimizer=lambda p: torch.optim.SGD(p, lr=0.3))  # fmt: skip
     return rbm
 
 
@@ -454,7 +461,7 @@ def test_a_decay_with_centering_keeps_its_factors():
     weights = []
     for momentum in (0.0, 1e-12):  # an optimizer with momentum needs the gradient itself
         rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(4)).double()
-        hm.fit(rbm, rows, epochs=5, batch_size=10, transforms=[hm.Centered(), hm.L2(0.1)], progress=False, seed=3,
+        hm.fit(rbm, rows, epochs=5, batch_size=10, penalties=[hm.L2(0.1)], progress=False, seed=3,
                optimizer=lambda p, momentum=momentum: torch.optim.SGD(p, lr=0.1, momentum=momentum))  # fmt: skip
         weights.append(torch.cat([p.detach().flatten() for p in rbm.parameters()]))
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-9, atol=1e-9)
@@ -469,8 +476,8 @@ def test_a_decay_by_the_optimizer_with_centering_ends_at_the_same_optimum():
         rbm.initialize(FEW, seed=1, scale=0.5)
         biases = [*rbm.visible.parameters(), *rbm.hidden.parameters()]
         groups = [{"params": [rbm.coupling.weight], "weight_decay": decay}, {"params": biases}]
-        hm.fit(rbm, FEW, negative=hm.Exact(), epochs=1500, batch_size=5, transforms=transforms, initialize=False,
-               progress=False, metrics_every=1500, optimizer=torch.optim.SGD(groups, lr=0.3))  # fmt: skip
+        hm.fit(rbm, FEW, negative=hm.Exact(), epochs=1500, batch_size=5, transforms=transforms, initialize="keep",
+               progress=False, optimizer=torch.optim.SGD(groups, lr=0.3))  # fmt: skip
         ends.append(parameters(rbm))
     for name, value in ends[0].items():
         torch.testing.assert_close(value, ends[1][name], rtol=0, atol=1e-5)

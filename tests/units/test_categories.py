@@ -104,7 +104,7 @@ def test_learning_equals_that_of_a_mixed_layer():
             epochs=3,
             batch_size=20,
             learning_rate=0.1,
-            initialize=False,
+            initialize="keep",
             seed=0,
             progress=False,
         )

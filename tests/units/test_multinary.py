@@ -199,7 +199,7 @@ def test_integral_form_trains_but_has_no_weights() -> None:
     data = (torch.randint(2, (200, 1), generator=source) - flipped).abs()
     rbm.initialize(data, seed=0)
     before = rbm.log_probability(data, rbm.log_partition()).mean().item()
-    hm.fit(rbm, data, epochs=100, metrics_every=100, seed=0, progress=False)
+    hm.fit(rbm, data, epochs=100, seed=0, progress=False)
     assert rbm.log_probability(data, rbm.log_partition()).mean().item() > before + 0.5
     copy.deepcopy(rbm)
     for question in (
@@ -314,7 +314,7 @@ def test_255_levels_learn_with_the_defaults(form: str, layer: str) -> None:
     visible = units.Bernoulli(5) if layer == "hidden" else multinary(5)
     rbm = hm.RBM(visible, units.Bernoulli(3) if layer == "visible" else multinary(3))
     data = (pixels > 127).float() if layer == "hidden" else pixels
-    hm.fit(rbm, data, epochs=40, metrics_every=40, progress=False)  # a fifteenth of the default number
+    hm.fit(rbm, data, epochs=40, progress=False)  # a fifteenth of the default number
     assert all(bool(torch.isfinite(parameter).all()) for parameter in rbm.parameters())
     ours, theirs = gain_over_independent(rbm, data)
     assert ours > theirs + 0.01, (ours, theirs)  # the criterion of the conformance suite

@@ -212,5 +212,5 @@ def test_training_learns() -> None:
     student = copy.deepcopy(teacher)
     student.initialize(data, seed=2)
     before = student.log_probability(data).mean().item()
-    hm.fit(student, data, negative=hm.Exact(), epochs=20, batch_size=100, initialize=False, progress=False)
+    hm.fit(student, data, negative=hm.Exact(), epochs=20, batch_size=100, initialize="keep", progress=False)
     assert student.log_probability(data).mean().item() > before + 0.01

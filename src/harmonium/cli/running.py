@@ -10,6 +10,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .. import files
 from ..errors import InvalidOption, MissingExtra, RunError
 from ..machines import BoltzmannMachine
@@ -36,7 +38,6 @@ def demo_run(run: Path | None, *, epochs: int, quiet: bool) -> None:
     chosen = {
         **{"source": "digits", "binarize": "threshold", "hidden": "bernoulli:128", "epochs": epochs, "batch_size": 50},
         **{"negative": "pcd:2,chains=200", "learning_rate": 0.1, "schedule": "linear:0.3", "penalties": "l2:3e-4"},
-        "seed": 0,
     }
     folder = recipe.free_folder(Path("runs") / "demo") if run is None else run
     train_run(chosen, folder, config=None, quiet=quiet, report=True)
@@ -46,6 +47,7 @@ def train_run(given: Mapping[str, Any], run: Path | None, *, config: str | None,
     """Train with the options of a file and those that are given, which override them."""
     kinds = {"data": fields(schema.DataOptions), "machine": fields(schema.MachineOptions), "training": fields(Plan)}
     tables = {name: {one.name: given[one.name] for one in known if one.name in given} for name, known in kinds.items()}
+    torch.manual_seed(0)  # the same command gives the same result
     chosen = schema.merge(schema.Config() if config is None else schema.read(config), tables)
     folder = recipe.free_folder(Path("runs") / (Path(chosen.data.source).stem or "run")) if run is None else run
     _train(chosen, folder, quiet=quiet, report=report)

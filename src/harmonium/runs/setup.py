@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 
 from .. import __version__, files, noise
+from ..allocation import limited
 from ..checks import whole
-from ..errors import InvalidOption, RunError
+from ..errors import InvalidData, InvalidOption, RunError
 from ..machines import Machine, layout
 from ..paths import expanded
 from ..training import Run, Smooth
@@ -135,16 +136,29 @@ def reopen(folder: str | Path, source: str | None = None) -> Setup:
 def to_continue(folder: str | Path, config: schema.Config, source: str | None = None) -> Setup:
     """Return a run folder as a :class:`Setup` to continue with ``config``, that of the run with more epochs."""
     run = Run(folder)
-    if config.data.source and not run.last.exists():
+    if config.data.source:  # its parameters come from the last intact checkpoint
+        _check_size(run, config)
         return prepare(moved(run.folder, config, source))
     setup = _with_rows(run, config, source)
-    if not config.data.source:
-        expected, found = config.data.mean, data_mean(setup.rows.train.mean(setup.machine))
-        if expected is not None and abs(found - expected) > _TOLERANCE * max(1.0, abs(expected)):
-            raise RunError(
-                f"data: expected the rows of the run, whose values have the mean {expected:.7g}, found {found:.7g}"
-            )
+    expected, found = config.data.mean, data_mean(setup.rows.train.mean(setup.machine))
+    if expected is not None and abs(found - expected) > _TOLERANCE * max(1.0, abs(expected)):
+        raise RunError(
+            f"data: expected the rows of the run, whose values have the mean {expected:.7g}, found the mean {found:.7g}"
+        )
     return setup
+
+
+def _check_size(run: Run, config: schema.Config) -> None:
+    """Raise, before memory is used, if the hidden layers have more numbers than the newest checkpoint."""
+    if not run.last.exists():
+        return
+    tensors, _ = run.read_state()
+    try:
+        with limited(sum(t.numel() for t in tensors.values())):
+            for number, layer in enumerate(machines.parse(config.machine)[1], 1):
+                layout.check(layer, number)
+    except InvalidData as error:
+        raise RunError(f"{run.config_path}: {error}") from None
 
 
 def _with_rows(run: Run, config: schema.Config, source: str | None) -> Setup:

@@ -49,7 +49,7 @@ class RBMClassifier(ClassifierMixin, TrainedMachine):
 
     >>> X = np.random.default_rng(0).integers(0, 2, (200, 6))
     >>> y = np.where(X[:, 0] == X[:, 1], "equal", "different")
-    >>> model = RBMClassifier(n_components=10, epochs=100, random_state=0, learning_rate=0.02).fit(X, y)
+    >>> model = RBMClassifier(n_components=10, epochs=300, random_state=0, learning_rate=0.02).fit(X, y)
     >>> model.predict(X[:2]).shape, model.score(X, y) > 0.9
     ((2,), True)
     """

@@ -27,10 +27,11 @@ from .descent import AnyOptimizer
 from .initial import INITIAL, Initial, Keep, Normal, has_weights
 from .negative import CD, PCD, PHASES, DeepPCD, Exact, NegativePhase, WeightedSum
 from .optimizers import OPTIMIZERS, SGD, Adam, Optimizer
-from .penalties import PENALTIES
+from .penalties import PENALTIES, Penalty
 from .precision import AUTO, BFLOAT16, FLOAT32
 from .precision import resolved as resolved_precision
 from .schedules import SCHEDULES, Constant, Linear
+from .transforms import Transform
 
 _PASSES, _UPDATES = 10, 4000  # of the default training
 _MOST_CHAINS, _CHAIN_VALUES = 1000, 8000  # of the default persistent chains of small machines
@@ -94,8 +95,8 @@ class Plan:
             "optimizer": _optimizer,
             "learning_rate": _rate,
             "schedule": _schedule,
-            "penalties": _several(PENALTIES, "penalty", "l2:0.001"),
-            "constraints": _several(CONSTRAINTS, "constraint", "zero-sum"),
+            "penalties": _several(PENALTIES, Penalty, "penalty", "l2:0.001"),
+            "constraints": _several(CONSTRAINTS, Transform, "constraint", "zero-sum"),
             "centered": _centered,
             "initialize": _initial,
             "precision": _precision,
@@ -192,6 +193,12 @@ class Plan:
         free = self.optimizer is None and self.learning_rate is None
         sampled = not free or self.precision == BFLOAT16 or not source.complete
         default("negative", *default_phase(machine, rows, values["batch_size"], exact=not sampled))
+        if machine.context is not None and not values["negative"].conditional:
+            raise InvalidOption(
+                f"negative: expected CD, Reconstruction or Exact for a machine with a context, found "
+                f"{type(values['negative']).__name__}; each row has its own distribution, so chains cannot continue "
+                f"with other rows"
+            )
         self._step(values, default, machine, free)
         self._duration(values, default, machine, source, rows, new)
         default("penalties", (), "none")
@@ -303,7 +310,7 @@ def default_epochs(source: Source, machine: Machine, batch_size: int, rows: int)
     The number of updates does not depend on how often the rows are repeated. ``rows`` is the number of rows of a
     process.
 
-    >>> import harmonium as hm
+    >>> import torch, harmonium as hm
     >>> from harmonium.training.batches import as_rows
     >>> rbm, few, many = hm.RBM(16, 2), torch.eye(16), torch.eye(16).repeat(1000, 1)
     >>> [default_epochs(as_rows(x), rbm, 100, len(x))[0] for x in (few, many)]
@@ -354,7 +361,7 @@ def phase_of(value: Any) -> NegativePhase:
     """Return a negative phase from an object, a text or a table.
 
     >>> phase_of("discriminative+0.01*cd:1").terms
-    [(1.0, Discriminative()), (0.01, CD(k=1))]
+    [(1.0, Discriminative(part=None)), (0.01, CD(k=1))]
     """
     return _phase("negative", value)
 
@@ -415,14 +422,12 @@ def _schedule(name: str, value: Any) -> Any:
     return value
 
 
-def _several(known: Mapping[str, type], family: str, example: str) -> Any:
-    kinds = tuple({base for kind in known.values() for base in kind.__mro__ if base.__module__ == kind.__module__})
-
+def _several(known: Mapping[str, type], base: type, family: str, example: str) -> Any:
     def check(name: str, value: Any) -> tuple[Any, ...]:
         parts = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
         made = tuple(_named(family, known, part) for part in parts)
         for part in made:
-            if not isinstance(part, kinds):
+            if not isinstance(part, base):
                 raise InvalidOption(f'{name}: expected a list such as ["{example}"], found {part!r}')
         return made
 
