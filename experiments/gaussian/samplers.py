@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 
 import torch
-from harmonium.training.arguments import Arguments
 
 import harmonium as hm
+from harmonium.training.batches import as_source
 from harmonium.training.loop import Training
 
 from ..judging import Measured
@@ -94,7 +94,8 @@ def _machine(rows: Rows, hidden: int) -> hm.RBM:
 def _epochs(rows: Rows, negative: str, settings: Settings) -> int:
     """The number of epochs that take ``settings.seconds`` of CPU time."""
     made = _machine(rows, settings.hidden)
-    training = Training(Arguments.of(made, rows.training, negative=negative, seed=0, progress=False))
+    source = as_source(rows.training, made)
+    training = Training(made, source, hm.Plan(negative=negative, seed=0).resolved(made, source))
     began, done = time.process_time(), 0
     while done < 2 or time.process_time() - began < settings.seconds / 10:
         training.one_epoch()

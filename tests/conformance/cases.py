@@ -25,9 +25,9 @@ from harmonium.testing.nodes import F64, Nodes, line, product, segment, states, 
 from harmonium.testing.oracle import State
 from harmonium.training.gradient import Gradient
 from harmonium.training.negative import (
-    Batch,
     CD,
     PCD,
+    Batch,
     DeepPCD,
     Discriminative,
     Exact,
@@ -333,7 +333,9 @@ def _discriminative_loss(machine: hm.RBM, gradient: Gradient, data: Tensor) -> T
     return (machine.free_energy(data) + torch.logsumexp(-torch.stack(every), 0)).mean()
 
 
-def step(phase: NegativePhase, machine: hm.RBM, data: Tensor, source: Generator, context: Tensor | None = None) -> Gradient:
+def step(
+    phase: NegativePhase, machine: hm.RBM, data: Tensor, source: Generator, context: Tensor | None = None
+) -> Gradient:
     """The gradient of one step, also in ``.grad``; its loss is that at the states of this step."""
     phase = phase.resolved(len(data))
     with torch.no_grad():
@@ -384,9 +386,7 @@ PHASES: dict[str, PhaseCase] = {
     "adatap": PhaseCase(
         lambda: MeanField(3, method="adatap", starts=5), _own_loss, slow=True, without=("poisson", *SOFTMAX)
     ),
-    "bp": PhaseCase(
-        lambda: MeanField(3, method="bp", starts=5), _own_loss, slow=True, without=("poisson", *SOFTMAX)
-    ),
+    "bp": PhaseCase(lambda: MeanField(3, method="bp", starts=5), _own_loss, slow=True, without=("poisson", *SOFTMAX)),
     "bp-exact": PhaseCase(
         lambda: MeanField(3, method="bp-exact", starts=5),
         _own_loss,

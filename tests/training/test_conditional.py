@@ -13,9 +13,9 @@ from torch import Tensor
 from training_helpers import F64, adam, assert_same, generator, gradients, parameters, randomize, sgd, step
 
 import harmonium as hm
-from harmonium.training.coordinates import Coordinates
 from harmonium import couplings, units
 from harmonium.errors import InvalidData, InvalidOption
+from harmonium.training.coordinates import Coordinates
 from harmonium.training.schedules import Clock
 
 QUIET: dict[str, Any] = {"progress": False, "seed": 0}

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from harmonium.training.transforms import Transform
 from torch import Tensor
 
 import harmonium as hm
 from harmonium import training, units
-from harmonium.training.transforms import Transform
 
 NAN = torch.nan
 TRANSFORMS: dict[str, Callable[[], Transform]] = {

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import harmonium as hm
-from harmonium.training.negative import Batch
-from harmonium.training.negative.base import complete
 from harmonium import units
 from harmonium.machines import partial
 from harmonium.machines.partial import PartialRows
+from harmonium.training.negative import Batch
+from harmonium.training.negative.base import complete
 
 F64 = torch.float64
 NAN = torch.nan

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from harmonium.training.transforms import Transform
 from torch import Tensor
 from training_helpers import binary, draw, log_likelihood, parameters
 
@@ -15,7 +16,6 @@ import harmonium as hm
 from harmonium import units
 from harmonium.errors import InvalidOption
 from harmonium.training.callbacks import Callback, Progress
-from harmonium.training.transforms import Transform
 
 Make = Callable[[Any], torch.optim.Optimizer]
 

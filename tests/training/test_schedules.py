@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from harmonium.training.transforms import Transform
 from training_helpers import adam, assert_same, binary, draw, parameters
 
 import harmonium as hm
@@ -14,7 +15,6 @@ from harmonium.errors import InvalidOption
 from harmonium.machines import BoltzmannMachine
 from harmonium.training.callbacks import Callback, Progress
 from harmonium.training.schedules import Clock, Constant, Growing, Linear, Setting
-from harmonium.training.transforms import Transform
 
 
 def test_values() -> None:

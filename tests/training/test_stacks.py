@@ -6,14 +6,24 @@ from typing import Any
 
 import pytest
 import torch
-from training_helpers import F64, adam, assert_close, assert_same, generator, gradients, log_likelihood, parameters, sgd, step
+from training_helpers import (
+    F64,
+    adam,
+    assert_close,
+    assert_same,
+    generator,
+    gradients,
+    log_likelihood,
+    parameters,
+    sgd,
+    step,
+)
 
 import harmonium as hm
-from harmonium.training.batches import as_source
-from harmonium.training.loop import Training
 from harmonium import units
 from harmonium.training import HiddenStates, joint
-from harmonium.training.stacks import Joint
+from harmonium.training.batches import as_source
+from harmonium.training.loop import Training
 
 pytestmark = pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from harmonium.training.transforms import Transform
 from torch import Tensor, nn
 from training_helpers import (
     F64,
@@ -29,7 +30,6 @@ from harmonium.machines import RBM, BoltzmannMachine
 from harmonium.training.coordinates import Coordinates
 from harmonium.training.gradient import CouplingGradient, Gradient
 from harmonium.training.schedules import Clock
-from harmonium.training.transforms import Transform
 
 # -- centering ------------------------------------------------------------------------------------------------
 

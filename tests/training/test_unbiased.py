@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from harmonium.training.specs import negative_phase
-
 from training_helpers import step
 
 import harmonium as hm

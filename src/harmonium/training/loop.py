@@ -271,7 +271,7 @@ class Training:
         if phase != self.negative:
             self.negative = phase
             for learner in self.learners:
-                learner.phase = phase.resolved(self.plan.batch_size)
+                learner.phase = phase.resolved(self.plan.batch_size or 1)
 
     def chains(self) -> Tensor | None:
         """Return visible states (chains, *visible) of the chains of the only machine; None if there are none."""

@@ -22,7 +22,7 @@ from ..machines.enumeration import is_small
 from ..presets import read_configuration
 from . import distributed
 from .batches import Source
-from .constraints import CONSTRAINTS
+from .constraints import CONSTRAINTS, Constraint
 from .descent import AnyOptimizer
 from .initial import INITIAL, Initial, Keep, Normal, has_weights
 from .negative import CD, PCD, PHASES, DeepPCD, Exact, NegativePhase, WeightedSum
@@ -31,7 +31,6 @@ from .penalties import PENALTIES, Penalty
 from .precision import AUTO, BFLOAT16, FLOAT32
 from .precision import resolved as resolved_precision
 from .schedules import SCHEDULES, Constant, Linear
-from .transforms import Transform
 
 _PASSES, _UPDATES = 10, 4000  # of the default training
 _MOST_CHAINS, _CHAIN_VALUES = 1000, 8000  # of the default persistent chains of small machines
@@ -96,7 +95,7 @@ class Plan:
             "learning_rate": _rate,
             "schedule": _schedule,
             "penalties": _several(PENALTIES, Penalty, "penalty", "l2:0.001"),
-            "constraints": _several(CONSTRAINTS, Transform, "constraint", "zero-sum"),
+            "constraints": _several(CONSTRAINTS, Constraint, "constraint", "zero-sum"),
             "centered": _centered,
             "initialize": _initial,
             "precision": _precision,

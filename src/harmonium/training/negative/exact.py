@@ -71,7 +71,7 @@ def _observed(
     """Return the gradient of -⟨ln p(v_obs)⟩; ``layers`` and ``links`` are the moments of the model."""
     rows = partial.PartialRows(visible.masked_fill(missing, 0.0), ~missing)
     hidden = partial.moments(rbm, rows).hidden
-    learned = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
+    learned: list[Tensor] = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
     with torch.enable_grad():
         slopes = torch.autograd.grad(partial.log_marginal(rbm, rows).mean(), learned)
     found = dict(zip(learned, slopes, strict=True))
@@ -91,15 +91,11 @@ def _given(rbm: RBM, v: Tensor, context: Tensor) -> Gradient:
         given, v = rbm.for_rows((v, context))
         assert isinstance(given, GivenRBM)
         loss = (given.free_energy(v, check=False) + given.log_partitions()).mean()
-        learned = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
+        learned: list[Tensor] = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
         slopes = torch.autograd.grad(loss, learned, materialize_grads=True)
     found = dict(zip(learned, slopes, strict=True))
-    couplings = {0: rbm.coupling, **{("context", k): one for k, one in rbm.context_couplings.items()}}
-    links = {
-        key: CouplingGradient.of_matrix(one, found.pop(one.weight))
-        for key, one in couplings.items()
-        if one.weight in found
-    }
-    context_links = {key[1]: link for key, link in links.items() if isinstance(key, tuple)}
-    own = {key: link for key, link in links.items() if isinstance(key, int)}
+    own, context_links = (
+        {k: CouplingGradient.of_matrix(one, found.pop(one.weight)) for k, one in some.items() if one.weight in found}
+        for some in ({0: rbm.coupling}, rbm.context_couplings)
+    )
     return Gradient(found, own, [given.hidden_mean(v).detach().mean(0)], context_links)

@@ -183,7 +183,7 @@ class MeanField(NegativePhase):
         kept = state["solutions"]
         start: Any = state["a"][0] if kept is None else _solutions(kept, self.damping)
         solutions = _OTHERS[self.method](machine, start, **options)
-        learned = [parameter for parameter in machine.parameters() if parameter.requires_grad]
+        learned: list[Tensor] = [parameter for parameter in machine.parameters() if parameter.requires_grad]
         good = torch.isfinite(meanfield.free_energy(machine, solutions))
 
         def loss() -> Tensor:
@@ -265,7 +265,8 @@ def _tree(s: Solutions) -> dict[str, Any]:
 def _solutions(tree: dict[str, Any], damping: float) -> Solutions:
     """Undo :func:`_tree`."""
     a, c, B, A, messages = tree["lists"]
-    return Solutions(tree["method"], a, c, B, A, *tree["tensors"], messages=messages, damping=damping)
+    value, iterations, converged = tree["tensors"]
+    return Solutions(tree["method"], a, c, B, A, value, iterations, converged, messages=messages, damping=damping)
 
 
 class _Moments:
