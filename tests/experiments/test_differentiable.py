@@ -25,6 +25,7 @@ from experiments.differentiable.networks import (
 from experiments.differentiable.svm import Standardized, train
 from experiments.judging import Measured
 from harmonium.training import Reconstruction, fit
+from harmonium.training.negative import Batch
 
 SMALL = Architecture((4, 6), (5,))
 
@@ -61,7 +62,7 @@ def test_sparse_units_reach_the_target():
     made = build((1, 8, 8), Architecture((4,)), 255)
     images = pictures(64)
     initialize(made, trained.states(images, 255), 2.0, seed=0)
-    options = {"constraints": [Sparse(target=0.1)], "centered": False, "initialize": "keep", "progress": False}
+    options = {"penalties": [Sparse(target=0.1)], "centered": False, "initialize": "keep", "progress": False}
     before = made.features(trained.states(images, 255)).mean() / 255
     adam = torch.optim.Adam(groups(made, 0.1))
     fit(made, images, negative=Reconstruction(1), epochs=100, batch_size=64, optimizer=adam, **options)

@@ -131,13 +131,14 @@ def test_chains_of_a_seed_do_not_repeat_the_order_of_the_rows() -> None:
     """Row orders of the epochs differ, and every epoch visits each row at most once."""
     seen: list[torch.Tensor] = []
 
-    class Watch(hm.training.Transform):
-        def gradient(self, machine: Any, phase: Any) -> None:
-            seen.append(phase.data_slot.clone())
+    class Watch(hm.CD):
+        def step(self, machine: Any, batch: Any, state: Any, generator: Any) -> Any:
+            seen.append(batch.visible.clone())
+            return super().step(machine, batch, state, generator)
 
     rows = torch.eye(30, dtype=torch.float64)[torch.randperm(30, generator=generator(0))]
     machine = RBM(units.Bernoulli(30), units.Bernoulli(2)).double()
-    hm.fit(machine, rows, negative=hm.CD(1), epochs=2, batch_size=10, constraints=[Watch()], centered=False, seed=1)
+    hm.fit(machine, rows, negative=Watch(1), epochs=2, batch_size=10, centered=False, seed=1)
     epochs = [torch.cat(seen[:3]).argmax(1), torch.cat(seen[3:]).argmax(1)]
     for order in epochs:
         assert sorted(order.tolist()) == list(range(30))

@@ -123,18 +123,14 @@ def test_joint_training_raises_the_variational_bound():
 def test_the_offset_of_an_upper_machine_follows_its_input():
     """With a moved lower machine, μ of the upper one becomes the new mean of its input."""
     network = stack()
-    centered = hm.Centered(smoothing=0.5)
-    training = hm.training.loop.Training(
-        hm.training.arguments.Arguments.of(
-            network, DATA, constraints=[centered], centered=False, optimizer=sgd(0.0), **options()
-        )
-    )
+    source = as_source(DATA, network)
+    plan = hm.Plan(negative="cd:1", epochs=1, batch_size=30, centered=0.5, optimizer=sgd(0.0), seed=0)
+    training = Training(network, source, plan.resolved(network, source), initialize=False)
     with torch.no_grad():
         network.machines[0].hidden.bias.fill_(3.0)
     for _ in range(20):
         training.one_epoch()
-    (each,) = training.transforms
-    offsets = each.state_dict()["machines"]
+    offsets = [learner.coordinates.state() for learner in training.learners]
     mean = network.machines[0].hidden_mean(DATA).mean(0)
     assert (offsets[1]["offsets"][0] - mean).abs().max() < 0.1
     assert torch.equal(offsets[0]["offsets"][0], DATA.mean(0))  # the data do not move
@@ -151,8 +147,8 @@ class Stop(hm.Callback):
 @pytest.mark.parametrize("inputs", ["samples", "means"])
 def test_a_run_resumes_bit_for_bit(phase, inputs, tmp_path):
     def train(folder: str, negative: Any = phase, **more: Any) -> hm.DeepBeliefNetwork:
-        network, transforms = stack(inputs), [hm.L2(0.01), hm.Centered(), hm.Average(0.5)]
-        run = {"run": tmp_path / folder, "optimizer": adam(0.01), "transforms": transforms, "validation": DATA[:30]}
+        network, parts = stack(inputs), {"penalties": [hm.L2(0.01)], "constraints": [hm.Average(0.5)]}
+        run = {"run": tmp_path / folder, "optimizer": adam(0.01), "validation": DATA[:30], **parts}
         hm.fit(network, DATA, negative=negative, **run, **options(epochs=4), **more)
         return network
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import torch
-from harmonium.training.transforms import Transform
 from torch import Tensor, nn
 from training_helpers import (
     F64,
@@ -27,6 +27,7 @@ import harmonium as hm
 from harmonium import couplings, units
 from harmonium.errors import InvalidOption
 from harmonium.machines import RBM, BoltzmannMachine
+from harmonium.training.constraints import Constraint
 from harmonium.training.coordinates import Coordinates
 from harmonium.training.gradient import CouplingGradient, Gradient
 from harmonium.training.schedules import Clock
@@ -235,8 +236,8 @@ def test_centering_needs_the_biases() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
 def test_centering_rate(rate: float) -> None:
-    with pytest.raises(InvalidOption, match=r"smoothing: expected a number in \(0, 1\]"):
-        hm.Centered(rate)
+    with pytest.raises(InvalidOption, match=r"centered: expected a number in \(0, 1\]"):
+        hm.Plan(centered=rate)
 
 
 # -- penalties ------------------------------------------------------------------------------------------------
@@ -352,12 +353,15 @@ def test_zero_sum_is_refused_where_it_has_no_meaning() -> None:
 # -- averaging ------------------------------------------------------------------------------------------------
 
 
-class Recorder(Transform):
-    def __init__(self) -> None:
-        self.seen: list[tuple[float, dict[str, Tensor]]] = []
+@dataclass(frozen=True)
+class Recorder(Constraint):
+    """Record the parameters after every step."""
 
-    def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
+    seen: list[tuple[float, dict[str, Tensor]]] = field(default_factory=list)
+
+    def after_step(self, machine: BoltzmannMachine, state: dict[str, Any], clock: Clock) -> dict[str, Any]:
         self.seen.append((clock.fraction, parameters(machine)))
+        return state
 
 
 @pytest.mark.parametrize(("last", "every"), [(0.3, 1), (0.5, 3), (1.0, 2)])
@@ -386,9 +390,9 @@ def test_average_is_the_plain_mean(last: float, every: int) -> None:
 
 def test_an_average_over_nothing_changes_nothing() -> None:
     results = []
-    for transforms in ([], [hm.Average(last=0.01, every=100)]):
+    for constraints in ([], [hm.Average(last=0.01, every=100)]):
         machine = binary(5, 3, seed=4)
-        hm.fit(machine, draw(binary(5, 3, 1), 100), epochs=2, batch_size=20, transforms=transforms, seed=1)
+        hm.fit(machine, draw(binary(5, 3, 1), 100), epochs=2, batch_size=20, constraints=constraints, seed=1)
         results.append(parameters(machine))
     assert_same(*results)
 

@@ -10,6 +10,7 @@ import torch
 import harmonium as hm
 from harmonium.errors import InvalidData, InvalidOption
 from harmonium.testing.oracle import joint
+from harmonium.training.negative import Batch
 from harmonium.units import Potts, Ratings
 
 ITEMS, VALUES = 5, 3

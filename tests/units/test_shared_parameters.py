@@ -13,6 +13,9 @@ import harmonium as hm
 from harmonium import units
 from harmonium.errors import InvalidOption
 from harmonium.testing import check_unit
+from harmonium.training.coordinates import Coordinates
+from harmonium.training.gradient import Gradient
+from harmonium.training.negative import Batch
 from harmonium.units import Unit
 
 F64 = torch.float64
@@ -151,19 +154,18 @@ def test_centering_changes_only_the_coordinates() -> None:
     data = torch.randint(2, (6, 2, 3), generator=torch.Generator().manual_seed(1)).double()
     there = machine()
     before = there.distribution()[1]
-    phase, transform = centered(there, data)
+    gradient, coordinates = centered(there, data)
     optimizer = torch.optim.SGD(there.parameters(), lr=0.1)
-    transform.enter(there, phase, optimizer)
-    assert (there.distribution()[1] - before).abs().max() > 0.1  # the biases have moved
-    transform.leave(there, phase)
+    with coordinates.within(gradient, optimizer):
+        assert (there.distribution()[1] - before).abs().max() > 0.1  # the biases have moved
     torch.testing.assert_close(there.distribution()[1], before, rtol=1e-12, atol=1e-12)
     # a step in the centered coordinates equals a plain step with the mapped gradient
-    transform.enter(there, phase, optimizer)
-    optimizer.step()
-    transform.leave(there, phase)
+    with coordinates.within(gradient, optimizer):
+        optimizer.step()
     mapped = machine()
-    phase, transform = centered(mapped, data)
-    transform.pull_back(mapped, phase)
+    gradient, coordinates = centered(mapped, data)
+    coordinates.pull_back(gradient, lambda parameter: 0.1)
+    gradient.write()
     torch.optim.SGD(mapped.parameters(), lr=0.1).step()
     for (name, a), (_, b) in zip(there.named_parameters(), mapped.named_parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12, msg=name)
