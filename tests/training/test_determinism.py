@@ -13,8 +13,10 @@ from training_helpers import assert_same, binary, draw, generator, parameters, r
 import harmonium as hm
 from harmonium import units
 from harmonium.machines import RBM
+from harmonium.training.batches import as_source
+from harmonium.training.loop import Training
 from harmonium.training.progress import ProgressBar
-from harmonium.training.state import derived_seed, stream
+from harmonium.training.state import derived_seed, flatten, stream
 
 DATA = draw(binary(5, 3, seed=2), 60).float()
 PHASES = {
@@ -26,9 +28,12 @@ PHASES = {
 
 
 def trained(phase: str = "pcd", seed: int = 0, **options: Any) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    machine, negative = RBM(units.Bernoulli(5), units.Bernoulli(3)), PHASES[phase]()
-    hm.fit(machine, DATA, negative=negative, epochs=4, batch_size=20, seed=seed, **options)
-    return parameters(machine), negative.state_dict()
+    machine, source = RBM(units.Bernoulli(5), units.Bernoulli(3)), as_source(DATA, RBM(5, 3))
+    plan = hm.Plan(negative=PHASES[phase](), epochs=4, batch_size=20, seed=seed).resolved(machine, source)
+    training = Training(machine, source, plan, **options)
+    training.train()
+    _, chains = flatten(training.learners[0].state, "chains")
+    return parameters(machine), chains
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -64,7 +64,7 @@ def test_the_lowest_machine_learns_as_it_does_alone(inputs, optimizer):
     assert_same(parameters(network.machines[0]), parameters(alone))
 
 
-@pytest.mark.parametrize("phase", [hm.CD(2), hm.PCD(1), hm.ParallelTempering(1, rungs=2)], ids=lambda p: p.kind)
+@pytest.mark.parametrize("phase", [hm.CD(2), hm.PCD(1), hm.ParallelTempering(1, rungs=2)], ids=repr)
 def test_a_stack_of_one_machine_is_that_machine(phase):
     network, alone = stack(layers=(6, 3)), stack(layers=(6, 3)).machines[0]
     first = hm.fit(network, DATA, negative=phase, **options())

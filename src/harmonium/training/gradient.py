@@ -185,11 +185,10 @@ def unrounded(x: Tensor) -> torch.autocast:
 
 
 def unit_gradient(unit: Unit, totals: dict[str, Tensor]) -> dict[Tensor, Tensor]:
-    """Return the gradient by stored parameter from ``totals`` (*shape) by natural parameter.
-
-    For a layer that learns only biases, "bias" is enough.
-    """
-    return bias_gradient(unit, totals["bias"]) if only_bias(unit) else unit.gradients(totals)
+    """Return the gradient by stored parameter from ``totals`` (*shape) by natural parameter."""
+    if list(totals) == ["bias"] and only_bias(unit):  # the general case needs automatic differentiation
+        return bias_gradient(unit, totals["bias"])
+    return unit.gradients(totals)
 
 
 def bias_gradient(unit: Unit, total: Tensor) -> dict[Tensor, Tensor]:
