@@ -2,7 +2,7 @@
 
 There are two binarizations, whose numbers cannot be compared: *stochastic*, where gray values are probabilities and
 pixels are redrawn in each epoch (as in the published numbers), and *threshold*, where a pixel is 1 if its gray value is
-above 127. With the preset "best" the second one uses "best-fixed".
+above 127. With the configuration "best" the second one uses "best-fixed".
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import math
 from typing import Any
 
 import torch
-from harmonium.options import find_preset
 from torch import Tensor
 
 from harmonium import likelihood, plots, runs
 from harmonium.errors import unknown
 from harmonium.machines import BoltzmannMachine
+from harmonium.presets import read_configuration
 from harmonium.runs import config as schema
 from harmonium.runs import rows, setup
 from harmonium.training import Metric, Run
@@ -45,7 +45,7 @@ _FEW = 1000  # temperatures for a point of it
 def run(
     record: Record,
     scale: str,
-    preset: str = "best",
+    config: str = "best",
     binarize: str = "both",
     epochs: int = 0,
     betas: int = 0,
@@ -55,9 +55,9 @@ def run(
     """Train and measure with one binarization or both; ``epochs`` and ``betas`` replace those of the scale."""
     if binarize not in (*BINARIZATIONS, "both"):
         raise unknown("binarization", binarize, [*BINARIZATIONS, "both"])
-    find_preset(preset)
+    read_configuration(config)  # raises for an unknown one
     for name in BINARIZATIONS if binarize == "both" else [binarize]:
-        settings = find_preset("best-fixed" if (preset, name) == ("best", "threshold") else preset).settings
+        settings = read_configuration("best-fixed" if (config, name) == ("best", "threshold") else config)["training"]
         chosen = {**settings, "epochs": epochs or EPOCHS[scale][name], "precision": precision, "seed": seed}
         _one(record, name, chosen, betas or TEMPERATURES[scale], scale)
 
@@ -67,7 +67,7 @@ def _one(record: Record, name: str, settings: dict[str, Any], betas: int, scale:
     options: dict[str, dict[str, Any]] = {
         "data": {"source": "mnist", "binarize": BINARIZATIONS[name]},
         "machine": {"hidden": "bernoulli:500"},
-        "training": {**settings},
+        "training": settings,
     }
     ready = setup.prepare(schema.merge(schema.Config(), options))
     _, source = rows.load_test(ready.config, ready.rows)
@@ -86,7 +86,7 @@ def _one(record: Record, name: str, settings: dict[str, Any], betas: int, scale:
     record.numbers[name] = {
         "minutes": minutes,
         "epochs": epochs,
-        "threads": ready.config.training.threads,
+        "threads": ready.config.machine.threads,
         "test": found.log_likelihood,
         "test_forward": found.from_forward,
         "test_reverse": found.from_reverse,

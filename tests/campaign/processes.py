@@ -91,7 +91,7 @@ def _killed_run(counts: Counts, moments: random.Random, number: int, folder: Pat
                            ("--machine", "dbn", "--hidden", "6", "--hidden", "4")])  # fmt: skip
     epochs = 10 + 5 * number // (1 if len(kind) == 2 else 2)
     options = [rows_file(folder), *kind, "--epochs", epochs, "--batch-size", 20, "--validation", 0.2,
-               "--optimizer", "adam", "--average", 0.5, "--threads", 1]  # fmt: skip
+               "--optimizer", "adam", "--constraints", "average:0.5", "--threads", 1]  # fmt: skip
     whole, run = Run(folder / "whole"), Run(folder / "run")
     start("train", *options, "--run", whole.folder).wait()
     done = 0

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harmonium.options import DataOptions, MachineOptions
 
 import harmonium as hm
 from harmonium import files
 from harmonium.errors import InvalidOption
-from harmonium.runs import from_preset, reopen, rows, specs
-from harmonium.runs.config import Config
+from harmonium.machines import layout as specs
+from harmonium.runs import machine_of, reopen, rows
+from harmonium.runs.config import Config, DataOptions, MachineOptions
 from harmonium.training import Run
 from harmonium.units import Bernoulli, Multinary
 
@@ -117,26 +117,26 @@ def test_stage() -> None:
     ],
 )
 def test_the_networks_of_presets(preset: str, image: tuple[int, ...], shapes: list[tuple[int, ...]]) -> None:
-    network = from_preset(preset, image)
+    network = machine_of(preset, image)
     assert isinstance(network, hm.DeepBeliefNetwork)
     assert [tuple(layer.shape) for layer in network.layers] == [image, *shapes]
     assert {layer.levels for layer in network.layers} == {255} and network.inputs == "means"
 
 
 def test_presets_without_a_machine_or_with_other_images() -> None:
-    with pytest.raises(InvalidOption, match=r"preset with a machine \(multinary-faces, .*found 'best'"):
-        from_preset("best", (1, 28, 28))
-    with pytest.raises(InvalidOption, match=r"unknown preset 'multinary-face'.*multinary-faces"):
-        from_preset("multinary-face", (3, 64, 64))
+    with pytest.raises(InvalidOption, match="expected one with visible units, found 'best'"):
+        machine_of("best", (1, 28, 28))
+    with pytest.raises(InvalidOption, match=r"multinary-face: no such file.*multinary-faces"):
+        machine_of("multinary-face", (3, 64, 64))
     with pytest.raises(InvalidOption, match=r"^layer 4 \(multinary:256.*does not fit into \(256, 1, 1\)"):
-        from_preset("multinary-faces", (3, 8, 8))
+        machine_of("multinary-faces", (3, 8, 8))
     with pytest.raises(InvalidOption, match=r"^layer 1 \(multinary:64.*expected a lower layer \(channels"):
-        from_preset("multinary-mnist", (784,))
+        machine_of("multinary-mnist", (784,))
 
 
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 def test_a_preset_trains_in_python() -> None:
-    network = from_preset("multinary-silhouettes", (1, 8, 8))
+    network = machine_of("multinary-silhouettes", (1, 8, 8))
     data = (hm.data.load("digits", flatten=False)[:100].reshape(100, 1, 8, 8) * 255).round()
     result = hm.fit(network, data, plan="multinary-silhouettes", epochs=2, seed=0, progress=False)
     assert result.history[-1]["reconstruction_1"] < result.history[0]["reconstruction_1"]
@@ -144,7 +144,9 @@ def test_a_preset_trains_in_python() -> None:
 
 def test_gray_values_are_scaled_to_the_levels() -> None:
     for visible, largest in (("multinary,levels=255,form=integral", 255), ("binomial,trials=16", 16), ("gaussian", 1)):
-        config = Config(data=DataOptions(source="digits"), machine=MachineOptions(visible=visible))
+        config = Config(
+            data=DataOptions(source="digits"), machine=MachineOptions(visible=visible), training=hm.Plan(seed=0)
+        )
         found = rows.load(config)
         values = found.train.rows(torch.arange(100), hm.RBM(specs.layer(found.visible), 2))
         gray = hm.data.load("digits")[:100]
@@ -156,7 +158,7 @@ def test_a_preset_with_levels_learns(command, tmp_path: Path) -> None:
     units = "levels=255,form=integral"
     layers = ("--hidden", f"multinary:4,{units},kernel=4,stride=2,padding=1", "--hidden", f"multinary:6,{units}")
     run = tmp_path / "run"
-    train(command, run, "--preset", "multinary-silhouettes", *layers, epochs=60)
+    train(command, run, "--config", "multinary-silhouettes", *layers, epochs=60)
     for column in ("reconstruction_1", "reconstruction_2"):
         values = [row[column] for row in Run(run).read_metrics()]
         assert values[-1] < 0.9 * values[0]

@@ -32,7 +32,10 @@ def test_topics_and_samples_are_words(text, tmp_path, command):
     assert command("train", text, *OPTIONS, "--run", run).status == 0
     config = tomllib.loads((run / "config.toml").read_text())
     assert config["machine"]["visible"] == "multinomial:10" and config["data"]["rows"] == 119
-    assert (config["training"]["negative"], config["training"]["optimizer"]) == ("cd:1", "adam")
+    assert (config["training"]["negative"], config["training"]["optimizer"]) == (
+        {"name": "cd", "k": 1},
+        {"name": "adam"},
+    )
     table = tmp_path / "topics.csv"
     shown = command("topics", run, "-n", 5, "--out", table)
     assert shown.status == 0

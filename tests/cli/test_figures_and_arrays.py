@@ -29,7 +29,7 @@ def test_an_array_by_name_transposed(recording, tmp_path, command):
     )
     outcome = command("train", path, "--array", "S", "--transpose", "--hidden", 2, "--epochs", 2, "--run", run)
     assert outcome.status == 0, outcome.err
-    assert "array S, transposed" in outcome.out and "rows: 80 for training" in outcome.out
+    assert "array: S" in outcome.out and "transpose: yes" in outcome.out and "rows: 80 for training" in outcome.out
     assert "squared error per value" in outcome.out and "rows per second" in outcome.out
     assert re.search(r"time: training [\d.]+ s, report [\d.]+ s\n", outcome.out)
     assert hm.load(run).visible.size == 5
@@ -58,7 +58,7 @@ def test_select_names_the_next_command(recording, tmp_path, command):
     options = ("--array", "S", "--transpose", "--folds", 2, "--epochs", 2, "--jobs", 1, "--out", figure)
     outcome = command("select", path, "--hidden", "1,2", "--l2", "0.1", *options)
     assert outcome.status == 0, outcome.err
-    assert f"Next: harmonium train {path} --hidden bernoulli:" in outcome.out and "--l2 0.1" in outcome.out
+    assert f"Next: harmonium train {path} --hidden bernoulli:" in outcome.out and "--penalties l2:0.1" in outcome.out
     assert figure.read_bytes().startswith(b"%PDF")
 
 

@@ -8,11 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harmonium.training.arguments import Arguments
 
 import harmonium as hm
-from harmonium.training import recorded, specs
-from harmonium.training.loop import Training
 
 pytestmark = pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 
@@ -103,34 +100,4 @@ def test_objects_without_a_name_are_continued_in_python(binary, tmp_path, comman
     run = tmp_path / "run"
     fitted(binary, run, callbacks=[StopAfter(2)], schedule=lambda clock: hm.training.Setting())
     outcome = command("resume", run, "--data", binary)
-    assert outcome.status == 2 and "found own objects for schedule" in outcome.err
-
-
-PHASES = [
-    *("cd:3", "pcd:2", "reconstruction", "exact", "parallel-tempering:1,rungs=5", "trajectory-tempering:1"),
-    *("langevin:5", "gibbs-langevin:2", "mean-field:3,method=naive", "discriminative", "discriminative+0.1*cd:1"),
-    *("deep-pcd:2,iterations=3", "unbiased-cd:2,limit=50", "parallel-tempering:1,rungs=5,adapt=true"),
-]
-
-
-@pytest.mark.parametrize("text", PHASES)
-def test_phases_are_made_again_from_their_configuration(text) -> None:
-    assert {specs.split(text)[0] for text in PHASES if "+" not in text} == set(specs.NEGATIVES)
-    phase = specs.negative_phase(text)
-    again = recorded.arguments({"training": {"schedule": "constant"}, "negative": phase.config()}, "run")["negative"]
-    assert type(again) is type(phase) and again.config() == phase.config()
-
-
-def test_transforms_are_made_again_from_their_configuration() -> None:
-    chosen = [hm.L1(0.1), hm.L2(0.2), hm.L1Squared(0.3), hm.L2ToMean(0.4), hm.Centered(0.02)]
-    chosen += [hm.Smooth(0.5, (2, 2), every=5), hm.Clip(2.0), hm.ZeroSum(), hm.Average(0.2, every=3)]
-    tables = {"training": {"schedule": "constant"}, "negative": {"method": "exact"}}
-    found = recorded.arguments({**tables, "transforms": [part.config() for part in chosen]}, "run")["transforms"]
-    assert [(type(part), part.config()) for part in found] == [(type(part), part.config()) for part in chosen]
-
-
-@pytest.mark.parametrize("given, name", [(hm.Linear(0.25), "linear:0.25"), (hm.Growing(5), "growing:5")])
-def test_schedules_have_names(given, name) -> None:
-    training = Training(Arguments.of(hm.RBM(2, 1), torch.eye(2), schedule=given))
-    tables = recorded.recorded(Arguments.of(hm.RBM(2, 1), torch.eye(2), schedule=given), hm.PCD(1), [], training.source)
-    assert tables["training"]["schedule"] == name and specs.schedule(name) == given
+    assert outcome.status == 2 and "schedule: expected a value with a name, found an own object" in outcome.err

@@ -39,7 +39,7 @@ def run(sequences, tmp_path, command):
     options = ("--window", 3, "--hidden", 4, "--epochs", 4, "--validation", 0.2, "--run", folder)
     done = command("train", sequences, *options)
     assert done.status == 0, done.err
-    for words in ("162 for training, 36 held out", "each given the 3 frames before it", "ConditionalRBM", "cd:1"):
+    for words in ("162 for training, 36 held out", "window: 3", "ConditionalRBM", "cd:1"):
         assert words in done.out
     return folder
 
@@ -133,7 +133,7 @@ def test_robust_weights_on_the_command_line(sequences, tmp_path, command):
     options = ("--window", 3, "--hidden", 4, "--epochs", 2, "--run", tmp_path / "run")
     done = command("train", sequences, "--robust", *options)
     assert done.status == 0, done.err
-    assert "with robust weights" in done.out and "effective number" not in done.out
+    assert "robust: yes" in done.out and "effective number" not in done.out
     again = command("train", sequences, *options[:-1], tmp_path / "plain")
     assert again.status == 0, again.err
     robust, plain = (hm.load(tmp_path / name) for name in ("run", "plain"))

@@ -13,6 +13,7 @@ import harmonium as hm
 from harmonium import files
 from harmonium.runs import reopen
 from harmonium.tasks import recommend
+from harmonium.training.optimizers import SGD
 
 OPTIONS = ["--hidden", 4, "--batch-size", 10, "--no-report"]
 
@@ -90,11 +91,23 @@ def test_resumed_bit_for_bit(rated, command, tmp_path):
 def test_options_of_the_user_replace_the_defaults(rated, command, tmp_path):
     run = tmp_path / "run"
     outcome = command(
-        "train", rated, *OPTIONS, "--epochs", 1, "--run", run, "--optimizer", "sgd", "--l2", 0.1, "--negative", "cd:2"
+        "train",
+        rated,
+        *OPTIONS,
+        "--epochs",
+        1,
+        "--run",
+        run,
+        "--optimizer",
+        "sgd",
+        "--penalties",
+        "l2:0.1",
+        "--negative",
+        "cd:2",
     )
     assert outcome.status == 0, outcome.err
     chosen = reopen(run).config.training
-    assert (chosen.optimizer, chosen.l2, chosen.l2_to_mean, chosen.negative) == ("sgd", 0.1, None, "cd:2")
+    assert chosen.optimizer == SGD() and chosen.penalties == (hm.L2(0.1),) and chosen.negative == hm.CD(2)
 
 
 @pytest.mark.parametrize(
@@ -125,16 +138,3 @@ def test_other_errors(trained, command, tmp_path):
     assert "ratings: expected none for the numbers in" in command("train", numbers, "--ratings", "1:5").err
     command("train", numbers, "--hidden", 2, "--epochs", 1, "--run", tmp_path / "other", "-q", "--no-report")
     assert "expected a run on ratings" in command("recommend", tmp_path / "other").err
-
-
-def test_default_negative_phase():
-    """Chains of one user are no chains of another, so they start at the rows."""
-    from harmonium.training.arguments import Arguments
-
-    from harmonium.training.batches import as_rows
-
-    rows = as_rows(torch.zeros(4, 3, 2))
-    rbm = hm.RBM(hm.units.Ratings((3, 2)), 2)
-    assert Arguments.of(rbm, torch.zeros(4, 3, 2)).phase(rows).config() == {"method": "cd", "k": 1}
-    complete = hm.RBM(hm.units.Ratings((3, 2), complete=True), 2)
-    assert Arguments.of(complete, torch.zeros(4, 3, 2)).phase(rows).config()["method"] == "exact"

@@ -20,7 +20,7 @@ EPOCHS = 12 + 8 * KILLS
 MACHINES = {
     "rbm": ("--hidden", "bernoulli:6", "--epochs", EPOCHS),
     "dbm": ("--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 3),
-    "dbn": ("--machine", "dbn", "--hidden", 6, "--hidden", 4, "--epochs", EPOCHS // 3),
+    "dbn": ("--machine", "dbn", "--hidden", 6, "--hidden", 4, "--pretrain", EPOCHS // 3),
 }
 
 
@@ -30,7 +30,7 @@ def test_killed_runs_end_where_the_whole_one_ends(machine: str, tmp_path: Path, 
     rows = (np.random.default_rng(0).random((120, 12)) < 0.4).astype(np.uint8)
     np.save(tmp_path / "rows.npy", rows)
     options = [tmp_path / "rows.npy", *MACHINES[machine], "--batch-size", 20,
-               "--validation", 0.2, "--optimizer", "adam", "--average", 0.5, "--threads", 1]  # fmt: skip
+               "--validation", 0.2, "--optimizer", "adam", "--constraints", "average:0.5", "--threads", 1]  # fmt: skip
     whole, run = Run(tmp_path / "whole"), Run(tmp_path / "run")
     assert command("train", *options, "--run", whole.folder, "-q", "--no-report").status == 0
 
@@ -68,11 +68,11 @@ def test_killed_runs_end_where_the_whole_one_ends(machine: str, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        ('"pcd:1"', '"pcd:50"', r"training\.negative pcd:50 \(was pcd:1\)"),
+        ("k = 1", "k = 50", r"training\.negative .*'k': 50.* \(was .*'k': 1"),
         ("batch_size = 20", "batch_size = 7", r"training\.batch_size 7 \(was 20\)"),
         ('dtype = "float32"', 'dtype = "float64"', r"machine\.dtype float64 \(was float32\)"),
-        ('optimizer = "sgd"', 'optimizer = "sgd"\nlearning_rate = 5.0', r"training\.learning_rate 5\.0 \(was none\)"),
-        ("centered = true", "centered = false", r"training\.centered False \(was True\)"),
+        ('learning_rate = "auto"', "learning_rate = 5.0", r"training\.learning_rate 5\.0 \(was auto\)"),
+        ("centered = 0.01", "centered = false", r"training\.centered False \(was 0\.01\)"),
     ],
 )
 def test_an_edited_configuration_is_rejected(old: str, new: str, found: str, tmp_path: Path, command) -> None:
@@ -87,5 +87,5 @@ def test_an_edited_configuration_is_rejected(old: str, new: str, found: str, tmp
     done = command("resume", run.folder, "--epochs", 2, "-q", "--no-report")
     assert done.status == 2 and re.search(f"expected those with which the run began, found {found}", done.err)
     assert run.last.read_bytes() == checkpoint
-    run.config_path.write_text(text.replace("metrics_every = 1", "metrics_every = 2"))
+    run.config_path.write_text(text)
     assert command("resume", run.folder, "--epochs", 2, "-q", "--no-report").status == 0

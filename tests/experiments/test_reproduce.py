@@ -11,23 +11,21 @@ import types
 from pathlib import Path
 
 import pytest
-from harmonium.options import PRESETS, find_preset
 from matplotlib.figure import Figure
 
 import experiments
 import harmonium as hm
 from harmonium.cli import main
 from harmonium.cli import reproduce as command
-from harmonium.runs import config as schema
 
 
-def small(record: experiments.Record, scale: str, size: int = 3, preset: str = "none") -> None:
+def small(record: experiments.Record, scale: str, size: int = 3, config: str = "none") -> None:
     record.table("numbers", [{"n": k, "square": k * k} for k in range(size)])
     figure = Figure(figsize=(2, 2))
     figure.subplots().plot([0, 1])
     record.figure("line", figure)
     record.claim("squares grow", f"{(size - 1) ** 2} at the end", size > 1)
-    record.claim("preset", preset, None)
+    record.claim("config", config, None)
     record.numbers["size"] = size
 
 
@@ -88,7 +86,7 @@ def test_wrong_options(known, tmp_path):
 
 def test_the_command(known, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
-        main(["reproduce", "paper/fig1", "--run", str(tmp_path / "a"), "-o", "size=1", "--preset", "best"])
+        main(["reproduce", "paper/fig1", "--run", str(tmp_path / "a"), "-o", "size=1", "-o", "config=best"])
     assert not stop.value.code
     shown = capsys.readouterr().out
     assert "does not hold" in shown
@@ -162,9 +160,3 @@ def test_wrong_options_of_the_command(known, tmp_path, capsys, text, words):
 @pytest.mark.parametrize("name", experiments.EXPERIMENTS)
 def test_every_experiment_says_what_it_is_about(name):
     assert experiments.describe(name)
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_a_configuration(name):
-    chosen = schema.merge(schema.Config(), {"training": find_preset(name).settings}).training
-    assert chosen.schedule is None or chosen.schedule.startswith("linear")

@@ -120,7 +120,8 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
         "machine": f"{type(setup.machine).__name__} {layers}, {parameters:,} parameters",
     }
     own = ("source", "binarize", "validation", "columns", "rows", "bytes", "sha256", "mean")
-    lines |= {name: words for name, words in config.tables()["data"].items() if name not in own}
+    given = {name: value for name, value in config.tables()["data"].items() if name not in own}
+    lines |= {name.replace("_", " "): "yes" if value is True else value for name, value in given.items()}
     if rows.config.similarity is not None and rows.weights is not None:
         lines["rows"] += f" (effective number {rows.weights.sum().item():,.1f})"
     if rows.table is not None:

@@ -96,7 +96,7 @@ def train(
         ),
     ] = None,
     vocabulary: Annotated[
-        int | None, _option(metavar="N", min=1, help="Number of words of documents, the most frequent first. [2000]")
+        int | None, _option(metavar="N", help="Number of words of documents, the most frequent first. [2000]")
     ] = None,
     stop_words: Annotated[
         str | None,
@@ -108,7 +108,6 @@ def train(
         int | None,
         _option(
             metavar="N",
-            min=1,
             help="Rows are frames of sequences, each given this number of frames before it (a conditional RBM).",
         ),
     ] = None,
@@ -157,9 +156,7 @@ def train(
     device: Annotated[str | None, _option(metavar="NAME", help="PyTorch device: cpu, cuda, … [cpu]")] = None,
     threads: Annotated[
         int | None,
-        _option(
-            metavar="N", min=1, help="Number of CPU threads. [the PyTorch default, no more than there are free cores]"
-        ),
+        _option(metavar="N", help="Number of CPU threads. [the PyTorch default, no more than there are free cores]"),
     ] = None,
     # -- the plan
     negative: Annotated[

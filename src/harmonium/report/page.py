@@ -24,7 +24,7 @@ from ..plots.curves import described, drawable, drawn, of_machine
 from ..plots.kernel_images import kernel_tiles
 from ..plots.machine import is_ink, ordered_weights, paired, value_range
 from ..runs import reopen, rows
-from ..training import Plan, Run
+from ..training import Run
 from ..training.batches import Source
 from ..training.greedy import machine_folder
 from ..training.incomplete import completed
@@ -484,9 +484,9 @@ def command(config: Mapping[str, Any]) -> str:
             if key not in ("source", "rows", "bytes", "sha256", "mean"):
                 flag = f"--{key.replace('_', '-')}"
                 words += [flag] if value is True else _repeated(flag, value)
-    known = {name: value for name, value in tables["training"].items() if value != "custom"}
-    for name, value in Plan.from_table(known).table().items():
-        words += _repeated(f"--{name.replace('_', '-')}", value, partial(text_of, name))
+    for name, value in tables["training"].items():
+        if value != "custom":
+            words += _repeated(f"--{name.replace('_', '-')}", value, partial(text_of, name))
     return shlex.join(words)
 
 

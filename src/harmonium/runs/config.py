@@ -14,7 +14,7 @@ from ..data import names
 from ..errors import InvalidOption, unknown
 from ..paths import expanded, is_folder, resolved
 from ..presets import configurations, read_configuration
-from ..training.plan import Plan
+from ..training.plan import Plan, without_objects
 from ..training.threads import check_threads
 
 _MACHINES, _INPUTS = ("rbm", "dbm", "dbn"), ("samples", "means")
@@ -46,10 +46,7 @@ class DataOptions:
     mean: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary", "window"):
-            value = getattr(self, name)
-            if value is not None and count(name, value) < 1:
-                raise InvalidOption(f"{name}: expected at least 1, found {value}")
+        _check_positive(self, "vocabulary", "window")
         if self.similarity is not None and not 0 < self.similarity <= 1:
             raise InvalidOption(f"similarity: expected a fraction above 0 and at most 1, found {self.similarity:g}")
 
@@ -71,8 +68,9 @@ class MachineOptions:
             value = getattr(self, name)
             if value is not None and value not in known:
                 raise unknown(name, value, known)
+        _check_positive(self, "threads")
         if self.threads is not None:
-            check_threads(count("threads", self.threads))
+            check_threads(self.threads)
 
 
 @dataclass
@@ -95,8 +93,10 @@ class Config:
         return {"data": _given(self.data), "machine": _given(self.machine), "training": self.training.table()}
 
 
-def from_dict(tables: Mapping[str, Any], where: str = "configuration") -> Config:
+def from_dict(tables: Mapping[str, Any], where: str = "configuration", *, own_objects: bool = False) -> Config:
     """Build the configuration from nested tables. An unknown key raises an error that suggests the nearest valid one.
+
+    With ``own_objects``, the plan may have been made with objects that only a program knows, and lacks them.
 
     >>> from_dict({"training": {"epochs": 3}}).training.epochs
     3
@@ -111,20 +111,19 @@ def from_dict(tables: Mapping[str, Any], where: str = "configuration") -> Config
             raise unknown(f"key in {where}", name, known)
         if name != "harmonium" and not isinstance(value, Mapping):
             raise InvalidOption(f"{name}: expected a table [{name}], found {value!r}")
+    training = tables.get("training", {})
     try:
-        return Config(
-            data=DataOptions(**_typed("data", DataOptions, tables.get("data", {}))),
-            machine=MachineOptions(**_typed("machine", MachineOptions, tables.get("machine", {}))),
-            training=Plan.from_table(tables.get("training", {})),
-            harmonium=tables.get("harmonium"),
-        )
+        data = DataOptions(**_typed("data", DataOptions, tables.get("data", {})))
+        machine = MachineOptions(**_typed("machine", MachineOptions, tables.get("machine", {})))
+        plan = Plan.from_table(without_objects(training) if own_objects else training)
     except InvalidOption as error:
-        raise type(error)(f"{where}: {error}") from None
+        raise InvalidOption(f"{where}: {error}" if where else str(error)) from None
+    return Config(data, machine, plan, tables.get("harmonium"))
 
 
-def read(path: str | Path) -> Config:
+def read(path: str | Path, *, own_objects: bool = False) -> Config:
     """Read a configuration of this package by name, or a TOML file; paths of data are relative to the folder of it."""
-    config = from_dict(read_configuration(path), str(path))
+    config = from_dict(read_configuration(path), str(path), own_objects=own_objects)
     if str(path) not in configurations() and is_path(config.data.source):
         config.data.source = str(resolved(expanded(path).parent / expanded(config.data.source)))
     return config
@@ -138,9 +137,16 @@ def merge(config: Config, options: Mapping[str, Any]) -> Config:
         own = ("array", "alphabet", "columns", "ratings", "vocabulary", "stop_words", "rows", "bytes", "sha256", "mean")
         tables["data"] = {key: value for key, value in tables["data"].items() if key not in own}
     merged = {name: {**tables[name], **given[name]} for name in tables}
-    found = from_dict(merged, "options")
+    found = from_dict(merged, "")
     found.training = Plan(**_present(options.get("training", {}))).over(config.training)
     return found
+
+
+def _check_positive(table: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(table, name)
+        if value is not None and count(name, value) < 1:
+            raise InvalidOption(f"{name}: expected at least 1, found {value}")
 
 
 def is_path(source: str) -> bool:

@@ -32,7 +32,7 @@ def parse(chosen: MachineOptions) -> tuple[MachineOptions, list[Layer]]:
         raise InvalidOption(f"inputs: expected --machine dbn, found {kind}")
     written: list[str | int] = ["+".join(map(str, layer)) for layer in hidden]
     inputs = chosen.inputs or ("samples" if kind == "dbn" else None)
-    return replace(chosen, machine=kind, inputs=inputs, hidden=written if len(written) > 1 else written[0]), hidden
+    return replace(chosen, machine=kind, inputs=inputs, hidden=written), hidden
 
 
 def build(

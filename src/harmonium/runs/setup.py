@@ -82,7 +82,7 @@ def read_config(folder: str | Path) -> schema.Config:
         raise RunError(f"{run.folder}: {what}")
     run.read_config()  # raises for a damaged file
     try:
-        return schema.read(run.config_path)
+        return schema.read(run.config_path, own_objects=True)
     except InvalidOption as error:
         raise RunError(str(error)) from None
 
@@ -129,8 +129,15 @@ def reopen(folder: str | Path, source: str | None = None) -> Setup:
 
     A run of ``hm.fit`` needs the ``source`` of its rows, the name of a data set or a file.
     """
-    run = Run(folder)
-    return _with_rows(run, read_config(folder), source)
+    run, config = Run(folder), read_config(folder)
+    if not config.data.source:
+        return _with_rows(run, config, source)
+    _check_size(run, config)
+    setup = prepare(moved(run.folder, config, source))
+    _check_checkpoint(run)
+    tensors, _ = files.read_tensors(run.last)
+    files.load_parameters(setup.machine, run.last, tensors)
+    return setup
 
 
 def to_continue(folder: str | Path, config: schema.Config, source: str | None = None) -> Setup:
@@ -139,6 +146,7 @@ def to_continue(folder: str | Path, config: schema.Config, source: str | None = 
     if config.data.source:  # its parameters come from the last intact checkpoint
         _check_size(run, config)
         return prepare(moved(run.folder, config, source))
+    schema.read(run.config_path)  # raises for objects that only a program knows
     setup = _with_rows(run, config, source)
     expected, found = config.data.mean, data_mean(setup.rows.train.mean(setup.machine))
     if expected is not None and abs(found - expected) > _TOLERANCE * max(1.0, abs(expected)):
@@ -162,20 +170,24 @@ def _check_size(run: Run, config: schema.Config) -> None:
 
 
 def _with_rows(run: Run, config: schema.Config, source: str | None) -> Setup:
-    """Return the machine of a run with its rows."""
-    if not run.last.exists():
-        raise RunError(
-            f"{run.folder}: expected a checkpoint, found none; 'harmonium resume {run.folder}' restarts the run"
-        )
+    """Return the machine of a run of ``hm.fit`` with the rows of ``source``."""
+    _check_checkpoint(run)
     named = moved(run.folder, config, source)
     machine = files.load(run.folder)
     _use_threads(config)
     loaded = rows.load(named)
     expected = config.data.rows
-    if not config.data.source and expected is not None and len(loaded.train) != expected:
+    if expected is not None and len(loaded.train) != expected:
         raise RunError(f"data: expected the {expected} rows of the run, found {len(loaded.train)} in '{source}'")
     machine.to(device=layout.device(config.machine.device))
     return Setup(replace(named, data=loaded.config), machine, loaded)
+
+
+def _check_checkpoint(run: Run) -> None:
+    if not run.last.exists():
+        raise RunError(
+            f"{run.folder}: expected a checkpoint, found none; 'harmonium resume {run.folder}' restarts the run"
+        )
 
 
 def free_folder(wanted: str | Path) -> Path:

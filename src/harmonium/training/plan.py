@@ -268,6 +268,11 @@ class Plan:
         return {name: _plain(name, value) for name, value in self.given().items()}
 
 
+def without_objects(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table ``[training]`` without the objects and functions that only a program knows."""
+    return {name: value for name, value in table.items() if value != _CUSTOM}
+
+
 FIELDS = tuple(one.name for one in dataclasses.fields(Plan) if one.name != "reasons")
 
 

@@ -28,7 +28,7 @@ from .loop import Training
 from .negative import NegativePhase
 from .optimizers import Optimizer
 from .penalties import Penalty
-from .plan import Plan
+from .plan import Plan, without_objects
 from .result import Result
 from .run import Run
 from .schedules import Schedule
@@ -236,9 +236,8 @@ def _checked_folder(run: Any, resume: bool) -> Run | None:
 def _recorded(folder: Run) -> Plan:
     """Return the plan of a run that continues, without the objects that only the program knows."""
     table = folder.recorded("training")
-    known = {name: value for name, value in table.items() if value != "custom"} if isinstance(table, Mapping) else {}
     try:
-        return Plan.from_table(known)
+        return Plan.from_table(without_objects(table) if isinstance(table, Mapping) else {})
     except HarmoniumError as error:
         raise RunError(f"{folder.config_path}: {error}") from None
 
