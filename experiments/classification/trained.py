@@ -50,7 +50,7 @@ def trained(task: Task, settings: Settings, rows: slice, seed: int) -> LabelClas
     """Train a machine on some of the training rows."""
     features, labels = (part[rows] for part in task.train)
     machine = label_rbm(hm.units.Bernoulli(features.shape[1]), task.classes, settings.hidden)
-    penalty: list[hm.training.Transform] = [hm.L2(settings.l2)] if settings.l2 else []
+    penalty: list[hm.training.Penalty] = [hm.L2(settings.l2)] if settings.l2 else []
     return fit_classifier(
         machine,
         task.wrap(features),

@@ -11,7 +11,7 @@ import json
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,15 +108,15 @@ class TimedDecay:
         return self.decay(self.spent.clock(clock))
 
 
+@dataclass(frozen=True)
 class TimedAverage(Average):
     """The average over the last part of a CPU time."""
 
-    def __init__(self, spent: CPUTime, last: float = 0.3) -> None:
-        super().__init__(last)
-        self.spent = spent
+    spent: CPUTime = field(kw_only=True)
 
-    def parameters(self, machine: Any, clock: Clock) -> None:
-        super().parameters(machine, self.spent.clock(clock))
+    def after_step(self, machine: Any, state: dict[str, Any], clock: Clock) -> dict[str, Any]:
+        """Add to the average."""
+        return super().after_step(machine, state, self.spent.clock(clock))
 
 
 class Stop(hm.Callback):
@@ -143,8 +143,9 @@ class SweepsFromMixing(hm.Callback):
         self.measured = int(self.spent.fraction * _MEASUREMENTS)
         self._mixing.on_epoch(progress)
         apart = progress.metrics["mixing_time"]  # 2τ, infinite if it cannot be measured
-        progress.negative.k = round(max(1.0, min(_MOST_SWEEPS, apart / 2)))
-        self.sweeps.append(progress.negative.k)
+        sweeps = round(max(1.0, min(_MOST_SWEEPS, apart / 2)))
+        progress.negative = progress.negative.with_sweeps(sweeps)
+        self.sweeps.append(sweeps)
 
 
 def train(rows: Rows, settings: Settings, way: Way, seconds: float, seed: int) -> tuple[hm.RBM, dict[str, Any]]:
@@ -160,7 +161,7 @@ def train(rows: Rows, settings: Settings, way: Way, seconds: float, seed: int) -
             machine,
             data,
             negative=negative,
-            constraints=[TimedAverage(spent)],
+            constraints=[TimedAverage(spent=spent)],
             schedule=TimedDecay(spent),
             callbacks=[*([adapted] if way.mixing else []), Stop(spent)],
             epochs=_MOST_EPOCHS,

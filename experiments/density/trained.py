@@ -140,7 +140,7 @@ class Trained:
 def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: int) -> hm.RBM:
     """Train a machine, with a rate that falls to zero and averaged parameters."""
     machine, data = rows.machine(settings), rows.encoded("train", settings.visible)
-    penalties: list[hm.training.penalties.Penalty] = [hm.L2(settings.l2)] if settings.l2 else []
+    penalties: list[hm.training.Penalty] = [hm.L2(settings.l2)] if settings.l2 else []
     if settings.smooth:
         penalties.append(hm.Smooth(settings.smooth, IMAGE_SHAPE))
 

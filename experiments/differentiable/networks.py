@@ -20,7 +20,7 @@ from torch import Generator, Tensor
 from harmonium import noise
 from harmonium.couplings import Conv2d, Dense
 from harmonium.machines import RBM, DeepBeliefNetwork
-from harmonium.training import NegativePhase, Transform
+from harmonium.training import Penalty
 from harmonium.units import Bernoulli, Multinary, Unit
 
 
@@ -166,20 +166,19 @@ def groups(network: DeepBeliefNetwork, rate: float) -> list[dict[str, Any]]:
     return [{"params": weights, "lr": rate / levels_of(network)}, {"params": biases, "lr": rate}]
 
 
-class Sparse(Transform):
+@dataclass(frozen=True)
+class Sparse(Penalty):
     """Move hidden biases so that the mean hidden state, as a share of N, is near ``target`` (Lee et al. 2008).
 
     Adds strength · (mean - target) for each unit to the gradient of its bias.
     """
 
-    of_loss = True
+    strength: float = 1.0
+    target: float = 0.1
 
-    def __init__(self, target: float, strength: float = 1.0) -> None:
-        self.target, self.strength = target, strength
-
-    def gradient(self, machine: Any, phase: NegativePhase) -> None:
+    def add(self, machine: Any, gradient: Any, *_: Any) -> None:
+        """Add to the gradient of the hidden biases."""
         hidden = machine.hidden
         levels = float(hidden.options.get("levels", 1))
-        (mean,) = phase.hidden_means(machine)
-        excess = hidden.shared_sum(mean - self.target * levels)
-        hidden.bias.grad.add_(excess.reshape(hidden.bias.shape), alpha=self.strength)
+        excess = hidden.shared_sum(gradient.hidden[0] - self.target * levels)
+        gradient.units[hidden.bias].add_(excess.reshape(gradient.units[hidden.bias].shape), alpha=self.strength)

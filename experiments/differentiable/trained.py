@@ -292,7 +292,7 @@ class Machines(shared.Machines):
             "epochs": self.epochs(dataset),
             "batch_size": chosen.batch,
             "optimizer": torch.optim.Adam(groups(network, chosen.rate * factor)),
-            "penalties": [*([] if chosen.activity == 0.5 else [Sparse(chosen.activity)])],
+            "penalties": [*([] if chosen.activity == 0.5 else [Sparse(target=chosen.activity)])],
             "centered": chosen.centered,
             "schedule": falling,
             "initialize": "keep",

@@ -19,13 +19,15 @@ import torch
 from torch import Generator, Tensor
 
 import harmonium as hm
-from harmonium import meanfield, units
+from harmonium import units
 from harmonium.couplings import Conv2d, Coupling, Dense, Masked
 from harmonium.testing.nodes import F64, Nodes, line, product, segment, states, union
 from harmonium.testing.oracle import State
+from harmonium.training.gradient import Gradient
 from harmonium.training.negative import (
     CD,
     PCD,
+    Batch,
     DeepPCD,
     Discriminative,
     Exact,
@@ -279,12 +281,12 @@ def _sweeps(machine: hm.BoltzmannMachine, state: State, steps: int, source: Gene
 
 
 def _phase(phase: CD | PCD, machine: hm.BoltzmannMachine, state: State, source: Generator) -> State:
+    phase = phase.resolved(len(state[0]))
     with torch.no_grad():
-        phase.begin(machine, len(state[0]), state[0], source)
-        phase.data_slot.copy_(state[0])
-        phase.advance(machine, source)  # type: ignore[arg-type]
-    kept = phase.state_dict()
-    return [kept["v"], kept["h"]]
+        begun = phase.init(machine, state[0], source)
+        gradient, after = phase.step(machine, Batch(state[0]), begun, source)
+    sample = gradient.loss.__self__  # type: ignore[union-attr]
+    return [sample.model.clone(), after["h"] if "h" in after else sample.hidden.clone()]
 
 
 @dataclass(frozen=True)
@@ -305,27 +307,18 @@ SAMPLERS: dict[str, SamplerCase] = {
 # -- negative phases --------------------------------------------------------------------------------------------
 
 
-def _sampled_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
-    chains = phase.chain_states()
-    assert chains is not None
-    return hm.losses.contrastive(machine, data, chains)
+def _own_loss(machine: hm.RBM, gradient: Gradient, data: Tensor) -> Tensor:
+    """The loss at the states or fixed points that the phase has used."""
+    assert gradient.loss is not None
+    return gradient.loss()
 
 
-def _reconstruction_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
-    again = data
-    for _ in range(phase.k):
-        again = machine.reconstruct(again)
+def _reconstruction_loss(machine: hm.RBM, gradient: Gradient, data: Tensor) -> Tensor:
+    again = machine.reconstruct(machine.reconstruct(data))
     return hm.losses.contrastive(machine, data, again)
 
 
-def _coupled_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
-    assert isinstance(phase, UnbiasedCD)
-    found = phase.loss(machine, data)
-    assert found is not None
-    return found
-
-
-def _exact_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+def _exact_loss(machine: hm.RBM, gradient: Gradient, data: Tensor) -> Tensor:
     if machine.visible.cardinality is not None:
         log_z = torch.logsumexp(-machine.free_energy(machine.visible.enumerate()), 0)
     else:
@@ -333,20 +326,22 @@ def _exact_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
     return machine.free_energy(data).mean() + log_z
 
 
-def _mean_field_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
-    assert isinstance(phase, MeanField)
-    return machine.free_energy(data).mean() - meanfield.free_energy(machine, phase.solutions(machine)).mean()
-
-
-def _discriminative_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+def _discriminative_loss(machine: hm.RBM, gradient: Gradient, data: Tensor) -> Tensor:
     """-ln p(label | features); the label is the last Potts unit of the mixed layer."""
     label = torch.eye(3, dtype=data.dtype)
     every = [machine.free_energy(torch.cat([data[:, :-3], state.expand(len(data), 3)], 1)) for state in label]
     return (machine.free_energy(data) + torch.logsumexp(-torch.stack(every), 0)).mean()
 
 
-def _hybrid_loss(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
-    return _discriminative_loss(machine, phase, data) + 0.3 * _sampled_loss(machine, phase, data)
+def step(
+    phase: NegativePhase, machine: hm.RBM, data: Tensor, source: Generator, context: Tensor | None = None
+) -> Gradient:
+    """The gradient of one step, also in ``.grad``; its loss is that at the states of this step."""
+    phase = phase.resolved(len(data))
+    with torch.no_grad():
+        gradient, _ = phase.step(machine, Batch(data, context), phase.init(machine, data, source), source)
+        gradient.write()
+    return gradient
 
 
 @dataclass(frozen=True)
@@ -354,7 +349,7 @@ class PhaseCase:
     """A negative phase, and its loss ⟨F⟩_data - F_model for comparison with autograd."""
 
     build: Callable[[], NegativePhase]
-    loss: Callable[[hm.RBM, NegativePhase, Tensor], Tensor]
+    loss: Callable[[hm.RBM, Gradient, Tensor], Tensor]
     enumerates: bool = False  # whether one of the two layers must have finitely many states
     slow: bool = False  # test each unit with one other type only
     without: tuple[str, ...] = ()  # units for which the phase is not defined
@@ -372,31 +367,29 @@ class PhaseCase:
 SOFTMAX = ("potts", "categories", "at-most-one", "ratings", "multinomial", "mixed")  # with correlated components
 
 PHASES: dict[str, PhaseCase] = {
-    "cd": PhaseCase(lambda: CD(2), _sampled_loss),
-    "pcd": PhaseCase(lambda: PCD(1, chains=5), _sampled_loss),
+    "cd": PhaseCase(lambda: CD(2), _own_loss),
+    "pcd": PhaseCase(lambda: PCD(1, chains=5), _own_loss),
     "reconstruction": PhaseCase(lambda: Reconstruction(2), _reconstruction_loss),
-    "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _sampled_loss, slow=True),
-    "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _sampled_loss, slow=True),
-    "unbiased-cd": PhaseCase(lambda: UnbiasedCD(1), _coupled_loss, slow=True, visible=tuple(FINITE)),
-    "deep-pcd": PhaseCase(lambda: DeepPCD(1, chains=5), _sampled_loss, slow=True),
-    "langevin": PhaseCase(lambda: Langevin(2, chains=5), _sampled_loss, visible=("gaussian", "double-relu")),
+    "parallel-tempering": PhaseCase(lambda: ParallelTempering(1, rungs=3, chains=5), _own_loss, slow=True),
+    "trajectory-tempering": PhaseCase(lambda: TrajectoryTempering(1, chains=5), _own_loss, slow=True),
+    "unbiased-cd": PhaseCase(lambda: UnbiasedCD(1), _own_loss, slow=True, visible=tuple(FINITE)),
+    "deep-pcd": PhaseCase(lambda: DeepPCD(1, chains=5), _own_loss, slow=True),
+    "langevin": PhaseCase(lambda: Langevin(2, chains=5), _own_loss, visible=("gaussian", "double-relu")),
     "gibbs-langevin": PhaseCase(
-        lambda: GibbsLangevin(1, steps=2, chains=5), _sampled_loss, visible=("gaussian", "double-relu")
+        lambda: GibbsLangevin(1, steps=2, chains=5), _own_loss, visible=("gaussian", "double-relu")
     ),
     "discriminative": PhaseCase(Discriminative, _discriminative_loss, visible=("mixed",)),
-    "hybrid": PhaseCase(lambda: WeightedSum([(1.0, Discriminative()), (0.3, CD(1))]), _hybrid_loss, visible=("mixed",)),
+    "hybrid": PhaseCase(lambda: WeightedSum([(1.0, Discriminative()), (0.3, CD(1))]), _own_loss, visible=("mixed",)),
     "exact": PhaseCase(Exact, _exact_loss, enumerates=True),
-    "naive": PhaseCase(lambda: MeanField(3, method="naive", starts=5), _mean_field_loss, slow=True),
-    "tap": PhaseCase(lambda: MeanField(3, starts=5), _mean_field_loss, without=("poisson",)),
+    "naive": PhaseCase(lambda: MeanField(3, method="naive", starts=5), _own_loss, slow=True),
+    "tap": PhaseCase(lambda: MeanField(3, starts=5), _own_loss, without=("poisson",)),
     "adatap": PhaseCase(
-        lambda: MeanField(3, method="adatap", starts=5), _mean_field_loss, slow=True, without=("poisson", *SOFTMAX)
+        lambda: MeanField(3, method="adatap", starts=5), _own_loss, slow=True, without=("poisson", *SOFTMAX)
     ),
-    "bp": PhaseCase(
-        lambda: MeanField(3, method="bp", starts=5), _mean_field_loss, slow=True, without=("poisson", *SOFTMAX)
-    ),
+    "bp": PhaseCase(lambda: MeanField(3, method="bp", starts=5), _own_loss, slow=True, without=("poisson", *SOFTMAX)),
     "bp-exact": PhaseCase(
         lambda: MeanField(3, method="bp-exact", starts=5),
-        _mean_field_loss,
+        _own_loss,
         slow=True,
         without=("mixed", "categories", *(name for name in UNITS if name not in FINITE)),
     ),

@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from cases import FINITE, PAIRS, UNITS, generator, id_of, rbm, weights
+from cases import FINITE, PAIRS, UNITS, generator, id_of, rbm, step, weights
 from oracle import Joint, joint, worst_deviation
 from torch import Tensor
 
@@ -17,7 +17,8 @@ from harmonium.couplings import Dense
 from harmonium.errors import NotEnumerable
 from harmonium.files import build
 from harmonium.testing.nodes import Nodes
-from harmonium.training.negative import CD, Exact, NegativePhase, Reconstruction
+from harmonium.training.negative import CD, Batch, Exact, NegativePhase, Reconstruction
+from harmonium.training.sample import Sample
 
 SIGMAS = 4.5
 CHAINS = 10_000
@@ -79,6 +80,14 @@ def test_probabilities_of_each_row(pair):
         torch.testing.assert_close(given.log_probability(states[[0, 1]]), log_p[[0, 1], [0, 1]])
 
 
+def sample_of(machine: hm.RBM, phase: NegativePhase, v: Tensor, context: Tensor, source: torch.Generator) -> Sample:
+    """The states of data and model of one step."""
+    with torch.no_grad():
+        state = phase.init(machine, v, source)
+        phase.step(machine, Batch(v, context), state, source)
+    return state["memory"].get(len(v), None)
+
+
 @some_pairs
 def test_stationarity_of_each_row(pair):
     machine = conditional(pair)
@@ -90,17 +99,10 @@ def test_stationarity_of_each_row(pair):
     state = start
     for _ in range(2):
         state = given.sweep(state, source)
-    phase = CD(2)
-    with torch.no_grad():
-        phase.begin(machine, 2 * CHAINS, start[0], source)
-        phase.data_slot.copy_(start[0])
-        assert phase.context_slot is not None
-        phase.context_slot.copy_(CONTEXT.repeat(CHAINS, 1, 1))
-        phase.evaluate(machine, source)
-    kept = phase.state_dict()
+    sample = sample_of(machine, CD(2), start[0], CONTEXT.repeat(CHAINS, 1, 1), source)
     for row, expected in enumerate(exact):
         assert worst_deviation([x[row::2] for x in state], expected) < SIGMAS
-        assert worst_deviation([kept["v"][row::2], kept["h"][row::2]], expected) < SIGMAS
+        assert worst_deviation([sample.model[row::2], sample.hidden[row::2]], expected) < SIGMAS
 
 
 def states_of(pair: tuple[str, str], machine: hm.RBM, n: int) -> Tensor:
@@ -110,15 +112,7 @@ def states_of(pair: tuple[str, str], machine: hm.RBM, n: int) -> Tensor:
 
 
 def moments(machine: hm.RBM, phase: NegativePhase, v: Tensor, context: Tensor, *names: object) -> dict[str, Tensor]:
-    with torch.no_grad():
-        phase.begin(machine, len(v) + 1, v, generator(*names))
-        for rows in (len(v) + 1, len(v)):  # the second gradient overwrites the first, with a batch that is not full
-            phase.use(rows)
-            first = torch.arange(rows) % len(v)
-            phase.batch.copy_(v[first])
-            assert phase.context is not None
-            phase.context.copy_(context[first])
-            phase.gradient(machine, generator(*names))
+    step(phase, machine, v, generator(*names), context)
     return {name: p.grad.clone() for name, p in machine.named_parameters()}
 
 
@@ -130,7 +124,7 @@ def test_moments_are_the_gradient_of_the_loss(pair, kind):
     phase = CD(2) if kind == "cd" else Reconstruction(2)
     found = moments(machine, phase, v, context, *pair, kind)
     machine.zero_grad()
-    model = phase.state_dict()["v"][: len(v)]
+    model = sample_of(machine, phase, v, context, generator(*pair, kind)).model.clone()
     hm.losses.contrastive(machine.given(context), v, model).backward()
     expected = {name: p.grad for name, p in machine.named_parameters()}
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)

@@ -8,7 +8,7 @@ import json
 
 import pytest
 import torch
-from cases import COUPLINGS, MACHINES, PHASES, SAMPLERS, UNITS, generator
+from cases import COUPLINGS, MACHINES, PHASES, SAMPLERS, UNITS, generator, step
 from oracle import joint, worst_deviation
 
 import harmonium as hm
@@ -103,14 +103,10 @@ def test_moments_are_the_gradient_of_the_loss(name, phase):
     machine = MACHINES[name].build()
     exact = joint(machine, MACHINES[name].nodes(machine))
     data = exact.draw(8, generator(name, phase))[0]
-    case = PHASES[phase].build()
-    with torch.no_grad():
-        case.begin(machine, len(data), data, generator(name, phase))
-        case.data_slot.copy_(data)
-        case.gradient(machine, generator(name, phase))
+    gradient = step(PHASES[phase].build(), machine, data, generator(name, phase))
     found = {key: p.grad.clone() for key, p in machine.named_parameters()}
     machine.zero_grad()
-    PHASES[phase].loss(machine, case, data).backward()
+    PHASES[phase].loss(machine, gradient, data).backward()
     for key, parameter in machine.named_parameters():
         torch.testing.assert_close(found[key], parameter.grad, rtol=1e-9, atol=1e-11)
 

@@ -18,6 +18,7 @@ from cases import (
     generator,
     id_of,
     rbm,
+    step,
 )
 from oracle import joint, worst_deviation
 from torch import Tensor, nn
@@ -144,15 +145,10 @@ def test_moments_are_the_gradient_of_the_loss(pair, phase):
     case = PHASES[phase]
     machine = rbm(*pair, sites=(2, 2)).build()
     data = some_states(pair, machine, 0, 6)
-    negative = case.build()
-    with torch.no_grad():
-        negative.begin(machine, len(data), data, generator(*pair, phase))
-        for _ in range(2):  # the second gradient overwrites the first
-            negative.data_slot.copy_(data)
-            negative.gradient(machine, generator(*pair, phase))
+    gradient = step(case.build(), machine, data, generator(*pair, phase))
     found = {name: p.grad.clone() for name, p in machine.named_parameters()}
     machine.zero_grad()
-    case.loss(machine, negative, data).backward()
+    case.loss(machine, gradient, data).backward()
     expected = {name: p.grad for name, p in machine.named_parameters()}
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
 
@@ -164,10 +160,7 @@ def test_contrastive_loss_of_data_alone(pair, method):
     machine = rbm(*pair, sites=(2, 2)).build()
     data = some_states(pair, machine, 0, 6)
     phase = CD(1) if method == "cd" else Reconstruction(1)
-    with torch.no_grad():
-        phase.begin(machine, len(data), data, generator())
-        phase.data_slot.copy_(data)
-        phase.gradient(machine, generator(*pair, "loss"))
+    step(phase, machine, data, generator(*pair, "loss"))
     found = {name: p.grad.clone() for name, p in machine.named_parameters()}
     machine.zero_grad()
     hm.losses.contrastive(machine, data, method=method, generator=generator(*pair, "loss")).backward()

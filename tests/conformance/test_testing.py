@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -98,6 +99,7 @@ def test_wrong_couplings():
         del hm.couplings.Coupling.registry["wrong"]
 
 
+@dataclass(frozen=True)
 class Reconstructions(Sampled):
     """Means instead of draws: not the machine's distribution."""
 
@@ -105,23 +107,50 @@ class Reconstructions(Sampled):
         return rbm.reconstruct(v).round()
 
 
+class Hidden:
+    """What is not a tensor, a number, a list or a dict is not saved."""
+
+    states = None
+
+
 class Forgetful(hm.PCD):
-    def state_dict(self):
-        return {key: torch.zeros_like(value) for key, value in super().state_dict().items()}
+    def init(self, machine, rows, generator):
+        state = super().init(machine, rows, generator)
+        kept = Hidden()
+        kept.states = state.pop("h")
+        return {**state, "kept": kept}
+
+    def step(self, machine, batch, state, generator):
+        gradient, after = super().step(machine, batch, {**state, "h": state["kept"].states}, generator)
+        kept = Hidden()
+        kept.states = after.pop("h")
+        return gradient, {**after, "kept": kept}
+
+    def visible_chains(self, machine, state, generator):
+        return super().visible_chains(machine, {"h": state["kept"].states}, generator)
 
 
 class Upward(hm.PCD):
-    def evaluate(self, machine, generator):
-        super().evaluate(machine, generator)
-        machine.visible.bias.grad.neg_()
+    def step(self, machine, batch, state, generator):
+        gradient, state = super().step(machine, batch, state, generator)
+        gradient.units[machine.visible.bias].neg_()
+        return gradient, state
+
+
+class Overwriting(hm.PCD):
+    def step(self, machine, batch, state, generator):
+        gradient, after = super().step(machine, batch, state, generator)
+        state["h"].copy_(after["h"])
+        return gradient, after
 
 
 @pytest.mark.parametrize(
     ("phase", "message"),
     [
         (Reconstructions(), "frequency of every visible state"),
-        (Forgetful(), "after load_state_dict: expected bitwise equal"),
-        (Upward(), "gradient of the contrastive loss against chain_states"),
+        (Forgetful(), "after a saved state: expected bitwise equal"),
+        (Upward(), "gradient of the loss"),
+        (Overwriting(), "the state that a step gets: expected unchanged"),
     ],
 )
 def test_wrong_phases(phase, message):

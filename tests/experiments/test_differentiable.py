@@ -25,6 +25,7 @@ from experiments.differentiable.networks import (
 from experiments.differentiable.svm import Standardized, train
 from experiments.judging import Measured
 from harmonium.training import Reconstruction, fit
+from harmonium.training.negative import Batch
 
 SMALL = Architecture((4, 6), (5,))
 
@@ -48,9 +49,8 @@ def test_levels_only_rescale_a_network_of_means():
         for machine in made.machines:  # the initial visible biases depend on N through a pseudocount
             machine.visible.bias.data.zero_()
         with torch.no_grad():
-            phase.begin(made.machines[0], 40, data, torch.Generator())
-            phase.data_slot.copy_(data)
-            phase.gradient(made.machines[0], torch.Generator())
+            first, source = made.machines[0], torch.Generator()
+            phase.step(first, Batch(data), phase.init(first, data, source), source)[0].write()
             rate = groups(made, 0.01)[0]["lr"]
             weight = made.couplings[0].weight
             found[levels] = made.features(data) / levels, weight.grad / levels**2, weight * levels, rate * levels
@@ -62,7 +62,7 @@ def test_sparse_units_reach_the_target():
     made = build((1, 8, 8), Architecture((4,)), 255)
     images = pictures(64)
     initialize(made, trained.states(images, 255), 2.0, seed=0)
-    options = {"constraints": [Sparse(0.1)], "centered": False, "initialize": "keep", "progress": False}
+    options = {"penalties": [Sparse(target=0.1)], "centered": False, "initialize": "keep", "progress": False}
     before = made.features(trained.states(images, 255)).mean() / 255
     adam = torch.optim.Adam(groups(made, 0.1))
     fit(made, images, negative=Reconstruction(1), epochs=100, batch_size=64, optimizer=adam, **options)

@@ -15,7 +15,7 @@ from harmonium import meanfield, units
 from harmonium.couplings import Dense
 from harmonium.errors import InvalidOption
 from harmonium.meanfield import Solutions
-from harmonium.training.negative import MeanField
+from harmonium.training.negative import Batch, MeanField
 
 F64 = torch.float64
 METHODS = {
@@ -168,10 +168,8 @@ def test_training_stops_at_the_undamped_residual(method):
     machine, data = random_rbm(), random_rbm().independent(4, generator("data"))
     phase = MeanField(200, method=method, damping=0.98, tolerance=1e-6)
     with torch.no_grad():
-        phase.begin(machine, 4, data, None)
-        phase.data_slot.copy_(data)
-        phase.evaluate(machine, None)
-    found = phase.solutions(machine).magnetizations
+        _, state = phase.step(machine, Batch(data), phase.init(machine, data, None), None)
+    found = state["a"]
     expected = METHODS[method](machine, data, iterations=200, damping=0.98).magnetizations
     first = METHODS[method](machine, data, iterations=1, damping=0.98).magnetizations
     assert max((x - y).abs().max().item() for x, y in zip(first, expected, strict=True)) > 0.1

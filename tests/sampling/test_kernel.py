@@ -12,7 +12,7 @@ from harmonium.machines import enumeration
 from harmonium.machines.kernel import half_sweep, log_partitions, log_weight, sweep
 from harmonium.sampling import MachineLadder, Path, PathLadder
 from harmonium.sampling.path import uncoupled
-from harmonium.training.negative import CD, PCD
+from harmonium.training.negative import CD, PCD, Batch
 
 BETAS = (0.0, 0.35, 1.0)
 CASES = {
@@ -154,12 +154,13 @@ def test_contrastive_divergence_is_the_kernel(pair, kind, k):
     machine = rbm(*pair, (4, 3)).build()
     data, phase = states_of(machine)[0], kind(k)
     ours, theirs = generator("cd"), generator("cd")
+    phase = phase.resolved(len(data))
     with torch.no_grad():
-        phase.begin(machine, len(data), data, ours)
-        phase.data_slot.copy_(data)
-        state = machine.initial_state(data, theirs)
+        now = phase.init(machine, data, ours)
+        state = machine.initial_state(data, theirs if kind is PCD else generator("unused"))
         for _ in range(3):
-            phase.advance(machine, ours)
+            gradient, now = phase.step(machine, Batch(data), now, ours)
+            sample = gradient.loss.__self__
             if kind is CD:  # starts from the data again and averages the hidden layer instead of drawing it
                 state = [data, state[1]]
                 for _ in range(k):
@@ -169,10 +170,9 @@ def test_contrastive_divergence_is_the_kernel(pair, kind, k):
                 for _ in range(k):
                     half_sweep(machine, state, 0, theirs)
                     half_sweep(machine, state, 1, theirs)
-            kept = phase.state_dict()
-            assert torch.allclose(kept["v"], state[0])
-            assert torch.allclose(kept["h"], state[1])
-        assert torch.allclose(phase._mean[len(data) :], machine.hidden_mean(state[0]))
+            assert torch.allclose(sample.model, state[0])
+            assert torch.allclose(now["h"] if kind is PCD else sample.hidden, state[1])
+            assert torch.allclose(sample.model_mean * len(data), machine.hidden_mean(state[0]))
     assert torch.equal(ours.get_state(), theirs.get_state())
 
 

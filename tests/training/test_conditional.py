@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from training_helpers import F64, adam, assert_same, generator, gradients, parameters, randomize, sgd
+from training_helpers import F64, adam, assert_same, generator, gradients, parameters, randomize, sgd, step
 
 import harmonium as hm
 from harmonium import couplings, units
 from harmonium.errors import InvalidData, InvalidOption
+from harmonium.training.coordinates import Coordinates
 from harmonium.training.schedules import Clock
 
 QUIET: dict[str, Any] = {"progress": False, "seed": 0}
@@ -290,18 +291,16 @@ def test_a_centered_step_is_a_plain_step_in_centered_coordinates(kind: str) -> N
     """θ → (W, A, B, b + Wλ + Aᵀκ, c + Wᵀμ + Bᵀκ), a gradient step by autograd there, and back."""
     made = CENTERED[kind]()
     v, u = data_for(made, 20)
-    phase, transform = hm.CD(1), hm.Centered(smoothing=0.3)
+    coordinates = Coordinates(made, (v.mean(0), u.mean(0)), 0.3)
+    gradient, state = step(hm.CD(1), made, v, generator(3), context=u)
+    model = state["memory"].get(20, None).model.clone()
     with torch.no_grad():
-        phase.begin(made, 20, v, generator(2))
-        phase.batch.copy_(v)
-        assert phase.context is not None
-        phase.context.copy_(u)
-        transform.begin(made, (v.mean(0), u.mean(0)))
-        phase.gradient(made, generator(3))
-        transform.gradient(made, phase)
-        transform.pull_back(made, phase)
+        coordinates.follow(gradient)
+        coordinates.center(gradient, at_mean=False)
+        coordinates.pull_back(gradient, lambda parameter: 1.0)
+        gradient.write()
     found = gradients(made)
-    mu, lam = transform.state_dict()["offsets"]
+    mu, lam = coordinates.state()["offsets"]
     kappa = u.mean(0, keepdim=True)
 
     def shifts(of: hm.ConditionalRBM, sign: float) -> None:
@@ -328,7 +327,7 @@ def test_a_centered_step_is_a_plain_step_in_centered_coordinates(kind: str) -> N
             given = hm.machines.GivenRBM(
                 hm.RBM(inner.visible, inner.hidden, inner.coupling), {k: f.expand(20, -1) for k, f in fields.items()}
             )
-            return hm.losses.contrastive(given, v, phase.state_dict()["v"])
+            return hm.losses.contrastive(given, v, model)
 
     def unit_field(unit: units.Unit, field: Tensor, k: int) -> Tensor:
         """The fields as biases: those of units that share a bias are averaged over these units."""
@@ -369,7 +368,7 @@ def test_the_zero_sum_gauge_changes_no_probability() -> None:
     randomize(made, 1, weight=0.5)
     u = rows(5)[1]
     before = made.given(u).distribution()[1]
-    hm.ZeroSum().parameters(made, Clock(1, 1, 0.0))
+    hm.ZeroSum().after_step(made, {}, Clock(1, 1, 0.0))
     torch.testing.assert_close(made.given(u).distribution()[1], before, rtol=0, atol=1e-12)
     assert made.to_visible is not None
     assert made.to_visible.weight.view(3, 2, 3).sum(-1).abs().max() < 1e-12
@@ -377,14 +376,11 @@ def test_the_zero_sum_gauge_changes_no_probability() -> None:
 
 def test_penalties_act_on_all_couplings() -> None:
     made, (v, u) = machine(), rows(8)
-    phase = hm.CD(1)
+    gradient, _ = step(hm.CD(1), made, v, generator(1), context=u)
+    before = gradients(made)
     with torch.no_grad():
-        phase.begin(made, 8, v, generator(0))
-        phase.batch.copy_(v)
-        phase.context.copy_(u)  # type: ignore[union-attr]
-        phase.gradient(made, generator(1))
-        before = gradients(made)
-        hm.L2(0.5).gradient(made, phase)
+        hm.L2(0.5).add(made, gradient, None, Clock(1, 1, 0.0), lambda weight: None)
+        gradient.write()
     for name in ("couplings.0.weight", "to_visible.weight", "to_hidden.weight"):
         change = gradients(made)[name] - before[name]
         torch.testing.assert_close(change, 0.5 * made.get_parameter(name).detach())

@@ -13,8 +13,10 @@ from training_helpers import assert_same, binary, draw, generator, parameters, r
 import harmonium as hm
 from harmonium import units
 from harmonium.machines import RBM
+from harmonium.training.batches import as_source
+from harmonium.training.loop import Training
 from harmonium.training.progress import ProgressBar
-from harmonium.training.state import derived_seed, stream
+from harmonium.training.state import derived_seed, flatten, stream
 
 DATA = draw(binary(5, 3, seed=2), 60).float()
 PHASES = {
@@ -26,9 +28,12 @@ PHASES = {
 
 
 def trained(phase: str = "pcd", seed: int = 0, **options: Any) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    machine, negative = RBM(units.Bernoulli(5), units.Bernoulli(3)), PHASES[phase]()
-    hm.fit(machine, DATA, negative=negative, epochs=4, batch_size=20, seed=seed, **options)
-    return parameters(machine), negative.state_dict()
+    machine, source = RBM(units.Bernoulli(5), units.Bernoulli(3)), as_source(DATA, RBM(5, 3))
+    plan = hm.Plan(negative=PHASES[phase](), epochs=4, batch_size=20, seed=seed).resolved(machine, source)
+    training = Training(machine, source, plan, **options)
+    training.train()
+    _, chains = flatten(training.learners[0].state, "chains")
+    return parameters(machine), chains
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -131,13 +136,14 @@ def test_chains_of_a_seed_do_not_repeat_the_order_of_the_rows() -> None:
     """Row orders of the epochs differ, and every epoch visits each row at most once."""
     seen: list[torch.Tensor] = []
 
-    class Watch(hm.training.Transform):
-        def gradient(self, machine: Any, phase: Any) -> None:
-            seen.append(phase.data_slot.clone())
+    class Watch(hm.CD):
+        def step(self, machine: Any, batch: Any, state: Any, generator: Any) -> Any:
+            seen.append(batch.visible.clone())
+            return super().step(machine, batch, state, generator)
 
     rows = torch.eye(30, dtype=torch.float64)[torch.randperm(30, generator=generator(0))]
     machine = RBM(units.Bernoulli(30), units.Bernoulli(2)).double()
-    hm.fit(machine, rows, negative=hm.CD(1), epochs=2, batch_size=10, constraints=[Watch()], centered=False, seed=1)
+    hm.fit(machine, rows, negative=Watch(1), epochs=2, batch_size=10, centered=False, seed=1)
     epochs = [torch.cat(seen[:3]).argmax(1), torch.cat(seen[3:]).argmax(1)]
     for order in epochs:
         assert sorted(order.tolist()) == list(range(30))

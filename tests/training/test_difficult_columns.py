@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,19 +11,17 @@ from torch import Tensor
 
 import harmonium as hm
 from harmonium import training, units
-from harmonium.training.transforms import Transform
+from harmonium.training import Constraint, Penalty
 
 NAN = torch.nan
-TRANSFORMS: dict[str, Callable[[], Transform]] = {
-    "L1": lambda: hm.L1(0.01),
-    "L2": lambda: hm.L2(0.01),
-    "L1Squared": lambda: hm.L1Squared(0.01),
-    "L2ToMean": lambda: hm.L2ToMean(0.01),
-    "Smooth": lambda: hm.Smooth(0.01, (2, 3), every=2),
-    "Clip": lambda: hm.Clip(1.0),
-    "ZeroSum": lambda: hm.ZeroSum(),
-    "Average": lambda: hm.Average(0.5),
-    "Centered": lambda: hm.Centered(),
+PARTS: dict[str, Penalty | Constraint] = {
+    "L1": hm.L1(0.01),
+    "L2": hm.L2(0.01),
+    "L1Squared": hm.L1Squared(0.01),
+    "L2ToMean": hm.L2ToMean(0.01),
+    "Smooth": hm.Smooth(0.01, (2, 3), every=2),
+    "ZeroSum": hm.ZeroSum(),
+    "Average": hm.Average(0.5),
 }
 
 
@@ -52,28 +51,29 @@ CASES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def chosen() -> list[tuple[str, list[Transform]]]:
-    """No transform, each alone, and each with Centered."""
-    found: list[tuple[str, list[Transform]]] = [("none", [])]
-    for name, make in TRANSFORMS.items():
-        found.append((name, [make()]))
-        if name != "Centered":
-            found.append((f"{name} and Centered", [make(), hm.Centered()]))
+def chosen() -> list[tuple[str, dict[str, Any]]]:
+    """No penalty or constraint, and each alone, in plain and in centered coordinates."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for centered in (False, True):
+        found.append((f"none, centered {centered}", {"centered": centered}))
+        for name, part in PARTS.items():
+            argument = "penalties" if isinstance(part, Penalty) else "constraints"
+            found.append((f"{name}, centered {centered}", {argument: [part], "centered": centered}))
     return found
 
 
-def test_every_transform_is_in_the_list() -> None:
-    public = {name for name in training.__all__ if _is_transform(getattr(training, name))}
-    assert public - {"Transform", "Penalty"} == set(TRANSFORMS)
+def test_every_part_is_in_the_list() -> None:
+    public = {name for name in training.__all__ if _is_part(getattr(training, name))}
+    assert public - {"Constraint", "Penalty"} == set(PARTS)
 
 
-def _is_transform(found: object) -> bool:
-    return isinstance(found, type) and issubclass(found, Transform)
+def _is_part(found: object) -> bool:
+    return isinstance(found, type) and issubclass(found, (Penalty, Constraint))
 
 
-def layer_of(transforms: list[Transform]) -> units.Unit:
+def layer_of(name: str) -> units.Unit:
     """A layer for the six columns; for images, all of them are real pixels."""
-    if any(isinstance(transform, hm.Smooth) for transform in transforms):
+    if name.startswith("Smooth"):
         return units.Gaussian(6)
     return units.Mixed(units.Gaussian(2), units.Bernoulli(1), units.Potts((1, 3)))
 
@@ -83,14 +83,15 @@ def layer_of(transforms: list[Transform]) -> units.Unit:
 @pytest.mark.fast_cases(1)
 def test_no_column_gives_nan_under_any_transform(case: str) -> None:
     rows = CASES[case](ordinary())
-    for name, transforms in chosen():
+    for name, parts in chosen():
         label = f"{case}, {name}"
-        layer = layer_of(transforms)
+        layer = layer_of(name)
         rbm = hm.RBM(layer, 3)
         if case == "zero-weights":
             layer.initialize_from(rows)
-        options = {"epochs": 3, "batch_size": 20, "seed": 0, "progress": False}
-        result = hm.fit(rbm, hm.Incomplete(rows), transforms=transforms, initialize=case != "zero-weights", **options)
+        options = {"epochs": 3, "batch_size": 20, "seed": 0, "progress": False, **parts}
+        options |= {"initialize": "keep"} if case == "zero-weights" else {}
+        result = hm.fit(rbm, hm.Incomplete(rows), **options)
         assert all(torch.isfinite(torch.tensor(list(row.values()))).all() for row in result.history), label
         assert all(bool(torch.isfinite(parameter).all()) for parameter in rbm.parameters()), label
         assert bool(torch.isfinite(hm.likelihood.observed(rbm, rows).log_probabilities).all()), label

@@ -8,6 +8,7 @@ import pytest
 import torch
 from harmonium.training.specs import negative_phase
 from torch import Generator, Tensor
+from training_helpers import step
 
 import harmonium as hm
 from harmonium import units
@@ -34,9 +35,9 @@ def labeled(features: Tensor, classes: int) -> Tensor:
 
 
 def gradient(machine: hm.RBM, phase: hm.training.NegativePhase, data: Tensor) -> dict[str, Tensor]:
-    phase.begin(machine, len(data), data, Generator().manual_seed(1))
-    phase.batch.copy_(data)
-    phase.gradient(machine, Generator().manual_seed(2))
+    machine.zero_grad()
+    state = phase.resolved(len(data)).init(machine, data, Generator().manual_seed(1))
+    step(phase, machine, data, Generator().manual_seed(2), state=state)
     return {name: p.grad.clone() for name, p in machine.named_parameters() if p.grad is not None}
 
 
@@ -134,16 +135,13 @@ def test_the_sum_is_the_sum():
     data = labeled(torch.ones(6, 3, dtype=torch.float64), 3)
     terms = [(0.7, Discriminative()), (0.2, hm.CD(2)), (1.5, hm.Exact())]
     expected = {name: torch.zeros_like(p) for name, p in machine.named_parameters()}
-    source = Generator().manual_seed(1)
-    for _, phase in terms:
-        phase.begin(machine, 6, data, source)
-        phase.batch.copy_(data)
     source = Generator().manual_seed(2)
     for weight, phase in terms:
-        phase.gradient(machine, source)
+        machine.zero_grad()
+        step(phase, machine, data, source)
         for name, parameter in machine.named_parameters():
             expected[name] += weight * parameter.grad
-    found = gradient(machine, WeightedSum([(w, copy.deepcopy(phase)) for w, phase in terms]), data)
+    found = gradient(machine, WeightedSum(terms), data)
     for name, value in found.items():
         torch.testing.assert_close(value, expected[name].detach(), rtol=1e-12, atol=1e-14)
 

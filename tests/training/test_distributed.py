@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from training_helpers import assert_same, binary, draw, parameters
+from training_helpers import step as one_step
 
 import harmonium as hm
 from harmonium.errors import RunError
@@ -179,11 +180,7 @@ def test_the_exact_gradient_of_all_rows(results: Path) -> None:
     for epoch in range(6):
         for step in range(3):
             index = torch.cat([part[epoch, 10 * step : 10 * step + 10] for part in rows])
-            phase = hm.Exact()
-            phase.begin(machine, 20, DATA, None)
-            phase.data_slot.copy_(DATA[index])
-            with torch.no_grad():
-                phase.gradient(machine, None)
+            one_step(hm.Exact(), machine, DATA[index])
             optimizer.step()
     found = of_ranks(results, "exact")[0]["parameters"]
     for name, value in parameters(machine).items():

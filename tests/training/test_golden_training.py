@@ -88,7 +88,7 @@ CASES: dict[str, Case] = {
     "exact": binary("exact"),
     "exact, adam": binary("exact", optimizer="adam"),
     "pcd, adam": binary("pcd:1", optimizer="adam"),
-    "pcd, momentum": binary("pcd:1", optimizer=momentum, learning_rate=None),
+    "pcd, momentum": binary("pcd:1", optimizer=momentum),
     "pcd, plain coordinates": binary("pcd:1", centered=False),
     "pcd, l1 and l2": binary("pcd:1", penalties=[hm.L1(0.01), hm.L2(0.02)]),
     "pcd, average": binary("pcd:1", constraints=[hm.Average(0.9)]),
@@ -129,7 +129,7 @@ def parameters(name: str) -> dict[str, list[float]]:
         del options["learning_rate"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        hm.fit(machine, data, epochs=2, seed=3, initialize="keep", progress=False, threads=1, **options)
+        hm.fit(machine, data, epochs=2, seed=3, initialize="keep", progress=False, **options)
     return {key: value.detach().flatten().tolist() for key, value in machine.named_parameters()}
 
 

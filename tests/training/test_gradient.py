@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Generator, Tensor
-from training_helpers import F64, assert_close, generator, gradients, rbm
+from training_helpers import F64, assert_close, generator, gradients, rbm, step
 
 import harmonium as hm
 from harmonium import couplings, units
 from harmonium.machines import RBM
+from harmonium.training.gradient import Gradient
 from harmonium.training.negative import NegativePhase, Sampled
 from harmonium.units import Unit
 
@@ -54,22 +56,25 @@ def some_rows(unit: Unit, n: int, seed: int) -> Tensor:
 
 
 def check(machine: RBM, phase: NegativePhase, data: Tensor, steps: int = 2) -> None:
-    """Two steps of a phase: its ``.grad`` against autograd at the rows that it leaves in its buffers."""
-    noise = generator(7)
-    with torch.no_grad():
-        phase.begin(machine, 8, data[:3], noise)
-    for step in range(steps):
-        phase.data_slot.copy_(data[8 * step : 8 * step + 8])
-        with torch.no_grad():
-            phase.gradient(machine, noise)
+    """Two steps of a phase: its gradient against autograd of the contrastive loss at the states of its sample."""
+    noise, state = generator(7), None
+    for number in range(steps):
+        batch = data[8 * number : 8 * number + 8]
+        gradient, state = step(phase, machine, batch, noise, start=data[:3], state=state)
         found = gradients(machine)
-        chains = phase.state_dict()["v"]
-        assert not torch.equal(chains, phase.data_slot[: len(chains)])
-        loss = hm.losses.contrastive(machine, phase.data_slot, chains)
+        rows, chains = visible_states(gradient)
+        assert torch.equal(rows, batch) and not torch.equal(chains, batch[: len(chains)])
+        loss = hm.losses.contrastive(machine, rows, chains)
         names = [name for name, p in machine.named_parameters() if p.requires_grad]
         expected = torch.autograd.grad(loss, [p for p in machine.parameters() if p.requires_grad])
         assert max(g.abs().max().item() for g in expected) > 1e-3
         assert_close(found, dict(zip(names, expected, strict=True)), 1e-9)
+
+
+def visible_states(gradient: Gradient) -> tuple[Tensor, Tensor]:
+    """The rows of the data and of the model in the sample of a gradient."""
+    sample = gradient.loss.__self__  # type: ignore[union-attr]
+    return sample.data.clone(), sample.model.clone()
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -143,11 +148,7 @@ def test_the_exact_phase_is_the_slope_of_the_likelihood(kind: str) -> None:
     else:
         machine = rbm(units.Bernoulli(5), UNITS[kind](3), 1, weight=0.3, bias=0.3)
     data = some_rows(machine.visible, 8, 2)
-    phase = hm.Exact()
-    phase.begin(machine, 8, data, None)
-    phase.data_slot.copy_(data)
-    with torch.no_grad():
-        phase.gradient(machine, None)
+    step(hm.Exact(), machine, data)
     found = gradients(machine)
     if kind == "gaussian-visible":  # the hidden side is the enumerable one
         states = machine.hidden.enumerate()
@@ -161,12 +162,12 @@ def test_the_exact_phase_is_the_slope_of_the_likelihood(kind: str) -> None:
     assert_close(found, dict(zip(names, expected, strict=True)), 1e-9)
 
 
+@dataclass(frozen=True)
 class Given(Sampled):
     """A phase with chains that stay at given states."""
 
-    def advance(self, rbm: RBM, generator: Generator | None) -> None:
-        rbm.coupling.up_(self._v, self._field)
-        rbm.hidden.mean_(self._field, self._mean)
+    def move(self, rbm: RBM, v: Tensor, generator: Generator | None) -> Tensor:
+        return v
 
 
 def golden_case(hidden: Unit) -> tuple[RBM, Tensor, Tensor]:
@@ -193,12 +194,7 @@ def test_golden_loss_and_gradient(equation: str) -> None:
     assert -3 * loss.item() == pytest.approx(value, rel=1e-12)
     loss.backward()
     by_autograd = gradients(machine)
-    phase = Given()
-    with torch.no_grad():
-        phase.begin(machine, 3, v, None)
-        phase.data_slot.copy_(v)
-        phase._chain_v.copy_(model)
-        phase.gradient(machine, None)
+    step(Given(), machine, v, start=model)
     by_moments = gradients(machine)
     for name, slope in slopes.items():
         expected = -torch.tensor(slope, dtype=F64) / 3
@@ -225,7 +221,7 @@ def test_only_two_layers_for_the_chains_of_an_rbm() -> None:
 
 @pytest.mark.parametrize("options", [{"k": 0}, {"k": 1, "chains": 0}])
 def test_impossible_phases_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(hm.errors.InvalidOption, match="expected k"):
+    with pytest.raises(hm.errors.InvalidOption, match="expected at least 1"):
         hm.PCD(**options)
 
 

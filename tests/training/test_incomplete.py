@@ -9,6 +9,8 @@ import harmonium as hm
 from harmonium import units
 from harmonium.machines import partial
 from harmonium.machines.partial import PartialRows
+from harmonium.training.negative import Batch
+from harmonium.training.negative.base import complete
 
 F64 = torch.float64
 NAN = torch.nan
@@ -49,10 +51,12 @@ def gradient(rbm, rows, phase, sweeps=1, seed=0):
     """The gradient that a training step computes."""
     source = hm.Incomplete(rows, sweeps=sweeps)
     generator = torch.Generator().manual_seed(seed)
-    phase.begin(rbm, len(rows), source.rows(torch.arange(len(rows)), rbm), generator)
-    source.take(torch.arange(len(rows)), phase.batch)
-    phase.complete(rbm, source.missing(torch.arange(len(rows))), source.sweeps, generator)
-    phase.gradient(rbm, generator)
+    state = phase.resolved(len(rows)).init(rbm, source.rows(torch.arange(len(rows)), rbm), generator)
+    batch, missing = source.rows(torch.arange(len(rows)), rbm), source.missing(torch.arange(len(rows)))
+    if not phase.sums_missing:
+        complete(rbm, batch, missing, source.sweeps, generator)
+        missing = None
+    phase.step(rbm, Batch(batch, None, missing), state, generator)[0].write()
     return {name: parameter.grad.clone() for name, parameter in rbm.named_parameters()}
 
 

@@ -8,35 +8,29 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from training_helpers import binary, draw, generator, gradients
+from training_helpers import binary, draw, generator, gradients, step
 
 import harmonium as hm
-from harmonium import meanfield
 from harmonium.training.batches import TensorSource
-from harmonium.training.negative import NegativePhase
+from harmonium.training.gradient import CouplingGradient, Gradient
 
 
-def contrastive(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
-    chains = phase.chain_states()
-    return hm.losses.contrastive(machine, data, chains[: len(data)] if isinstance(phase, hm.CD) else chains)
+def at_its_states(machine: hm.RBM, gradient: Gradient, state: dict[str, Any], data: Tensor) -> Tensor:
+    return gradient.loss()
 
 
-def exact(machine: hm.RBM, phase: NegativePhase, data: Tensor) -> Tensor:
+def exact(machine: hm.RBM, gradient: Gradient, state: dict[str, Any], data: Tensor) -> Tensor:
     return machine.free_energy(data).mean() + torch.logsumexp(-machine.free_energy(machine.visible.enumerate()), 0)
 
 
-def mean_field(machine: hm.RBM, phase: Any, data: Tensor) -> Tensor:
-    return machine.free_energy(data).mean() - meanfield.free_energy(machine, phase.solutions(machine)).mean()
-
-
 PHASES: dict[str, Any] = {
-    "cd": (lambda: hm.CD(2), contrastive),
-    "pcd": (lambda: hm.PCD(1), contrastive),
-    "pcd-chains": (lambda: hm.PCD(1, chains=7), contrastive),
-    "parallel-tempering": (lambda: hm.ParallelTempering(1, rungs=3), contrastive),
+    "cd": (lambda: hm.CD(2), at_its_states),
+    "pcd": (lambda: hm.PCD(1), at_its_states),
+    "pcd-chains": (lambda: hm.PCD(1, chains=7), at_its_states),
+    "parallel-tempering": (lambda: hm.ParallelTempering(1, rungs=3), at_its_states),
     "exact": (hm.Exact, exact),
-    "tap": (lambda: hm.MeanField(3), mean_field),
-    "tap-restarted": (lambda: hm.MeanField(3, persistent=False), mean_field),
+    "tap": (lambda: hm.MeanField(3), at_its_states),
+    "tap-restarted": (lambda: hm.MeanField(3, persistent=False), at_its_states),
 }
 
 
@@ -45,19 +39,17 @@ def test_the_gradient_is_that_of_the_rows_in_the_batch(name: str) -> None:
     build, loss = PHASES[name]
     machine, phase = binary(5, 3, seed=1, weight=0.5), build()
     data = draw(machine, 12)
+    phase = phase.resolved(10)
     with torch.no_grad():
-        phase.begin(machine, 10, data, generator(2))
-        phase.batch.copy_(data[:10])
-        phase.gradient(machine, generator(3))
-        phase.use(4)
-        phase.batch.copy_(data[8:])
-        phase.gradient(machine, generator(4))
+        state = phase.init(machine, data, generator(2))
+    _, state = step(phase, machine, data[:10], generator(3), state=state)
+    gradient, state = step(phase, machine, data[8:], generator(4), state=state)
     found = gradients(machine)
     machine.zero_grad()
-    loss(machine, phase, data[8:]).backward()
+    loss(machine, gradient, state, data[8:]).backward()
     for key, value in gradients(machine).items():
         torch.testing.assert_close(found[key], value, rtol=1e-9, atol=1e-11)
-    hidden = phase.hidden_means(machine)[0]
+    hidden = gradient.hidden[0]
     torch.testing.assert_close(hidden, machine.hidden_mean(data[8:]).mean(0).detach(), rtol=1e-9, atol=1e-11)
 
 
@@ -94,10 +86,10 @@ def test_an_incomplete_batch_moves_the_weights_by_its_share() -> None:
     """Plain SGD over one epoch of batches with a fixed gradient: Σ rows, not Σ batches."""
 
     class Fixed(hm.Exact):
-        def evaluate(self, machine: Any, generator: Any) -> None:
-            super().evaluate(machine, generator)
-            for link in self.coupling_gradients.values():
-                link.set_dense(torch.ones_like(link.coupling.weight))
+        def step(self, machine: Any, batch: Any, state: Any, generator: Any) -> Any:
+            gradient, state = super().step(machine, batch, state, generator)
+            gradient.couplings[0] = CouplingGradient.of_matrix(machine.coupling, torch.ones_like(machine.weight))
+            return gradient, state
 
     machine = binary(5, 3, seed=1)
     before = machine.coupling.weight.detach().clone()

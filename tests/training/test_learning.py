@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
-from training_helpers import binary, draw, generator, gradients, log_likelihood, parameters, randomize, rbm, sgd
+from training_helpers import binary, draw, generator, gradients, log_likelihood, parameters, randomize, rbm, sgd, step
 
 import harmonium as hm
 from harmonium import units
@@ -19,11 +19,7 @@ from harmonium.training.schedules import Clock, Growing, Linear, Setting
 
 def exact_gradient(machine: RBM, data: Tensor) -> dict[str, Tensor]:
     """The gradient of the mean negative log-likelihood over all the rows."""
-    phase = hm.Exact()
-    phase.begin(machine, len(data), data, None)
-    phase.data_slot.copy_(data)
-    with torch.no_grad():
-        phase.gradient(machine, None)
+    step(hm.Exact(), machine, data)
     return gradients(machine)
 
 
@@ -190,11 +186,7 @@ def test_a_gradient_of_zero_stays() -> None:
     states, log_p = teacher.distribution()
     free_energy = teacher.free_energy(states)
     model = torch.autograd.grad((log_p.exp() * free_energy).sum(), list(teacher.parameters()))
-    phase = hm.Exact()
-    phase.begin(teacher, len(states), states, None)
-    phase.data_slot.copy_(states)
-    with torch.no_grad():
-        phase.gradient(teacher, None)
+    step(hm.Exact(), teacher, states)
     uniform = torch.autograd.grad(teacher.free_energy(states).mean(), list(teacher.parameters()))
     for parameter, a, b in zip(teacher.parameters(), uniform, model, strict=True):
         torch.testing.assert_close(parameter.grad, a - b, rtol=1e-12, atol=1e-12)
@@ -215,21 +207,17 @@ def test_documents_keep_their_lengths(negative: NegativePhase) -> None:
         seen = 0
 
         def on_epoch(self, progress: Progress) -> None:
-            chains = progress.negative._chain_v
-            assert torch.equal(chains, chains.floor())
-            assert bool((chains >= 0).all())
-            now = chains.sum(-1)
-            batch = progress.negative.data_slot.sum(-1)  # the chains have the document lengths of the batch
-            assert torch.equal(now, batch[torch.arange(len(now)) % len(batch)])
             type(self).seen += 1
-
-        def on_start(self, progress: Progress) -> None:
-            assert len(progress.negative._chain_v.sum(-1).unique()) > 3
 
     result = hm.fit(
         machine, data, negative=negative, epochs=30, batch_size=50, optimizer=sgd(0.05), seed=0, callbacks=[Lengths()]
     )
     assert Lengths.seen == 30
+    gradient, _ = step(negative, machine, data[:50], generator(1))
+    chains, batch = gradient.loss.__self__.model, data[:50].sum(-1)  # type: ignore[union-attr]
+    assert torch.equal(chains, chains.floor()) and bool((chains >= 0).all())
+    assert len(batch.unique()) > 3  # the chains have the document lengths of the batch
+    assert torch.equal(chains.sum(-1), batch[torch.arange(len(chains)) % len(batch)])
     # it has learned that the topics exclude each other: words of one raise words of the same topic
     one, other = torch.zeros(1, 6, dtype=torch.float64), torch.zeros(1, 6, dtype=torch.float64)
     one[0, 0], other[0, 3] = 5, 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -20,6 +22,7 @@ from training_helpers import (
     randomize,
     rbm,
     sgd,
+    step,
 )
 
 import harmonium as hm
@@ -29,6 +32,9 @@ from harmonium.errors import Diverged, InvalidOption, NotNormalizable
 from harmonium.machines import BoltzmannMachine
 from harmonium.meanfield.starts import scattered
 from harmonium.training import MeanField
+from harmonium.training.batches import as_source
+from harmonium.training.gradient import Gradient
+from harmonium.training.loop import Training
 
 METHODS = ["naive", "tap", "adatap", "bp", "bp-exact"]
 every_method = pytest.mark.parametrize("method", METHODS)
@@ -40,11 +46,10 @@ def deep(seed: int = 0, weight: float = 0.4) -> hm.DeepBoltzmannMachine:
     return machine
 
 
-def one_gradient(machine: BoltzmannMachine, phase: MeanField, data: Tensor, start: Tensor | None = None) -> None:
-    with torch.no_grad():
-        phase.begin(machine, len(data), data if start is None else start, generator(0))
-        phase.data_slot.copy_(data)
-        phase.gradient(machine, generator(0))
+def one_gradient(
+    machine: BoltzmannMachine, phase: MeanField, data: Tensor, start: Tensor | None = None
+) -> tuple[Gradient, dict[str, Any]]:
+    return step(phase, machine, data, generator(0), start=start)
 
 
 def mean_likelihood(machine: BoltzmannMachine, data: Tensor, log_z: Tensor) -> Tensor:
@@ -107,10 +112,10 @@ def test_couplings(method, coupling):
     machine = rbm(units.Bernoulli((1, 3, 3)), units.Spin((2, 2, 2)), weight=0.3, coupling=made)
     data = machine.independent(4, generator(1))
     phase = MeanField(500, method=method, tolerance=1e-28)
-    one_gradient(machine, phase, data)
+    gradient, _ = one_gradient(machine, phase, data)
     found = gradients(machine)
     machine.zero_grad()
-    (machine.free_energy(data).mean() - meanfield.free_energy(machine, phase.solutions(machine)).mean()).backward()
+    gradient.loss().backward()  # type: ignore[misc]
     assert_close(found, gradients(machine), 1e-9)
 
 
@@ -132,8 +137,8 @@ def test_persistent_or_from_the_data():
     up, down = torch.ones(4, 6, dtype=F64), -torch.ones(4, 6, dtype=F64)
     for persistent, sign in ((True, 1.0), (False, -1.0)):
         phase = MeanField(50, persistent=persistent)
-        one_gradient(machine, phase, down, start=up)
-        assert bool((phase.solutions(machine).magnetizations[0] * sign > 0.5).all())
+        _, state = one_gradient(machine, phase, down, start=up)
+        assert bool((state["a"][0] * sign > 0.5).all())
 
 
 def test_only_deep_machines_are_persistent_by_default():
@@ -151,9 +156,9 @@ def test_only_deep_machines_are_persistent_by_default():
         for coupling in machine.couplings:
             torch.nn.init.constant_(coupling.weight, 0.5)
         phase = MeanField(**options)
-        one_gradient(machine, phase, down, start=up)
-        assert bool((phase.solutions(machine).magnetizations[0] * sign > 0.5).all())
-        assert phase.k == (3 if make is shallow else 10) and "k" not in phase.config()
+        _, state = one_gradient(machine, phase, down, start=up)
+        assert bool((state["a"][0] * sign > 0.5).all())
+        assert phase.k is None
 
 
 def test_noisy_starts():
@@ -163,8 +168,8 @@ def test_noisy_starts():
     down = {}
     for noise in (0.0, 1.0):
         phase = MeanField(50, persistent=False, noise=noise)
-        one_gradient(machine, phase, up)
-        down[noise] = int((phase.solutions(machine).magnetizations[0].mean(1) < 0).sum())
+        _, state = one_gradient(machine, phase, up)
+        down[noise] = int((state["a"][0].mean(1) < 0).sum())
     assert down[0.0] == 0
     assert 4 <= down[1.0] <= 100  # most shares are far from 1, the only one at which both solutions are as near
 
@@ -188,15 +193,12 @@ def test_how_noisy_starts_are(most):
 def test_steps_and_tolerance():
     machine = binary(weight=0.5)
     data = draw(machine, 6)
-    exactly, until = MeanField(3), MeanField(300, tolerance=1e-24)
-    for phase in (exactly, until):
-        one_gradient(machine, phase, data)
+    phases = MeanField(3), MeanField(300, tolerance=1e-24)
+    exactly, until = (one_gradient(machine, phase, data)[1]["a"][0] for phase in phases)
     three = meanfield.tap(machine, data, iterations=3)
-    torch.testing.assert_close(
-        exactly.solutions(machine).magnetizations[0], three.magnetizations[0], rtol=0, atol=1e-12
-    )
+    torch.testing.assert_close(exactly, three.magnetizations[0], rtol=0, atol=1e-12)
     fixed = meanfield.tap(machine, data, tolerance=1e-24)
-    torch.testing.assert_close(until.solutions(machine).magnetizations[0], fixed.magnetizations[0], rtol=0, atol=1e-10)
+    torch.testing.assert_close(until, fixed.magnetizations[0], rtol=0, atol=1e-10)
     assert (three.magnetizations[0] - fixed.magnetizations[0]).abs().max() > 1e-4
 
 
@@ -275,11 +277,7 @@ def test_no_random_numbers():
     data = draw(machine, 10)
     found = []
     for seed in (0, 1):
-        phase = MeanField(4)
-        with torch.no_grad():
-            phase.begin(machine, 10, data, generator(seed))
-            phase.data_slot.copy_(data)
-            phase.gradient(machine, generator(seed))
+        step(MeanField(4), machine, data, generator(seed))
         found.append(gradients(machine))
     assert_same(*found)
 
@@ -326,34 +324,22 @@ def test_resumed_to_the_bit(options, tmp_path):
 
 
 def test_batches_that_grow():
+    """The number of starts stays that of the first batches."""
     data = draw(binary(6, 3, seed=5), 60)
 
-    class Growing(hm.Constant):
-        def __call__(self, clock: object) -> object:
-            return hm.training.Setting(batch_size=10 if clock.epoch == 1 else 20)  # type: ignore[attr-defined]
+    def growing(clock: hm.training.Clock) -> hm.training.Setting:
+        return hm.training.Setting(batch_size=10 if clock.epoch == 1 else 20)
 
     for method in ("tap", "adatap"):
-        phase = MeanField(2, method=method)
         machine = hm.RBM(units.Bernoulli(6), units.Bernoulli(3)).double()
-        hm.fit(machine, data, negative=phase, epochs=2, batch_size=10, schedule=Growing(), progress=False)
-        assert len(phase.solutions(machine)) == 20
+        source = as_source(data, machine)
+        plan = hm.Plan(negative=MeanField(2, method=method), epochs=2, batch_size=10, schedule=growing)
+        training = Training(machine, source, plan.resolved(machine, source), progress=False)
+        training.train()
+        assert len(training.learners[0].state["a"][0]) == 10
 
 
 # -- errors and messages -------------------------------------------------------------------------------------------
-
-
-def test_config():
-    phase = MeanField(7, method="bp", starts=3, persistent=False, tolerance=1e-6, damping=0.2, noise=0.5)
-    assert phase.config() == {
-        "method": "mean-field",
-        "k": 7,
-        "approximation": "bp",
-        "persistent": False,
-        "damping": 0.2,
-        "starts": 3,
-        "tolerance": 1e-6,
-        "noise": 0.5,
-    }
 
 
 def test_refused():
@@ -392,11 +378,8 @@ def test_a_lost_start_begins_anew_at_the_data():
     good, bad = torch.full((3, 1), 9.0, dtype=F64), torch.full((3, 1), 3.4, dtype=F64)
     alone = meanfield.tap(machine, good[:1], iterations=20, damping=0.0)
     assert bool(torch.isfinite(alone.free_energy).all())
-    with torch.no_grad():
-        phase.begin(machine, 3, torch.cat([good[:2], bad[:1]]), generator(0))
-        phase.data_slot.copy_(good)
-        phase.gradient(machine, generator(0))
+    _, state = step(phase, machine, good, generator(0), start=torch.cat([good[:2], bad[:1]]))
     model = machine.visible.bias.grad + good.mean(0)
     torch.testing.assert_close(model, alone.magnetizations[0][0], rtol=0, atol=1e-8)
-    kept = phase.solutions(machine).magnetizations[0]
+    kept = state["a"][0]
     torch.testing.assert_close(kept[2], good[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from training_helpers import binary, draw, log_likelihood, parameters
 import harmonium as hm
 from harmonium import units
 from harmonium.errors import InvalidOption
+from harmonium.training.batches import as_source
 from harmonium.training.callbacks import Callback, Progress
-from harmonium.training.transforms import Transform
+from harmonium.training.loop import Training
+from harmonium.training.penalties import Penalty
 
 Make = Callable[[Any], torch.optim.Optimizer]
 
@@ -43,11 +46,11 @@ class Likelihoods(Callback):
         self.values.append(log_likelihood(progress.machine, self.data))
 
 
-def likelihoods(machine: hm.RBM, data: Tensor, epochs: int, make: Make, transforms: list[Transform]) -> list[float]:
+def likelihoods(machine: hm.RBM, data: Tensor, epochs: int, make: Make, centered: float | bool) -> list[float]:
     """The likelihood after every step of full-batch training with the exact gradient."""
     seen = Likelihoods(data)
     hm.fit(machine, data, negative=hm.Exact(), epochs=epochs, batch_size=len(data), optimizer=make, callbacks=[seen],
-           transforms=transforms, initialize="keep", progress=False)  # fmt: skip
+           centered=centered, initialize="keep", progress=False)  # fmt: skip
     return seen.values
 
 
@@ -63,7 +66,7 @@ def test_long_training_does_not_fall_from_its_maximum(optimizer: str) -> None:
     data = draw(binary(6, 3, seed=1, weight=2.0), 500)
     machine = hm.RBM(units.Bernoulli(6), units.Bernoulli(3)).double()
     machine.initialize(data, scale=0.5, seed=1)
-    values = likelihoods(machine, data, 200, make, [hm.Centered()])
+    values = likelihoods(machine, data, 200, make, True)
     assert values[-1] > values[0] + 0.05
     assert max(values) - values[-1] < 1e-4
 
@@ -98,8 +101,7 @@ def test_centered_steps_are_those_of_the_optimizer_on_centered_parameters(optimi
         stepped.zero_grad()
         (free_energy(data).mean() + torch.logsumexp(-free_energy(states), 0)).backward()
         stepped.step()
-    still = hm.Centered(smoothing=1e-300)  # offsets that do not change
-    likelihoods(machine, data, 20, OPTIMIZERS[optimizer], [still])
+    likelihoods(machine, data, 20, OPTIMIZERS[optimizer], 1e-300)  # offsets that do not change
     found = parameters(machine)
     for name, value in zip(("couplings.0.weight", "layers.0.bias", "layers.1.bias"), plain(), strict=True):
         torch.testing.assert_close(found[name], value.detach(), rtol=1e-9, atol=1e-11)
@@ -111,15 +113,23 @@ def test_momentum_moves_with_the_offsets() -> None:
     machine.initialize(scale=0.7, seed=3)
     data = torch.cat([torch.ones(4, 3), 2 * torch.eye(4)[:, :2] - 1], 1).double()
     optimizer = torch.optim.SGD(machine.parameters(), lr=0.01, momentum=0.9)
-    phase, transform, plain, mapped = hm.Exact(), hm.Centered(smoothing=0.5), [], None
+    plain, mapped = [], None
 
-    class Plain(Transform):
-        def gradient(self, machine: Any, phase: Any) -> None:
-            plain.append([p.grad.clone() for p in machine.parameters()])
+    @dataclass(frozen=True)
+    class Plain(Penalty):
+        """Record the gradient before it is centered."""
 
-    hm.fit(machine, data, negative=phase, epochs=6, batch_size=4, optimizer=optimizer, initialize="keep", progress=False,
-           constraints=[Plain(), transform], centered=False)  # fmt: skip
-    mu, lam = transform.state_dict()["used"]
+        strength: float = 0.0
+
+        def add(self, machine: Any, gradient: Any, *rest: Any) -> None:
+            values = {**gradient.units, machine.weight: gradient.couplings[0].dense()}
+            plain.append([values[p].clone() for p in machine.parameters()])
+
+    source = as_source(data, machine)
+    plan = hm.Plan(negative="exact", epochs=6, batch_size=4, optimizer=optimizer, penalties=[Plain()], centered=0.5)
+    training = Training(machine, source, plan.resolved(machine, source), initialize=False, progress=False)
+    training.train()
+    mu, lam = training.learners[0].coordinates.state()["used"]
     for gradient in plain:
         b, spin_b, c, weight = gradient
         b = torch.cat([b, spin_b])

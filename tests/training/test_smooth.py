@@ -10,7 +10,8 @@ import torch
 
 import harmonium as hm
 from harmonium.errors import InvalidOption
-from harmonium.training.negative.base import learned_couplings
+from harmonium.training import Clock
+from harmonium.training.gradient import CouplingGradient, Gradient
 
 SHAPES = {"flat": ((6,), (2, 3)), "image": ((2, 3), None), "channels": ((2, 2, 3), None), "one-row": ((5,), (1, 5))}
 
@@ -23,12 +24,10 @@ def machine_of(layer: tuple[int, ...], hidden: int = 2) -> hm.RBM:
 
 def slope(penalty: hm.Smooth, rbm: hm.RBM) -> torch.Tensor:
     """The gradient of one application of the penalty."""
-    phase = hm.Exact()
-    phase.coupling_gradients = learned_couplings(rbm)
-    rbm.coupling.weight.grad = torch.zeros_like(rbm.coupling.weight)
+    link = CouplingGradient.of_matrix(rbm.coupling, torch.zeros_like(rbm.weight))
     with torch.no_grad():
-        penalty.gradient(rbm, phase)
-    return rbm.coupling.weight.grad
+        penalty.add(rbm, Gradient({}, {0: link}, []), None, Clock(1, 1, 0.0), lambda weight: None)
+    return link.dense()
 
 
 @pytest.mark.parametrize("name", SHAPES)

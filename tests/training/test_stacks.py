@@ -6,12 +6,24 @@ from typing import Any
 
 import pytest
 import torch
-from training_helpers import F64, adam, assert_close, assert_same, generator, gradients, log_likelihood, parameters, sgd
+from training_helpers import (
+    F64,
+    adam,
+    assert_close,
+    assert_same,
+    generator,
+    gradients,
+    log_likelihood,
+    parameters,
+    sgd,
+    step,
+)
 
 import harmonium as hm
 from harmonium import units
 from harmonium.training import HiddenStates, joint
-from harmonium.training.stacks import Joint
+from harmonium.training.batches import as_source
+from harmonium.training.loop import Training
 
 pytestmark = pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 
@@ -52,7 +64,7 @@ def test_the_lowest_machine_learns_as_it_does_alone(inputs, optimizer):
     assert_same(parameters(network.machines[0]), parameters(alone))
 
 
-@pytest.mark.parametrize("phase", [hm.CD(2), hm.PCD(1), hm.ParallelTempering(1, rungs=2)], ids=lambda p: p.kind)
+@pytest.mark.parametrize("phase", [hm.CD(2), hm.PCD(1), hm.ParallelTempering(1, rungs=2)], ids=repr)
 def test_a_stack_of_one_machine_is_that_machine(phase):
     network, alone = stack(layers=(6, 3)), stack(layers=(6, 3)).machines[0]
     first = hm.fit(network, DATA, negative=phase, **options())
@@ -64,16 +76,22 @@ def test_a_stack_of_one_machine_is_that_machine(phase):
 @pytest.mark.parametrize("inputs", ["samples", "means"])
 def test_the_gradient_is_that_of_the_sum_of_the_losses(inputs):
     """The moments of the phase against automatic differentiation, machine by machine, on the same states."""
-    network, phase = stack(inputs), Joint(hm.CD(1))
-    phase.begin(network, 30, DATA[:30], generator(0))
-    phase.batch.copy_(DATA[:30])
-    phase.gradient(network, generator(7))
-    found = gradients(network)
-    network.zero_grad()
-    for rbm, own in zip(network.machines, phase.phases, strict=True):
-        hm.losses.contrastive(rbm, own.batch, own.chain_states()).backward()
-    assert_close(found, gradients(network), 1e-12)
-    assert len(phase.coupling_gradients) == 3 and len(phase.hidden_means(network)) == 3
+    network = stack(inputs)
+    source = as_source(DATA[:30], network)
+    plan = hm.Plan(negative="cd:1", epochs=1, centered=False, optimizer="sgd", learning_rate=0.0625, seed=0)
+    plan = plan.resolved(network, source)
+    training, before = Training(network, source, plan, initialize=False), parameters(network)
+    losses = []
+    for learner, (rbm, rows) in zip(training.learners, network.stacked(DATA[:30], generator=generator(7)), strict=True):
+        gradient, _ = step(hm.CD(1), rbm, rows, generator(7), state=learner.state)
+        found = gradients(rbm)
+        rbm.zero_grad()
+        gradient.loss().backward()
+        assert_close(found, gradients(rbm), 1e-12)
+        losses.append(gradient)
+    assert len(losses) == 3
+    training.one_epoch()
+    assert all(not torch.equal(value, before[name]) for name, value in parameters(network).items())
 
 
 @pytest.mark.parametrize("inputs", ["samples", "means"])
@@ -105,18 +123,14 @@ def test_joint_training_raises_the_variational_bound():
 def test_the_offset_of_an_upper_machine_follows_its_input():
     """With a moved lower machine, μ of the upper one becomes the new mean of its input."""
     network = stack()
-    centered = hm.Centered(smoothing=0.5)
-    training = hm.training.loop.Training(
-        hm.training.arguments.Arguments.of(
-            network, DATA, constraints=[centered], centered=False, optimizer=sgd(0.0), **options()
-        )
-    )
+    source = as_source(DATA, network)
+    plan = hm.Plan(negative="cd:1", epochs=1, batch_size=30, centered=0.5, optimizer=sgd(0.0), seed=0)
+    training = Training(network, source, plan.resolved(network, source), initialize=False)
     with torch.no_grad():
         network.machines[0].hidden.bias.fill_(3.0)
     for _ in range(20):
         training.one_epoch()
-    (each,) = training.transforms
-    offsets = each.state_dict()["machines"]
+    offsets = [learner.coordinates.state() for learner in training.learners]
     mean = network.machines[0].hidden_mean(DATA).mean(0)
     assert (offsets[1]["offsets"][0] - mean).abs().max() < 0.1
     assert torch.equal(offsets[0]["offsets"][0], DATA.mean(0))  # the data do not move
@@ -133,8 +147,8 @@ class Stop(hm.Callback):
 @pytest.mark.parametrize("inputs", ["samples", "means"])
 def test_a_run_resumes_bit_for_bit(phase, inputs, tmp_path):
     def train(folder: str, negative: Any = phase, **more: Any) -> hm.DeepBeliefNetwork:
-        network, transforms = stack(inputs), [hm.L2(0.01), hm.Centered(), hm.Average(0.5)]
-        run = {"run": tmp_path / folder, "optimizer": adam(0.01), "transforms": transforms, "validation": DATA[:30]}
+        network, parts = stack(inputs), {"penalties": [hm.L2(0.01)], "constraints": [hm.Average(0.5)]}
+        run = {"run": tmp_path / folder, "optimizer": adam(0.01), "validation": DATA[:30], **parts}
         hm.fit(network, DATA, negative=negative, **run, **options(epochs=4), **more)
         return network
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -19,15 +20,17 @@ from training_helpers import (
     randomize,
     rbm,
     sgd,
+    step,
 )
 
 import harmonium as hm
 from harmonium import couplings, units
 from harmonium.errors import InvalidOption
 from harmonium.machines import RBM, BoltzmannMachine
-from harmonium.training.negative.base import learned_couplings
+from harmonium.training.constraints import Constraint
+from harmonium.training.coordinates import Coordinates
+from harmonium.training.gradient import CouplingGradient, Gradient
 from harmonium.training.schedules import Clock
-from harmonium.training.transforms import Transform
 
 # -- centering ------------------------------------------------------------------------------------------------
 
@@ -113,19 +116,20 @@ def centered_by_autograd(machine: RBM, data: Tensor, model: Tensor, mu: Tensor, 
 def test_centered_is_the_gradient_of_the_centered_machine(kind: str) -> None:
     machine = CENTERED[kind]()
     data = machine.visible.sample(torch.zeros(20, *machine.visible.shape, dtype=F64), generator=generator(1))
-    phase, transform = hm.PCD(1, chains=7), hm.Centered(smoothing=0.3)
+    coordinates = Coordinates(machine, data.mean(0), 0.3)
+    gradient, _ = step(hm.PCD(1, chains=7), machine, data, generator(3))
+    before = gradients(machine)
     with torch.no_grad():
-        phase.begin(machine, 20, data, generator(2))
-        phase.data_slot.copy_(data)
-        transform.begin(machine, data.mean(0))
-        phase.gradient(machine, generator(3))
-        before = gradients(machine)
-        transform.gradient(machine, phase)
-        transform.pull_back(machine, phase)
+        gradient, _ = step(hm.PCD(1, chains=7), machine, data, generator(3))
+        coordinates.follow(gradient)
+        coordinates.center(gradient, at_mean=False)
+        coordinates.pull_back(gradient, lambda parameter: 1.0)
+        gradient.write()
     found = gradients(machine)
-    mu, lam = transform.state_dict()["offsets"]
+    mu, lam = coordinates.state()["offsets"]
     assert torch.equal(mu, data.mean(0))
-    expected = centered_by_autograd(machine, data, phase.state_dict()["v"], mu, lam)
+    model = gradient.loss.__self__.model.clone()  # type: ignore[union-attr]
+    expected = centered_by_autograd(machine, data, model, mu, lam)
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
         assert not torch.allclose(found[name], before[name], atol=1e-6)
@@ -136,17 +140,13 @@ def test_centered_is_the_gradient_of_the_centered_machine(kind: str) -> None:
 def test_hidden_offsets_follow_the_batches() -> None:
     machine = binary(5, 3, 1)
     data = draw(machine, 20)
-    phase, transform = hm.Exact(), hm.Centered(smoothing=0.25)
     with torch.no_grad():
-        phase.begin(machine, 20, data, None)
-        phase.data_slot.copy_(data)
-        transform.begin(machine, data.mean(0))
+        coordinates = Coordinates(machine, data.mean(0), 0.25)
         start = machine.hidden_mean(data.mean(0, keepdim=True))[0]
-        torch.testing.assert_close(transform.state_dict()["offsets"][1], start)
-        phase.gradient(machine, None)
-        transform.gradient(machine, phase)
+        torch.testing.assert_close(coordinates.state()["offsets"][1], start)
+        coordinates.follow(step(hm.Exact(), machine, data)[0])
         mean = machine.hidden_mean(data).mean(0)
-    torch.testing.assert_close(transform.state_dict()["offsets"][1], 0.75 * start + 0.25 * mean)
+    torch.testing.assert_close(coordinates.state()["offsets"][1], 0.75 * start + 0.25 * mean)
 
 
 @pytest.mark.slow
@@ -171,11 +171,7 @@ def test_centering_does_not_move_the_end_of_learning() -> None:
             transforms=transforms,
             initialize="keep",
         )
-        phase = hm.Exact()
-        phase.begin(machine, len(data), data, None)
-        phase.data_slot.copy_(data)
-        with torch.no_grad():
-            phase.gradient(machine, None)
+        step(hm.Exact(), machine, data)
         assert max(g.abs().max().item() for g in gradients(machine).values()) < 1e-4
         ends.append((log_likelihood(machine, data), machine.distribution()[1].exp()))
     assert ends[0][0] == pytest.approx(ends[1][0], abs=1e-5)
@@ -240,18 +236,11 @@ def test_centering_needs_the_biases() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
 def test_centering_rate(rate: float) -> None:
-    with pytest.raises(InvalidOption, match=r"smoothing: expected a number in \(0, 1\]"):
-        hm.Centered(rate)
+    with pytest.raises(InvalidOption, match=r"centered: expected a number in \(0, 1\]"):
+        hm.Plan(centered=rate)
 
 
 # -- penalties ------------------------------------------------------------------------------------------------
-
-
-def with_links(machine: hm.RBM) -> hm.Exact:
-    """A phase with the gradients of the couplings in ``.grad``."""
-    phase = hm.Exact()
-    phase.coupling_gradients = learned_couplings(machine)
-    return phase
 
 
 @pytest.mark.parametrize("kind", ["bernoulli", "potts", "masked", "conv2d"])
@@ -259,12 +248,10 @@ def with_links(machine: hm.RBM) -> hm.Exact:
 def test_a_penalty_adds_the_slope_of_its_value(penalty: Any, kind: str) -> None:
     machine = CENTERED[kind]()
     weight = machine.coupling.weight
-    weight.grad = torch.full_like(weight, 0.5)
-    for bias in (*machine.visible.biases(), *machine.hidden.biases()):
-        bias.grad = torch.zeros_like(bias)
+    link = CouplingGradient.of_matrix(machine.coupling, torch.full_like(weight, 0.5))
     with torch.no_grad():
-        penalty.gradient(machine, with_links(machine))
-    flat, slope = weight.data.view(-1), (weight.grad - 0.5).flatten()
+        penalty.add(machine, Gradient({}, {0: link}, []), None, Clock(1, 1, 0.0), lambda weight: None)
+    flat, slope = weight.data.view(-1), (link.dense() - 0.5).flatten()
     for k in range(flat.numel()):
         kept, values = flat[k].item(), []
         if kept == 0.0:
@@ -276,7 +263,6 @@ def test_a_penalty_adds_the_slope_of_its_value(penalty: Any, kind: str) -> None:
             values.append(penalty.loss(machine))
         flat[k] = kept
         assert slope[k].item() == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-6, abs=1e-8)
-    assert not any(bool(bias.grad.any()) for bias in machine.visible.biases())
 
 
 def test_values_of_the_penalties() -> None:
@@ -305,20 +291,6 @@ def test_negative_strengths_are_refused(kind: type) -> None:
             kind(strength)
 
 
-def test_clip() -> None:
-    machine = binary(4, 2)
-    for parameter in machine.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    norm = sum(p.numel() for p in machine.parameters()) ** 0.5
-    hm.Clip(10.0).gradient(machine, with_links(machine))
-    assert all(torch.equal(p.grad, torch.ones_like(p)) for p in machine.parameters())
-    hm.Clip(0.5).gradient(machine, with_links(machine))
-    for parameter in machine.parameters():
-        torch.testing.assert_close(parameter.grad, torch.full_like(parameter, 0.5 / norm), rtol=1e-5, atol=0)
-    with pytest.raises(InvalidOption, match="max_norm: expected a positive number"):
-        hm.Clip(0.0)
-
-
 # -- the zero-sum gauge ---------------------------------------------------------------------------------------
 
 POTTS = {
@@ -336,7 +308,7 @@ def test_zero_sum_leaves_the_distribution_alone(kind: str) -> None:
     machine = rbm(*POTTS[kind](), 3)
     before = machine.distribution()[1]
     with torch.no_grad():
-        hm.ZeroSum().parameters(machine)
+        hm.ZeroSum().after_step(machine, {}, Clock(1, 1, 0.0))
     torch.testing.assert_close(machine.distribution()[1], before, rtol=0, atol=1e-12)
     matrix = machine.coupling.matrix().detach()
     for unit, weight in ((machine.visible, matrix.T), (machine.hidden, matrix)):
@@ -354,7 +326,7 @@ def test_zero_sum_in_a_deep_machine() -> None:
     states = [part[index[:, k]] for k, part in enumerate((x, y, z))]
     before = torch.log_softmax(-machine.energy(*states), 0)
     with torch.no_grad():
-        hm.ZeroSum().parameters(machine)
+        hm.ZeroSum().after_step(machine, {}, Clock(1, 1, 0.0))
     torch.testing.assert_close(torch.log_softmax(-machine.energy(*states), 0), before, rtol=0, atol=1e-12)
     assert machine.couplings[0].weight.view(2, 3, 4).sum(1).abs().max() < 1e-12
     assert machine.couplings[0].weight.view(2, 3, 4).sum(2).abs().max() < 1e-12
@@ -381,12 +353,15 @@ def test_zero_sum_is_refused_where_it_has_no_meaning() -> None:
 # -- averaging ------------------------------------------------------------------------------------------------
 
 
-class Recorder(Transform):
-    def __init__(self) -> None:
-        self.seen: list[tuple[float, dict[str, Tensor]]] = []
+@dataclass(frozen=True)
+class Recorder(Constraint):
+    """Record the parameters after every step."""
 
-    def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
+    seen: list[tuple[float, dict[str, Tensor]]] = field(default_factory=list)
+
+    def after_step(self, machine: BoltzmannMachine, state: dict[str, Any], clock: Clock) -> dict[str, Any]:
         self.seen.append((clock.fraction, parameters(machine)))
+        return state
 
 
 @pytest.mark.parametrize(("last", "every"), [(0.3, 1), (0.5, 3), (1.0, 2)])
@@ -415,9 +390,9 @@ def test_average_is_the_plain_mean(last: float, every: int) -> None:
 
 def test_an_average_over_nothing_changes_nothing() -> None:
     results = []
-    for transforms in ([], [hm.Average(last=0.01, every=100)]):
+    for constraints in ([], [hm.Average(last=0.01, every=100)]):
         machine = binary(5, 3, seed=4)
-        hm.fit(machine, draw(binary(5, 3, 1), 100), epochs=2, batch_size=20, transforms=transforms, seed=1)
+        hm.fit(machine, draw(binary(5, 3, 1), 100), epochs=2, batch_size=20, constraints=constraints, seed=1)
         results.append(parameters(machine))
     assert_same(*results)
 
@@ -431,26 +406,20 @@ def test_impossible_averages_are_refused(last: float, every: int) -> None:
 @pytest.mark.parametrize("read_between", [False, True], ids=["in factors", "written down"])
 def test_a_decay_kept_as_a_number_is_the_gradient_of_the_penalty(read_between):
     from harmonium.couplings import Dense
-    from harmonium.training.gradient import CouplingGradient
 
     generator = torch.Generator().manual_seed(0)
     x, y, weight = (torch.randn(*shape, generator=generator).double() for shape in ((5, 4), (5, 3), (4, 3)))
     coupling = Dense((4,), (3,)).double()
     with torch.no_grad():
         coupling.weight.copy_(weight)
-        link = CouplingGradient(coupling)
-        link.set_factors(x, y, 5)
+        link = CouplingGradient(coupling, x, y, 5)
         link.add_weights(0.7)
         gradient = x.T @ y + 0.7 * weight
         if read_between:
             assert torch.allclose(link.down(torch.ones(3).double()), gradient.sum(1))
             assert torch.allclose(link.dense(), gradient)
-            assert not link.descend(0.1)
-        else:
-            assert link.descend(0.1)
-            assert torch.allclose(coupling.weight, weight - 0.1 * gradient)
-        link.set_factors(x, y, 5)  # the decay applies to one step
-        assert torch.allclose(link.dense(), x.T @ y)
+        link.descend(0.1)
+        assert torch.allclose(coupling.weight, weight - 0.1 * gradient)
 
 
 # -- penalties and centering -----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from harmonium.training.specs import negative_phase
+from training_helpers import step
 
 import harmonium as hm
 from harmonium.errors import InvalidOption
@@ -29,10 +30,7 @@ def machine_of(name: str, scale: float = 0.8) -> hm.RBM:
 
 @torch.no_grad()
 def gradients(phase: hm.training.NegativePhase, rbm: hm.RBM, rows: torch.Tensor, seed: int) -> dict[str, torch.Tensor]:
-    source = torch.Generator().manual_seed(seed)
-    phase.begin(rbm, len(rows), rows, source)
-    phase.batch.copy_(rows)
-    phase.gradient(rbm, source)
+    step(phase, rbm, rows, torch.Generator().manual_seed(seed))
     return {name: p.grad.clone() for name, p in rbm.named_parameters() if p.grad is not None}
 
 
@@ -62,8 +60,8 @@ def test_pairs_that_do_not_meet_are_counted():
     rbm = hm.RBM(Bernoulli(6), Bernoulli(6))
     rbm.initialize(weights="normal", scale=3.0, seed=0)
     phase, rows = hm.UnbiasedCD(1, limit=1), (torch.rand(200, 6) < 0.5).float()
-    gradients(phase, rbm, rows, 0)
-    assert 0 < phase.cut_off <= 200
+    _, state = step(phase, rbm, rows, torch.Generator().manual_seed(0))
+    assert 0 < state["cut_off"] <= 200
 
 
 def test_wrong_use():

@@ -10,6 +10,8 @@ from torch import Tensor
 
 import harmonium as hm
 from harmonium.machines import RBM, BoltzmannMachine
+from harmonium.training.gradient import Gradient
+from harmonium.training.negative import Batch, NegativePhase
 from harmonium.units import Unit
 
 F64 = torch.float64
@@ -72,6 +74,27 @@ def parameters(machine: BoltzmannMachine) -> dict[str, Tensor]:
 
 def gradients(machine: BoltzmannMachine) -> dict[str, Tensor]:
     return {name: p.grad.clone() for name, p in machine.named_parameters() if p.grad is not None}
+
+
+def step(
+    phase: NegativePhase,
+    machine: BoltzmannMachine,
+    data: Tensor,
+    noise: torch.Generator | None = None,
+    *,
+    start: Tensor | None = None,
+    state: dict[str, Any] | None = None,
+    context: Tensor | None = None,
+) -> tuple[Gradient, dict[str, Any]]:
+    """One step of a phase; the gradient is also written to ``.grad``. Returns the gradient and the next state."""
+    phase = phase.resolved(len(data))
+    with torch.no_grad():
+        state = phase.init(machine, data if start is None else start, noise) if state is None else state
+        gradient, state = phase.step(machine, Batch(data, context), state, noise)
+    slope = gradient.loss  # of the states of this step
+    gradient.write()
+    gradient.loss = slope
+    return gradient, state
 
 
 def assert_same(a: dict[str, Tensor], b: dict[str, Tensor]) -> None:

@@ -10,6 +10,7 @@ import torch
 import harmonium as hm
 from harmonium.errors import InvalidData, InvalidOption
 from harmonium.testing.oracle import joint
+from harmonium.training.negative import Batch
 from harmonium.units import Potts, Ratings
 
 ITEMS, VALUES = 5, 3
@@ -100,11 +101,10 @@ def test_stationarity_given_the_rated_items(chains):
     points = [small.visible.enumerate(), small.hidden.enumerate()]
     exact = joint(small, [(x, torch.zeros(len(x), dtype=torch.float64)) for x in points])
     v = widened(exact.draw(20_000, source)[0])
+    phase = chains.resolved(len(v))
     with torch.no_grad():
-        chains.begin(rbm, len(v), v, source)
-        chains.data_slot.copy_(v)
-        chains.advance(rbm, source)
-    found = chains.state_dict()["v"]
+        gradient, _ = phase.step(rbm, Batch(v), phase.init(rbm, v, source), source)
+    found = gradient.loss.__self__.model.clone()
     assert torch.equal(found.sum(-1), v.sum(-1))
     states, log_p = small.distribution()
     codes = (found[:, SEEN].argmax(-1) * torch.tensor([1, 3, 9])).sum(1)
@@ -141,9 +141,7 @@ def test_gradient_of_the_likelihood_equals_finite_differences(name):
         bound = rbm.conserving(row[None])
         phase = hm.Exact()
         with torch.no_grad():
-            phase.begin(bound, 1, row[None], None)
-            phase.data_slot.copy_(row[None])
-            phase.gradient(bound, None)
+            phase.step(bound, Batch(row[None]), phase.init(bound, row[None], None), None)[0].write()
         gradient -= parameter.grad.view_as(parameter) / len(rows)
     with torch.no_grad():
         for place in torch.randperm(parameter.numel(), generator=torch.Generator().manual_seed(0))[:12].tolist():

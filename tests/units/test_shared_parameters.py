@@ -13,6 +13,9 @@ import harmonium as hm
 from harmonium import units
 from harmonium.errors import InvalidOption
 from harmonium.testing import check_unit
+from harmonium.training.coordinates import Coordinates
+from harmonium.training.gradient import Gradient
+from harmonium.training.negative import Batch
 from harmonium.units import Unit
 
 F64 = torch.float64
@@ -83,11 +86,9 @@ def test_gradients_are_summed(name: str) -> None:
     unit = layer(name)
     other = expanded(unit)
     gradients = {k: torch.randn(unit.shape, dtype=F64) for k in unit.natural()}
-    for u in (unit, other):
-        u.accumulate_gradient(gradients)
+    found, expected = unit.gradients(gradients), other.gradients(gradients)
     for (key, mine), (_, theirs) in zip(unit.named_parameters(), other.named_parameters(), strict=True):
-        assert mine.grad is not None and theirs.grad is not None
-        torch.testing.assert_close(mine.grad, theirs.grad.sum(1, keepdim=True), msg=key)
+        torch.testing.assert_close(found[mine], expected[theirs].sum(1, keepdim=True), msg=key)
 
 
 def test_initialization_takes_the_units_together() -> None:
@@ -123,9 +124,7 @@ def test_gradient_by_finite_differences() -> None:
     data = torch.randint(2, (6, 2, 3), generator=torch.Generator().manual_seed(1)).double()
     phase = hm.Exact()
     with torch.no_grad():
-        phase.begin(rbm, len(data), data, None)
-        phase.data_slot.copy_(data)
-        phase.gradient(rbm, None)
+        phase.step(rbm, Batch(data), phase.init(rbm, data, None), None)[0].write()
         for name, parameter in rbm.named_parameters():
             assert parameter.grad is not None
             for index in range(parameter.numel()):
@@ -139,14 +138,13 @@ def test_gradient_by_finite_differences() -> None:
 
 
 @torch.no_grad()
-def centered(rbm: hm.RBM, data: Tensor) -> tuple[hm.Exact, hm.Centered]:
-    phase, transform = hm.Exact(), hm.Centered()
-    phase.begin(rbm, len(data), data, None)
-    phase.data_slot.copy_(data)
-    transform.begin(rbm, data.mean(0))
-    phase.gradient(rbm, None)
-    transform.gradient(rbm, phase)
-    return phase, transform
+def centered(rbm: hm.RBM, data: Tensor) -> tuple[Gradient, Coordinates]:
+    phase, coordinates = hm.Exact(), Coordinates(rbm, data.mean(0), 0.01)
+    gradient, _ = phase.step(rbm, Batch(data), phase.init(rbm, data, None), None)
+    coordinates.follow(gradient)
+    coordinates.center(gradient, at_mean=False)
+    gradient.write()
+    return gradient, coordinates
 
 
 @torch.no_grad()
@@ -154,19 +152,18 @@ def test_centering_changes_only_the_coordinates() -> None:
     data = torch.randint(2, (6, 2, 3), generator=torch.Generator().manual_seed(1)).double()
     there = machine()
     before = there.distribution()[1]
-    phase, transform = centered(there, data)
+    gradient, coordinates = centered(there, data)
     optimizer = torch.optim.SGD(there.parameters(), lr=0.1)
-    transform.enter(there, phase, optimizer)
-    assert (there.distribution()[1] - before).abs().max() > 0.1  # the biases have moved
-    transform.leave(there, phase)
+    with coordinates.within(gradient, optimizer):
+        assert (there.distribution()[1] - before).abs().max() > 0.1  # the biases have moved
     torch.testing.assert_close(there.distribution()[1], before, rtol=1e-12, atol=1e-12)
     # a step in the centered coordinates equals a plain step with the mapped gradient
-    transform.enter(there, phase, optimizer)
-    optimizer.step()
-    transform.leave(there, phase)
+    with coordinates.within(gradient, optimizer):
+        optimizer.step()
     mapped = machine()
-    phase, transform = centered(mapped, data)
-    transform.pull_back(mapped, phase)
+    gradient, coordinates = centered(mapped, data)
+    coordinates.pull_back(gradient, lambda parameter: 0.1)
+    gradient.write()
     torch.optim.SGD(mapped.parameters(), lr=0.1).step()
     for (name, a), (_, b) in zip(there.named_parameters(), mapped.named_parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12, msg=name)

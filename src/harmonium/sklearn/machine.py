@@ -16,7 +16,8 @@ from ..errors import InvalidData, NotEnumerable
 from ..likelihood import ais
 from ..machines import RBM as Machine
 from ..training import fit
-from ..training.loop import Training
+from ..training.learner import Learner
+from ..training.negative.base import cycled
 from ..training.train import prepare
 from .base import TrainedMachine, Transformer, units
 from .rows import FLOATS, chunks
@@ -72,11 +73,11 @@ class RBM(Transformer, TrainedMachine):
         X = self._validated(X, reset=first)
         if first:
             self._build(X)
-        options = {**self._fit_arguments(), "epochs": 1}
-        training = prepare(self.machine_, self._source(X), **options)
-        _continue(training, self._chains)
+        training = prepare(self.machine_, self._source(X), **{**self._fit_arguments(), "epochs": 1})
+        (learner,) = training.learners
+        _continue(learner, self._chains)
         training.one_epoch()
-        self._chains, self._known_log_partition = training.negative.state_dict(), None
+        self._chains, self._known_log_partition = _tensors(learner.state), None
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -149,10 +150,12 @@ class RBM(Transformer, TrainedMachine):
         return self._known_log_partition
 
 
-def _continue(training: Training, chains: Mapping[str, Any]) -> None:
+def _continue(learner: Learner, chains: Mapping[str, Any]) -> None:
     """Restore the chains of an earlier call, repeated or cut to their present number."""
-    now = training.negative.state_dict()
-    if not chains or set(now) != set(chains) or not all(isinstance(x, Tensor) for x in now.values()):
-        return
-    fitted = {name: chains[name][torch.arange(len(x)) % len(chains[name])] for name, x in now.items()}
-    training.negative.load_state_dict(fitted, training.machine)
+    now = _tensors(learner.state)
+    if set(now) == set(chains):
+        learner.state |= {name: cycled(chains[name], len(x)) for name, x in now.items()}
+
+
+def _tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {name: value for name, value in state.items() if isinstance(value, Tensor)}

@@ -7,6 +7,7 @@ import json
 import math
 import warnings
 from itertools import count
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -15,7 +16,9 @@ from ..couplings import Dense
 from ..errors import NotLearned
 from ..machines import RBM
 from ..training import NegativePhase, fit
-from ..training.state import flatten, unflatten
+from ..training.gradient import Gradient
+from ..training.negative import Batch
+from ..training.state import continued, flatten, unflatten
 from ..units import Bernoulli
 from .report import Subject
 
@@ -31,15 +34,15 @@ def check_negative_phase(phase: NegativePhase, machine: RBM | None = None, *, se
     Uses a small machine whose distribution p is known exactly. Checks that
 
     * if the phase has chains, chains that start from p are distributed as p after 20 steps;
-    * the gradient is that of :meth:`~harmonium.training.NegativePhase.loss`, if the phase defines it; for a phase with
-      chains this is the contrastive loss between the batch and the states of the chains;
-    * every learned parameter gets a finite gradient, for full and incomplete batches and after ``resize``;
-    * a phase restored from its ``state_dict`` continues bit-for-bit;
+    * the gradient is that of its ``loss``, if it has one: the loss at the states that the phase has used;
+    * every learned parameter gets a finite gradient, for batches of different sizes;
+    * a step changes neither the batch nor the state that it gets;
+    * a phase with a saved state continues bit-for-bit;
     * training increases :meth:`~harmonium.training.NegativePhase.objective`, by default the exact log-likelihood of
       the data.
 
     Args:
-        phase: the phase, as for ``fit``; it is copied, not changed.
+        phase: the phase, as for ``fit``.
         machine: a small RBM with a finite visible layer; by default 5 visible and 3 hidden Bernoulli units.
         seed: seed of the random generators.
 
@@ -51,8 +54,7 @@ def check_negative_phase(phase: NegativePhase, machine: RBM | None = None, *, se
     """
     rbm = _machine() if machine is None else copy.deepcopy(machine).double()
     subject = Subject("check_negative_phase", type(phase).__name__)
-    config = phase.config()
-    subject.equal("config() after JSON", json.loads(json.dumps(config)), config)
+    subject.equal("a copy with the same options", copy.deepcopy(phase), phase)
     source = Generator().manual_seed(seed)
     states, log_p = rbm.distribution()
     with torch.no_grad():
@@ -87,65 +89,71 @@ def _two_clusters(rbm: RBM, states: Tensor, source: Generator, n: int = 400) -> 
     return unit.join(pieces)
 
 
-def _step(phase: NegativePhase, rbm: RBM, data: Tensor, source: Generator) -> dict[str, Tensor]:
-    """Return the gradient for a batch."""
-    phase.use(len(data))
-    phase.batch.copy_(data)
-    phase.gradient(rbm, source)
-    return {name: p.grad.clone() for name, p in rbm.named_parameters() if p.requires_grad and p.grad is not None}
+def _values(gradient: Gradient, rbm: RBM) -> dict[str, Tensor]:
+    """Return the gradient by the name of the parameter."""
+    found = {id(parameter): value for parameter, value in gradient.units.items()}
+    found |= {id(link.coupling.weight): link.dense() for link in gradient.links}
+    return {name: found[id(p)].clone() for name, p in rbm.named_parameters() if id(p) in found}
 
 
 def _gradient(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) -> None:
-    phase, rbm, source = copy.deepcopy(phase), copy.deepcopy(rbm), Generator().manual_seed(1)
+    rbm, source = copy.deepcopy(rbm), Generator().manual_seed(1)
     names = {name for name, p in rbm.named_parameters() if p.requires_grad}
-    phase.begin(rbm, len(data), data, source)
+    phase = phase.resolved(len(data))
+    state = phase.init(rbm, data, source)
     for rows in (len(data), len(data) - 5, 2 * len(data)):
-        if rows > len(data):
-            phase.resize(rbm, rows)
         batch = data.repeat(2, *(1 for _ in rbm.visible.shape))[:rows]
-        what = f"gradient for {rows} rows after begin with {len(data)}"
-        found = _step(phase, rbm, batch, source)
+        what = f"gradient for {rows} rows after init with {len(data)}"
+        before, kept = batch.clone(), flatten(state, "state")
+        gradient, after = phase.step(rbm, Batch(batch), state, source)
+        subject.expect(torch.equal(batch, before), "the batch after a step", "the batch before it", "changed")
+        same = all(torch.equal(x, kept[1][name]) for name, x in flatten(state, "state")[1].items())
+        subject.expect(same, "the state that a step gets", "unchanged", "changed")
+        state = after
+        expected = {}
+        if gradient.loss is not None:
+            rbm.zero_grad()
+            with torch.enable_grad():
+                gradient.loss().backward()
+            expected = {name: p.grad for name, p in rbm.named_parameters() if p.requires_grad}
+            rbm.zero_grad()
+        found = _values(gradient, rbm)
         subject.equal(f"parameters with a {what}", set(found), names)
         for name, value in found.items():
             subject.finite(f"{what}: {name}", value)
-        means = phase.hidden_means(rbm)
+        means = gradient.hidden
         shapes = [tuple(unit.shape) for unit in rbm.layers[1:]]
-        subject.equal(f"shapes of hidden_means, {rows} rows", [tuple(mean.shape) for mean in means], shapes)
-        subject.close("hidden_means are those of the batch", means[0], rbm.hidden_mean(batch).mean(0), 1e-6)
-        chains = phase.chain_states()
+        subject.equal(f"shapes of the hidden means, {rows} rows", [tuple(mean.shape) for mean in means], shapes)
+        subject.close("hidden means are those of the batch", means[0], rbm.hidden_mean(batch).mean(0), 1e-6)
+        chains = phase.visible_chains(rbm, state, source)
         if chains is not None:
-            rbm.visible.check(chains, "chain_states")
-            if rows < len(data):  # with fewer rows the chains of CD have different weights
-                continue
-        rbm.zero_grad()
-        with torch.enable_grad():
-            loss = phase.loss(rbm, batch)
-            if loss is None:
-                continue
-            loss.backward()
-        for name, p in rbm.named_parameters():
-            if p.requires_grad:
-                expected = torch.zeros_like(p) if p.grad is None else p.grad
-                what = "loss" if chains is None else "contrastive loss against chain_states"
-                subject.close(f"gradient of the {what}: {name}", found[name], expected, 1e-8 * (1 + expected.abs()))
+            rbm.visible.check(chains, "visible_chains")
+        for name, slope in expected.items():
+            wanted = torch.zeros_like(found[name]) if slope is None else slope
+            subject.close(f"gradient of the loss: {name}", found[name], wanted, 1e-8 * (1 + wanted.abs()))
 
 
 def _resume(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) -> None:
-    first, second = copy.deepcopy(phase), copy.deepcopy(phase)
-    source = Generator().manual_seed(2)
-    first.begin(rbm, len(data), data, source)
-    for _ in range(3):
-        _step(first, rbm, data, source)
-    plain, tensors = flatten(first.state_dict(), "phase")
-    kept, tensors = source.get_state(), {name: value.clone() for name, value in tensors.items()}
-    expected = [_step(first, rbm, data, source) for _ in range(2)]
-    second.begin(rbm, len(data), data, Generator().manual_seed(3))
-    second.load_state_dict(unflatten(json.loads(json.dumps(plain)), tensors), rbm)
+    phase, source = phase.resolved(len(data)), Generator().manual_seed(2)
+
+    def steps(state: dict[str, Any], n: int) -> tuple[list[dict[str, Tensor]], dict[str, Any]]:
+        found = []
+        for _ in range(n):
+            gradient, state = phase.step(rbm, Batch(data), state, source)
+            found.append(_values(gradient, rbm))
+        return found, state
+
+    _, state = steps(phase.init(rbm, data, source), 3)
+    plain, tensors = flatten(state, "phase")
+    kept = source.get_state()
+    expected, _ = steps(state, 2)
+    fresh = phase.init(rbm, data, Generator().manual_seed(3))
     source.set_state(kept)
-    for step, gradients in enumerate(expected):
-        for name, value in _step(second, rbm, data, source).items():
-            check = f"gradient of {name}, {step + 1} steps after load_state_dict"
-            subject.expect(torch.equal(value, gradients[name]), check, "bitwise equal", "different")
+    again, _ = steps(continued(unflatten(json.loads(json.dumps(plain)), tensors), fresh, phase.grows), 2)
+    for number, (gradients, others) in enumerate(zip(expected, again, strict=True), 1):
+        for name, value in gradients.items():
+            check = f"gradient of {name}, {number} steps after a saved state"
+            subject.expect(torch.equal(value, others[name]), check, "bitwise equal", "different")
 
 
 def _stationarity(
@@ -154,15 +162,14 @@ def _stationarity(
     """Check that chains that start from p keep this distribution; repeated if the phase has few chains."""
     found: list[Tensor] = []
     for start in count():
-        trial = copy.deepcopy(phase)
         data = _draw(states, log_p, _CHAINS, source)
-        trial.begin(rbm, _CHAINS if start == 0 else 1, data, source)
-        chains = trial.chain_states()
-        if chains is None:
+        trial = phase.resolved(_CHAINS)
+        state = trial.init(rbm, data, source)
+        if trial.visible_chains(rbm, state, source) is None:
             return
         for _ in range(_STEPS):
-            _step(trial, rbm, data[: len(trial.data_slot)], source)
-        chains = trial.chain_states()
+            _, state = trial.step(rbm, Batch(data[: _CHAINS if start == 0 else 1]), state, source)
+        chains = trial.visible_chains(rbm, state, source)
         assert chains is not None
         found.append(chains.clone())
         if sum(map(len, found)) >= _CHAINS or start >= 50:
@@ -187,6 +194,6 @@ def _training(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) ->
     before = phase.objective(student, data).item()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotLearned)
-        fit(student, data, negative=copy.deepcopy(phase), epochs=40, batch_size=50, seed=0, progress=False)
+        fit(student, data, negative=phase, epochs=40, batch_size=50, seed=0, progress=False)
     after = phase.objective(student, data).item()
     subject.expect(after > before, "exact objective after training", f"above {before:.6g}", f"{after:.6g}")

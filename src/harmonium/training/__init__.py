@@ -2,8 +2,7 @@
 
 from .batches import HiddenStates, Labeled, Redrawn, Weighted
 from .callbacks import Callback, LabelError, Metric, MixingTime, Progress
-from .centering import Centered
-from .constraints import Average, ZeroSum
+from .constraints import Average, Constraint, ZeroSum
 from .contexts import Conditional, Windows
 from .greedy import pretrain
 from .growing import deepen, widen
@@ -26,14 +25,13 @@ from .negative import (
     UnbiasedCD,
     WeightedSum,
 )
-from .penalties import L1, L2, L1Squared, L2ToMean, Smooth
+from .penalties import L1, L2, L1Squared, L2ToMean, Penalty, Smooth
 from .plan import Plan
 from .rates import RateLimit, default_groups
 from .result import Result
 from .run import Run
 from .schedules import Clock, Constant, Growing, Linear, Schedule, Setting
 from .train import fit
-from .transforms import Transform
 
 __all__ = [
     "CD",
@@ -42,10 +40,10 @@ __all__ = [
     "PCD",
     "Average",
     "Callback",
-    "Centered",
     "Clock",
     "Conditional",
     "Constant",
+    "Constraint",
     "DeepPCD",
     "Discriminative",
     "Exact",
@@ -65,6 +63,7 @@ __all__ = [
     "MixingTime",
     "NegativePhase",
     "ParallelTempering",
+    "Penalty",
     "Plan",
     "Progress",
     "RateLimit",
@@ -77,7 +76,6 @@ __all__ = [
     "Smooth",
     "TensorBoard",
     "TrajectoryTempering",
-    "Transform",
     "UnbiasedCD",
     "Weighted",
     "WeightedSum",

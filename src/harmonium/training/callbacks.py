@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from .. import noise
 from ..errors import InvalidOption
@@ -24,13 +25,17 @@ _LARGE_DRIFT = 5  # standard errors
 class Progress:
     """State of training, passed to callbacks.
 
-    A callback may add values to ``metrics``; they are recorded in the history and in ``metrics.csv``.
+    A callback may add values to ``metrics``; they are recorded in the history and in ``metrics.csv``. It may also
+    replace ``negative`` by a phase with other options. For a single machine, ``chains()`` returns visible states of the
+    chains, or None, and ``rows()`` as many rows of the data as a batch has.
     """
 
     machine: Any  # a machine or a stack of machines
     negative: NegativePhase
     epoch: int
     epochs: int
+    chains: Callable[[], Tensor | None] = lambda: None
+    rows: Callable[[], Tensor | None] = lambda: None
     metrics: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
     stop: bool = False
@@ -185,12 +190,14 @@ class MixingTime(Callback):
         if progress.epoch % self.every and progress.epoch != progress.epochs:
             return
         machine, phase = progress.machine, progress.negative
-        chains = phase.chain_states()
-        start = (phase.data_slot if chains is None else chains)[: self.chains].detach().clone()
+        chains = progress.chains()
+        start = progress.rows() if chains is None else chains
+        assert start is not None
+        start = start[: self.chains]
         monitor, _ = watch(machine, start, self.sweeps, noise.generator(self.seed, machine.device))
         time, drift = 2 * monitor.time, monitor.drift(since=0)
         progress.metrics |= {"mixing_time": time, "chain_drift": drift}
-        self.verdict = equilibrium_verdict(phase.k, time, drift, chains is not None)
+        self.verdict = equilibrium_verdict(getattr(phase, "k", 1), time, drift, chains is not None)
 
 
 def equilibrium_verdict(k: int, time: float, drift: float, chains: bool) -> str:

@@ -14,7 +14,7 @@ from ..errors import CheckpointError, HarmoniumError, RunError
 from ..limits import parse_toml
 from . import distributed, toml
 from .run import Run
-from .state import load_optimizer
+from .state import continued, load_optimizer
 
 if TYPE_CHECKING:
     from .batches import Source
@@ -51,7 +51,7 @@ def save(training: Training, *, snapshot: bool) -> None:
     if not training.keep:
         return
     own = {
-        "negative": training.negative.state_dict(),
+        "negative": [learner.state for learner in training.learners],
         "generator": training.generator.get_state(),
         "sources": [source.state_dict() for source in _sources(training)],
     }
@@ -76,12 +76,13 @@ def _write(training: Training, run: Run, processes: list[Any], *, snapshot: bool
         {
             "epoch": training.epoch,
             **({"step": training.step} if training.step else {}),
+            "updates": training.updates,
             "of": fingerprint(training),
             "options": options_of(training.config),
             "batch_size": training.batch_size,
-            "k": training.negative.k,
+            "k": getattr(training.negative, "k", None),
             "optimizer": training.optimizer.state_dict(),
-            "transforms": [transform.state_dict() for transform in training.transforms],
+            "learners": [learner.tree() for learner in training.learners],
             "processes": processes,  # each process has its own chains and random numbers
         },
     )
@@ -123,14 +124,12 @@ def _check(training: Training, state: dict[str, Any]) -> None:
     if len(state["processes"]) != training.world:
         found = len(state["processes"])
         raise RunError(f"processes: expected {found}, as in the run to resume, found {training.world}")
-    if len(state["transforms"]) != len(training.transforms):
-        raise RunError(
-            f"transforms: expected {len(state['transforms'])}, as in the run, found {len(training.transforms)}"
-        )
     for name, value in fingerprint(training).items():
         if state["of"].get(name) != value:
             raise RunError(f"{name}: expected {state['of'].get(name)}, as in the run, found {value}")
-    bounds = {"epoch": (0, 2**53), "step": (0, 2**53), "batch_size": (1, training.share), "k": (1, _MOST_SWEEPS)}
+    bounds = {"epoch": (0, 2**53), "step": (0, 2**53), "updates": (0, 2**53), "batch_size": (1, training.share)}
+    if state["k"] is not None:
+        bounds["k"] = (1, _MOST_SWEEPS)
     for name, (least, most) in bounds.items():
         value = state.get(name, 0) if name == "step" else state[name]
         if type(value) is not int or not least <= value <= most:
@@ -184,14 +183,16 @@ def _load(training: Training, tensors: dict[str, Tensor] | None, state: dict[str
     if training.run is not None and tensors is not None:
         files.load_parameters(machine, training.run.last, tensors)
     distributed.share_parameters(machine)
-    training.epoch, training.step = state["epoch"], state.get("step", 0)
-    training.batch_size, training.negative.k = state["batch_size"], state["k"]
-    training.negative.resize(machine, training.batch_size)
+    training.epoch, training.step, training.updates = state["epoch"], state.get("step", 0), state["updates"]
+    training.batch_size = state["batch_size"]
+    if state["k"] is not None:
+        training.use(training.negative.with_sweeps(state["k"]))
     load_optimizer(training.optimizer, state["optimizer"])
     own = state["processes"][training.rank]
-    training.negative.load_state_dict(own["negative"], machine)
-    for transform, kept in zip(training.transforms, state["transforms"], strict=True):
-        transform.load_state_dict(kept)
+    for learner, tree, phase in zip(training.learners, state["learners"], own["negative"], strict=True):
+        learner.load(continued(tree, learner.tree()))
+        learner.state = continued(phase, learner.state, learner.phase.grows)
+        learner.phase.check_state(learner.machine, learner.state)
     training.generator.set_state(own["generator"])
     for source, kept in zip(_sources(training), own["sources"], strict=False):  # validation rows may be left out
         source.load_state_dict(kept)
@@ -211,7 +212,6 @@ def fingerprint(training: Training) -> dict[str, Any]:
     return {
         "seed": training.seed,
         "rows": len(training.source),
-        "negative phase": training.negative.kind,
+        "negative phase": type(training.negative).__name__,
         "optimizer": type(training.optimizer).__name__,
-        "transforms": [transform.kind for transform in training.transforms],
     }

@@ -6,21 +6,42 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..couplings import Dense
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..units import Unit
 from ..units.support import OneHot
-from .descent import AnyOptimizer
 from .schedules import Clock
-from .state import restored, restored_number
-from .transforms import Transform, all_couplings
+
+State = dict[str, Any]
 
 
-@dataclass
-class ZeroSum(Transform):
+@dataclass(frozen=True)
+class Constraint:
+    """Base class. A constraint is a value; what changes is its state, a tree of tensors and numbers."""
+
+    def check(self, machine: BoltzmannMachine) -> None:
+        """Raise :class:`InvalidOption` if the constraint cannot be used with the machine."""
+
+    def applies(self, machine: BoltzmannMachine) -> bool:
+        """Return whether it concerns the machine; in a stack it is left out where it does not."""
+        return True
+
+    def init(self, machine: BoltzmannMachine) -> State:
+        """Return the state before the first step."""
+        return {}
+
+    def after_step(self, machine: BoltzmannMachine, state: State, clock: Clock) -> State:
+        """Change the parameters in place; return the next state."""
+        return state
+
+    def finish(self, machine: BoltzmannMachine, state: State) -> None:
+        """Change the parameters in place after the last step."""
+
+
+@dataclass(frozen=True)
+class ZeroSum(Constraint):
     """Zero-sum gauge of one-hot units: the weights and biases of a site sum to zero over its states.
 
     The subtracted constants are added to the biases of the other layer, so the model does not change.
@@ -29,10 +50,10 @@ class ZeroSum(Transform):
     def applies(self, machine: BoltzmannMachine) -> bool:
         return any(_one_hot_parts(unit) for unit in machine.layers)
 
-    def check(self, machine: BoltzmannMachine, optimizer: AnyOptimizer) -> None:
+    def check(self, machine: BoltzmannMachine) -> None:
         if not self.applies(machine):
             raise InvalidOption("ZeroSum expects a layer of one-hot (Potts) units, found none")
-        for coupling in all_couplings(machine):
+        for coupling in (*machine.couplings, *machine.context_couplings.values()):
             if type(coupling) is not Dense:  # with a mask or a kernel the constant cannot be subtracted
                 raise InvalidOption(f"ZeroSum expects dense couplings, found {type(coupling).__name__}")
         for k, unit in enumerate(machine.layers):
@@ -40,7 +61,7 @@ class ZeroSum(Transform):
                 raise InvalidOption(f"ZeroSum expects a bias for each unit, found shared biases in layer {k}")
 
     @torch.no_grad()
-    def parameters(self, machine: BoltzmannMachine, clock: Clock | None = None) -> None:
+    def after_step(self, machine: BoltzmannMachine, state: State, clock: Clock) -> State:
         units = machine.layers
         for k, coupling in enumerate(machine.couplings):
             weight = coupling.weight.data.view(coupling.lower.numel(), coupling.upper.numel())
@@ -62,6 +83,7 @@ class ZeroSum(Transform):
         for unit in units:
             for part, _ in _one_hot_parts(unit):
                 part.bias.data.sub_(part.bias.data.mean(-1, keepdim=True))
+        return state
 
 
 def _one_hot_parts(unit: Unit) -> list[tuple[Unit, slice]]:
@@ -74,8 +96,8 @@ def _one_hot_parts(unit: Unit) -> list[tuple[Unit, slice]]:
     return found
 
 
-@dataclass
-class Average(Transform):
+@dataclass(frozen=True)
+class Average(Constraint):
     """At the end, replace the parameters by their average over the last fraction of the run (Polyak & Juditsky 1992).
 
     Args:
@@ -90,38 +112,26 @@ class Average(Transform):
         last, every = self.last, self.every
         if not 0 < last <= 1 or every < 1:
             raise InvalidOption(f"last, every: expected a fraction 0 < last ≤ 1, every ≥ 1, found {last} and {every}")
-        self._mean: list[Tensor] = []
-        self._count = self._seen = 0
 
-    def begin(self, machine: BoltzmannMachine, data_mean: Any) -> None:
-        self._mean, self._count, self._seen, self._device = [], 0, 0, machine.device
-        self._like = [torch.empty_like(parameter, device="meta") for parameter in machine.parameters()]
+    def init(self, machine: BoltzmannMachine) -> State:
+        return {"count": 0, "seen": 0, "mean": [torch.zeros_like(p.detach()) for p in machine.parameters()]}
 
     @torch.no_grad()
-    def parameters(self, machine: BoltzmannMachine, clock: Clock) -> None:
+    def after_step(self, machine: BoltzmannMachine, state: State, clock: Clock) -> State:
         if clock.fraction < 1 - self.last:
-            return
-        self._seen += 1
-        if (self._seen - 1) % self.every:
-            return
-        self._count += 1
-        if not self._mean:
-            self._mean = [p.detach().clone() for p in machine.parameters()]
-        for mean, parameter in zip(self._mean, machine.parameters(), strict=True):
-            mean.lerp_(parameter.detach(), 1 / self._count)
+            return state
+        count, seen = state["count"], state["seen"]
+        if seen % self.every == 0:
+            count += 1
+            for mean, parameter in zip(state["mean"], machine.parameters(), strict=True):
+                mean.lerp_(parameter.detach(), 1 / count)
+        return {**state, "count": count, "seen": seen + 1}
 
     @torch.no_grad()
-    def end(self, machine: BoltzmannMachine) -> None:
-        for mean, parameter in zip(self._mean, machine.parameters(), strict=False):
-            parameter.copy_(mean)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"mean": list(self._mean), "count": self._count, "seen": self._seen}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        like = self._like if state["mean"] else []
-        self._mean = [restored(x, own).to(self._device) for x, own in zip(state["mean"], like, strict=True)]
-        self._count, self._seen = restored_number(state["count"]), restored_number(state["seen"])
+    def finish(self, machine: BoltzmannMachine, state: State) -> None:
+        if state["count"]:
+            for mean, parameter in zip(state["mean"], machine.parameters(), strict=True):
+                parameter.copy_(mean)
 
 
 #: constraints by their names in files and on the command line

@@ -18,6 +18,7 @@ from ..errors import InvalidOption, clipped
 from ..files import digest
 from ..locking import locked
 from ..machines import Machine
+from .gradient import Gradient
 
 
 def join() -> None:
@@ -132,10 +133,16 @@ def checksum(tensors: Iterable[Tensor]) -> str:
     return f"SHA-256 {found.hexdigest()}"
 
 
-def average_gradients(machine: Machine) -> None:
-    """Replace the gradients by their means over the processes."""
+def average(tensor: Tensor) -> Tensor:
+    """Return the mean of a tensor over the processes."""
+    average_([tensor])
+    return tensor
+
+
+def average_gradient(gradient: Gradient) -> None:
+    """Replace a gradient and the means of the hidden layers by their means over the processes."""
     if world()[1] > 1:
-        average_([p.grad for p in machine.parameters() if p.grad is not None])
+        average_([*gradient.tensors(), *gradient.hidden])
 
 
 def share_parameters(machine: Machine) -> None:

@@ -1,79 +1,129 @@
-"""The gradient of a coupling, stored as two factors until the full matrix is needed."""
+"""The gradient of the loss of a machine: linear in its data, with couplings as factors until a matrix is needed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from operator import methodcaller
 
 import torch
 from torch import Tensor
 
 from ..couplings import Coupling
+from ..units import Unit
 
 Along = Callable[[Coupling], Tensor]
+SPARE_ROWS = 2  # free rows of the factors, for low-rank changes of the gradient
+
+
+@dataclass
+class Gradient:
+    """The gradient of ⟨F⟩_data - F_model of one machine.
+
+    Attributes:
+        units: gradient by stored parameter of the layers.
+        couplings: gradients of the couplings that are learned, by the index of the coupling.
+        hidden: mean states (*shape) of the hidden layers over the batch.
+        context: gradients of the couplings of a context that are learned, by the layer that they act on.
+        loss: the loss at fixed states, a differentiable scalar, for tests; None if the phase has no such form.
+    """
+
+    units: dict[Tensor, Tensor]
+    couplings: dict[int, CouplingGradient]
+    hidden: list[Tensor]
+    context: dict[int, CouplingGradient] = field(default_factory=dict)
+    loss: Callable[[], Tensor] | None = None
+
+    @property
+    def links(self) -> list[CouplingGradient]:
+        """The gradients of all couplings."""
+        return [*self.couplings.values(), *self.context.values()]
+
+    def tensors(self) -> list[Tensor]:
+        """All of the gradient, with matrices for the couplings."""
+        return [*self.units.values(), *(link.dense() for link in self.links)]
+
+    def write(self) -> None:
+        """Write the gradient to ``.grad`` of the parameters."""
+        for parameter, value in self.units.items():
+            parameter.grad = value.view(parameter.shape)
+        for link in self.links:
+            link.coupling.weight.grad = link.dense()
+
+    @staticmethod
+    def sum(terms: Sequence[tuple[float, Gradient]]) -> Gradient:
+        """Return Σ w g over gradients g of one machine; the hidden means are those of the first."""
+        first = terms[0][1]
+        units = {
+            parameter: torch.stack([one.units[parameter] * weight for weight, one in terms]).sum(0)
+            for parameter in first.units
+        }
+        links = {k: CouplingGradient.sum([(w, one.couplings[k]) for w, one in terms]) for k in first.couplings}
+        losses = [(weight, one.loss) for weight, one in terms if one.loss is not None]
+
+        def loss() -> Tensor:
+            return torch.stack([weight * value() for weight, value in losses]).sum()
+
+        return Gradient(units, links, first.hidden, loss=loss if len(losses) == len(terms) else None)
 
 
 class CouplingGradient:
-    """Gradient g = Σ_b x_b y_bᵀ + s W, stored as factors x (rows, *lower), y (rows, *upper) and s, or in ``.grad``.
+    """Gradient g = Σ_b x_b y_bᵀ + s W, stored as factors x (rows, *lower), y (rows, *upper) and s, or as a matrix.
 
     A low-rank change, such as centering, adds rows to the factors; weight decay changes the number s. A plain gradient
-    step adds the product to the weights without storing g. :meth:`dense` writes g to ``.grad`` for everything else.
-    Couplings whose gradient is not an outer product (masks, convolutions) are dense from the start.
+    step adds the product to the weights without storing g. Couplings whose gradient is not an outer product (masks,
+    convolutions) have a matrix from the start.
+
+    Args:
+        coupling: the coupling.
+        x, y: buffers of states of the two layers; the rows after the first ``rows`` are free for low-rank changes.
+        rows: number of rows in use.
     """
 
-    def __init__(self, coupling: Coupling) -> None:
-        self.coupling = coupling
-        self._x: Tensor | None = None
-        self._y: Tensor | None = None
-        self._rows = 0
-        self._decay = 0.0
+    def __init__(self, coupling: Coupling, x: Tensor | None, y: Tensor | None, rows: int = 0) -> None:
+        self.coupling, self._rows, self._decay = coupling, rows, 0.0
+        self._x, self._y = x, y
+        self._matrix: Tensor | None = None
+        if x is not None and y is not None and not coupling.outer_product:
+            self._matrix = coupling.correlate(x[:rows], y[:rows], out=torch.empty_like(coupling.weight))
+            self._x = self._y = None
 
-    def set_factors(self, x: Tensor, y: Tensor, rows: int) -> None:
-        """Use the first ``rows`` rows of two buffers as factors; the remaining rows are free for low-rank changes."""
-        self._x, self._y, self._rows, self._decay = x, y, rows, 0.0
-        if not self.coupling.outer_product:
-            self.dense()
+    @classmethod
+    def of_matrix(cls, coupling: Coupling, matrix: Tensor) -> CouplingGradient:
+        """Return a gradient that is stored as a matrix of the shape of the weights."""
+        made = cls(coupling, None, None)
+        made._matrix = matrix
+        return made
 
-    def set_dense(self, value: Tensor) -> None:
-        """Set the full gradient."""
-        write_gradient(self.coupling.weight, value)
-        self._x = self._y = None
-        self._decay = 0.0
-
-    def set_sum(self, terms: Sequence[tuple[float, CouplingGradient]], dense: Tensor | None, spare: int = 0) -> None:
-        """Set g to Σ w g' over other gradients g' of the same coupling, plus the matrix ``dense``.
-
-        Terms that are stored as factors stay factors, with ``spare`` free rows for low-rank changes, unless ``dense``
-        is given. Terms without factors are left out: they must be in ``dense``, because all share one ``.grad``.
-        """
+    @staticmethod
+    def sum(terms: Sequence[tuple[float, CouplingGradient]]) -> CouplingGradient:
+        """Return Σ w g over gradients of one coupling: factors if all of them are, with free rows."""
+        coupling = terms[0][1].coupling
         parts = [(w, g._x[: g._rows], g._y[: g._rows]) for w, g in terms if g._x is not None and g._y is not None]
-        if dense is not None:
-            for w, x, y in parts:
-                self.coupling.correlate(x, y, out=dense, add=True, scale=w)
-            self.set_dense(dense)
-            return
-        free = [torch.zeros_like(part[:spare]) for part in parts[0][1:]]
-        x = torch.cat([*(x for _, x, _ in parts), free[0]])
-        y = torch.cat([*(y * w for w, _, y in parts), free[1]])
-        self.set_factors(x, y, len(x) - len(free[0]))
-
-    @property
-    def factored(self) -> bool:
-        """Whether g is stored as factors."""
-        return self._x is not None
+        if len(parts) == len(terms):
+            free = [torch.zeros_like(part[:SPARE_ROWS]) for part in parts[0][1:]]
+            x = torch.cat([*(x for _, x, _ in parts), free[0]])
+            y = torch.cat([*(y * w for w, _, y in parts), free[1]])
+            return CouplingGradient(coupling, x, y, len(x) - SPARE_ROWS)
+        total = torch.zeros_like(coupling.weight)
+        for w, g in terms:
+            if g._matrix is not None:
+                total.add_(g._matrix, alpha=w)
+        for w, x, y in parts:
+            coupling.correlate(x, y, out=total, add=True, scale=w)
+        return CouplingGradient.of_matrix(coupling, total)
 
     def dense(self) -> Tensor:
-        """Write the gradient to ``.grad`` of the weights and return it."""
+        """Return the gradient as a matrix, which further changes act on."""
         weight = self.coupling.weight
         if self._x is not None and self._y is not None:
-            if weight.grad is None:
-                weight.grad = torch.empty_like(weight)
-            self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=weight.grad)
+            out = torch.empty_like(weight) if weight.grad is None else weight.grad
+            self._matrix = self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=out)
             if self._decay:
-                weight.grad.add_(weight.detach(), alpha=self._decay)
+                self._matrix.add_(weight.detach(), alpha=self._decay)
             self._x = self._y = None
-        assert weight.grad is not None
-        return weight.grad
+        assert self._matrix is not None
+        return self._matrix
 
     def subtract(self, *pairs: tuple[Tensor, Tensor]) -> None:
         """g ← g - Σ x yᵀ over pairs of a lower state x (*lower) and an upper state y (*upper)."""
@@ -114,16 +164,15 @@ class CouplingGradient:
                 product.add_(along(self.coupling)[0], alpha=self._decay)
         return product
 
-    def descend(self, rate: float) -> bool:
-        """Take the step W ← W - rate·g without storing g; return False and do nothing if g is dense."""
-        if self._x is None or self._y is None:
-            return False
+    def descend(self, rate: float) -> None:
+        """Take the step W ← W - rate·g, without storing g if it has factors."""
         weight = self.coupling.weight
-        weight.grad = None  # an optimizer skips the weights
+        if self._x is None or self._y is None:
+            weight.sub_(self.dense(), alpha=rate)
+            return
         if self._decay:
             weight.mul_(1 - rate * self._decay)
         self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=weight, add=True, scale=-rate)
-        return True
 
     def _contract(self, inner: Tensor, state: Tensor, outer: Tensor) -> Tensor:
         shares = torch.mv(inner[: self._rows].flatten(1), state.flatten())
@@ -135,9 +184,20 @@ def unrounded(x: Tensor) -> torch.autocast:
     return torch.autocast(x.device.type, enabled=False)
 
 
-def write_gradient(parameter: Tensor, value: Tensor) -> None:
-    """Write ``value`` to ``.grad``, in place if it exists."""
-    if parameter.grad is None:
-        parameter.grad = value.clone().reshape(parameter.shape)
-    else:
-        parameter.grad.copy_(value.reshape(parameter.shape))
+def unit_gradient(unit: Unit, totals: dict[str, Tensor]) -> dict[Tensor, Tensor]:
+    """Return the gradient by stored parameter from ``totals`` (*shape) by natural parameter."""
+    if list(totals) == ["bias"] and only_bias(unit):  # the general case needs automatic differentiation
+        return bias_gradient(unit, totals["bias"])
+    return unit.gradients(totals)
+
+
+def bias_gradient(unit: Unit, total: Tensor) -> dict[Tensor, Tensor]:
+    """Return the gradient by stored bias from ``total`` (*shape)."""
+    pairs = unit.by_member(total.unsqueeze(0))
+    return {member.bias: member.shared_sum(own[0]) for member, own in pairs if member.bias.requires_grad}
+
+
+def only_bias(unit: Unit) -> bool:
+    """Return whether the unit learns at most its biases, which allows a faster computation."""
+    biases = {id(bias) for bias in unit.biases()}
+    return all(id(parameter) in biases for parameter in unit.parameters() if parameter.requires_grad)

@@ -79,7 +79,7 @@ class WeightsAndBiases(MetricLogger):
 
     def on_start(self, progress: Progress) -> None:
         if self._wandb.run is None:
-            config = {"machine": progress.machine.config(), "negative": progress.negative.config()}
+            config = {"machine": progress.machine.config(), "negative": repr(progress.negative)}
             config |= {"epochs": progress.epochs}
             self._own = self._wandb.init(**{"project": self.project, "config": config, **self.options})
 

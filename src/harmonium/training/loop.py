@@ -13,19 +13,19 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..errors import Diverged, InvalidData, InvalidOption, NotConverged, NotLearned, NotNormalizable
+from ..errors import Diverged, InvalidOption, NotConverged, NotLearned, NotNormalizable
 from ..files import tensor_type
-from ..machines.normalizable import SpectralBound, may_diverge
 from ..machines.scaling import Scaling
 from . import checkpoints, distributed, outcome, rise
 from .batches import Source, as_source
 from .callbacks import Callback, Progress, check_callbacks
-from .centering import Centered
-from .descent import SGD as PlainSGD
 from .descent import AnyOptimizer
 from .incomplete import completed
 from .initial import has_weights
+from .learner import learners, plain_rates, take_step
 from .metrics import measure
+from .negative import Batch, NegativePhase
+from .negative.base import complete
 from .optimizers import SGD, Optimizer
 from .plan import Plan
 from .precision import FLOAT32
@@ -34,7 +34,6 @@ from .rates import RateLimit, adam_groups, default_groups
 from .result import Result
 from .run import Run, log_spaced
 from .schedules import Clock
-from .stacks import jointly
 from .state import stream
 from .stopping import Stopping
 
@@ -65,7 +64,7 @@ class Training:
 
     def __init__(
         self,
-        machine: Any,  # a machine or a stack, for which ``jointly`` makes phase and transforms
+        machine: Any,  # a machine or a stack
         source: Source,
         plan: Plan,
         *,
@@ -82,8 +81,7 @@ class Training:
         self.seed, self.epochs, self.batch_size = plan.seed, plan.epochs, plan.batch_size
         self.callbacks, self.progress = check_callbacks(callbacks), progress
         self.rank, self.world = distributed.world()
-        phase, self.schedule = copy.deepcopy(plan.negative), plan.schedule
-        self.precision = plan.precision
+        self.schedule, self.precision = plan.schedule, plan.precision
         self.rounded = self.precision != FLOAT32
         self.validation = None if validation is None else as_source(validation, machine, what="validation data")
         self.rows = torch.arange(self.rank, len(self.source), self.world)
@@ -100,44 +98,25 @@ class Training:
             distributed.share_parameters(machine)
             self._check_weights()
         mean, scaling = self._moments()
-        centered = [Centered(plan.centered)] if plan.centered else []
-        self.optimizer = self._optimizer(scaling if centered else None)
-        self._couplings = [
-            *machine.couplings,
-            *(coupling for one in machine.machines for coupling in one.context_couplings.values()),
-        ]
-        transforms = [*copy.deepcopy(plan.penalties), *centered, *copy.deepcopy(plan.constraints)]
-        self.negative, self.transforms = jointly(machine, phase, transforms)
-        for transform in self.transforms:
-            transform.check(machine, self.optimizer)
+        self.optimizer = self._optimizer(scaling if plan.centered else None)
         self.generator = stream(self.seed, _CHAINS, self.rank, device=machine.device)
-        self._begin_phases(mean, scaling)
-        self._own_k = self.negative.k
-        means = [mean if machine.context is None else mean[0], *(None for _ in machine.machines[1:])]
-        pairs = zip(machine.machines, means, strict=True)
-        self._bounds = [SpectralBound(one, mean) for one, mean in pairs if may_diverge(one)]
+        start = self.source.rows(self._some(len(self.source), max(self.batch_size, 1000), self.rank), machine)
+        with torch.no_grad():
+            self.learners = learners(machine, plan, start, mean, scaling, self.optimizer, self.generator)
+        self.negative = plan.negative  # as schedules and callbacks change it
+        self._memory: dict[int, Any] = {}
         self.history: list[dict[str, float]] = []
         self.epoch, self.seconds = 0, 0.0  # number of finished epochs and their total time
-        self.step = 0  # number of finished steps of the epoch in progress
+        self.step = self.updates = 0  # number of finished steps of the epoch in progress, and of all
         self.config = self._config(tables or {}, mean)
         if kept is None:
             self._limit_rates()
         else:
             checkpoints.restore(self, kept)
-        self._plain = plain_groups(self.optimizer)  # after loading, which replaces the groups
-        self._all_plain = len(self._plain) == sum(len(group["params"]) for group in self.optimizer.param_groups)
         if self.run is not None:  # last, so that a call that fails changes nothing
             self._record(self.run, resume)
 
     # -- preparation ----------------------------------------------------------------------------------------
-
-    def _checked_batch(self, batch_size: int) -> int:
-        """Return the batch size, limited to the number of rows of a process."""
-        if batch_size < 1:
-            raise InvalidOption(f"batch_size: expected at least 1, found {batch_size}")
-        if self.share < 1:
-            raise InvalidData(f"data: expected at least {self.world} rows, one per process, found {len(self.source)}")
-        return min(batch_size, self.share)
 
     def _check_processes(self, run: str | Path | None, resume: bool) -> None:
         """Raise unless all processes have the same data, options and kind of machine: each takes its share of them."""
@@ -196,16 +175,6 @@ class Training:
             raise InvalidOption("optimizer: expected only parameters of the trained machine, found other parameters")
         return optimizer
 
-    @torch.no_grad()
-    def _begin_phases(self, mean: Tensor, scaling: Scaling | None) -> None:
-        start = self.source.rows(self._some(len(self.source), max(self.batch_size, 1000), self.rank), self.machine)
-        visible = start if self.machine.context is None else start[0]
-        self.negative.begin(self.machine, self.batch_size, visible, self.generator)
-        for transform in self.transforms:
-            if scaling is not None:
-                transform.measured(scaling)
-            transform.begin(self.machine, mean)
-
     def _some(self, n: int, most: int, rank: int = 0) -> Tensor:
         """Return up to ``most`` random row indices that depend only on the seed and the rank."""
         order = torch.randperm(n, generator=stream(self.seed, _ORDER, 0, rank))
@@ -239,12 +208,14 @@ class Training:
 
     def train(self) -> Result:
         """Run the remaining epochs, with metrics, callbacks and checkpoints."""
-        state = Progress(self.machine, self.negative, self.epoch, self.epochs, history=self.history)
+        state = Progress(
+            self.machine, self.negative, self.epoch, self.epochs, self.chains, self._rows, history=self.history
+        )
         for callback in self.callbacks:
             callback.on_start(state)
         kept = log_spaced(self.epochs)
-        if self._all_plain and isinstance(self.optimizer, torch.optim.Optimizer):
-            # these steps bypass the optimizer; one empty step stops schedulers of torch from warning
+        if isinstance(self.optimizer, torch.optim.Optimizer):
+            # plain steps bypass the optimizer; one empty step stops schedulers of torch from warning
             self.optimizer.zero_grad(set_to_none=True)
             self.optimizer.step()
         stopping = Stopping(self.keep)
@@ -260,13 +231,13 @@ class Training:
                 self.epoch += 1
                 last = self.epoch == self.epochs
                 if last:
-                    for transform in self.transforms:
-                        transform.end(self.machine)
+                    self._finish()
                 self._check_finite(self.epoch)
                 self._check_normalizable()
                 state.epoch, state.metrics = self.epoch, self._metrics(time.perf_counter() - began)
                 for callback in self.callbacks:
                     callback.on_epoch(state)
+                self.use(state.negative)
                 state.stop = any(distributed.of_all(state.stop or (self.world > 1 and stopping.requested)))
                 self.history.append(
                     {name: value if type(value) is int else float(value) for name, value in state.metrics.items()}
@@ -276,10 +247,8 @@ class Training:
                 if ends or self.epoch in kept or self.epoch % self.metrics_every == 0:
                     checkpoints.save(self, snapshot=self.epoch in kept or state.stop)
                 if state.stop and not last:  # after saving, so that the run can still be resumed
-                    for transform in self.transforms:
-                        transform.end(self.machine)
+                    self._finish()
         stopping.deliver()
-        self.negative.k = self._own_k
         if self.rank == 0:
             rows = self._metric_rows(self.source)
             for problem in outcome.problems(self.machine, rows, self.history, self.negative.generative):
@@ -291,6 +260,27 @@ class Training:
         for callback in self.callbacks:
             callback.on_end(state)
         return Result(self.machine, self.history, self.plan, gain)
+
+    def _finish(self) -> None:
+        with torch.no_grad():
+            for learner in self.learners:
+                learner.finish()
+
+    def use(self, phase: NegativePhase) -> None:
+        """Continue with other options of the negative phase, such as its number of sweeps."""
+        if phase != self.negative:
+            self.negative = phase
+            for learner in self.learners:
+                learner.phase = phase.resolved(self.plan.batch_size or 1)
+
+    def chains(self) -> Tensor | None:
+        """Return visible states (chains, *visible) of the chains of the only machine; None if there are none."""
+        (learner,) = self.learners
+        drawn = stream(self.seed, _METRICS, self.epoch, device=self.machine.device)
+        return learner.phase.visible_chains(learner.machine, learner.state, drawn)
+
+    def _rows(self) -> Any:
+        return self.source.rows(self._some(len(self.source), self.batch_size), self.machine)
 
     def _expected_gain(self) -> float | None:
         if self.epoch < self.epochs or not self.source.complete or not self.negative.generative:
@@ -314,15 +304,14 @@ class Training:
         batch_size = self.batch_size if setting.batch_size is None else min(setting.batch_size, self.share)
         if batch_size < 1:
             raise InvalidOption(f"batch_size: expected at least 1, found {batch_size}")
-        if batch_size != self.batch_size:
-            self.batch_size = batch_size
-            self.negative.resize(self.machine, self.batch_size)
+        self.batch_size = batch_size
         order = self.rows[torch.randperm(len(self.rows), generator=stream(self.seed, _ORDER, epoch, self.rank))]
         order = order[: self.share]
         steps = -(-self.share // self.batch_size)
         begun, self.step = self.step, 0
         for step in range(begun, steps):
-            clock = Clock(epoch, self.epochs, (self.epoch + step / steps) / self.epochs)
+            self.updates += 1
+            clock = Clock(epoch, self.epochs, (self.epoch + step / steps) / self.epochs, self.updates)
             try:
                 self._step(order[step * self.batch_size : (step + 1) * self.batch_size], clock)
             except Diverged as error:  # raised by a negative phase
@@ -344,79 +333,46 @@ class Training:
     def _step(self, index: Tensor, clock: Clock) -> None:
         setting = self.schedule(clock)
         if setting.k is not None:
-            self.negative.k = setting.k
-        if len(index) != len(self.negative.batch):
-            self.negative.use(len(index))
-        self.source.take(index, self.negative.rows, self.generator)
-        if self.source.volatile:
-            self.machine.visible.check(self.negative.batch, "data, which have changed during training")
-        missing = self.source.missing(index)
-        if missing is not None:
-            self.negative.complete(self.machine, missing, self.source.sweeps, self.generator)
-            self.source.keep(index, self.negative.batch)
+            self.use(self.negative.with_sweeps(setting.k))
+        batch = self._batch(index)
         rate = setting.rate * len(index) / self.batch_size  # every row of an epoch has the same weight
         if self._casts:
             with torch.autocast(self.machine.device.type, torch.bfloat16, self.rounded, cache_enabled=False):
-                self._update(rate)
+                self._update(batch, rate, clock)
         else:
-            self._update(rate)
-        for coupling in self._couplings:
-            coupling.project()
-        for bound in self._bounds:
-            bound.hold()
-        for transform in self.transforms:
-            transform.parameters(self.machine, clock)
+            self._update(batch, rate, clock)
 
-    def _update(self, rate: float) -> None:
-        self._gradient()
-        self._take(rate)
+    def _batch(self, index: Tensor) -> Batch:
+        """Return the rows ``index``; missing values are drawn given the others, or left to the negative phase."""
+        rows = self.source.take(index, self._slots(len(index)), self.generator)
+        visible, context = rows if isinstance(rows, tuple) else (rows, None)
+        if self.source.volatile:
+            self.machine.visible.check(visible, "data, which have changed during training")
+        missing = self.source.missing(index)
+        if missing is None or self.negative.sums_missing:
+            return Batch(visible, context, missing)
+        complete(self.machine, visible, missing, self.source.sweeps, self.generator)
+        self.source.keep(index, visible)
+        return Batch(visible, context)
 
-    def _gradient(self) -> None:
-        """Compute the gradient of the batch and apply the transforms to it."""
-        for transform in self.transforms:
-            transform.prepare(self.machine, self.negative)
-        self.negative.evaluate(self.machine, self.generator)
-        if self.world > 1:
-            for link in self.negative.all_gradients:
-                link.dense()
-            distributed.average_gradients(self.machine)
-        for transform in self.transforms:
-            transform.gradient(self.machine, self.negative)
+    def _slots(self, rows: int) -> Any:
+        """Return memory for the rows of a batch, which the next batch of this size uses again."""
+        if rows not in self._memory:
+            if len(self._memory) > 1:
+                self._memory.clear()
+            self._memory[rows] = self.source.empty(rows, self.machine)
+        return self._memory[rows]
 
-    def _take(self, rate: float) -> None:
-        """Take a step with ``rate`` times the current learning rates of the optimizer."""
-        groups = self.optimizer.param_groups
-        own = [group["lr"] for group in groups]
-        if not rate or (self._all_plain and not any(own)):  # no step; pull_back divides by the rates
-            return
-        for group in groups:
-            group["lr"] = group["lr"] * rate
-        linear = self._all_plain and all(own) and all(transform.linear for transform in self.transforms)
-        for transform in self.transforms:
-            if linear:
-                transform.pull_back(self.machine, self.negative, lambda parameter: self._plain[id(parameter)]["lr"])
-            else:
-                transform.enter(self.machine, self.negative, self.optimizer)
-        for link in self.negative.all_gradients:
-            plain = self._plain.get(id(link.coupling.weight))
-            if plain is None or not link.descend(plain["lr"]):
-                link.dense()
-        self._descend()
-        if not linear:
-            for transform in reversed(self.transforms):
-                transform.leave(self.machine, self.negative)
-        for group, lr in zip(groups, own, strict=True):
-            group["lr"] = lr
-
-    def _descend(self) -> None:
-        """Take the optimizer's step; plain SGD, W ← W - lr·g, is done here without the optimizer's overhead."""
-        if not self._all_plain:
-            self.optimizer.step()
-            return
-        for group in self.optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    parameter.add_(parameter.grad, alpha=-group["lr"])
+    def _update(self, batch: Batch, rate: float, clock: Clock) -> None:
+        rates = plain_rates(self.optimizer)
+        pairs = []
+        inputs = self.machine.stacked(batch.visible, generator=self.generator)
+        for learner, (_, rows) in zip(self.learners, inputs, strict=True):
+            own = batch if rows is batch.visible else Batch(rows)
+            pairs.append((learner, learner.gradient(own, clock, rates.get, self.generator)))
+        take_step(pairs, self.optimizer, rates, rate)
+        for learner in self.learners:
+            learner.constrain(clock)
 
     def _check_finite(self, epoch: int) -> None:
         for name, parameter in self.machine.named_parameters():
@@ -495,12 +451,3 @@ def measured_every(epochs: int) -> int:
 def data_mean(mean: Any) -> float:
     """Return the mean over all values of the data from the mean row, to recognize the data of a run."""
     return float((mean[0] if isinstance(mean, tuple) else mean).double().mean())
-
-
-def plain_groups(optimizer: AnyOptimizer) -> dict[int, dict[str, Any]]:
-    """Return the parameter groups, by the ``id`` of each parameter, for which a step is exactly W ← W - lr·g."""
-    if type(optimizer) not in (PlainSGD, torch.optim.SGD):
-        return {}
-    other = ("momentum", "weight_decay", "maximize")
-    groups = [group for group in optimizer.param_groups if not any(group.get(name) for name in other)]
-    return {id(parameter): group for group in groups for parameter in group["params"]}

@@ -1,11 +1,10 @@
-"""Penalties on the weights; their gradients are added before other transforms are applied."""
+"""Penalties on the weights, which are added to the loss."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -14,102 +13,98 @@ from ..checks import as_shape, count
 from ..couplings import Coupling, Dense
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
-from ..machines.scaling import Scaling
-from .descent import SGD, AnyOptimizer
-from .gradient import CouplingGradient
-from .negative import NegativePhase
-from .state import restored, restored_number
-from .transforms import Transform, all_couplings
+from .gradient import CouplingGradient, Gradient
+from .schedules import Clock
 
 _IMAGE_DIMS = (2, 3)  # dimensions of an image, without and with channels
 _LARGEST_EIGENVALUE = 8.0  # of the curvature of the smoothness penalty, for a checkerboard
 
+#: the learning rate of a parameter in plain gradient descent; None for another optimizer
+RateOf = Callable[[Tensor], float | None]
 
-@dataclass
-class Penalty(Transform):
-    """Base class of penalties on the weights, also those of a context.
+
+@dataclass(frozen=True)
+class Penalty:
+    """Base class of penalties on the weights, also those of a context: a subclass defines :meth:`value`.
 
     The weights of Gaussian visible units are penalized as those of the standardized units, sW with the standard
-    deviations s of the data (:class:`Centered`). The penalty then does not depend on the units of measurement, and its
-    curvature is comparable to that of the other terms of the loss.
+    deviations s of the data (centered coordinates). The penalty then does not depend on the units of measurement, and
+    its curvature is comparable to that of the other terms of the loss.
     """
-
-    of_loss = True
 
     strength: float
 
     def __post_init__(self) -> None:
         if not self.strength >= 0:
             raise InvalidOption(f"strength: expected a non-negative number, found {self.strength}")
-        self._scale: Tensor | None = None
 
-    def measured(self, scaling: Scaling) -> None:
-        self._scale = scaling.scale
+    def check(self, machine: BoltzmannMachine, rate_of: RateOf = lambda parameter: None) -> None:
+        """Raise :class:`InvalidOption` if the penalty cannot be used with the machine and the learning rates."""
 
-    def loss(self, machine: BoltzmannMachine) -> float:
-        """Return the penalty that is added to the loss."""
-        layers, context = machine.couplings, machine.context_couplings.values()
-        pairs = [(layers[k], self._factors(k, layers[k])) for k in range(len(layers)) if self._concerns(k)]
-        pairs += [(coupling, None) for coupling in context if self._concerns(None)]
-        return sum(
-            self._value(coupling, _times(coupling.weight.detach(), factors)).item() for coupling, factors in pairs
-        )
-
-    def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        for k, link in phase.coupling_gradients.items():
-            if self._concerns(k):
-                self._add(link, self._factors(k, link.coupling))
-        for link in phase.context_gradients.values():
-            if self._concerns(None):
-                self._add(link, None)
-
-    def _concerns(self, k: int | None) -> bool:
-        """Return whether the weights of coupling ``k``, or with None those of a context, are penalized."""
+    def applies(self, machine: BoltzmannMachine) -> bool:
+        """Return whether the penalty concerns the machine; in a stack it is left out where it does not."""
         return True
 
-    def state_dict(self) -> dict[str, Any]:
-        return {} if self._scale is None else {"scale": self._scale}
+    def value(self, coupling: Coupling, weight: Tensor) -> Tensor:
+        """Return the penalty of the weights of a coupling, a scalar."""
+        raise NotImplementedError
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if self._scale is not None:
-            self._scale = restored(state["scale"], self._scale).to(self._scale.device)
+    def gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
+        """Return the derivative of :meth:`value` by ``weight``; by default it is computed automatically."""
+        with torch.enable_grad():
+            weight = weight.detach().requires_grad_()
+            return torch.autograd.grad(self.value(coupling, weight), weight)[0]
 
-    def _factors(self, k: int, coupling: Coupling) -> Tensor | None:
-        """Return the factors of the penalized weights of coupling ``k``; None if they are all 1."""
-        return None if k or self._scale is None else coupling.lower_factors(self._scale)
+    def loss(self, machine: BoltzmannMachine, scale: Tensor | None = None) -> float:
+        """Return the term of the loss; ``scale`` (*visible) are the standard deviations of standardized units."""
+        return sum(
+            self.value(coupling, _times(coupling.weight.detach(), factors)).item()
+            for coupling, factors in self._penalized(machine, scale)
+        )
+
+    def add(
+        self, machine: BoltzmannMachine, gradient: Gradient, scale: Tensor | None, clock: Clock, rate_of: RateOf
+    ) -> None:
+        """Add the gradient of the penalty to that of the loss."""
+        self._add_all(machine, gradient, scale)
+
+    def _add_all(self, machine: BoltzmannMachine, gradient: Gradient, scale: Tensor | None) -> None:
+        factors = {id(coupling.weight): factors for coupling, factors in self._penalized(machine, scale)}
+        for link in gradient.links:
+            if id(link.coupling.weight) in factors:
+                self._add(link, factors[id(link.coupling.weight)])
 
     def _add(self, link: CouplingGradient, factors: Tensor | None) -> None:
-        """Add the gradient to that of a coupling."""
-        own = self._gradient(link.coupling, _times(link.coupling.weight.detach(), factors))
+        own = self.gradient(link.coupling, _times(link.coupling.weight.detach(), factors))
         link.dense().add_(_times(own, factors))
 
-    def _value(self, coupling: Coupling, weight: Tensor) -> Tensor:
-        raise NotImplementedError
-
-    def _gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
-        raise NotImplementedError
+    def _penalized(self, machine: BoltzmannMachine, scale: Tensor | None) -> list[tuple[Coupling, Tensor | None]]:
+        """Return the couplings with the factors of their penalized weights; None if they are all 1."""
+        first, *others = machine.couplings
+        factors = None if scale is None else first.lower_factors(scale)
+        return [(first, factors), *((coupling, None) for coupling in (*others, *machine.context_couplings.values()))]
 
 
 def _times(value: Tensor, factors: Tensor | None) -> Tensor:
     return value if factors is None else value * factors
 
 
-@dataclass
+@dataclass(frozen=True)
 class L1(Penalty):
     """L1 penalty, strength · Σ|W|."""
 
-    def _value(self, coupling: Coupling, weight: Tensor) -> Tensor:
+    def value(self, coupling: Coupling, weight: Tensor) -> Tensor:
         return self.strength * weight.abs().sum()
 
-    def _gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
+    def gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
         return weight.sign().mul_(self.strength)
 
 
-@dataclass
+@dataclass(frozen=True)
 class L2(Penalty):
     """L2 penalty, strength/2 · ΣW²."""
 
-    def _value(self, coupling: Coupling, weight: Tensor) -> Tensor:
+    def value(self, coupling: Coupling, weight: Tensor) -> Tensor:
         return self.strength / 2 * weight.square().sum()
 
     def _add(self, link: CouplingGradient, factors: Tensor | None) -> None:
@@ -118,11 +113,11 @@ class L2(Penalty):
         else:
             super()._add(link, factors)
 
-    def _gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
+    def gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
         return weight * self.strength
 
 
-@dataclass
+@dataclass(frozen=True)
 class L2ToMean(Penalty):
     """L2 penalty on what distinguishes the sites of a layer: strength/2 · Σ_i (W_i - W̄)², with W̄ the mean over sites i.
 
@@ -131,15 +126,15 @@ class L2ToMean(Penalty):
     without a penalty, and a site with few data gets the mean weights of the others. An L2 penalty gives it none.
     """
 
-    def check(self, machine: BoltzmannMachine, optimizer: AnyOptimizer) -> None:
-        for coupling in all_couplings(machine):
+    def check(self, machine: BoltzmannMachine, rate_of: RateOf = lambda parameter: None) -> None:
+        for coupling, _ in self._penalized(machine, None):
             if type(coupling) is not Dense:
                 raise InvalidOption(f"L2ToMean expects dense couplings, found {type(coupling).__name__}")
 
-    def _value(self, coupling: Coupling, weight: Tensor) -> Tensor:
+    def value(self, coupling: Coupling, weight: Tensor) -> Tensor:
         return self.strength / 2 * _without_mean(coupling, weight).square().sum()
 
-    def _gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
+    def gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
         return _without_mean(coupling, weight).mul_(self.strength)
 
 
@@ -148,7 +143,7 @@ def _without_mean(coupling: Coupling, weight: Tensor) -> Tensor:
     return (by_site - by_site.mean(0)).view_as(weight)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Smooth(Penalty):
     """Penalty on differences between neighboring pixels, strength/2 · Σ_j Σ_{i~i'} (W_ij - W_i'j)².
 
@@ -175,84 +170,81 @@ class Smooth(Penalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.shape = None if self.shape is None else list(as_shape(tuple(self.shape)))
+        if self.shape is not None:
+            object.__setattr__(self, "shape", as_shape(tuple(self.shape)))
         if count("every", self.every) < 1:
             raise InvalidOption(f"every: expected at least 1, found {self.every}")
         if self.shape is not None and len(self.shape) not in _IMAGE_DIMS:
             raise InvalidOption(f"shape: expected (height, width) or (channels, height, width), found {self.shape}")
-        self._seen, self._interval = 0, self.every
 
     def applies(self, machine: BoltzmannMachine) -> bool:
         visible = machine.visible
         image = visible.shape if self.shape is None else self.shape
         return len(image) in _IMAGE_DIMS and math.prod(image) == visible.size == visible.sites
 
-    def check(self, machine: BoltzmannMachine, optimizer: AnyOptimizer) -> None:
+    def check(self, machine: BoltzmannMachine, rate_of: RateOf = lambda parameter: None) -> None:
         if not self.applies(machine):
             expected = "(height, width) or (channels, height, width)" if self.shape is None else tuple(self.shape)
             layer = f"{type(machine.visible).__name__} units of shape {tuple(machine.visible.shape)}"
             raise InvalidOption(f"Smooth expects one unit for each pixel of images {expected}, found {layer}")
         if type(machine.couplings[0]) is not Dense:
             raise InvalidOption(f"Smooth expects dense couplings, found {type(machine.couplings[0]).__name__}")
-        weight = machine.couplings[0].weight
-        groups = optimizer.param_groups if isinstance(optimizer, (SGD, torch.optim.SGD)) else []
-        rate = sum(group["lr"] for group in groups for parameter in group["params"] if parameter is weight)
-        factor = rate * self.strength * _LARGEST_EIGENVALUE  # of a checkerboard in one step; beyond 2 it would grow
-        if factor >= 1:
+        rate = rate_of(machine.couplings[0].weight)
+        if rate is not None and self._largest_change(rate) >= 1:
             raise InvalidOption(
                 f"Smooth expects a strength below {1 / (rate * _LARGEST_EIGENVALUE):.3g} with the learning rate "
                 f"{rate:.3g}, found {self.strength:.3g}"
             )
-        self._interval = max(1, min(self.every, int(1 / factor))) if factor else self.every
 
-    def begin(self, machine: BoltzmannMachine, data_mean: Any) -> None:
-        self._seen = 0
+    def _largest_change(self, rate: float) -> float:
+        """Return the relative change of a checkerboard in one step; beyond 2 it would grow."""
+        return rate * self.strength * _LARGEST_EIGENVALUE
 
-    def gradient(self, machine: BoltzmannMachine, phase: NegativePhase) -> None:
-        self._seen += 1
-        if self._seen % self._interval == 0:
-            super().gradient(machine, phase)
+    def _interval(self, rate: float | None) -> int:
+        """Return the number of steps between applications."""
+        change = 0.0 if rate is None else self._largest_change(rate)
+        return max(1, min(self.every, int(1 / change))) if change else self.every
 
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "seen": self._seen}
+    def add(
+        self, machine: BoltzmannMachine, gradient: Gradient, scale: Tensor | None, clock: Clock, rate_of: RateOf
+    ) -> None:
+        interval = self._interval(rate_of(machine.couplings[0].weight))
+        if clock.step % interval == 0:
+            replace(self, strength=self.strength * interval)._add_all(machine, gradient, scale)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self._seen = restored_number(state["seen"])
+    def _penalized(self, machine: BoltzmannMachine, scale: Tensor | None) -> list[tuple[Coupling, Tensor | None]]:
+        return super()._penalized(machine, scale)[:1]
 
-    def _concerns(self, k: int | None) -> bool:
-        return k == 0
-
-    def _value(self, coupling: Coupling, weight: Tensor) -> Tensor:
+    def value(self, coupling: Coupling, weight: Tensor) -> Tensor:
         image = self._image(coupling, weight)
         total = image.diff(dim=-2).square().sum() + image.diff(dim=-3).square().sum()
         return self.strength / 2 * total
 
-    def _gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
+    def gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
         image = self._image(coupling, weight)
         slope = torch.zeros_like(image)
         for dim in (-2, -3):
             change, last = image.diff(dim=dim), image.shape[dim] - 1
             slope.narrow(dim, 1, last).add_(change)
             slope.narrow(dim, 0, last).sub_(change)
-        return slope.mul_(self.strength * self._interval).view_as(weight)
+        return slope.mul_(self.strength).view_as(weight)
 
     def _image(self, coupling: Coupling, weight: Tensor) -> Tensor:
         """The weights as (…, height, width, upper units)."""
         return weight.view(*(coupling.lower if self.shape is None else self.shape), -1)
 
 
-@dataclass
+@dataclass(frozen=True)
 class L1Squared(Penalty):
     """L1² penalty, strength/(2N) · Σ_j (Σ_i |W_ij|)² with N lower units (Tubiana et al. 2019).
 
     It makes the weights sparse without removing all weights of a hidden unit.
     """
 
-    def _value(self, coupling: Coupling, weight: Tensor) -> Tensor:
+    def value(self, coupling: Coupling, weight: Tensor) -> Tensor:
         return self.strength / (2 * coupling.lower.numel()) * _by_upper(coupling, weight).square().sum()
 
-    def _gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
+    def gradient(self, coupling: Coupling, weight: Tensor) -> Tensor:
         return weight.sign().mul_(_by_upper(coupling, weight)).mul_(self.strength / coupling.lower.numel())
 
 

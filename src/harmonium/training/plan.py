@@ -22,16 +22,15 @@ from ..machines.enumeration import is_small
 from ..presets import read_configuration
 from . import distributed
 from .batches import Source
-from .constraints import CONSTRAINTS
+from .constraints import CONSTRAINTS, Constraint
 from .descent import AnyOptimizer
 from .initial import INITIAL, Initial, Keep, Normal, has_weights
 from .negative import CD, PCD, PHASES, DeepPCD, Exact, NegativePhase, WeightedSum
 from .optimizers import OPTIMIZERS, SGD, Adam, Optimizer
-from .penalties import PENALTIES
+from .penalties import PENALTIES, Penalty
 from .precision import AUTO, BFLOAT16, FLOAT32
 from .precision import resolved as resolved_precision
 from .schedules import SCHEDULES, Constant, Linear
-from .transforms import Transform
 
 _PASSES, _UPDATES = 10, 4000  # of the default training
 _MOST_CHAINS, _CHAIN_VALUES = 1000, 8000  # of the default persistent chains of small machines
@@ -95,8 +94,8 @@ class Plan:
             "optimizer": _optimizer,
             "learning_rate": _rate,
             "schedule": _schedule,
-            "penalties": _several(PENALTIES, Transform, "penalty", "l2:0.001"),
-            "constraints": _several(CONSTRAINTS, Transform, "constraint", "zero-sum"),
+            "penalties": _several(PENALTIES, Penalty, "penalty", "l2:0.001"),
+            "constraints": _several(CONSTRAINTS, Constraint, "constraint", "zero-sum"),
             "centered": _centered,
             "initialize": _initial,
             "precision": _precision,

@@ -11,11 +11,12 @@ from ..errors import InvalidOption
 
 @dataclass(frozen=True)
 class Clock:
-    """Progress of training: ``epoch`` counts from 1; ``fraction`` of the run (0 to 1) is done."""
+    """Progress of training: ``epoch`` and ``step`` (updates) count from 1; ``fraction`` of the run (0 to 1) is done."""
 
     epoch: int
     epochs: int
     fraction: float
+    step: int = 0
 
 
 @dataclass(frozen=True)

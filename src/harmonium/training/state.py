@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from ..errors import clipped
 from ..files import tensor_type
@@ -18,15 +18,19 @@ _TENSOR = "__tensor__"
 
 
 def flatten(tree: Any, prefix: str) -> tuple[Any, dict[str, Tensor]]:
-    """Split a tree of dicts, lists, numbers and tensors into plain JSON and named tensors.
+    """Split a tree of dicts, lists, numbers, machines and tensors into plain JSON and named tensors.
+
+    Other objects, such as memory for intermediate results, are left out.
 
     >>> flatten({"step": 3, "mean": [torch.ones(2)]}, "x")
     ({'step': 3, 'mean': [{'__tensor__': 'x.mean.0'}]}, {'x.mean.0': tensor([1., 1.])})
     """
+    if isinstance(tree, nn.Module):
+        tree = tree.state_dict()
     if isinstance(tree, Tensor):
         return {_TENSOR: prefix}, {prefix: tree.detach().clone()}
     if isinstance(tree, dict):
-        items = [(key, flatten(value, f"{prefix}.{key}")) for key, value in tree.items()]
+        items = [(key, flatten(value, f"{prefix}.{key}")) for key, value in tree.items() if _saved(value)]
         return {str(key): plain for key, (plain, _) in items}, _merge(part for _, (_, part) in items)
     if isinstance(tree, (list, tuple)):
         parts = [flatten(value, f"{prefix}.{k}") for k, value in enumerate(tree)]
@@ -34,8 +38,12 @@ def flatten(tree: Any, prefix: str) -> tuple[Any, dict[str, Tensor]]:
     return tree, {}
 
 
+def _saved(value: Any) -> bool:
+    return value is None or isinstance(value, (Tensor, nn.Module, dict, list, tuple, int, float, str))
+
+
 def unflatten(plain: Any, tensors: dict[str, Tensor]) -> Any:
-    """Undo :func:`flatten`."""
+    """Undo :func:`flatten`; a machine is the dict of its parameters."""
     if isinstance(plain, dict):
         if set(plain) == {_TENSOR}:
             return tensors[plain[_TENSOR]]
@@ -43,6 +51,42 @@ def unflatten(plain: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(plain, list):
         return [unflatten(value, tensors) for value in plain]
     return plain
+
+
+def continued(saved: Any, fresh: Any, grows: bool = False) -> Any:
+    """Return a saved tree in the form of ``fresh``, the tree before the first step; raise ``ValueError`` if it differs.
+
+    What is not saved is taken from ``fresh``. With ``grows``, lists may be longer and the first dimensions of tensors
+    other than in ``fresh``.
+
+    >>> continued({"n": 3, "x": torch.ones(2)}, {"n": 0, "x": torch.zeros(2), "memory": print})["n"]
+    3
+    >>> continued({"n": 3}, {"m": 0})
+    Traceback (most recent call last):
+    ...
+    ValueError: expected the entries m, found n
+    """
+    if isinstance(fresh, Tensor):
+        shape = (saved.shape[:1] + fresh.shape[1:]) if grows and isinstance(saved, Tensor) else None
+        return restored(saved, fresh, shape).to(fresh.device)
+    if isinstance(fresh, nn.Module):
+        made = copy.deepcopy(fresh)
+        made.load_state_dict(continued(saved, dict(fresh.state_dict())))
+        return made
+    if isinstance(fresh, dict):
+        known = [key for key, value in fresh.items() if _saved(value)]
+        if not isinstance(saved, dict) or sorted(saved) != sorted(known):
+            raise ValueError(f"expected the entries {', '.join(sorted(known))}, found {_names(saved)}")
+        return {key: continued(saved[key], value, grows) if key in saved else value for key, value in fresh.items()}
+    if isinstance(fresh, (list, tuple)):
+        if not isinstance(saved, list) or not (len(saved) == len(fresh) or (grows and len(saved) > len(fresh) > 0)):
+            raise ValueError(f"expected {len(fresh)} entries, found {_names(saved)}")
+        return [continued(one, fresh[min(k, len(fresh) - 1)], grows) for k, one in enumerate(saved)]
+    return restored_number(saved) if type(fresh) is int else saved
+
+
+def _names(saved: Any) -> str:
+    return ", ".join(map(str, saved)) if isinstance(saved, dict) else clipped(saved)
 
 
 def restored(found: Any, like: Tensor, shape: Sequence[int] | None = None) -> Tensor:

@@ -258,12 +258,14 @@ class UnitLayer(nn.Module):
         """
         return cast("Unit", self.with_natural({**self.natural(), "bias": self.full(self.bias) + B}))
 
-    def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
-        """Backpropagate gradients (*shape) by natural parameter to ``.grad`` of the stored parameters."""
+    def gradients(self, totals: Mapping[str, Tensor]) -> dict[Tensor, Tensor]:
+        """The gradient by stored parameter from that by natural parameter, ``totals`` (*shape)."""
         with torch.enable_grad():
-            for name, value in self.natural().items():
-                if value.requires_grad:
-                    value.backward(self.shared_sum(gradients[name].reshape(self.shape)))
+            natural = {name: value for name, value in self.natural().items() if value.requires_grad}
+            stored = [parameter for parameter in self.parameters() if parameter.requires_grad]
+            slopes = [self.shared_sum(totals[name].reshape(self.shape)) for name in natural]
+            found = torch.autograd.grad(list(natural.values()), stored, slopes, materialize_grads=True)
+        return dict(zip(stored, found, strict=True))
 
     def biases(self) -> list[nn.Parameter]:
         """The stored bias parameters: one, or one for each part of a mixed layer, in order."""

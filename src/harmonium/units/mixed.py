@@ -163,9 +163,9 @@ class Mixed(Unit):
         parts = zip(self._members, *(self._split_or_none(value) for value in (B, A, mean)), strict=True)
         return self._named([unit.moments(b, a, m) for unit, b, a, m in parts])
 
-    def accumulate_gradient(self, gradients: Mapping[str, Tensor]) -> None:
-        for k, unit in enumerate(self._members):
-            unit.accumulate_gradient(_part(gradients, k))
+    def gradients(self, totals: Mapping[str, Tensor]) -> dict[Tensor, Tensor]:
+        parts = [unit.gradients(_part(totals, k)) for k, unit in enumerate(self._members)]
+        return {parameter: value for part in parts for parameter, value in part.items()}
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:
         """Initialize each part from its own columns."""

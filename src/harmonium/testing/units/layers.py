@@ -16,6 +16,7 @@ from ...errors import InvalidData, InvalidOption
 from ...files import load, save
 from ...machines import RBM
 from ...training import Exact
+from ...training.negative import Batch
 from ...training.rates import default_groups
 from ...units import Bernoulli, Unit
 from ..nodes import F64
@@ -121,10 +122,9 @@ def _training(t: Trial) -> None:
         before = student.log_probability(data).mean().item()
         phase, optimizer = Exact(), torch.optim.SGD(default_groups(student, data))
         with torch.no_grad():
-            phase.begin(student, len(data), data, None)
-            phase.data_slot.copy_(data)
+            state = phase.init(student, data, None)
             for _ in range(30):
-                phase.gradient(student, None)
+                phase.step(student, Batch(data), state, None)[0].write()
                 optimizer.step()
         after = student.log_probability(data).mean().item()
         t.subject.expect(after > before, f"log-likelihood after training as {place} layer", f"above {before:.6g}",

@@ -52,9 +52,13 @@ class Source:
 
     def rows(self, index: Tensor, machine: Machine) -> Any:
         """Return the rows ``index`` as visible states of the machine."""
+        return self.take(index, self.empty(len(index), machine))
+
+    def empty(self, rows: int, machine: Machine) -> Any:
+        """Return memory for visible states of the machine (rows, *shape), or a pair with that for contexts."""
         shapes = [self.shape] if self.context is None else [self.shape, self.context]
-        out = tuple(torch.empty(len(index), *shape, dtype=machine.dtype, device=machine.device) for shape in shapes)
-        return self.take(index, out[0] if self.context is None else out)
+        out = tuple(torch.empty(rows, *shape, dtype=machine.dtype, device=machine.device) for shape in shapes)
+        return out[0] if self.context is None else out
 
     def missing(self, index: Tensor) -> Tensor | None:
         """Return a mask (len(index), *shape) of the missing values of the rows; None if there are none."""

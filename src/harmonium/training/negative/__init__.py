@@ -1,14 +1,14 @@
 """Negative phases: the methods to compute the model's part of the gradient."""
 
-from .base import NegativePhase
+from .base import Batch, NegativePhase, State
+from .coupled import UnbiasedCD
 from .deep import DeepPCD
 from .discriminative import Discriminative
 from .exact import Exact
+from .fixed_points import MeanField
+from .gibbs import CD, PCD, Reconstruction, Sampled
 from .langevin import GibbsLangevin, Langevin
-from .meanfield import MeanField
-from .sampled import CD, PCD, Reconstruction, Sampled
-from .tempered import ParallelTempering, TrajectoryTempering
-from .unbiased import UnbiasedCD
+from .tempering import ParallelTempering, TrajectoryTempering
 from .weighted_sum import WeightedSum
 
 #: negative phases by their names in files and on the command line
@@ -31,6 +31,7 @@ __all__ = [
     "CD",
     "PCD",
     "PHASES",
+    "Batch",
     "DeepPCD",
     "Discriminative",
     "Exact",
@@ -41,6 +42,7 @@ __all__ = [
     "ParallelTempering",
     "Reconstruction",
     "Sampled",
+    "State",
     "TrajectoryTempering",
     "UnbiasedCD",
     "WeightedSum",

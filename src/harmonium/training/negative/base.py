@@ -1,174 +1,111 @@
-"""Base class of negative phases, which compute the moments of the model."""
+"""The contract of negative phases, which compute the gradient of ⟨F⟩_data - F_model.
+
+A phase is a value: a frozen dataclass whose fields are its options. What changes during training is its state, a tree
+of tensors, numbers, lists and dicts:
+
+    state = phase.init(machine, rows, generator)
+    gradient, state = phase.step(machine, batch, state, generator)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from types import MappingProxyType
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Generator, Tensor
 
-from ...checks import kebab
+from ...checks import count
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
-from ...units import Unit
-from ..gradient import CouplingGradient, write_gradient
+from ..gradient import Gradient
+
+State = dict[str, Any]
 
 
-class NegativePhase:
-    """Computes the gradient of ⟨F⟩_data - F_model for one batch.
+class Batch(NamedTuple):
+    """Rows of the data.
 
-    ``begin`` is called once with the batch size. In every step the loop calls ``use`` with the number of rows, writes
-    the rows to ``batch`` and calls ``evaluate``, which writes the gradients of the units to ``.grad`` of their
-    parameters and those of the couplings to ``coupling_gradients``. ``hidden_means`` then returns the mean hidden
-    states of the batch.
+    Attributes:
+        visible: states (n, *visible).
+        context: contexts (n, *context), for a machine with a context.
+        missing: mask (n, *visible) of values that are missing and that the phase sums out; else they are filled in.
     """
 
-    #: number of Gibbs sweeps per step; schedules may change it. Phases that do not sample ignore it.
-    k: int = 1
+    visible: Tensor
+    context: Tensor | None = None
+    missing: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class NegativePhase:
+    """Base class. A subclass is a frozen dataclass with :meth:`step`; it may have a state, from :meth:`init`."""
+
     #: whether matrix products may be rounded to bfloat16 (see ``precision`` of ``fit``)
     supports_bfloat16: ClassVar[bool] = False
-    #: whether gradients are differences of the units' statistics; if so, these may refer to the origin of a unit
-    by_statistics: bool = False
     #: whether the phase can train a machine with a context
     conditional: ClassVar[bool] = False
+    #: whether it sums out missing values; else they are drawn before each step
+    sums_missing: ClassVar[bool] = False
     #: whether the phase makes the machine a model of all visible units, so that its samples resemble the data
-    generative: bool = True
-    #: buffer for a full batch
-    data_slot: Tensor
-    #: the rows of ``data_slot`` in use: all of them, or fewer for the last batch of an epoch
-    batch: Tensor
-    #: buffer for the context of a full batch, and its rows in use; ``None`` for a machine without a context
-    context_slot: Tensor | None = None
-    context: Tensor | None = None
-    #: the gradients of the couplings whose weights are learned, by the index of the coupling
-    coupling_gradients: dict[int, CouplingGradient]
-    #: the gradients of the couplings of the context that are learned, by the layer that they act on
-    context_gradients: Mapping[int, CouplingGradient] = MappingProxyType({})
+    generative: ClassVar[Any] = True
+    #: whether tensors of the state may grow, so that those of a checkpoint have other first dimensions
+    grows: ClassVar[bool] = False
 
-    def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
-        """Prepare for batches of ``batch_size`` rows; ``start`` (n, *visible) are some rows of the data."""
+    def __post_init__(self) -> None:
+        for name in ("k", "chains"):  # of the phases that have them
+            value = getattr(self, name, None)
+            if value is not None and count(name, value) < 1:
+                raise InvalidOption(f"{name}: expected at least 1, found {value}")
+
+    def resolved(self, batch_size: int) -> Self:
+        """Return the phase with the number of chains that it has for this batch size."""
+        return replace(self, **{"chains": batch_size}) if getattr(self, "chains", batch_size) is None else self
+
+    def with_sweeps(self, k: int) -> Self:
+        """Return the phase with ``k`` sweeps per step, if it makes sweeps."""
+        return replace(self, **{"k": k}) if hasattr(self, "k") else self
+
+    def check(self, machine: BoltzmannMachine) -> None:
+        """Raise :class:`InvalidOption` if the phase cannot train the machine."""
+
+    def init(self, machine: BoltzmannMachine, rows: Tensor, generator: Generator | None) -> State:
+        """Return the state before the first step; ``rows`` (n, *visible) are some rows of the data."""
+        return {}
+
+    def step(
+        self, machine: BoltzmannMachine, batch: Batch, state: State, generator: Generator | None
+    ) -> tuple[Gradient, State]:
+        """Return the gradient for a batch and the next state; ``batch`` and the tensors of ``state`` do not change."""
         raise NotImplementedError
 
-    def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
-        """Change the batch size; the chains are kept."""
-        raise NotImplementedError
+    def check_state(self, machine: BoltzmannMachine, state: State) -> None:
+        """Raise ``ValueError`` if the parts of a state that was read from a file do not fit together."""
 
-    def use(self, rows: int) -> None:
-        """Use the first ``rows`` rows of ``data_slot`` as the batch."""
-        self.batch = self.data_slot[:rows]
-        if self.context_slot is not None:
-            self.context = self.context_slot[:rows]
+    def by_statistics(self, batch: Batch) -> bool:
+        """Return whether the gradient consists of the units' statistics, which may refer to the origin of a unit."""
+        return False
 
-    @property
-    def rows(self) -> Any:
-        """The buffers that :meth:`Source.take` writes to: the batch, or the batch and its context."""
-        return self.batch if self.context is None else (self.batch, self.context)
-
-    @property
-    def all_gradients(self) -> list[CouplingGradient]:
-        """The gradients of all couplings that are learned."""
-        return [*self.coupling_gradients.values(), *self.context_gradients.values()]
-
-    def complete(self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None) -> None:
-        """Replace the entries ``missing`` of ``batch`` by draws given the others, by Gibbs sweeps."""
-        complete(machine, self.batch, missing, sweeps, generator)
-
-    def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        """Compute the gradient for the rows in ``batch``."""
-        raise NotImplementedError
-
-    def gradient(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        """Compute the gradient for the rows in ``batch`` and write all of it to ``.grad``."""
-        self.evaluate(machine, generator)
-        for link in self.all_gradients:
-            link.dense()
-
-    def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
-        """Return the mean state of every hidden layer over the batch of the last step."""
-        raise NotImplementedError
-
-    def chain_states(self) -> Tensor | None:
-        """Return the visible states of the chains, (chains, *visible), or None if the phase has no chains."""
+    def visible_chains(self, machine: BoltzmannMachine, state: State, generator: Generator | None) -> Tensor | None:
+        """Return visible states (chains, *visible) of the chains, or None if no chains continue from step to step."""
         return None
-
-    def loss(self, machine: BoltzmannMachine, data: Tensor) -> Tensor | None:
-        """Return the loss whose gradient the last step computed for the batch ``data``, a differentiable scalar.
-
-        It is used in tests only. By default ⟨F⟩_data - ⟨F⟩_chains, or None if the phase has no chains.
-        """
-        chains = self.chain_states()
-        if chains is None:
-            return None
-        rbm = as_rbm(machine, type(self).__name__)
-        return rbm.free_energy(data, check=False).mean() - rbm.free_energy(chains.clone(), check=False).mean()
 
     def objective(self, machine: BoltzmannMachine, data: Tensor) -> Tensor:
         """Return the exact mean log-probability that training increases, for small machines: by default of the data."""
-        return as_rbm(machine, type(self).__name__).log_probability(data).mean()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state for an exact resume."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
-        """Restore the state returned by :meth:`state_dict`."""
-
-    @property
-    def kind(self) -> str:
-        """The name that must not change when a run is resumed."""
-        return type(self).__name__
-
-    def config(self) -> dict[str, Any]:
-        """Return the name and options of the phase, for the run's configuration."""
-        options = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
-        return {"name": kebab(type(self).__name__), **{key: x for key, x in options.items() if x is not None}}
+        return as_rbm(machine, self).log_probability(data).mean()
 
 
-def learned_couplings(machine: BoltzmannMachine) -> dict[int, CouplingGradient]:
-    """Return a gradient object for every coupling whose weights are learned, by the index of the coupling."""
-    return {
-        k: CouplingGradient(coupling) for k, coupling in enumerate(machine.couplings) if coupling.weight.requires_grad
-    }
-
-
-def learned_context(machine: BoltzmannMachine) -> dict[int, CouplingGradient]:
-    """Return a gradient object for every coupling of the context that is learned, by the layer it acts on."""
-    couplings = machine.context_couplings
-    return {k: CouplingGradient(coupling) for k, coupling in couplings.items() if coupling.weight.requires_grad}
-
-
-def as_rbm(machine: BoltzmannMachine, what: str) -> RBM:
+def as_rbm(machine: BoltzmannMachine, what: Any) -> RBM:
     """Return the machine if it is an RBM, else raise ``InvalidOption``."""
     if not isinstance(machine, RBM):
-        raise InvalidOption(f"{what} expects an RBM (two layers), found {type(machine).__name__}")
+        name = what if isinstance(what, str) else type(what).__name__
+        raise InvalidOption(f"{name} expects an RBM (two layers), found {type(machine).__name__}")
     return machine
 
 
-def write_unit_gradient(unit: Unit, gradients: dict[str, Tensor]) -> None:
-    """Write gradients with respect to a unit's natural parameters to ``.grad`` of its stored parameters."""
-    if unit.members == [unit] and only_bias(unit):  # the general case needs automatic differentiation
-        write_bias_gradient(unit, gradients["bias"])
-        return
-    for parameter in unit.parameters():
-        if parameter.grad is not None:
-            parameter.grad.zero_()
-    unit.accumulate_gradient(gradients)
-
-
-def write_bias_gradient(unit: Unit, total: Tensor) -> None:
-    """Write the gradient (*shape) with respect to the biases of a layer, stored as they are, also if it is mixed."""
-    for member, own in unit.by_member(total.unsqueeze(0)):
-        if member.bias.requires_grad:
-            write_gradient(member.bias, member.shared_sum(own[0]))
-
-
-def only_bias(unit: Unit) -> bool:
-    """Return whether the unit learns at most its biases, which allows a faster computation."""
-    biases = {id(bias) for bias in unit.biases()}
-    return all(id(parameter) in biases for parameter in unit.parameters() if parameter.requires_grad)
+def cycled(rows: Tensor, n: int) -> Tensor:
+    """Return ``n`` of the rows, repeated if there are fewer."""
+    return rows[torch.arange(n, device=rows.device) % len(rows)]
 
 
 @torch.no_grad()

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ...machines import RBM
-from .base import learned_context
-from .signed import SPARE_ROWS, new_buffer
+from ..gradient import SPARE_ROWS, CouplingGradient
+from ..sample import Sample, buffer, per_row
 
 
 class ContextRows:
@@ -18,17 +18,16 @@ class ContextRows:
 
     def __init__(self, rbm: RBM, rows: int) -> None:
         assert rbm.context is not None
-        self._coupling, self._of_context, self._n = rbm.coupling, rbm.context_couplings, rows
+        self._rbm, self._coupling, self._of_context, self._n = rbm, rbm.coupling, rbm.context_couplings, rows
         self._context = torch.zeros(rows + SPARE_ROWS, *rbm.context, dtype=rbm.dtype, device=rbm.device)
-        self.slot = self._context[:rows]
-        self._fields = {k: new_buffer(rbm, rows, rbm.layers[k]) for k in self._of_context}
-        self.gradients = learned_context(rbm)
-        self._changes = {k: new_buffer(rbm, rows + SPARE_ROWS, rbm.layers[k]) for k in self.gradients}
+        self._fields = {k: buffer(rbm, rows, rbm.layers[k]) for k in self._of_context}
+        self._changes = {k: buffer(rbm, rows + SPARE_ROWS, rbm.layers[k]) for k in self._of_context}
 
-    def update_fields(self) -> None:
-        """Compute the fields of the context in ``slot``."""
+    def take(self, context: Tensor) -> None:
+        """Compute the fields of a context (n, *context)."""
+        self._context[: self._n].copy_(context)
         for k, coupling in self._of_context.items():
-            coupling.up_(self.slot, self._fields[k])
+            coupling.up_(self._context[: self._n], self._fields[k])
 
     def up_(self, x: Tensor, out: Tensor) -> Tensor:
         """Write the field on the hidden layer, with that of the context, into ``out``."""
@@ -41,16 +40,20 @@ class ContextRows:
     def _added(self, layer: int, out: Tensor) -> Tensor:
         return out.add_(self._fields[layer]) if layer in self._fields else out
 
-    def write_gradients(self, v: Tensor, mean: Tensor, signs: Tensor) -> None:
-        """Set the gradients Σ_b u_b (x'_b - x_b)ᵀ/B, with the states x of the batch and x' of the chains.
+    def gradients(self, sample: Sample) -> dict[int, CouplingGradient]:
+        """Return the gradients Σ_b u_b (x'_b - x_b)ᵀ/B, with the states x of the batch and x' of the chains.
 
-        ``v`` and ``mean`` have the rows of the batch and then those of the chains; ``mean`` is multiplied by ``signs``.
+        The means of the sample have been multiplied by its weights.
         """
-        n = self._n
-        for k, link in self.gradients.items():
+        n, found = self._n, {}
+        for k, coupling in self._of_context.items():
+            if not coupling.weight.requires_grad:
+                continue
             change = self._changes[k][:n]
             if k == 1:
-                torch.add(mean[:n], mean[n:], out=change)
+                torch.add(sample.data_mean, sample.model_mean, out=change)
             else:
-                torch.sub(v[n:], v[:n], out=change).mul_(signs[n:].view(-1, *(1 for _ in v.shape[1:])))
-            link.set_factors(self._context, self._changes[k], n)
+                torch.sub(sample.model, sample.data, out=change)
+                change.mul_(per_row(sample.weights[n:], self._rbm.visible))
+            found[k] = CouplingGradient(coupling, self._context, self._changes[k], n)
+        return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -10,14 +11,14 @@ from torch import Generator, Tensor
 from ...machines import RBM, BoltzmannMachine
 from ...machines.label import Label
 from ...units import Unit
-from ...units.base import per_row
-from ..gradient import write_gradient
+from ...units.base import per_row as per_unit_row
+from ..gradient import SPARE_ROWS, CouplingGradient, Gradient, only_bias, unit_gradient
 from ..losses import discriminative
-from .base import NegativePhase, as_rbm, learned_couplings, only_bias, write_bias_gradient, write_unit_gradient
-from .signed import SPARE_ROWS, new_buffer
+from ..sample import Memory, buffer, contract
+from .base import Batch, NegativePhase, State, as_rbm
 
 
-@dataclass
+@dataclass(frozen=True)
 class Discriminative(NegativePhase):
     """Maximize ln p(label | features), exactly: the discriminative RBM (Larochelle & Bengio 2008).
 
@@ -37,51 +38,63 @@ class Discriminative(NegativePhase):
     """
 
     part: int | None = None
-    generative = False
+    generative: ClassVar[bool] = False
 
-    def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
-        self.resize(machine, batch_size)
+    def init(self, machine: BoltzmannMachine, rows: Tensor, generator: Generator | None) -> State:
+        return {"label": Label(as_rbm(machine, self), self.part), "memory": Memory()}
 
-    def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
-        rbm = as_rbm(machine, "Discriminative")
-        self._label = label = Label(rbm, self.part)
-        rows = batch_size + label.classes
-        self._lower, self._upper = (new_buffer(rbm, rows + SPARE_ROWS, unit) for unit in rbm.layers)
-        self.data_slot = new_buffer(rbm, batch_size, rbm.visible)
-        self._base, self._field = (new_buffer(rbm, batch_size, rbm.hidden) for _ in range(2))
-        self._means = [new_buffer(rbm, batch_size, rbm.hidden) for _ in range(label.classes)]
-        self.coupling_gradients = learned_couplings(rbm)
-        self.use(batch_size)
+    def step(
+        self, machine: BoltzmannMachine, batch: Batch, state: State, generator: Generator | None
+    ) -> tuple[Gradient, State]:
+        rbm, n = as_rbm(machine, self), len(batch.visible)
+        rows: _LabelRows = state["memory"].get(n, lambda: _LabelRows(rbm, state["label"], n))
+        with torch.no_grad():
+            gradient = rows.gradient(batch.visible)
+        v = batch.visible
+        gradient.loss = lambda: discriminative(rbm, v, part=self.part)
+        return gradient, state
 
-    def use(self, rows: int) -> None:
-        super().use(rows)
-        self._n = rows
+    def objective(self, machine: BoltzmannMachine, data: Tensor) -> Tensor:
+        """Return the mean of ln p(label | features), a scalar."""
+        return -discriminative(as_rbm(machine, self), data, part=self.part)
 
-    @torch.no_grad()
-    def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        rbm, label, n, k = as_rbm(machine, "Discriminative"), self._label, self._n, self._label.classes
-        features = torch.mul(self.batch, ~label.mask, out=self._lower[:n])
-        rbm.coupling.up_(features, self._base[:n])
+
+class _LabelRows:
+    """Memory for a batch of ``n`` rows with all states of their label."""
+
+    def __init__(self, rbm: RBM, label: Label, n: int) -> None:
+        self._rbm, self._label, self._n = rbm, label, n
+        rows = n + label.classes
+        self._lower, self._upper = (buffer(rbm, rows + SPARE_ROWS, unit) for unit in rbm.layers)
+        self._base, self._field = (buffer(rbm, n, rbm.hidden) for _ in range(2))
+        self._means = [buffer(rbm, n, rbm.hidden) for _ in range(label.classes)]
+
+    def gradient(self, batch: Tensor) -> Gradient:
+        """Return the gradient of -⟨ln p(label | features)⟩ for rows (n, *visible)."""
+        rbm, label, n, k = self._rbm, self._label, self._n, self._label.classes
+        features = torch.mul(batch, ~label.mask, out=self._lower[:n])
+        rbm.coupling.up_(features, self._base)
         shifts = rbm.coupling.up(label.rows)
-        own = per_row(label.unit.log_weight(label.states))
+        own = per_unit_row(label.unit.log_weight(label.states))
         p = torch.softmax(torch.stack([own[y] + self._respond(rbm.hidden, y, shifts[y]) for y in range(k)], 1), 1)
-        truth = label.index(self.batch).unsqueeze(1)
-        self._hidden = self._weighted(torch.zeros_like(p).scatter_(1, truth, 1 / n), self._field[:n]).sum(0)
+        truth = label.index(batch).unsqueeze(1)
+        hidden = self._weighted(torch.zeros_like(p).scatter_(1, truth, 1 / n), self._field).sum(0)
         share = p.scatter_add_(1, truth, torch.full_like(p[:, :1], -1.0)).div_(n)  # (p - 1[y])/n
-        self._write_label(rbm, share.sum(0))
         upper = self._weighted(share, self._upper[:n])
-        self._write_hidden(rbm.hidden, upper, shifts, share)
+        units = {**self._of_label(share.sum(0)), **self._of_hidden(upper, shifts, share)}
         self._lower[n : n + k] = label.rows
         for y in range(k):
-            torch.mv(self._means[y][:n].flatten(1).T, share[:, y], out=self._upper[n + y].view(-1))
-        for link in self.coupling_gradients.values():
-            link.set_factors(self._lower, self._upper, n + k)
+            torch.mv(self._means[y].flatten(1).T, share[:, y], out=self._upper[n + y].view(-1))
+        links = {}
+        if rbm.coupling.weight.requires_grad:
+            links[0] = CouplingGradient(rbm.coupling, self._lower, self._upper, n + k)
+        return Gradient(units, links, [hidden])
 
     def _respond(self, hidden: Unit, y: int, shift: Tensor) -> Tensor:
         """Compute the hidden means given the state y of the label; return Σ ln Z of the hidden units, (n,)."""
-        field = torch.add(self._base[: self._n], shift, out=self._field[: self._n])
-        total = per_row(hidden.log_partition(field))
-        hidden.mean_(field, self._means[y][: self._n])
+        field = torch.add(self._base, shift, out=self._field)
+        total = per_unit_row(hidden.log_partition(field))
+        hidden.mean_(field, self._means[y])
         return total
 
     def _weighted(self, share: Tensor, out: Tensor) -> Tensor:
@@ -90,44 +103,29 @@ class Discriminative(NegativePhase):
         for y, mean in enumerate(self._means):
             weight = share[:, y].view(-1, *ones)
             if y == 0:
-                torch.mul(mean[: self._n], weight, out=out)
+                torch.mul(mean, weight, out=out)
             else:
-                out.addcmul_(mean[: self._n], weight)
+                out.addcmul_(mean, weight)
         return out
 
-    def _write_label(self, rbm: RBM, share: Tensor) -> None:
-        """Write the gradient of the visible layer: that of the label; features are those of the data, also here."""
-        for number, unit in enumerate(rbm.visible.parts):
+    def _of_label(self, share: Tensor) -> dict[Tensor, Tensor]:
+        """Return the gradient of the visible layer: that of the label; features are those of the data, also here."""
+        found: dict[Tensor, Tensor] = {}
+        for number, unit in enumerate(self._rbm.visible.parts):
             if number == self._label.part:
                 statistics = unit.statistics(self._label.states)
-                write_unit_gradient(unit, {name: _contract(share, value) for name, value in statistics.items()})
+                found |= unit_gradient(unit, {name: contract(share, value) for name, value in statistics.items()})
                 continue
-            for parameter in unit.parameters():
-                if parameter.requires_grad:
-                    write_gradient(parameter, torch.zeros_like(parameter))
+            found |= {one: torch.zeros_like(one) for one in unit.parameters() if one.requires_grad}
+        return found
 
-    def _write_hidden(self, hidden: Unit, upper: Tensor, shifts: Tensor, share: Tensor) -> None:
+    def _of_hidden(self, upper: Tensor, shifts: Tensor, share: Tensor) -> dict[Tensor, Tensor]:
+        hidden = self._rbm.hidden
         if only_bias(hidden):
-            write_bias_gradient(hidden, upper.sum(0))
-            return
+            return unit_gradient(hidden, {"bias": upper.sum(0)})
         total: dict[str, Tensor] = {}
         for y, mean in enumerate(self._means):
-            field = torch.add(self._base[: self._n], shifts[y], out=self._field[: self._n])
-            for name, value in hidden.moments(field, mean=mean[: self._n]).items():
-                total[name] = total.get(name, 0.0) + _contract(share[:, y], value)
-        write_unit_gradient(hidden, total)
-
-    def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
-        return [self._hidden]
-
-    def loss(self, machine: BoltzmannMachine, data: Tensor) -> Tensor:
-        return discriminative(as_rbm(machine, "Discriminative"), data, part=self.part)
-
-    def objective(self, machine: BoltzmannMachine, data: Tensor) -> Tensor:
-        """Return the mean of ln p(label | features), a scalar."""
-        return -self.loss(machine, data)
-
-
-def _contract(share: Tensor, statistic: Tensor) -> Tensor:
-    """Return Σ_b share_b statistic_b: (n,), (n, *shape) -> (*shape)."""
-    return torch.mv(statistic.reshape(len(statistic), -1).T, share).view(statistic.shape[1:])
+            field = torch.add(self._base, shifts[y], out=self._field)
+            for name, value in hidden.moments(field, mean=mean).items():
+                total[name] = total.get(name, 0.0) + contract(share[:, y], value)
+        return unit_gradient(hidden, total)

@@ -9,90 +9,93 @@ import torch
 from torch import Generator, Tensor
 
 from ...machines import RBM, BoltzmannMachine, GivenRBM, enumeration, partial
-from ..gradient import write_gradient
-from .base import NegativePhase, as_rbm, learned_context, learned_couplings, write_unit_gradient
+from ..gradient import CouplingGradient, Gradient, unit_gradient
+from .base import Batch, NegativePhase, State, as_rbm
 
 
-@dataclass
+@dataclass(frozen=True)
 class Exact(NegativePhase):
     """Exact F_model = -ln Z by enumeration: maximum likelihood for small machines, and the reference in tests.
 
-    Given a context, the loss is the mean of -ln p(v | u), with an enumeration for each row; its gradient is computed by
-    automatic differentiation.
+    Given a context, the loss is the mean of -ln p(v | u), with an enumeration for each row; with missing values it is
+    that of -ln p(v_obs). Both gradients are computed by automatic differentiation.
 
     >>> Exact()
     Exact()
     """
 
-    _missing: ClassVar[Tensor | None] = None  # mask of the missing values of the batch
     conditional: ClassVar[bool] = True
+    sums_missing: ClassVar[bool] = True
 
-    @property
-    def by_statistics(self) -> bool:  # type: ignore[override]
-        """False for rows with a context or missing values, whose gradients come from automatic differentiation."""
-        return self._missing is None and self.context is None
+    def init(self, machine: BoltzmannMachine, rows: Tensor, generator: Generator | None) -> State:
+        as_rbm(machine, self)
+        return {"states": Known(enumeration.kept_states(machine))}
 
-    def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
-        as_rbm(machine, "Exact")
-        self._states = enumeration.kept_states(machine)
-        self.resize(machine, batch_size)
+    def step(
+        self, machine: BoltzmannMachine, batch: Batch, state: State, generator: Generator | None
+    ) -> tuple[Gradient, State]:
+        rbm = as_rbm(machine, self)
+        if batch.context is not None:
+            return _given(rbm, batch.visible, batch.context), state
+        layers, links = enumeration.moments(rbm, state["states"].states)
+        if batch.missing is not None:
+            return _observed(rbm, layers, links, batch.visible, batch.missing), state
+        field = rbm.coupling.up(batch.visible)
+        hidden = rbm.hidden.mean(field)
+        data = (rbm.visible.statistics(batch.visible), rbm.hidden.moments(field, mean=hidden))
+        units: dict[Tensor, Tensor] = {}
+        for unit, model, values in zip(rbm.layers, layers, data, strict=True):
+            units |= unit_gradient(unit, {name: model[name] - value.mean(0) for name, value in values.items()})
+        links[0] -= rbm.coupling.correlate(batch.visible, hidden, scale=1 / len(hidden))
+        return Gradient(units, _learned(rbm, links), [hidden.mean(0)]), state
 
-    def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
-        self.coupling_gradients = learned_couplings(machine)
-        self.data_slot = torch.zeros(batch_size, *machine.visible.shape, dtype=machine.dtype, device=machine.device)
-        if machine.context is not None:
-            self.context_gradients = learned_context(machine)
-            self.context_slot = self.data_slot.new_zeros(batch_size, *machine.context)
-        self.use(batch_size)
+    def by_statistics(self, batch: Batch) -> bool:
+        return batch.missing is None and batch.context is None
 
-    def complete(self, machine: BoltzmannMachine, missing: Tensor, sweeps: int, generator: Generator | None) -> None:
-        self._missing = missing  # type: ignore[misc]  # summed out in evaluate
 
-    def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        rbm = as_rbm(machine, "Exact")
-        if self.context is not None:
-            self._evaluate_given(rbm)
-            return
-        layers, links = enumeration.moments(rbm, self._states)
-        if self._missing is not None:
-            self._evaluate_observed(rbm, layers, links, self._missing)
-            self._missing = None  # type: ignore[misc]
-            return
-        field = rbm.coupling.up(self.batch)
-        self._hidden = rbm.hidden.mean(field)
-        data = (rbm.visible.statistics(self.batch), rbm.hidden.moments(field, mean=self._hidden))
-        for unit, model, batch in zip(rbm.layers, layers, data, strict=True):
-            write_unit_gradient(unit, {name: model[name] - value.mean(0) for name, value in batch.items()})
-        for k, link in self.coupling_gradients.items():
-            link.set_dense(links[k] - rbm.coupling.correlate(self.batch, self._hidden, scale=1 / len(self._hidden)))
+class Known:
+    """The states of an enumeration, which need no place in a checkpoint."""
 
-    def _evaluate_observed(
-        self, rbm: RBM, layers: list[dict[str, Tensor]], links: list[Tensor], missing: Tensor
-    ) -> None:
-        """Write the gradient of -⟨ln p(v_obs)⟩ for a batch with missing values."""
-        rows = partial.PartialRows(self.batch.masked_fill(missing, 0.0), ~missing)
-        self._hidden = partial.moments(rbm, rows).hidden
-        learned = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
-        with torch.enable_grad():
-            slopes = torch.autograd.grad(partial.log_marginal(rbm, rows).mean(), learned)
-        for unit, model in zip(rbm.layers, layers, strict=True):
-            write_unit_gradient(unit, model)
-        for k, link in self.coupling_gradients.items():
-            link.set_dense(links[k])
-        for parameter, slope in zip(learned, slopes, strict=True):
-            assert parameter.grad is not None
-            parameter.grad -= slope
+    def __init__(self, states: list[tuple[list[Tensor | None], int]] | None) -> None:
+        self.states = states
 
-    def _evaluate_given(self, rbm: RBM) -> None:
-        with torch.enable_grad():
-            given, v = rbm.for_rows(self.rows)
-            assert isinstance(given, GivenRBM)
-            loss = (given.free_energy(v, check=False) + given.log_partitions()).mean()
-            learned = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
-            gradients = torch.autograd.grad(loss, learned, allow_unused=True, materialize_grads=True)
-        for parameter, gradient in zip(learned, gradients, strict=True):
-            write_gradient(parameter, gradient)
-        self._hidden = given.hidden_mean(v).detach()
 
-    def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
-        return [self._hidden.mean(0)]
+def _learned(rbm: RBM, matrices: list[Tensor]) -> dict[int, CouplingGradient]:
+    pairs = enumerate(zip(rbm.couplings, matrices, strict=True))
+    return {k: CouplingGradient.of_matrix(one, matrix) for k, (one, matrix) in pairs if one.weight.requires_grad}
+
+
+def _observed(
+    rbm: RBM, layers: list[dict[str, Tensor]], links: list[Tensor], visible: Tensor, missing: Tensor
+) -> Gradient:
+    """Return the gradient of -⟨ln p(v_obs)⟩; ``layers`` and ``links`` are the moments of the model."""
+    rows = partial.PartialRows(visible.masked_fill(missing, 0.0), ~missing)
+    hidden = partial.moments(rbm, rows).hidden
+    learned: list[Tensor] = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
+    with torch.enable_grad():
+        slopes = torch.autograd.grad(partial.log_marginal(rbm, rows).mean(), learned)
+    found = dict(zip(learned, slopes, strict=True))
+    units: dict[Tensor, Tensor] = {}
+    for unit, model in zip(rbm.layers, layers, strict=True):
+        units |= unit_gradient(unit, model)
+    units = {parameter: value - found[parameter].view(value.shape) for parameter, value in units.items()}
+    weight = rbm.coupling.weight
+    if weight in found:
+        links[0] = links[0] - found[weight]
+    return Gradient(units, _learned(rbm, links), [hidden.mean(0)])
+
+
+def _given(rbm: RBM, v: Tensor, context: Tensor) -> Gradient:
+    """Return the gradient of -⟨ln p(v | u)⟩."""
+    with torch.enable_grad():
+        given, v = rbm.for_rows((v, context))
+        assert isinstance(given, GivenRBM)
+        loss = (given.free_energy(v, check=False) + given.log_partitions()).mean()
+        learned: list[Tensor] = [parameter for parameter in rbm.parameters() if parameter.requires_grad]
+        slopes = torch.autograd.grad(loss, learned, materialize_grads=True)
+    found = dict(zip(learned, slopes, strict=True))
+    own, context_links = (
+        {k: CouplingGradient.of_matrix(one, found.pop(one.weight)) for k, one in some.items() if one.weight in found}
+        for some in ({0: rbm.coupling}, rbm.context_couplings)
+    )
+    return Gradient(found, own, [given.hidden_mean(v).detach().mean(0)], context_links)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor
 
 from ...errors import InvalidOption
 from ...machines import BoltzmannMachine
-from .base import NegativePhase, learned_couplings
-from .composite import Composite
-from .signed import SPARE_ROWS
+from ..gradient import Gradient
+from .base import Batch, NegativePhase, State
 
 
-@dataclass
-class WeightedSum(Composite):
+@dataclass(frozen=True)
+class WeightedSum(NegativePhase):
     """The sum of the losses of several phases, each with a weight.
 
     Hybrid training of a classifier is the discriminative loss plus α times the generative loss (Larochelle & Bengio
@@ -29,102 +27,57 @@ class WeightedSum(Composite):
 
     >>> from harmonium.training import CD, PCD
     >>> WeightedSum([(1, PCD(1)), (0.5, CD(1))])
-    WeightedSum(terms=[(1.0, PCD(k=1, chains=None)), (0.5, CD(k=1))])
+    WeightedSum(terms=((1.0, PCD(k=1, chains=None)), (0.5, CD(k=1))))
     """
 
     terms: Sequence[tuple[float, NegativePhase]]
 
     def __post_init__(self) -> None:
-        terms = self.terms
-        pairs = list(terms)
+        pairs = tuple(self.terms)
         if not pairs or not all(isinstance(phase, NegativePhase) for _, phase in pairs):
-            raise InvalidOption(f"terms: expected pairs such as (0.1, harmonium.CD(1)), found {terms!r}")
+            raise InvalidOption(f"terms: expected pairs such as (0.1, harmonium.CD(1)), found {self.terms!r}")
         for weight, _ in pairs:
             if not 0 < weight < math.inf:
                 raise InvalidOption(f"terms: expected positive weights, found {weight}")
-        self.terms = [(float(weight), phase) for weight, phase in pairs]
-
-    @property
-    def phases(self) -> list[NegativePhase]:  # type: ignore[override]
-        """The phases, without their weights."""
-        return [phase for _, phase in self.terms]
+        object.__setattr__(self, "terms", tuple((float(weight), phase) for weight, phase in pairs))
 
     @property
     def generative(self) -> bool:  # type: ignore[override]
         """Whether all terms are; with others, the machine is not judged as a model of the data."""
-        return all(phase.generative for phase in self.phases)
+        return all(phase.generative for _, phase in self.terms)
 
     @property
-    def kind(self) -> str:
-        return " + ".join(f"{weight:g} {phase.kind}" for weight, phase in self.terms)
+    def grows(self) -> bool:  # type: ignore[override]
+        """Whether the state of a term may grow."""
+        return any(phase.grows for _, phase in self.terms)
 
-    @property
-    def k(self) -> int:
-        """The number of Gibbs sweeps per step, in every term."""
-        return self.phases[-1].k
+    def resolved(self, batch_size: int) -> WeightedSum:
+        return replace(self, terms=[(weight, phase.resolved(batch_size)) for weight, phase in self.terms])
 
-    @k.setter
-    def k(self, value: int) -> None:
-        if value != self.k:  # else each term keeps its own
-            for phase in self.phases:
-                phase.k = value
+    def with_sweeps(self, k: int) -> WeightedSum:
+        return replace(self, terms=[(weight, phase.with_sweeps(k)) for weight, phase in self.terms])
 
-    def config(self) -> dict[str, Any]:
-        return {"name": "weighted-sum", "terms": [{"weight": w, **phase.config()} for w, phase in self.terms]}
+    def check(self, machine: BoltzmannMachine) -> None:
+        for _, phase in self.terms:
+            phase.check(machine)
 
-    def begin(self, machine: BoltzmannMachine, batch_size: int, start: Tensor, generator: Generator | None) -> None:
-        for phase in self.phases:
-            phase.begin(machine, batch_size, start, generator)
-        self.share_batch(batch_size, learned_couplings(machine))
+    def init(self, machine: BoltzmannMachine, rows: Tensor, generator: Generator | None) -> State:
+        return {"terms": [phase.init(machine, rows, generator) for _, phase in self.terms]}
 
-    def resize(self, machine: BoltzmannMachine, batch_size: int) -> None:
-        for phase in self.phases:
-            phase.resize(machine, batch_size)
-        self.share_batch(batch_size, learned_couplings(machine))
+    def step(
+        self, machine: BoltzmannMachine, batch: Batch, state: State, generator: Generator | None
+    ) -> tuple[Gradient, State]:
+        gradients, states = [], []
+        for (weight, phase), own in zip(self.terms, state["terms"], strict=True):
+            gradient, after = phase.step(machine, batch, own, generator)
+            gradients.append((weight, gradient))
+            states.append(after)
+        return Gradient.sum(gradients), {"terms": states}
 
-    @torch.no_grad()
-    def evaluate(self, machine: BoltzmannMachine, generator: Generator | None) -> None:
-        learned = [p for unit in machine.layers for p in unit.parameters() if p.requires_grad]
-        totals = [torch.zeros_like(parameter) for parameter in learned]
-        dense: dict[int, Tensor] = {}
-        for weight, phase in self.terms:
-            if phase.batch is not self.batch:
-                phase.batch.copy_(self.batch)
-            phase.evaluate(machine, generator)
-            for total, parameter in zip(totals, learned, strict=True):
-                assert parameter.grad is not None
-                total.add_(parameter.grad, alpha=weight)
-            for k, link in phase.coupling_gradients.items():
-                if not link.factored:  # its gradient is in .grad, which the next phase overwrites
-                    matrix = link.dense() * weight
-                    dense[k] = dense[k] + matrix if k in dense else matrix
-        for total, parameter in zip(totals, learned, strict=True):
-            parameter.grad = total
-        for k, link in self.coupling_gradients.items():
-            link.set_sum([(w, phase.coupling_gradients[k]) for w, phase in self.terms], dense.get(k), SPARE_ROWS)
-
-    def hidden_means(self, machine: BoltzmannMachine) -> list[Tensor]:
-        return self.phases[0].hidden_means(machine)
-
-    def chain_states(self) -> Tensor | None:
-        found = [phase.chain_states() for phase in self.phases]
+    def visible_chains(self, machine: BoltzmannMachine, state: State, generator: Generator | None) -> Tensor | None:
+        pairs = zip(self.terms, state["terms"], strict=True)
+        found = (phase.visible_chains(machine, own, generator) for (_, phase), own in pairs)
         return next((chains for chains in found if chains is not None), None)
-
-    def loss(self, machine: BoltzmannMachine, data: Tensor) -> Tensor | None:
-        total = data.new_zeros(())
-        for weight, phase in self.terms:
-            part = phase.loss(machine, data)
-            if part is None:
-                return None
-            total = total + weight * part
-        return total
 
     def objective(self, machine: BoltzmannMachine, data: Tensor) -> Tensor:
         return torch.stack([weight * phase.objective(machine, data) for weight, phase in self.terms]).sum()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"terms": [phase.state_dict() for phase in self.phases]}
-
-    def load_state_dict(self, state: dict[str, Any], machine: BoltzmannMachine) -> None:
-        for phase, own in zip(self.phases, state["terms"], strict=True):
-            phase.load_state_dict(own, machine)
