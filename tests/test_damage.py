@@ -299,8 +299,7 @@ def test_states_of_another_shape_or_type(kind, tmp_path):
 
     def fit(epochs: int, **options: object) -> None:
         made = {name: value() if name == "negative" and callable(value) else value for name, value in given.items()}
-        penalty = made.pop("penalty", None)
-        made["transforms"] = [*([penalty] if penalty else []), hm.Centered(), hm.Average(1.0, every=1)]
+        made |= {"constraints": [hm.Average(1.0, every=1)], "seed": 0}
         data = rows() if callable(rows) else rows
         hm.fit(make(), data, epochs=epochs, run=run.folder, **OPTIONS, **made, **options)
 

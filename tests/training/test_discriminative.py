@@ -6,7 +6,6 @@ import copy
 
 import pytest
 import torch
-from harmonium.training.specs import negative_phase
 from torch import Generator, Tensor
 from training_helpers import step
 
@@ -126,7 +125,7 @@ def test_a_masked_coupling_and_another_part():
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["discriminative", "0.5*discriminative+2*pcd:1", "exact+cd:1"])
 def test_conformance(text):
-    check_negative_phase(negative_phase(text), random(label_rbm(units.Bernoulli(3), 3, 3), 1.0, seed=1))
+    check_negative_phase(hm.Plan(negative=text).negative, random(label_rbm(units.Bernoulli(3), 3, 3), 1.0, seed=1))
 
 
 @torch.no_grad()
