@@ -28,7 +28,7 @@ def binary() -> hm.RBM:
         ({"optimizer": "adan"}, "unknown optimizer 'adan': did you mean 'adam'"),
         ({"optimizer": 3}, "optimizer: expected a torch.optim"),
         ({"schedule": 0.5}, "schedule: expected a function"),
-        ({"penalties": [hm.Average()]}, r"penalties: expected a list such as \["l2:0\.001"\]"),
+        ({"penalties": [hm.Average()]}, r'penalties: expected a list such as \["l2:0\.001"\]'),
         ({"epochs": 1.5}, "epochs: expected a whole number"),
         ({"seed": "a"}, "seed: expected a whole number"),
         (

@@ -206,7 +206,8 @@ class Plan:
         default("initialize", Normal() if new else Keep(), "new machine" if new else "the machine has weights")
         default("precision", FLOAT32, "usual")
         values["precision"] = resolved_precision(values["precision"], machine, values["negative"])
-        default("seed", distributed.of_first(noise.resolve_seed(None)), "a number of torch's generator")
+        if self.seed is None:  # otherwise nothing is drawn
+            default("seed", distributed.of_first(noise.resolve_seed(None)), "a number of torch's generator")
         return Plan(**values, reasons=reasons)
 
     def _step(self, values: dict[str, Any], default: Any, machine: Machine, free: bool) -> None:
