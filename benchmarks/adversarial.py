@@ -209,12 +209,12 @@ def optimizers(options: Options) -> list[Number]:
             parameter.copy_(scale * torch.randn(parameter.shape, generator=source, dtype=torch.float64))
     data = teacher.sample(2000, sweeps=300, seed=1, check_mixing=False)
     ends = []
-    for transforms in (None, []):
+    for centered in (True, False):
         rbm = hm.RBM(hm.units.Potts((4, 3)), hm.units.ReLU(3)).double()
         values: list[float] = []
         record = hm.training.Metric("x", partial(_keep_likelihood, values, data), every=20)
         hm.fit(rbm, data, negative=hm.Exact(), epochs=200 if options.quick else 800, batch_size=2000,
-               initialize="normal:0.3", transforms=transforms, progress=False, callbacks=[record],
+               initialize="normal:0.3", centered=centered, progress=False, callbacks=[record],
                optimizer=lambda p: torch.optim.Adam(p, lr=0.004))  # fmt: skip
         ends.append((max(values) - values[-1], values[-1]))
     return [

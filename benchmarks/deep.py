@@ -24,13 +24,12 @@ from functools import partial
 from itertools import pairwise
 
 import torch
-from harmonium.training.arguments import Arguments
 from torch import Tensor, nn
 from torch.nn import functional
 
 import harmonium as hm
 from common import binary_data, interleaved, ratios, show, write
-from harmonium.training.loop import Training
+from harmonium.training.train import prepare
 
 SIZES = (784, 500, 1000)
 BATCH, STEPS = 100, 4
@@ -64,17 +63,16 @@ def floor(sizes: tuple[int, ...], iterations: int, precision: str) -> Callable[[
 def ours(machine: hm.BoltzmannMachine, negative: hm.training.NegativePhase, precision: str) -> Callable[[], None]:
     """Return a function that runs the steps of hm.fit on a small data set, centered and with weight decay."""
     data = binary_data(BATCH * STEPS, machine.visible.size)
-    transforms = [hm.L2(1.5e-4), hm.Centered()]
-    arguments = Arguments(
+    training = prepare(
         machine,
         data,
         negative=negative,
         batch_size=BATCH,
         learning_rate=0.01,
-        transforms=transforms,
+        penalties=[hm.L2(1.5e-4)],
         precision=precision,
     )
-    return Training(arguments).one_epoch
+    return training.one_epoch
 
 
 def products(chunks: int) -> dict[str, dict[str, dict[str, float]]]:
@@ -123,8 +121,8 @@ def stack(channels: tuple[int, ...], images: Tensor) -> Callable[[], None]:
         machines.append(hm.machines.convolutional(visible, **options))
         visible = machines[-1].hidden.pooled_layer()
     network = hm.DeepBeliefNetwork(machines, inputs="means")
-    arguments = Arguments(network, images, negative=hm.CD(1), batch_size=BATCH, optimizer="adam", centered=False)
-    return Training(arguments).one_epoch
+    training = prepare(network, images, negative=hm.CD(1), batch_size=BATCH, optimizer="adam", centered=False)
+    return training.one_epoch
 
 
 def convolutions(chunks: int) -> dict[str, dict[str, float]]:

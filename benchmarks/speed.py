@@ -154,7 +154,7 @@ def cases() -> dict[str, Updates | Steps]:
     """What is measured. Optimizers are given, because rates from the data differ between versions in their cost."""
     bernoulli, rows, wide = hm.units.Bernoulli, binary_data(4000, 784), 4000
     plain = {"negative": hm.PCD(1), "optimizer": partial(torch.optim.SGD, lr=0.001), "centered": False}
-    centered = {**plain}
+    centered = {**plain, "centered": True}
     found: dict[str, Updates | Steps] = {
         "PCD-1, 784×500, batch 100": Updates(lambda: bernoulli(784), rows, 500, 100, **plain),
         "PCD-1 centered, 784×500, batch 100": Updates(lambda: bernoulli(784), rows, 500, 100, **centered),

@@ -24,11 +24,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from harmonium.training.arguments import Arguments
 
 import harmonium as hm
 from common import binary_data, interleaved, ratios, show, write
-from harmonium.training.loop import Training
+from harmonium.training.train import prepare
 from peers import python_of
 
 SHAPES = [
@@ -77,14 +76,14 @@ def floor(visible: int, hidden: int, batch: int, k: int, method: str) -> Callabl
 def ours(visible: int, hidden: int, batch: int, k: int, method: str, centered: bool = False) -> Callable[[], None]:
     """Return a function that runs the steps of hm.fit on a small data set, with shuffling and torch.optim.SGD."""
     rbm = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden))
-    arguments = Arguments(
+    training = prepare(
         rbm,
         binary_data(steps_of(visible, hidden, batch, k) * batch, visible),
         negative=(hm.PCD if method == "pcd" else hm.CD)(k),
         batch_size=batch,
         centered=centered,
     )
-    return Training(arguments).one_epoch
+    return training.one_epoch
 
 
 def textbook(visible: int, hidden: int, batch: int, k: int, method: str) -> Callable[[], None]:

@@ -126,10 +126,11 @@ class _Trained:
             batch_size=BATCH,
             learning_rate=RATE,
             schedule="constant" if constant else Linear(0.0),
-            penalties=[L2(DECAY), *([] if constant else [Average(AVERAGED)])],
+            penalties=[L2(DECAY)],
+            constraints=[] if constant else [Average(AVERAGED)],
             precision=self._precision,
             progress=False,
-            initialize=None if constant else False,
+            initialize=None if constant else "keep",
             callbacks=[_ProcessTime()],
         )
         self.seconds[name] = sum(row["cpu_seconds"] for row in result.history)

@@ -140,15 +140,23 @@ class Trained:
 def train(rows: Rows, settings: Settings, updates: int, batch_size: int, seed: int) -> hm.RBM:
     """Train a machine, with a rate that falls to zero and averaged parameters."""
     machine, data = rows.machine(settings), rows.encoded("train", settings.visible)
-    penalty: list[hm.training.Penalty] = [hm.L2(settings.l2)] if settings.l2 else []
+    penalties: list[hm.training.Penalty] = [hm.L2(settings.l2)] if settings.l2 else []
     if settings.smooth:
-        penalty.append(hm.Smooth(settings.smooth, IMAGE_SHAPE))
+        penalties.append(hm.Smooth(settings.smooth, IMAGE_SHAPE))
 
     def fit(negative: str, number: int, size: int, rate: float, **options: Any) -> None:
         epochs = max(1, round(number * size / len(data)))
-        transforms = [*penalty, hm.Centered(), hm.training.Average(0.3)]
         options |= {"epochs": epochs, "batch_size": size, "learning_rate": rate}
-        hm.fit(machine, data, negative=negative, transforms=transforms, seed=seed, progress=False, **options)
+        hm.fit(
+            machine,
+            data,
+            negative=negative,
+            penalties=penalties,
+            constraints=["average:0.3"],
+            seed=seed,
+            progress=False,
+            **options,
+        )
 
     chains = {"schedule": "linear:0.5", "initialize": settings.initialize, "precision": settings.precision}
     fit(settings.chains, updates, batch_size, settings.learning_rate, **chains)

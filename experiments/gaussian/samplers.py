@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import torch
 
 import harmonium as hm
-from harmonium.training.batches import as_source
-from harmonium.training.loop import Training
+from harmonium.training.train import prepare
 
 from ..judging import Measured
 from ..options import override, parse_choice
@@ -94,8 +93,7 @@ def _machine(rows: Rows, hidden: int) -> hm.RBM:
 def _epochs(rows: Rows, negative: str, settings: Settings) -> int:
     """The number of epochs that take ``settings.seconds`` of CPU time."""
     made = _machine(rows, settings.hidden)
-    source = as_source(rows.training, made)
-    training = Training(made, source, hm.Plan(negative=negative, seed=0).resolved(made, source))
+    training = prepare(made, rows.training, negative=negative, seed=0)
     began, done = time.process_time(), 0
     while done < 2 or time.process_time() - began < settings.seconds / 10:
         training.one_epoch()

@@ -24,6 +24,7 @@ from harmonium.data.loading import Binarize
 from harmonium.errors import unknown
 from harmonium.machines import RBM
 from harmonium.training import L2, Clock, MeanField, NegativePhase, Run, Setting
+from harmonium.training.initial import Normal
 from harmonium.units import Bernoulli, TruncatedGaussBernoulli, TruncatedGaussian, Unit
 
 from .. import machines as shared
@@ -233,7 +234,7 @@ class Machines(shared.Machines):
             "penalties": [L2(chosen.decay)],
             "centered": chosen.centered,
             "schedule": falling,
-            "initialize": "normal:0.001",
+            "initialize": Normal(1e-3, chosen.pseudocount),
             "progress": False,
         }
 

@@ -1,12 +1,10 @@
-"""Arguments of ``fit``: strings, presets, types of data, and errors for unknown names."""
+"""Arguments of ``fit``: text and objects, configurations, types of data, and errors for unknown names."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from harmonium.options import PRESETS
-from harmonium.training.arguments import Arguments
 from torch.utils.data import (
     DataLoader,
     IterableDataset,
@@ -18,11 +16,11 @@ from torch.utils.data import (
 
 import harmonium as hm
 from harmonium.errors import InvalidData, InvalidOption, UnknownArgument
-from harmonium.training.batches import as_rows
-from harmonium.training.loop import Training
+from harmonium.training.batches import as_source
+from harmonium.training.train import prepare
 
 DATA = (torch.rand(60, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
-QUIET = {"epochs": 2, "progress": False}
+QUIET = {"epochs": 2, "progress": False, "seed": 0}
 
 pytestmark = pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 
@@ -63,7 +61,7 @@ def trained(data=DATA, **options) -> torch.Tensor:
                 "constraints": [hm.Average(0.3)],
             },
         ),
-        ({"plan": PRESETS["best"], "learning_rate": 0.2}, {"plan": "best", "learning_rate": 0.2}),
+        ({"plan": hm.Plan.of("best"), "learning_rate": 0.2}, {"plan": "best", "learning_rate": 0.2}),
         (
             {"plan": "plain", "optimizer": lambda p: torch.optim.SGD(p, lr=0.3)},
             {"plan": "plain", "learning_rate": 0.3},
@@ -74,35 +72,12 @@ def test_short_forms_mean_the_objects(short, objects):
     assert torch.equal(trained(**short), trained(**objects))
 
 
-@pytest.mark.parametrize(
-    ("visible", "hidden", "config"),
-    [
-        (hm.units.Bernoulli(6), hm.units.Bernoulli(3), {"method": "exact"}),
-        (hm.units.Bernoulli(20), hm.units.Bernoulli(20), {"method": "pcd", "k": 1, "chains": 200}),
-        (hm.units.Poisson(6), hm.units.Bernoulli(3), {"method": "exact"}),
-        (hm.units.Bernoulli(20), hm.units.Poisson(3), {"method": "cd", "k": 5}),
-        (hm.units.Bernoulli(20), hm.units.Mixed(hm.units.Bernoulli(2), hm.units.Poisson(1)), {"method": "cd", "k": 5}),
-        (hm.units.Multinomial((1, 6)), hm.units.Poisson(3), {"method": "cd", "k": 1}),
-    ],
-)
-def test_the_default_negative_phase(visible, hidden, config):
-    rows = as_rows(torch.zeros(1000, *visible.shape))
-    assert Arguments.of(hm.RBM(visible, hidden), DATA).phase(rows).config() == config
-
-
-@pytest.mark.parametrize("options", [{"learning_rate": 0.1}, {"optimizer": "adam"}, {"precision": "bfloat16"}])
-def test_options_of_sampled_gradients_choose_them(options):
-    machine = hm.RBM(6, 3)
-    assert Arguments.of(machine, DATA).phase(as_rows(DATA)).kind == "Exact"
-    assert Arguments.of(machine, DATA, **options).phase(as_rows(DATA)).kind == "PCD"
-
-
 def test_rows_with_missing_values_have_sampled_gradients():
     for rows in DATA.clone(), DATA.clone().index_fill_(1, torch.tensor([2]), torch.nan):
         rows[0, 2] = 1.0
-        given = hm.Weighted(hm.Incomplete(rows), torch.ones(60))
-        kind = Arguments.of(hm.RBM(6, 3), given).phase(given).kind
-        assert kind == ("PCD" if rows.isnan().any() else "Exact")
+        given, machine = hm.Weighted(hm.Incomplete(rows), torch.ones(60)), hm.RBM(6, 3)
+        chosen = hm.Plan().resolved(machine, as_source(given, machine)).negative
+        assert type(chosen) is (hm.PCD if rows.isnan().any() else hm.Exact)
 
 
 def test_options_change_what_is_learned():
@@ -118,11 +93,15 @@ def test_options_change_what_is_learned():
         ({"n_epochs": 5}, "unknown argument 'n_epochs': use epochs=5"),
         ({"n_iter": 5}, "use epochs=5"),
         ({"k": 5}, 'use negative="pcd:5"'),
-        ({"weight_decay": 1e-4}, r"use transforms=\[harmonium.L2\(0.0001\), harmonium.Centered\(\)\]"),
-        ({"l2": 1e-4}, r"use transforms=\[harmonium.L2\(0.0001\)"),
+        ({"weight_decay": 1e-4}, r'use penalties=\["l2:0.0001"\]'),
+        ({"l2": 1e-4}, r'use penalties=\["l2:0.0001"\]'),
+        ({"average": 0.3}, r'use constraints=\["average:0.3"\]'),
+        ({"transforms": ()}, "use penalties="),
+        ({"preset": "best"}, "use plan='best'"),
+        ({"pretrain": 3}, r"use plan=harmonium.Plan\(pretrain=3\)"),
         ({"batchsize": 5}, "use batch_size=5"),
-        ({"n_chains": 5}, r"use negative=harmonium.PCD\(1, chains=5\)"),
-        ({"momentum": 0.9}, r"torch.optim.SGD\(p, lr=0.05, momentum=0.9\)"),
+        ({"n_chains": 5}, 'use negative="pcd:1,chains=5"'),
+        ({"momentum": 0.9}, 'use optimizer="sgd,momentum=0.9"'),
         ({"random_state": 5}, "use seed=5"),
         ({"verbose": True}, "use progress=True"),
         ({"n_components": 5}, r"harmonium.units.Bernoulli\(5\)"),
@@ -142,12 +121,15 @@ def test_missing_data_and_too_many_arguments():
     machine = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
     with pytest.raises(TypeError, match="data"):
         hm.fit(machine)
-    with pytest.raises(TypeError, match="too many positional"):
+    with pytest.raises(TypeError, match="takes 2 positional arguments"):
         hm.fit(machine, DATA, 5)
     hm.fit(machine=machine, data=DATA, **QUIET)
 
 
 def test_an_optimizer_has_its_own_learning_rate():
+    machine = hm.RBM(6, 3)
+    with pytest.raises(InvalidOption, match="learning_rate: expected None with an optimizer object"):
+        hm.fit(machine, DATA, learning_rate=0.1, optimizer=torch.optim.SGD(machine.parameters(), lr=0.2))
     with pytest.raises(InvalidOption, match="learning_rate: expected None with an optimizer object"):
         trained(learning_rate=0.1, optimizer=lambda p: torch.optim.SGD(p, lr=0.2))
 
@@ -176,11 +158,11 @@ def test_data_of_every_kind():
 def test_a_loader_gives_its_batch_size_unless_one_is_given():
     def size(loader: DataLoader, **options: object) -> int:
         machine = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
-        return Training(Arguments.of(machine, loader, **options)).batch_size
+        return prepare(machine, loader, **options).batch_size
 
     rows = TensorDataset(DATA)
     assert size(DataLoader(rows, batch_size=15)) == 15
-    assert size(DataLoader(rows, batch_size=15), plan="best") == 15
+    assert size(DataLoader(rows, batch_size=15), plan="best") == 60  # that of the plan, at most all rows
     assert size(DataLoader(rows, batch_size=15), batch_size=30) == 30
     assert size(DataLoader(rows, batch_size=None)) == 60  # at most all rows
 
@@ -214,10 +196,3 @@ class Tripled(torch.utils.data.Sampler):
 def test_data_that_cannot_be_used(data, message):
     with pytest.raises(InvalidData, match=message):
         trained(data)
-
-
-def test_a_huge_batch_needs_no_memory():
-    """There are as many chains as rows of a batch, but not more than a batch can have."""
-    rows = as_rows(torch.zeros(30, 4))
-    phase = Arguments.of(hm.RBM(4, 2), rows, batch_size=10**9, optimizer="sgd").phase(rows)
-    assert phase.config()["chains"] == 1000

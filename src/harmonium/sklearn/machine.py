@@ -16,11 +16,9 @@ from ..errors import InvalidData, NotEnumerable
 from ..likelihood import ais
 from ..machines import RBM as Machine
 from ..training import fit
-from ..training.batches import as_source
 from ..training.learner import Learner
-from ..training.loop import Training
 from ..training.negative.base import cycled
-from ..training.plan import Plan
+from ..training.train import prepare
 from .base import TrainedMachine, Transformer, units
 from .rows import FLOATS, chunks
 
@@ -75,9 +73,7 @@ class RBM(Transformer, TrainedMachine):
         X = self._validated(X, reset=first)
         if first:
             self._build(X)
-        plan, _ = Plan.split({**self._fit_arguments(), "epochs": 1})
-        source = as_source(self._source(X), self.machine_)
-        training = Training(self.machine_, source, plan.resolved(self.machine_, source))
+        training = prepare(self.machine_, self._source(X), **{**self._fit_arguments(), "epochs": 1})
         (learner,) = training.learners
         _continue(learner, self._chains)
         training.one_epoch()

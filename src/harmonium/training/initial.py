@@ -10,9 +10,10 @@ from ..couplings.base import check_scale
 
 @dataclass(frozen=True)
 class Initial:
-    """Random weights; biases match the means of the data."""
+    """Random weights of a scale; biases match the means of the data, with a pseudocount for rare values."""
 
     scale: float | None = None
+    pseudocount: float | None = None
     weights: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
@@ -22,7 +23,8 @@ class Initial:
     def apply(self, machine: Any, rows: Any, generator: Any) -> None:
         """Set the parameters of a machine from some rows of its data."""
         if self.weights is not None:
-            machine.initialize(rows, weights=self.weights, scale=self.scale, generator=generator)
+            options = {"weights": self.weights, "scale": self.scale, "pseudocount": self.pseudocount}
+            machine.initialize(rows, generator=generator, **options)
 
 
 @dataclass(frozen=True)

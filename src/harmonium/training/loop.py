@@ -252,11 +252,11 @@ class Training:
         if self.rank == 0:
             rows = self._metric_rows(self.source)
             for problem in outcome.problems(self.machine, rows, self.history, self.negative.generative):
-                warnings.warn(problem, NotLearned, stacklevel=3)
+                warnings.warn(problem, NotLearned, stacklevel=5)
         gain = self._expected_gain()
         rising = rise.problem(gain) if "epochs" in self.plan.reasons and self.epoch == self.epochs else None
         if self.rank == 0 and rising is not None:
-            warnings.warn(rising, NotConverged, stacklevel=3)
+            warnings.warn(rising, NotConverged, stacklevel=5)
         for callback in self.callbacks:
             callback.on_end(state)
         return Result(self.machine, self.history, self.plan, gain)

@@ -105,7 +105,8 @@ class Plan:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, check(name, value))
-        if self.learning_rate is not None and isinstance(self.optimizer, AnyOptimizer):
+        own = self.optimizer is not None and not isinstance(self.optimizer, (Optimizer, type))
+        if self.learning_rate is not None and own:
             raise InvalidOption(
                 f"learning_rate: expected None with an optimizer object, found {self.learning_rate}. "
                 "Set the learning rate in the optimizer."
