@@ -156,8 +156,8 @@ def test_wrong_options() -> None:
 def test_large_steps_are_divided_or_refused() -> None:
     def train(every: int, rate: float) -> hm.RBM:
         rbm = machine_of((4,))
-        hm.fit(rbm, ROWS, epochs=20, learning_rate=rate, penalties=[hm.Smooth(0.1, (2, 2), every=every)], centered=False,
-               batch_size=10, progress=False, seed=0)  # fmt: skip
+        hm.fit(rbm, ROWS, epochs=20, learning_rate=rate, penalties=[hm.Smooth(0.1, (2, 2), every=every)],
+               centered=False, batch_size=10, progress=False, seed=0)  # fmt: skip
         return rbm
 
     assert torch.equal(train(1000, 0.5).coupling.weight, train(2, 0.5).coupling.weight)  # 8 · 0.5 · 0.1 · 2 < 1

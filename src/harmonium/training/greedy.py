@@ -91,10 +91,10 @@ def pretrain(
         folder = None if run is None else machine_folder(run, k)
         own, others = Plan.split({**options, "epochs": numbers[k], "seed": seed + k})
         if k > 0:  # penalties of pixels and the like concern the first machine only
-            chosen = {"penalties": own.penalties, "constraints": own.constraints}
-            own = replace(
-                own, **{name: [part for part in parts or () if part.applies(rbm)] for name, parts in chosen.items()}
+            penalties, constraints = (
+                [one for one in parts or () if one.applies(rbm)] for parts in (own.penalties, own.constraints)
             )
+            own = replace(own, penalties=penalties, constraints=constraints)
         with _named_warnings(f"machine {k + 1}"):
             results.append(train(rbm, rows, own, run=folder, validation=unseen, **others))
     return results
