@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harmonium.runs.specs import UnitSpec
 from scipy.stats import chisquare
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -19,6 +18,7 @@ from torch.nn.functional import softplus
 import harmonium as hm
 from harmonium import units
 from harmonium.errors import InvalidOption
+from harmonium.machines.layout import UnitSpec
 from harmonium.training.outcome import gain_over_independent
 from harmonium.units.multinary import _offsets
 from harmonium.units.taylor import SoftplusSum, TermByTerm

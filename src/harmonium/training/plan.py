@@ -367,7 +367,7 @@ def phase_of(value: Any) -> NegativePhase:
     """Return a negative phase from an object, a text or a table.
 
     >>> phase_of("discriminative+0.01*cd:1").terms
-    [(1.0, Discriminative(part=None)), (0.01, CD(k=1))]
+    ((1.0, Discriminative(part=None)), (0.01, CD(k=1)))
     """
     return _phase("negative", value)
 
