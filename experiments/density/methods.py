@@ -185,7 +185,7 @@ def train(rows: Rows, settings: Settings, way: Way, seconds: float, seed: int) -
     rate = {"learning_rate": settings.learning_rate or None, "optimizer": way.optimizer}
     fit(machine, way.negative, share, _BATCH, initialize=initialize, **rate)
     if way.exact:
-        fit_exactly(machine, False)
+        fit_exactly(machine, "keep")
     return machine, {"updates": updates, "sweeps": sweeps}
 
 

@@ -191,7 +191,7 @@ def test_strings():
         ("discriminative+x*cd:1", r"expected terms such as 0.01\*cd:1, found 'x\*cd:1'"),
         ("discriminative+-1*cd:1", "terms: expected positive weights, found -1"),
         ("discriminative+cd:1+", "unknown negative phase ''"),
-        ("discriminative:x", "expected a whole number after the colon, found 'x'"),
+        ("discriminative:x", "part: expected a whole number, found 'x'"),
     ]:
         with pytest.raises(InvalidOption, match=message):
             hm.Plan(negative=text)

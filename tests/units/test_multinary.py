@@ -295,7 +295,7 @@ def test_a_function_in_the_integral_form_cannot_be_saved(tmp_path: Path) -> None
 def test_names_on_the_command_line(more: str) -> None:
     unit = UnitSpec.parse(f"multinary:100,levels=255,scale=0.1{more}").build()
     assert unit.shape == (100,) and isinstance(unit, units.Multinary) and unit.levels == 255
-    with pytest.raises(InvalidOption, match="integral cannot be set in a string"):
+    with pytest.raises(InvalidOption, match="integral cannot be set in a text"):
         UnitSpec.parse("multinary:3,levels=2,integral=softplus")
 
 
