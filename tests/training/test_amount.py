@@ -117,7 +117,7 @@ def test_the_likelihood_still_rises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "_UPDATES", 300)
     data, learner = labeled_shifter(), hm.RBM(11, 10)
     with pytest.warns(NotConverged, match="still rising: another training of the same length would gain about"):
-        first = hm.fit(learner, data, progress=False)
+        first = hm.fit(learner, data, seed=0, progress=False)
     before = hm.likelihood.exact(learner).log_likelihood(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
