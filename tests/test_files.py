@@ -307,7 +307,7 @@ def test_other_versions_are_refused(path):
         hm.load(path)
     for version in ("two", "9" * 5000):
         rewrite(path, version=version)
-        with pytest.raises(CheckpointError, match=r"expected the number of a format, found '[two9]+…?'$"):
+        with pytest.raises(CheckpointError, match=r"expected a file of format 1, found '[two9]+…?'?$"):
             hm.load(path)
 
 

@@ -66,7 +66,7 @@ def test_many_samples(given):
 
 def test_many_chains_steps_and_epochs():
     rbm, rows = hm.RBM(6, 3), torch.eye(6)
-    with pytest.raises(OutOfMemory, match=r"batch and chains: 1e\+13 rows of bernoulli units.*use fewer chains"):
+    with pytest.raises(OutOfMemory, match=r"batch and chains: 1e\+13 rows of 6 units.*use fewer chains"):
         hm.fit(rbm, rows, negative=hm.PCD(1, chains=10**13), epochs=1, progress=False)
     with pytest.raises(OutOfMemory, match=r"betas: .* steps: needs"):
         hm.likelihood.ais(rbm, runs=2, betas=10**14)

@@ -51,10 +51,10 @@ def test_objects_are_shown_in_one_line_and_as_a_table(tmp_path) -> None:
 
 def test_a_result_is_shown_by_its_epochs_and_main_metrics() -> None:
     history = [{"epoch": 3, "seconds": 1.0, "weight_norm": 2.0, "pseudo_likelihood": -0.33333, "reconstruction": 0.1}]
-    result = hm.training.Result(hm.RBM(4, 2), history)
+    result = hm.training.Result(hm.RBM(4, 2), history, hm.Plan())
     assert repr(result) == "Result(3 epochs, pseudo likelihood -0.333, reconstruction 0.1)"
     assert "weight norm" in result._repr_html_() and "RBM" in result._repr_html_()
-    assert repr(hm.training.Result(hm.RBM(4, 2), [])) == "Result(0 epochs)"
+    assert repr(hm.training.Result(hm.RBM(4, 2), [], hm.Plan())) == "Result(0 epochs)"
 
 
 def test_results_with_large_tensors_are_shown_in_one_line() -> None:

@@ -48,7 +48,7 @@ class Way:
 
     Attributes:
         negative: negative phase.
-        initialize: "modes", or True for small random weights.
+        initialize: "modes", or "normal" for small random weights.
         mixing: whether the number of sweeps is the measured autocorrelation time, at most 20.
         exact: whether the last quarter of the time has exact gradients.
         grown: whether the first quarter trains half of the hidden units with exact gradients.
@@ -57,7 +57,7 @@ class Way:
     """
 
     negative: str = "pcd:1"
-    initialize: str | bool = "modes"
+    initialize: str = "modes"
     mixing: bool = False
     exact: bool = False
     grown: bool = False
@@ -68,7 +68,7 @@ class Way:
 REFERENCE = "PCD-1"
 WAYS: Mapping[str, Way] = {
     REFERENCE: Way(),
-    "PCD-1, small random weights": Way(initialize=True),
+    "PCD-1, small random weights": Way(initialize="normal"),
     "PCD-5": Way("pcd:5"),
     "sweeps from the mixing time": Way(mixing=True),
     "parallel tempering": Way("parallel-tempering:1"),
@@ -173,19 +173,19 @@ def train(rows: Rows, settings: Settings, way: Way, seconds: float, seed: int) -
         updates += len(found.history) * -(-len(data) // size)
         sweeps.extend(adapted.sweeps)
 
-    def fit_exactly(machine: hm.RBM, initialize: str | bool) -> None:
+    def fit_exactly(machine: hm.RBM, initialize: str) -> None:
         fit(machine, "exact", _EXACT_SHARE, EXACT_BATCH, learning_rate=EXACT_RATE, initialize=initialize)
 
     machine, initialize = rows.machine(settings), way.initialize
     if way.grown:
         half = rows.machine(replace(settings, hidden=settings.hidden // 2))
         fit_exactly(half, initialize)
-        machine, initialize = hm.widen(half, settings.hidden - settings.hidden // 2, seed=seed), False
+        machine, initialize = hm.widen(half, settings.hidden - settings.hidden // 2, seed=seed), "keep"
     share = 1 - _EXACT_SHARE * (way.exact + way.grown)
     rate = {"learning_rate": settings.learning_rate or None, "optimizer": way.optimizer}
     fit(machine, way.negative, share, _BATCH, initialize=initialize, **rate)
     if way.exact:
-        fit_exactly(machine, False)
+        fit_exactly(machine, "keep")
     return machine, {"updates": updates, "sweeps": sweeps}
 
 

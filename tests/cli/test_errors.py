@@ -228,7 +228,7 @@ def test_unknown_command(fails):
     [
         ("[training]\nepoch = 3\n", ("unknown key of [training]", "'epoch'", "did you mean 'epochs'")),
         ("[trainig]\nepochs = 3\n", ("'trainig'", "did you mean 'training'")),
-        ('[training]\nepochs = "three"\n', ("training.epochs", "a whole number", "'three'")),
+        ('[training]\nepochs = "three"\n', ("epochs", "a whole number", "'three'")),
         ("training = 3\n", ("expected a table [training]",)),
         ("[training\n", ("expected a configuration in TOML",)),
     ],

@@ -78,7 +78,15 @@ def test_training_on_a_table_equals_training_on_its_rows():
     found = []
     for data in (table, table.one_hot()):
         rbm = hm.RBM(hm.units.Ratings(table.shape), 3)
-        hm.fit(rbm, data, negative="cd:1", epochs=3, batch_size=5, learning_rate=0.1, seed=0, progress=False)
+        options = {
+            "optimizer": "sgd",
+            "learning_rate": 0.1,
+            "schedule": "constant",
+            "penalties": [],
+            "seed": 0,
+            "progress": False,
+        }
+        hm.fit(rbm, data, negative="cd:1", epochs=3, batch_size=5, **options)
         found.append(rbm.weight)
     assert torch.equal(*found)
 

@@ -46,7 +46,7 @@ REFUSED = {
     "a fraction of words": (lambda: tasks.topics(hm.RBM(3, 2), ("a", "b", "c"), 1.5), "n: expected a whole number"),
     "a negative rate": (
         lambda: tasks.finetune(hm.RBM(3, 2), torch.eye(3), [0, 1, 0], learning_rate=-1),
-        "learning_rate: expected a positive number, found -1",
+        'learning_rate: expected a positive number or "auto", found -1',
     ),
     "fewer than no chains": (
         lambda: hm.DeepBeliefNetwork.of([3, 2, 2]).sample(-1, start=torch.eye(3)),

@@ -12,7 +12,8 @@ from torch import Tensor
 
 import harmonium as hm
 from harmonium.errors import NotConverged
-from harmonium.training import Clock, Schedule, Setting, defaults
+from harmonium.training import Clock, Schedule, Setting, plan
+from harmonium.training.plan import default_epochs
 from harmonium.training.rise import expected_gain
 
 
@@ -88,7 +89,7 @@ def test_the_number_of_updates_depends_on_distinct_rows() -> None:
 
     def updates(data: object) -> int:
         source = hm.training.batches.as_rows(data)
-        return hm.training.default_epochs(source, machine, 100) * math.ceil(len(source) / 100)
+        return default_epochs(source, machine, 100, len(source))[0] * math.ceil(len(source) / 100)
 
     unlike = rows + torch.arange(60_000)[:, None]
     assert updates(rows[:16]) == updates(rows[:16].repeat(100, 1)) == 4000
@@ -113,10 +114,10 @@ def test_the_expected_gain_of_a_power_law(power: float, schedule: Schedule) -> N
 
 
 def test_the_likelihood_still_rises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(defaults, "_UPDATES", 300)
+    monkeypatch.setattr(plan, "_UPDATES", 300)
     data, learner = labeled_shifter(), hm.RBM(11, 10)
     with pytest.warns(NotConverged, match="still rising: another training of the same length would gain about"):
-        first = hm.fit(learner, data, progress=False)
+        first = hm.fit(learner, data, seed=0, progress=False)
     before = hm.likelihood.exact(learner).log_likelihood(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)

@@ -6,7 +6,6 @@ import copy
 
 import pytest
 import torch
-from harmonium.training.specs import negative_phase
 from torch import Generator, Tensor
 from training_helpers import step
 
@@ -110,7 +109,7 @@ def test_a_masked_coupling_and_another_part():
     for phase in (Discriminative(part=0), WeightedSum([(1, Discriminative(part=0)), (0.3, hm.Exact())])):
         found = gradient(machine, phase, data)
         machine.zero_grad()
-        value = phase.terms[0][1].loss(machine, data) if isinstance(phase, WeightedSum) else phase.loss(machine, data)
+        value = hm.losses.discriminative(machine, data, part=0)
         if isinstance(phase, WeightedSum):
             value = value - 0.3 * (
                 -machine.free_energy(data).mean()
@@ -126,7 +125,7 @@ def test_a_masked_coupling_and_another_part():
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["discriminative", "0.5*discriminative+2*pcd:1", "exact+cd:1"])
 def test_conformance(text):
-    check_negative_phase(negative_phase(text), random(label_rbm(units.Bernoulli(3), 3, 3), 1.0, seed=1))
+    check_negative_phase(hm.Plan(negative=text).negative, random(label_rbm(units.Bernoulli(3), 3, 3), 1.0, seed=1))
 
 
 @torch.no_grad()
@@ -185,21 +184,17 @@ def test_a_machine_that_only_classifies_is_not_judged_as_a_model_of_the_data(rec
 
 
 def test_strings():
-    phase = negative_phase("discriminative + 0.01*pcd:2", chains=7)
-    assert isinstance(phase, WeightedSum)
-    assert phase.config() == {
-        "method": "weighted-sum",
-        "terms": [{"weight": 1.0, "method": "discriminative"}, {"weight": 0.01, "method": "pcd", "k": 2, "chains": 7}],
-    }
-    assert phase.k == 2
+    phase = hm.Plan(negative="discriminative + 0.01*pcd:2,chains=7").negative
+    assert phase == WeightedSum([(1.0, Discriminative()), (0.01, hm.PCD(2, chains=7))])
+    assert hm.Plan(negative="hybrid:0.01").negative == WeightedSum([(1.0, Discriminative()), (0.01, hm.CD(1))])
     for text, message in [
         ("discriminative+x*cd:1", r"expected terms such as 0.01\*cd:1, found 'x\*cd:1'"),
         ("discriminative+-1*cd:1", "terms: expected positive weights, found -1"),
         ("discriminative+cd:1+", "unknown negative phase ''"),
-        ("discriminative:x", "expected a whole number after the colon, found 'x'"),
+        ("discriminative:x", "part: expected a whole number, found 'x'"),
     ]:
         with pytest.raises(InvalidOption, match=message):
-            negative_phase(text)
+            hm.Plan(negative=text)
     with pytest.raises(InvalidOption, match=r"terms: expected pairs such as \(0.1, harmonium.CD\(1\)\), found \[\]"):
         WeightedSum([])
     with pytest.raises(InvalidOption, match="expects an RBM"):
@@ -207,8 +202,5 @@ def test_strings():
 
 
 def test_schedules_set_k_of_every_term():
-    phase = WeightedSum([(1, hm.CD(1)), (1, hm.PCD(3))])
-    phase.k = 3
-    assert [part.k for part in phase.phases] == [1, 3]  # its own value changes nothing
-    phase.k = 5
-    assert [part.k for part in phase.phases] == [5, 5]
+    phase = WeightedSum([(1, hm.CD(1)), (1, hm.PCD(3)), (1, Discriminative())])
+    assert phase.with_sweeps(5) == WeightedSum([(1, hm.CD(5)), (1, hm.PCD(5)), (1, Discriminative())])

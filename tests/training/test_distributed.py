@@ -64,10 +64,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 #: an odd number of rows: one process has one more than the other, of the 31 rows of "uneven" even a whole batch more
 DATA = draw(binary(5, 3, seed=2), 61)
 CASES: dict[str, dict[str, Any]] = {
-    "pcd": {"negative": lambda: hm.PCD(1), "transforms": lambda: [hm.Centered(0.1)]},
-    "cd-adam": {"negative": lambda: hm.CD(2), "transforms": lambda: [hm.Centered(), hm.Average(0.5, 2)], "adam": True},
-    "exact": {"negative": hm.Exact, "transforms": lambda: []},
-    "uneven": {"negative": lambda: hm.PCD(1), "transforms": lambda: [hm.Centered()], "data": DATA[:31], "batch": 8},
+    "pcd": {"negative": hm.PCD(1), "parts": {"centered": 0.1}},
+    "cd-adam": {"negative": hm.CD(2), "parts": {"constraints": [hm.Average(0.5, 2)]}, "adam": True},
+    "exact": {"negative": hm.Exact(), "parts": {"centered": False}},
+    "uneven": {"negative": hm.PCD(1), "parts": {}, "data": DATA[:31], "batch": 8},
 }
 
 
@@ -81,22 +81,22 @@ class StopFirst(hm.Callback):
         progress.stop = self.rank == 1 and progress.epoch == self.epoch
 
 
-def train(name: str, seed: int, **options: Any) -> tuple[Any, Any, Any]:
+def train(name: str, seed: int, **options: Any) -> tuple[Any, Any]:
     case = CASES[name]
-    machine, negative = binary(5, 3, seed=seed), case["negative"]()
+    machine = binary(5, 3, seed=seed)
     optimizer = torch.optim.Adam if case.get("adam") else torch.optim.SGD
     result = hm.fit(
         machine,
         case.get("data", DATA),
-        negative=negative,
+        negative=case["negative"],
         epochs=6,
         batch_size=case.get("batch", 10),
         optimizer=optimizer(machine.parameters(), lr=0.05),
-        transforms=case["transforms"](),
+        **case["parts"],
         seed=3,
         **options,
     )
-    return machine, negative, result
+    return machine, result
 
 
 def main(folder: Path) -> None:
@@ -105,18 +105,16 @@ def main(folder: Path) -> None:
     for name in CASES:
         run = folder / "runs" / name
         # the processes start with different parameters; those of the first are used
-        machine, negative, result = train(name, seed=rank, run=run)
+        machine, result = train(name, seed=rank, run=run)
         kept[name] = {
             "parameters": parameters(machine),
-            "chains": negative.state_dict(),
             "metrics": [row["reconstruction"] for row in result.history],
         }
         broken = folder / "runs" / f"{name}-broken"
-        _, _, stopped = train(name, seed=rank, run=broken, callbacks=[StopFirst(rank, 3)])
-        machine, negative, result = train(name, seed=rank + 5, run=broken, resume=True)
+        _, stopped = train(name, seed=rank, run=broken, callbacks=[StopFirst(rank, 3)])
+        machine, result = train(name, seed=rank + 5, run=broken, resume=True)
         kept[f"{name}-resumed"] = {
             "parameters": parameters(machine),
-            "chains": negative.state_dict(),
             "metrics": [row["reconstruction"] for row in result.history],
             "stopped": len(stopped.history),
         }

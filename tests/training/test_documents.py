@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from harmonium.training.arguments import Arguments
 
 import harmonium as hm
 from harmonium.training.batches import as_rows
@@ -31,30 +30,28 @@ def test_documents_are_trained_by_contrastive_divergence(layer):
     machine = hm.RBM(layer, 2)
     assert layer.conserves
     rows = torch.ones(2, layer.size)
-    assert Arguments.of(machine, rows).phase(as_rows(rows)).config() == {"method": "cd", "k": 1}
+    assert hm.Plan().resolved(machine, as_rows(rows)).negative == hm.CD(1)
 
 
 @pytest.mark.parametrize(
     ("options", "name", "schedule"),
     [
-        ({}, "Adam", "linear:0.5"),
-        ({"learning_rate": 0.1}, "SGD", "constant"),
-        ({"optimizer": "sgd"}, None, "linear:0.5"),  # with rates chosen from the data
-        ({"optimizer": "adam"}, "Adam", "constant"),
+        ({}, "adam", "linear:0.5"),
+        ({"learning_rate": 0.1}, "sgd", "constant"),
+        ({"optimizer": "sgd"}, "sgd", "linear:0.5"),  # with rates chosen from the data
+        ({"optimizer": "adam"}, "adam", "constant"),
     ],
 )
 def test_the_optimizer_of_documents(options, name, schedule):
     machine = hm.RBM(hm.units.Multinomial(WORDS), 2)
-    given = Arguments.of(machine, torch.ones(2, WORDS), **options)
-    made = given.made_optimizer(machine.parameters())
-    assert (None if made is None else type(made).__name__) == name
-    assert given.default_schedule == schedule
+    plan = hm.Plan(**options).resolved(machine, as_rows(torch.ones(2, WORDS)))
+    assert plan == hm.Plan(**{**plan.given(), "optimizer": name, "schedule": schedule})
 
 
 def test_documents_of_one_length_are_trained_as_other_data():
     machine = hm.RBM(hm.units.Multinomial(WORDS, total=4), 2)
     assert not machine.visible.conserves
-    assert Arguments.of(machine, torch.ones(2, WORDS)).phase(as_rows(torch.ones(2, WORDS))).kind == "Exact"
+    assert hm.Plan().resolved(machine, as_rows(torch.ones(2, WORDS))).negative == hm.Exact()
 
 
 @pytest.mark.parametrize(

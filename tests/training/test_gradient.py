@@ -241,6 +241,7 @@ def test_a_plain_step_is_the_step_of_the_written_gradient(centered: bool) -> Non
             centered=centered,
             optimizer=lambda p, momentum=momentum: torch.optim.SGD(p, lr=0.1, momentum=momentum),
             progress=False,
+            seed=0,
         )
         ends.append(machine.coupling.weight.detach())
         assert (machine.coupling.weight.grad is None) == (momentum == 0.0)

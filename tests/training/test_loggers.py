@@ -58,7 +58,7 @@ def test_weights_and_biases_gets_metrics_and_configuration(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", stand_in)
     trained(MixingTime(sweeps=20), WeightsAndBiases("digits", name="first"))
     assert logged[0]["project"] == "digits" and logged[0]["name"] == "first"
-    assert logged[0]["config"]["negative"]["method"] == "exact"
+    assert logged[0]["config"]["negative"] == "Exact()"
     assert [part[0] for part in logged[1:-1]] == [1, 2, 3, 4] and "chain_drift" in logged[1][1]
     assert logged[-1] == "finished"
     logged.clear()

@@ -149,7 +149,7 @@ def test_centered_momentum_resumes_bit_for_bit(optimizer: str, tmp_path: Path) -
     def train(folder: str, **options: Any) -> dict[str, Tensor]:
         machine = binary(5, 3, seed=2)
         hm.fit(machine, data, epochs=5, batch_size=20, optimizer=OPTIMIZERS[optimizer], run=tmp_path / folder,
-               progress=False, **options)  # fmt: skip
+               progress=False, seed=0, **options)  # fmt: skip
         return parameters(machine)
 
     whole = train("whole")

@@ -136,7 +136,7 @@ def test_runs_resume_exactly(tmp_path: Path) -> None:
     def trained(folder: str, epochs: int = 40, **options: Any) -> hm.RBM:
         rbm = hm.RBM(hm.units.Bernoulli(12), hm.units.Gaussian(2))
         run = tmp_path / folder
-        hm.fit(rbm, rows, epochs=epochs, batch_size=5, schedule="constant", run=run, progress=False, **options)
+        hm.fit(rbm, rows, epochs=epochs, batch_size=5, schedule="constant", run=run, progress=False, seed=0, **options)
         return rbm
 
     whole = trained("whole").coupling.weight

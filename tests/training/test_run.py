@@ -18,7 +18,7 @@ from torch import Tensor
 from training_helpers import adam, assert_same, binary, draw, generator, parameters, rbm, sgd
 
 import harmonium as hm
-from harmonium import couplings, files, units
+from harmonium import files, units
 from harmonium.errors import CheckpointError, Diverged, HarmoniumError, InvalidOption, RunError
 from harmonium.machines import RBM
 from harmonium.training import Run
@@ -63,41 +63,16 @@ def test_files(tmp_path: Path) -> None:
     config = tomllib.loads(run.config_path.read_text(encoding="utf-8"))
     assert config == run.read_config()
     assert config["training"] == {
-        "epochs": 20, "batch_size": 20, "seed": 7, "precision": "float32", "optimizer": "adam",
-        "schedule": "linear:0.5", "threads": torch.get_num_threads(),
+        "negative": {"name": "exact"}, "epochs": 20, "batch_size": 20, "optimizer": {"name": "adam"},
+        "learning_rate": "auto", "schedule": {"name": "linear", "constant": 0.5}, "penalties": [], "constraints": [],
+        "centered": 0.01, "initialize": {"name": "normal"}, "precision": "float32", "seed": 7,
     }  # fmt: skip
-    assert config["negative"] == {"method": "exact"}
-    assert config["transforms"] == [{"transform": "Centered", "smoothing": 0.01}]
-    assert files.build(config["machine"]).config() == trained.config()
+    assert hm.Plan.from_table(config["training"]) == result.plan
+    assert config["machine"]["threads"] == torch.get_num_threads() and config["machine"]["dtype"] == "float64"
 
     assert_same(parameters(hm.load(run.folder)), parameters(trained))
     last = dict(run.trajectory())[20]
     assert_same(parameters(hm.load(last)), parameters(trained))
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: RBM(
-            units.Mixed(units.Bernoulli(3), units.Potts((1, 2))), units.Gaussian(3, learn=("bias", "precision"))
-        ),
-        lambda: RBM(units.Bernoulli(5), units.Bernoulli(3), couplings.Masked(5, 3, degree=2)),
-        lambda: RBM(units.Multinomial(5), units.Multinary(3, levels=4, activation="relu")),
-    ],
-    ids=["mixed", "masked", "multinary"],
-)
-def test_the_machine_of_a_config(build: Callable[[], RBM], tmp_path: Path) -> None:
-    trained = build()
-    rows = torch.tensor([[0.0, 1, 1, 0, 1], [1, 0, 0, 1, 0]]).repeat(5, 1)
-    hm.fit(trained, rows, epochs=1, batch_size=5, run=tmp_path / "run", centered=False)
-    config = Run(tmp_path / "run").read_config()
-    assert files.build(config["machine"]).config() == trained.config()
-
-
-def test_a_configuration_of_the_callers_own(tmp_path: Path) -> None:
-    config = {"data": {"name": "digits", "binarize": "threshold"}, "seed": 3}
-    hm.fit(machine(), DATA, epochs=1, batch_size=20, run=tmp_path / "run", config=config)
-    assert Run(tmp_path / "run").read_config() == config
 
 
 def test_the_trajectory_is_log_spaced() -> None:
@@ -349,10 +324,10 @@ PHASES = {
     "pcd-chains": lambda: hm.PCD(2, chains=7),
     "exact": hm.Exact,
 }
-TRANSFORMS: dict[str, Callable[[], list[Any]]] = {
-    "none": list,
-    "centered": lambda: [hm.Centered()],
-    "many": lambda: [hm.Clip(1.0), hm.L1(1e-3), hm.Centered(0.1), hm.L2(1e-3), hm.Average(0.7, 2)],
+PARTS: dict[str, dict[str, Any]] = {
+    "none": {"centered": False},
+    "centered": {},
+    "many": {"penalties": [hm.L1(1e-3), hm.L2(1e-3)], "centered": 0.1, "constraints": [hm.Average(0.7, 2)]},
 }
 CASES = [
     *((optimizer, phase, "centered", False) for optimizer in OPTIMIZERS for phase in PHASES),
@@ -365,17 +340,17 @@ class Trained:
     """All files of a run."""
 
     def __init__(self, case: tuple[str, str, str, bool], run: Path, data: Any = DATA, **options: Any) -> None:
-        optimizer, phase, transforms, growing = case
-        self.machine, self.negative, self.transforms = machine(), PHASES[phase](), TRANSFORMS[transforms]()
+        optimizer, phase, parts, growing = case
+        self.machine = machine()
         self.optimizer = OPTIMIZERS[optimizer](self.machine.parameters())
         self.result = hm.fit(
             self.machine,
             data,
-            negative=self.negative,
+            negative=PHASES[phase](),
             epochs=7,
             batch_size=20,
             optimizer=self.optimizer,
-            transforms=self.transforms,
+            **PARTS[parts],
             schedule=Growing(2) if growing else None,
             run=run,
             seed=3,
@@ -507,7 +482,7 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     hm.fit(machine(), DATA, epochs=2, **options)
     with pytest.raises(CheckpointError, match="a checkpoint of another machine"):
         hm.fit(RBM(units.Bernoulli(5), units.Bernoulli(4)), DATA, epochs=3, resume=True, **options)
-    with pytest.raises(RunError, match=r"options: expected those.* found transforms\.0 none \(was .*Centered"):
+    with pytest.raises(RunError, match=r"options: expected those.* found training\.centered False \(was 0\.01\)"):
         hm.fit(machine(), DATA, epochs=3, resume=True, centered=False, **options)
     whole = Run(run).last.read_bytes()
     for path in (Run(run).last, Run(run).previous):
@@ -663,13 +638,14 @@ def test_divergence_within_a_long_epoch_is_seen_before_its_end(monkeypatch: pyte
     trained = RBM(units.Bernoulli(4), units.Gaussian(3))
     steps = []
 
-    class Count(hm.training.Transform):
-        def gradient(self, machine: Any, phase: Any) -> None:
+    class Count(hm.PCD):
+        def step(self, *given: Any) -> Any:
             steps.append(1)
+            return super().step(*given)
 
     rows = torch.randint(0, 2, (1000, 4), generator=generator(0)).float()
     with pytest.raises(Diverged, match="epoch 1"):
-        hm.fit(trained, rows, epochs=2, batch_size=1, optimizer=sgd(1e10), constraints=[Count()], centered=False)
+        hm.fit(trained, rows, epochs=2, batch_size=1, optimizer=sgd(1e10), negative=Count(), centered=False)
     assert len(steps) <= 100
 
 

@@ -122,6 +122,7 @@ def test_changing_batches_resume_exactly(method: str, stop_after: int, tmp_path:
             negative=negative,
             epochs=6,
             batch_size=10,
+            seed=0,
             optimizer=adam(0.01),
             schedule=larger_batches,
             run=tmp_path / run,

@@ -22,11 +22,11 @@ def machine_of(layer: tuple[int, ...], hidden: int = 2) -> hm.RBM:
     return rbm
 
 
-def slope(penalty: hm.Smooth, rbm: hm.RBM) -> torch.Tensor:
-    """The gradient of one application of the penalty."""
+def slope(penalty: hm.Smooth, rbm: hm.RBM, step: int = 0) -> torch.Tensor:
+    """The gradient of the penalty in a step."""
     link = CouplingGradient.of_matrix(rbm.coupling, torch.zeros_like(rbm.weight))
     with torch.no_grad():
-        penalty.add(rbm, Gradient({}, {0: link}, []), None, Clock(1, 1, 0.0), lambda weight: None)
+        penalty.add(rbm, Gradient({}, {0: link}, []), None, Clock(1, 1, 0.0, step), lambda weight: None)
     return link.dense()
 
 
@@ -68,9 +68,9 @@ def test_a_common_value_of_all_pixels_is_free() -> None:
 def test_rare_applications_have_the_same_mean_gradient() -> None:
     rbm = machine_of((2, 3))
     each, rare = hm.Smooth(0.3, every=1), hm.Smooth(0.3, every=3)
-    total = sum(slope(rare, rbm).clone() for _ in range(6))
+    total = sum(slope(rare, rbm, number) for number in range(1, 7))
     torch.testing.assert_close(total, 6 * slope(each, rbm))
-    assert not slope(rare, rbm).any()  # the seventh
+    assert not slope(rare, rbm, 7).any()
 
 
 ROWS = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 1, 1]]).repeat(4, 1).double()
@@ -80,7 +80,7 @@ def test_training_ends_at_an_optimum_of_the_penalized_likelihood() -> None:
     rbm, penalty = machine_of((2, 2)), hm.Smooth(0.02, every=1)
     rows = ROWS.view(-1, 2, 2)
     options: dict[str, Any] = {"negative": "exact", "batch_size": 20, "initialize": "keep", "progress": False}
-    hm.fit(rbm, rows, epochs=2500, learning_rate=0.3, constraints=[penalty], **options)  # fmt: skip
+    hm.fit(rbm, rows, epochs=2500, learning_rate=0.3, penalties=[penalty], **options)  # fmt: skip
     states = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 4).view(-1, 2, 2)
     loss = rbm.free_energy(rows).mean() + torch.logsumexp(-rbm.free_energy(states), 0)
     weight = rbm.coupling.weight
@@ -116,7 +116,7 @@ def test_a_penalty_can_be_used_again() -> None:
             batch_size=10,
             learning_rate=0.1,
             seed=3,
-            constraints=[penalty],
+            penalties=[penalty],
             centered=False,
             progress=False,
         )
@@ -156,8 +156,8 @@ def test_wrong_options() -> None:
 def test_large_steps_are_divided_or_refused() -> None:
     def train(every: int, rate: float) -> hm.RBM:
         rbm = machine_of((4,))
-        hm.fit(rbm, ROWS, epochs=20, learning_rate=rate, penalties=[hm.Smooth(0.1, (2, 2), every=every)], centered=False,
-               batch_size=10, progress=False, seed=0)  # fmt: skip
+        hm.fit(rbm, ROWS, epochs=20, learning_rate=rate, penalties=[hm.Smooth(0.1, (2, 2), every=every)],
+               centered=False, batch_size=10, progress=False, seed=0)  # fmt: skip
         return rbm
 
     assert torch.equal(train(1000, 0.5).coupling.weight, train(2, 0.5).coupling.weight)  # 8 · 0.5 · 0.1 · 2 < 1

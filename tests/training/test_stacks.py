@@ -58,9 +58,9 @@ def options(**more: Any) -> dict[str, Any]:
 def test_the_lowest_machine_learns_as_it_does_alone(inputs, optimizer):
     """Its gradient does not depend on the machines above; with exact gradients there is no randomness."""
     network, alone = stack(inputs), stack().machines[0]
-    transforms = lambda: [hm.L2(0.01), hm.Centered(), hm.Average(0.5, every=1)]  # noqa: E731
-    hm.fit(network, DATA, negative=hm.Exact(), optimizer=optimizer, transforms=transforms(), **options())
-    hm.fit(alone, DATA, negative=hm.Exact(), optimizer=optimizer, transforms=transforms(), **options())
+    parts = {"penalties": [hm.L2(0.01)], "constraints": [hm.Average(0.5, every=1)]}
+    hm.fit(network, DATA, negative=hm.Exact(), optimizer=optimizer, **parts, **options())
+    hm.fit(alone, DATA, negative=hm.Exact(), optimizer=optimizer, **parts, **options())
     assert_same(parameters(network.machines[0]), parameters(alone))
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 import harmonium as hm
 from harmonium import units
 from harmonium.errors import NotLearned
+from harmonium.machines import layout as specs
 from harmonium.machines.scaling import Scaling
-from harmonium.runs import specs
 from harmonium.training.callbacks import Callback, Progress
 
 F64 = torch.float64

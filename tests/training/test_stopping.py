@@ -60,15 +60,6 @@ def test_a_stopped_run_continues_within_the_epoch(phase, tmp_path):
     assert [row["epoch"] for row in run.read_metrics()] == [1, 2, 3, 4]
 
 
-def test_earlier_versions_do_not_misread_it(tmp_path):
-    """A checkpoint within an epoch has the next version of the format; others keep the first."""
-    run = Run(tmp_path / "run")
-    with pytest.raises(KeyboardInterrupt):
-        train(run.folder, "cd", Signals(0.3))
-    assert b'\\"version\\": \\"2\\"' in run.last.read_bytes()
-    assert b'\\"version\\": \\"1\\"' in run.previous.read_bytes()
-
-
 def test_a_second_signal_acts_at_once():
     with pytest.raises(KeyboardInterrupt), Stopping() as stopping:
         signal.raise_signal(signal.SIGINT)

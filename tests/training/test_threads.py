@@ -55,11 +55,12 @@ def train(**options):
 
 def test_busy_cores_leave_one_thread(two_threads, load, tmp_path):
     load(2)
-    with pytest.warns(BusyMachine, match=r"other processes use 1 of 2 cores.* 1 of 2 threads.*threads=2"):
-        used, rbm = train(run=tmp_path / "run", negative="pcd:1", learning_rate=0.1)
+    with pytest.warns(BusyMachine, match=r"other processes use 1 of 2 cores.* 1 of 2 threads.*OMP_NUM_THREADS=2"):
+        used, rbm = train(run=tmp_path / "run", negative="pcd:1", learning_rate=0.1, seed=0)
     assert used == 1 and torch.get_num_threads() == 2  # as before the call
-    assert Run(tmp_path / "run").read_config()["training"]["threads"] == 1
-    _, alone = train(threads=1, negative="pcd:1", learning_rate=0.1)
+    assert Run(tmp_path / "run").read_config()["machine"]["threads"] == 1
+    torch.set_num_threads(1)
+    _, alone = train(negative="pcd:1", learning_rate=0.1, seed=0)
     assert torch.equal(alone.coupling.weight, rbm.coupling.weight)
 
 
@@ -87,12 +88,11 @@ def test_a_process_that_computes_is_seen():
             other.wait()
 
 
-@pytest.mark.parametrize("how", ["argument", "OMP_NUM_THREADS", "MKL_NUM_THREADS"])
+@pytest.mark.parametrize("how", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
 def test_a_given_number_is_not_questioned(two_threads, load, monkeypatch, how):
     load(9)
-    if how != "argument":
-        monkeypatch.setenv(how, "2")
-    assert train(**({"threads": 2} if how == "argument" else {}))[0] == 2
+    monkeypatch.setenv(how, "2")
+    assert train()[0] == 2
 
 
 def test_a_resumed_run_uses_its_number(two_threads, load, tmp_path):
@@ -103,14 +103,6 @@ def test_a_resumed_run_uses_its_number(two_threads, load, tmp_path):
     seen = Seen()
     hm.fit(hm.RBM(6, 2), torch.eye(6), epochs=2, callbacks=[seen], run=tmp_path / "run", resume=True, progress=False)
     assert seen.threads == 1
-    hm.fit(hm.RBM(6, 2), torch.eye(6), epochs=3, threads=2, run=tmp_path / "run", resume=True, progress=False)
-    assert Run(tmp_path / "run").read_config()["training"]["threads"] == 2
-
-
-@pytest.mark.parametrize("number", [0, 10**6, 1.5])
-def test_impossible_numbers(number):
-    with pytest.raises(InvalidOption, match="threads: expected"):
-        train(threads=number)
 
 
 def test_two_threads_cannot_train_one_machine():

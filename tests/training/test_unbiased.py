@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from harmonium.training.specs import negative_phase
 from training_helpers import step
 
 import harmonium as hm
@@ -53,7 +52,7 @@ def test_no_bias(name, k):
 def test_contract():
     phase = hm.UnbiasedCD(2)
     check_negative_phase(phase)
-    assert negative_phase("unbiased-cd:2,limit=50").config() == hm.UnbiasedCD(2, limit=50).config()
+    assert hm.Plan(negative="unbiased-cd:2,limit=50").negative == hm.UnbiasedCD(2, limit=50)
 
 
 def test_pairs_that_do_not_meet_are_counted():

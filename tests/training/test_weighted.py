@@ -100,7 +100,7 @@ def test_resumed_to_the_bit(tmp_path):
             progress.stop = progress.epoch == 2
 
     whole, parts = new(), new()
-    options = {"epochs": 5, "batch_size": 10, "progress": False}
+    options = {"epochs": 5, "batch_size": 10, "progress": False, "seed": 0}
     hm.fit(whole, data, **options)
     hm.fit(new(), data, run=tmp_path / "run", callbacks=[Stop()], **options)
     hm.fit(parts, data, run=tmp_path / "run", resume=True, **options)

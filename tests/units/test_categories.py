@@ -64,7 +64,7 @@ def test_draws_of_unlikely_and_impossible_states():
 
 
 def test_files_and_specs(tmp_path):
-    from harmonium.runs import specs
+    from harmonium.machines import layout as specs
 
     rbm = hm.RBM(units.Categories(STATES), 2)
     rbm.initialize(seed=0)

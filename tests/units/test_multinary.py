@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harmonium.runs.specs import UnitSpec
 from scipy.stats import chisquare
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -19,6 +18,7 @@ from torch.nn.functional import softplus
 import harmonium as hm
 from harmonium import units
 from harmonium.errors import InvalidOption
+from harmonium.machines.layout import UnitSpec
 from harmonium.training.outcome import gain_over_independent
 from harmonium.units.multinary import _offsets
 from harmonium.units.taylor import SoftplusSum, TermByTerm
@@ -295,7 +295,7 @@ def test_a_function_in_the_integral_form_cannot_be_saved(tmp_path: Path) -> None
 def test_names_on_the_command_line(more: str) -> None:
     unit = UnitSpec.parse(f"multinary:100,levels=255,scale=0.1{more}").build()
     assert unit.shape == (100,) and isinstance(unit, units.Multinary) and unit.levels == 255
-    with pytest.raises(InvalidOption, match="integral cannot be set in a string"):
+    with pytest.raises(InvalidOption, match="integral cannot be set in a text"):
         UnitSpec.parse("multinary:3,levels=2,integral=softplus")
 
 

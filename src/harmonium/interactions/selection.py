@@ -140,7 +140,7 @@ def order_selection(
     >>> rows = torch.tensor([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]).repeat(50, 1)  # parity: three-body
     >>> import harmonium as hm
     >>> adam = lambda parameters: torch.optim.Adam(parameters, lr=0.05)
-    >>> settings = {"negative": hm.Exact(), "optimizer": adam, "epochs": 60, "initialize": {"scale": 1.0}}
+    >>> settings = {"negative": hm.Exact(), "optimizer": adam, "epochs": 60, "initialize": "normal:1.0"}
     >>> found = order_selection(rows, (2, 3), units=6, **settings)
     >>> found.selected
     3

@@ -7,7 +7,7 @@ numbers; a report then shows those.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,9 @@ from ..machines.enumeration import EXACT_STATES
 from ..machines.mixing import watch
 from ..plots import style
 from ..quality.inputs import FEWEST_ROWS
+from ..training import NegativePhase
 from ..training.callbacks import equilibrium_verdict
+from ..training.plan import phase_of
 from . import evaluation, figures, html, saved
 from .evaluation import LikelihoodRow
 from .html import escape
@@ -168,10 +170,11 @@ def _equilibrium(subject: RunSubject, found: Analysis, kept: saved.Evaluation | 
     machine = subject.machine
     if not isinstance(machine, BoltzmannMachine) or machine.context is not None or not subject.run.last.exists():
         return
-    state = subject.run.read_state()[1]
-    chains = _persistent_chains(state)
+    written = subject.table("training").get("negative")
+    phase = phase_of(written) if isinstance(written, Mapping) else None  # else an object of the user
+    chains = None if phase is None else _persistent_chains(phase, machine, subject.run.read_state()[1])
     start = subject.data if chains is None else chains
-    if start is None or "k" not in state:
+    if start is None:
         return
     measured = subject.history[-1] if subject.history else {}
     if "mixing_time" in measured and "chain_drift" in measured:  # the numbers that training printed
@@ -184,19 +187,18 @@ def _equilibrium(subject: RunSubject, found: Analysis, kept: saved.Evaluation | 
             found.verdicts["Equilibrium"] = f"Not judged: {monitor.unjudged}."
             return
         time, drift = 2 * monitor.time, monitor.drift(since=0)
-    verdict = equilibrium_verdict(state["k"], time, drift, chains is not None)
+    verdict = equilibrium_verdict(getattr(phase, "k", 1), time, drift, chains is not None)
     found.verdicts["Equilibrium"] = f"{verdict[0].upper()}{verdict[1:]}."
     words = "not reached" if math.isinf(time) else f"{time:.0f}"
     found.cards.append((words, "mixing time", "sweeps between independent states"))
 
 
-def _persistent_chains(state: dict[str, Any]) -> torch.Tensor | None:
+def _persistent_chains(phase: NegativePhase, machine: BoltzmannMachine, state: dict[str, Any]) -> torch.Tensor | None:
     """Return the visible states of the chains of a checkpoint; None if they do not continue from step to step."""
-    kind = str(state.get("of", {}).get("negative phase", ""))
-    own = state["processes"][0]["negative"] if state.get("processes") else {}
-    if kind in ("PCD", "ParallelTempering", "TrajectoryTempering", "Langevin", "GibbsLangevin"):
-        return own.get("v")
-    return own["state"][0] if kind == "DeepPCD" else None
+    if not state.get("processes"):
+        return None
+    (own,) = state["processes"][0]["negative"]
+    return phase.visible_chains(machine, own, noise.generator(0, machine.device))
 
 
 def _spectrum(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None) -> None:

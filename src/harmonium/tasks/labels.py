@@ -161,8 +161,8 @@ def fit_classifier(
 def objective_phase(objective: str, alpha: float, negative: str | NegativePhase) -> NegativePhase:
     """Return the negative phase of an objective.
 
-    >>> objective_phase("hybrid", 0.1, "cd:1").kind
-    '1 Discriminative + 0.1 CD'
+    >>> objective_phase("hybrid", 0.1, "cd:1")
+    WeightedSum(terms=((1.0, Discriminative(part=None)), (0.1, CD(k=1))))
     """
     if objective not in _OBJECTIVES:
         raise unknown("objective", str(objective), _OBJECTIVES)

@@ -21,6 +21,10 @@ from .negative import NegativePhase
 _LARGE_DRIFT = 5  # standard errors
 
 
+def _nothing() -> None:
+    """Return None, for a progress outside of a training."""
+
+
 @dataclass
 class Progress:
     """State of training, passed to callbacks.
@@ -34,8 +38,8 @@ class Progress:
     negative: NegativePhase
     epoch: int
     epochs: int
-    chains: Callable[[], Tensor | None] = lambda: None
-    rows: Callable[[], Tensor | None] = lambda: None
+    chains: Callable[[], Tensor | None] = _nothing
+    rows: Callable[[], Tensor | None] = _nothing
     metrics: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
     stop: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -85,9 +85,12 @@ class Coordinates:
             return []
         return [found for found in self._scaling.of_parts(self._layers[0]) if found[0].affine]
 
-    @contextmanager
-    def statistics_at_mean(self) -> Iterator[None]:
+    def statistics_at_mean(self) -> AbstractContextManager[None]:
         """Let the statistics of Gaussian units refer to their mean in the data, which avoids a loss of precision."""
+        return nullcontext() if self._scaling is None else self._at_mean()
+
+    @contextmanager
+    def _at_mean(self) -> Iterator[None]:
         scaled = self._scaled()
         try:
             for part, location, _ in scaled:

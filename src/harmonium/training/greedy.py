@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,11 @@ def pretrain(
             _transpose(network.machines[k - 1], rbm)
         folder = None if run is None else machine_folder(run, k)
         own, others = Plan.split({**options, "epochs": numbers[k], "seed": seed + k})
+        if k > 0:  # penalties of pixels and the like concern the first machine only
+            penalties, constraints = (
+                [one for one in parts or () if one.applies(rbm)] for parts in (own.penalties, own.constraints)
+            )
+            own = replace(own, penalties=penalties, constraints=constraints)
         with _named_warnings(f"machine {k + 1}"):
             results.append(train(rbm, rows, own, run=folder, validation=unseen, **others))
     return results

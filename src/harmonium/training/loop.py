@@ -235,6 +235,7 @@ class Training:
                 self._check_finite(self.epoch)
                 self._check_normalizable()
                 state.epoch, state.metrics = self.epoch, self._metrics(time.perf_counter() - began)
+                state.negative = self.negative
                 for callback in self.callbacks:
                     callback.on_epoch(state)
                 self.use(state.negative)

@@ -207,7 +207,8 @@ class Plan:
         default("initialize", Normal() if new else Keep(), "new machine" if new else "the machine has weights")
         default("precision", FLOAT32, "usual")
         values["precision"] = resolved_precision(values["precision"], machine, values["negative"])
-        default("seed", distributed.of_first(noise.resolve_seed(None)), "a number of torch's generator")
+        if self.seed is None:  # otherwise nothing is drawn
+            default("seed", distributed.of_first(noise.resolve_seed(None)), "a number of torch's generator")
         return Plan(**values, reasons=reasons)
 
     def _step(self, values: dict[str, Any], default: Any, machine: Machine, free: bool) -> None:
@@ -366,7 +367,7 @@ def phase_of(value: Any) -> NegativePhase:
     """Return a negative phase from an object, a text or a table.
 
     >>> phase_of("discriminative+0.01*cd:1").terms
-    [(1.0, Discriminative(part=None)), (0.01, CD(k=1))]
+    ((1.0, Discriminative(part=None)), (0.01, CD(k=1)))
     """
     return _phase("negative", value)
 

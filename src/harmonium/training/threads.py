@@ -91,7 +91,7 @@ def choose_threads() -> int:
     if chosen < threads:
         warnings.warn(
             f"threads: other processes use {min(others, cores)} of {cores} cores, so this training uses {chosen} "
-            f"of {threads} threads. Give the number of threads (threads={threads}) to change this",
+            f"of {threads} threads. The environment variable OMP_NUM_THREADS={threads} changes this",
             BusyMachine,
             stacklevel=2,
         )

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Generator, Tensor
 
+from ...allocation import check_memory
 from ...checks import count
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
@@ -105,6 +106,8 @@ def as_rbm(machine: BoltzmannMachine, what: Any) -> RBM:
 
 def cycled(rows: Tensor, n: int) -> Tensor:
     """Return ``n`` of the rows, repeated if there are fewer."""
+    size = n * rows[0].numel() * rows.element_size()
+    check_memory(f"batch and chains: {n:.3g} rows of {rows[0].numel()} units", size, "use fewer chains")
     return rows[torch.arange(n, device=rows.device) % len(rows)]
 
 

@@ -110,7 +110,8 @@ class PCD(NegativePhase):
     def init(self, machine: BoltzmannMachine, rows: Tensor, generator: Generator | None) -> State:
         rbm = as_rbm(machine, self)
         start = cycled(rows, self.chains or len(rows))
-        return {"h": rbm.hidden.sample(rbm.coupling.up(start), generator=generator), "memory": Memory()}
+        h = rbm.hidden.sample(rbm.coupling.up(start), generator=generator)
+        return {"h": h.contiguous(), "memory": Memory()}
 
     def step(
         self, machine: BoltzmannMachine, batch: Batch, state: State, generator: Generator | None

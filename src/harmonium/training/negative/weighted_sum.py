@@ -42,7 +42,7 @@ class WeightedSum(NegativePhase):
         object.__setattr__(self, "terms", tuple((float(weight), phase) for weight, phase in pairs))
 
     @property
-    def generative(self) -> bool:  # type: ignore[override]
+    def generative(self) -> bool:
         """Whether all terms are; with others, the machine is not judged as a model of the data."""
         return all(phase.generative for _, phase in self.terms)
 
