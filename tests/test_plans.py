@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -152,8 +154,17 @@ def test_the_estimator_makes_the_plan_of_fit(case, monkeypatch):
 
 
 def test_the_command_has_an_option_for_every_value():
-    import inspect
-
     data = {"rows", "bytes", "sha256", "mean"}  # written by the run
     fields = {*schema.DataOptions.__dataclass_fields__, *schema.MachineOptions.__dataclass_fields__, *FIELDS}
     assert set(inspect.signature(train).parameters) == (fields - data) | {"run", "config", "report", "quiet"}
+
+
+def test_the_tables_of_the_documentation_are_those_of_the_command():
+    root = Path(__file__).parents[1]
+    page = root / "docs" / "cli.md"
+    if not page.exists():
+        pytest.skip("docs/cli.md not found")
+    tables = runpy.run_path(str(root / "tools" / "option_tables.py"))
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<!-- options: ") == 4
+    assert tables["rewritten"](text) == text, "run python tools/option_tables.py docs/cli.md"

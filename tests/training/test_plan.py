@@ -17,8 +17,9 @@ from harmonium.training.batches import as_source
 from harmonium.training.constraints import CONSTRAINTS
 from harmonium.training.initial import INITIAL, Keep, Normal, Sign
 from harmonium.training.negative import PHASES
-from harmonium.training.plan import FIELDS, Plan, phase_of, text_of
+from harmonium.training.plan import FIELDS, Plan
 from harmonium.training.train import _INSTEAD
+from harmonium.training.values import phase_of, text_of
 
 GENERATOR = torch.Generator().manual_seed(0)
 DATA = (torch.rand(60, 6, generator=GENERATOR) < 0.4).float()

@@ -16,7 +16,7 @@ from ..machines import Machine
 from ..runs.setup import epochs_done
 from ..training import Run
 from ..training.greedy import machine_folder
-from ..training.plan import text_of
+from ..training.values import text_of
 from . import show
 from .measuring import check_exists
 

@@ -23,7 +23,7 @@ from ..plots import style
 from ..quality.inputs import FEWEST_ROWS
 from ..training import NegativePhase
 from ..training.callbacks import equilibrium_verdict
-from ..training.plan import phase_of
+from ..training.values import phase_of
 from . import evaluation, figures, html, saved
 from .evaluation import LikelihoodRow
 from .html import escape

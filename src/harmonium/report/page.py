@@ -28,8 +28,8 @@ from ..training import Run
 from ..training.batches import Source
 from ..training.greedy import machine_folder
 from ..training.incomplete import completed
-from ..training.plan import text_of
 from ..training.state import stream
+from ..training.values import text_of
 from ..units.support import OneHot
 from . import figures, html
 from .analysis import Analysis, analyze, number, verdict_list

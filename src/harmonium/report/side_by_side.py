@@ -16,7 +16,7 @@ from ..plots.curves import described, drawable, drawn
 from ..plots.machine import is_ink, value_range
 from ..runs import config as schema
 from ..training import Run
-from ..training.plan import text_of
+from ..training.values import text_of
 from . import figures, html, saved
 from .html import escape
 from .page import document

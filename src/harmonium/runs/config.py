@@ -14,8 +14,9 @@ from ..data import names
 from ..errors import InvalidOption, unknown
 from ..paths import expanded, is_folder, resolved
 from ..presets import configurations, read_configuration
-from ..training.plan import Plan, without_objects
+from ..training.plan import Plan
 from ..training.threads import check_threads
+from ..training.values import without_objects
 
 _MACHINES, _INPUTS = ("rbm", "dbm", "dbn"), ("samples", "means")
 

@@ -16,7 +16,7 @@ from ..machines import RBM, Label
 from ..shown import brief
 from ..training import Callback, Discriminative, Labeled, NegativePhase, Progress, WeightedSum, fit
 from ..training.batches import Source, as_labels, as_rows
-from ..training.plan import phase_of
+from ..training.values import phase_of
 from ..units import Mixed, Potts, Unit
 from .classifiers import Classifier, check_pair
 

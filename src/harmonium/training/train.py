@@ -28,11 +28,12 @@ from .loop import Training
 from .negative import NegativePhase
 from .optimizers import Optimizer
 from .penalties import Penalty
-from .plan import Plan, without_objects
+from .plan import Plan
 from .result import Result
 from .run import Run
 from .schedules import Schedule
 from .threads import alone, using
+from .values import without_objects
 
 P = ParamSpec("P")
 R = TypeVar("R")
