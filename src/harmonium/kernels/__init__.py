@@ -1,4 +1,4 @@
-"""Products with 0/1 states and draws in C, faster than dense products. docs/kernels.md explains how.
+"""Products with binary states, means and draws in C, faster than those of torch. docs/kernels.md explains how.
 
 The library is optional: without it, or for other tensors, every function here returns False and does nothing, and the
 caller computes the same with torch. It is built by the installation if there is a C compiler, once for each set of
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +31,8 @@ _ARGUMENTS = {
     "correlate": (*[_pointer] * 3, *[_long] * 3, ctypes.c_float, _double, _int),
     "draw": (_pointer, _pointer, _long, ctypes.c_uint64, _int),
     "draw_one": (_pointer, _pointer, _long, _long, ctypes.c_uint64, _int),
+    "softmax": (*[_pointer] * 3, *[_long] * 3, _int),
+    "draw_softmax": (*[_pointer] * 3, *[_long] * 3, ctypes.c_uint64, _int),
 }
 
 
@@ -45,6 +48,8 @@ def library() -> ctypes.CDLL | None:
             continue
         for function, types in _ARGUMENTS.items():
             getattr(found, function).argtypes = types
+        with suppress(AttributeError):  # without the OpenMP library of torch, the library uses one thread
+            found.use_team(ctypes.CDLL(None).GOMP_parallel)
         return found
     return None
 
@@ -60,17 +65,17 @@ def described() -> str:
 
 
 def up(x: Tensor, weight: Tensor, out: Tensor) -> bool:
-    """Write x W into ``out`` if x (rows, lower) has only zeros and ones; ``weight`` is (lower, upper)."""
+    """Write x W into ``out`` if x (rows, lower) is 0 and 1, or -1 and 1, everywhere; ``weight`` is (lower, upper)."""
     return _large(x, weight) and _call("up", (x, weight, out), len(x), *weight.shape, MOST)
 
 
 def down(y: Tensor, weight: Tensor, out: Tensor) -> bool:
-    """Write y Wᵀ into ``out`` if y (rows, upper) has only zeros and ones."""
+    """Write y Wᵀ into ``out`` if y (rows, upper) is 0 and 1, or -1 and 1, everywhere."""
     return _large(y, weight) and _call("down", (y, weight, out), len(y), *weight.shape, MOST)
 
 
 def correlate(x: Tensor, y: Tensor, out: Tensor, scale: float) -> bool:
-    """Add scale xᵀy to ``out`` (lower, upper) if all but a few rows of x (rows, lower) have only zeros and ones."""
+    """Add scale xᵀy to ``out`` (lower, upper) if all but a few rows of x (rows, lower) are 0 and 1, or -1 and 1."""
     return _large(x, out) and _call("correlate", (x, y, out), len(x), *out.shape, scale, MOST)
 
 
@@ -83,6 +88,27 @@ def draw_one(p: Tensor, out: Tensor, generator: Generator | None) -> bool:
     """Write one-hot draws with the probabilities ``p`` along the last dimension into ``out``."""
     states = p.shape[-1]
     return _usable(p, out) and _call("draw_one", (p, out), p.numel() // states, states, _key(generator))
+
+
+def softmax(field: Tensor, bias: Tensor, out: Tensor) -> bool:
+    """Write the softmax of field + bias along the last dimension into ``out``, (rows, *shape) and (*shape)."""
+    return _matching(field, bias, out) and _call("softmax", (field, bias, out), *_sites(field))
+
+
+def draw_softmax(field: Tensor, bias: Tensor, out: Tensor, generator: Generator | None) -> bool:
+    """Write one-hot draws from this softmax into ``out``."""
+    return _matching(field, bias, out) and _call("draw_softmax", (field, bias, out), *_sites(field), _key(generator))
+
+
+def _matching(field: Tensor, bias: Tensor, out: Tensor) -> bool:
+    """Whether every row of the field has its own entry of the bias, and the library can read all."""
+    return field.shape[1:] == bias.shape and len(field) > 0 and _usable(field, bias, out)
+
+
+def _sites(field: Tensor) -> tuple[int, int, int]:
+    """Rows, sites and states of a field (rows, *sites, states)."""
+    rows, states = len(field), field.shape[-1]
+    return rows, field.numel() // (rows * states), states
 
 
 def _large(x: Tensor, weight: Tensor) -> bool:

@@ -1,9 +1,9 @@
-// The three products of a coupling W (lower x upper) with 0/1 states, each the sum of the rows of a matrix that the
-// ones of a row of states select.
+// The three products of a coupling W (lower x upper) with states 0 and 1, each the sum of the rows of a matrix that the
+// ones of a row of states select; or with states -1 and 1, the sum of all rows with these signs.
 //
 // Four neighboring states have 16 patterns. The sums of the four rows of the matrix for every pattern are a table, and
 // a row of states is a list of its patterns: the product is the sum of the rows of the table in the list, one for every
-// four states that are not all zero. A table has the 256 patterns of one word of 64 states and 32 columns, so that it
+// four states that are not all zero. The patterns of signs have 16 sums, too, but none of them is skipped. A table has the 256 patterns of one word of 64 states and 32 columns, so that it
 // stays in the first cache of a core, beside the sums of a panel of rows. Rows of states with lists of the same length
 // follow each other, so that the processor predicts where a list ends.
 #pragma once
@@ -13,9 +13,10 @@
 #define PANEL (PANEL_WORDS * 64)
 #define MOST_DENSE 4   // rows with other values that `correlate` accepts
 
-// Rows of 0/1 states, as bits and as lists of patterns.
+// Rows of states, as bits and as lists of patterns.
 typedef struct {
-    long rows, words;
+    long rows, inner, words;
+    int signs;                    // whether the states are -1 and 1 instead of 0 and 1
     uint64_t *bits;               // (rows, words)
     uint8_t *lists, *lengths;     // (words, rows, GROUPS), (words, rows); an entry is group << 4 | pattern
     uint16_t *order;              // (words, rows): the rows by the length of their lists
@@ -55,7 +56,7 @@ static char *scratch(size_t bytes) {
 // Give `s` its memory at `p`; returns the end of it. With p = 0, the size of the memory.
 static char *place(states *s, long rows, long inner, char *p) {
     size_t words = (size_t)(inner + 63) / 64, cells = words * (size_t)rows;
-    *s = (states){.rows = rows, .words = (long)words, .bits = (uint64_t *)p};
+    *s = (states){.rows = rows, .inner = inner, .words = (long)words, .bits = (uint64_t *)p};
     s->lists = (uint8_t *)(p += whole(cells * 8));
     s->lengths = (uint8_t *)(p += whole(cells * GROUPS));
     s->order = (uint16_t *)(p += whole(cells));
@@ -66,8 +67,20 @@ static char *place(states *s, long rows, long inner, char *p) {
 
 // -- reading states --------------------------------------------------------------------------------------------------
 
-// The bits of one row of states; the number of ones, or -1 if another value is among them.
-INLINE long read_row(const float *x, long n, uint64_t *out) {
+// Whether states are signs: whether the first of them that is not 1 is -1, in a row of states.
+static int are_signs(const float *x, long rows, long n) {
+    for (long r = 0; r < rows; r++)
+        for (long k = 0; k < n; k++) {
+            float one = x[r * n + k];
+            if (one == 0 || one == -1) return one == -1;
+            if (one != 1) break; // a row with other values
+        }
+    return 0;
+}
+
+// The bits of one row of states; the number of ones, or -1 if another value than 1 and 0, or -1, is among them.
+INLINE long read_row(const float *x, long n, int signs, uint64_t *out) {
+    vec off = signs ? same(-1) : same(0);
     ints other = {0};
     long ones = 0;
     for (long k = 0; k * 64 < n; k++) {
@@ -75,7 +88,7 @@ INLINE long read_row(const float *x, long n, uint64_t *out) {
         for (long s = k * 64; s < least(k * 64 + 64, n); s += LANES) {
             vec v = load(x + s, n - s);
             ints on = v == same(1);
-            other |= ~on & (v != same(0));
+            other |= ~on & (v != off) & first(n - s);
             word |= bits(on) << (s & 63);
         }
         out[k] = word;
@@ -89,6 +102,9 @@ INLINE uint64_t several(uint64_t x) {
     return (x & x >> 1 & 0x7777777777777777) | (x & x >> 2 & 0x3333333333333333) | (x & x >> 3 & 0x1111111111111111);
 }
 
+// The number of groups of a word with states, even because lists have even lengths.
+INLINE int groups(const states *s, long word) { return (int)least((s->inner - word * 64 + 7) / 8 * 2, GROUPS); }
+
 // The lists of one word of every row, and what follows from them.
 static void list_word(const void *job, long word, int thread) {
     const states *s = job;
@@ -96,6 +112,7 @@ static void list_word(const void *job, long word, int thread) {
     uint16_t *order = s->order + word * s->rows, *ends = s->ends[word];
     uint16_t many[GROUPS + 1] = {0}, next[GROUPS + 1], total = 0;
     uint64_t some = 0, two = 0;
+    const int last = groups(s, word), all = s->signs;
     (void)thread;
     for (long r = 0; r < s->rows; r++) {
         uint64_t left = s->bits[r * s->words + word];
@@ -103,9 +120,9 @@ static void list_word(const void *job, long word, int thread) {
         int n = 0;
         some |= left;
         two |= several(left);
-        for (int group = 0; group < GROUPS; group++, left >>= 4) { // without a jump that the states decide
+        for (int group = 0; group < last; group++, left >>= 4) { // without a jump that the states decide
             list[n] = (uint8_t)(group << 4 | (left & 15));
-            n += (left & 15) != 0;
+            n += all | ((left & 15) != 0);
         }
         if (n & 1) list[n++] = 0; // pattern 0, so that lengths are even
         lengths[r] = (uint8_t)n;
@@ -129,23 +146,38 @@ INLINE void add_up(row *entry, int first, int last) {
             for (int k = first; k < last; k++) entry[1 << s | low].part[k] = entry[low].part[k] + entry[1 << s].part[k];
 }
 
+// The same for signs. Pattern 0 has four minus signs, and every other one differs from a smaller one in one sign.
+INLINE void add_signed(row *entry, int first, int last) {
+    for (int k = first; k < last; k++) {
+        vec single[4];
+        for (int s = 0; s < 4; s++) single[s] = entry[1 << s].part[k];
+        entry[0].part[k] = -((single[0] + single[1]) + (single[2] + single[3]));
+        for (int s = 0; s < 4; s++)
+            for (int low = 0; low < 1 << s; low++)
+                entry[1 << s | low].part[k] = entry[low].part[k] + (single[s] + single[s]);
+    }
+}
+
 INLINE void table_of_rows(row *table, const product *p, long word, long column, long n) {
     uint64_t some = p->of->used[word][0], two = p->of->used[word][1];
-    for (int group = 0; group < GROUPS; group++, some >>= 4, two >>= 4) {
+    const int last = groups(p->of, word), signs = p->of->signs;
+    for (int group = 0; group < last; group++, some >>= 4, two >>= 4) {
         long i = word * 64 + group * 4;
         row *entry = table + group * PATTERNS;
-        if (!(some & 15)) continue;
+        if (!signs && !(some & 15)) continue;
         for (int s = 0; s < 4; s++)
             entry[1 << s] = i + s < p->inner ? scaled(load_row(p->matrix + (i + s) * p->columns + column, n), p->scale)
                                              : (row){{{0}}};
-        if (two & 15) add_up(entry, 0, PARTS);
+        if (signs) add_signed(entry, 0, PARTS);
+        else if (two & 15) add_up(entry, 0, PARTS);
     }
 }
 
 // The same from a transposed matrix.
 INLINE void table_of_columns(row *table, const product *p, long word, long column, long n) {
+    const int last = groups(p->of, word) * 4, signs = p->of->signs;
     for (int part = 0; part < PARTS && part * LANES < n; part++)
-        for (long j = 0; j < 64 && word * 64 + j < p->inner; j += LANES) {
+        for (long j = 0; j < last; j += LANES) {
             vec r[LANES];
             long i = word * 64 + j;
             for (int k = 0; k < LANES; k++) {
@@ -156,7 +188,8 @@ INLINE void table_of_columns(row *table, const product *p, long word, long colum
             for (int group = 0; group < LANES / 4; group++) {
                 row *entry = table + (j / 4 + group) * PATTERNS;
                 for (int s = 0; s < 4; s++) entry[1 << s].part[part] = r[group * 4 + s];
-                add_up(entry, part, part + 1);
+                if (signs) add_signed(entry, part, part + 1);
+                else add_up(entry, part, part + 1);
             }
         }
 }
@@ -190,7 +223,8 @@ INLINE void columns(const product *p, long block, int thread, const int transpos
     for (long r = 0; r < s->rows; r++) {
         float *out = p->out + r * p->columns + column;
         row total = p->add ? sum(load_row(out, n), sums[r]) : sums[r];
-        for (int k = 0; k < p->dense; k++) total = sum(total, scaled(further[k], p->scale * p->factors[k][r]));
+        for (int k = 0; k < p->dense; k++) // whose bits are zeros
+            total = sum(total, scaled(further[k], p->scale * (p->factors[k][r] + (float)s->signs)));
         store_row(out, total, n);
     }
 }
@@ -211,6 +245,7 @@ static int limited(int threads) { return threads < 1 ? 1 : threads > MOST_THREAD
 static int multiply(const float *x, const float *W, float *out, long rows, long inner, long columns, int transposed,
                     double most, int threads) {
     states s;
+    int signs = are_signs(x, rows, inner);
     threads = limited(threads);
     size_t tables = sizeof(row) * needed(least(rows, PANEL)) * (size_t)threads;
     char *memory = scratch(tables + (size_t)place(&s, least(rows, PANEL), inner, 0));
@@ -218,10 +253,11 @@ static int multiply(const float *x, const float *W, float *out, long rows, long 
     for (long first = 0; first < rows; first += PANEL) {
         double ones = 0;
         place(&s, least(rows - first, PANEL), inner, memory + tables);
+        s.signs = signs;
         for (long r = 0; r < s.rows; r++) {
-            long found = read_row(x + (first + r) * inner, inner, s.bits + r * s.words);
+            long found = read_row(x + (first + r) * inner, inner, signs, s.bits + r * s.words);
             ones += (double)found;
-            if (found < 0 || ones > most * (double)s.rows * (double)inner) return 0;
+            if (found < 0 || (!signs && ones > most * (double)s.rows * (double)inner)) return 0;
         }
         product p = {&s, W, inner, columns, 1, out + first * columns, (row *)memory};
         compute(&p, transposed, threads);
@@ -229,12 +265,12 @@ static int multiply(const float *x, const float *W, float *out, long rows, long 
     return 1;
 }
 
-// out = x W for 0/1 states x (rows x lower), at most the part `most` of them ones.
+// out = x W for states x (rows x lower), at most the part `most` of them ones unless they are signs.
 EXPORT int up(const float *x, const float *W, float *out, long rows, long lower, long upper, double most, int threads) {
     return multiply(x, W, out, rows, lower, upper, 0, most, threads);
 }
 
-// out = y W^T for 0/1 states y (rows x upper).
+// out = y W^T for states y (rows x upper).
 EXPORT int down(const float *y, const float *W, float *out, long rows, long lower, long upper, double most, int threads) {
     return multiply(y, W, out, rows, upper, lower, 1, most, threads);
 }
@@ -261,12 +297,13 @@ static void transpose_panel(const uint64_t *read, long words, long first, const 
         }
 }
 
-// W += scale x^T y for 0/1 states x (rows x lower) and any y (rows x upper): the sums of the rows of y that the columns
+// W += scale x^T y for states x (rows x lower) and any y (rows x upper): the sums of the rows of y that the columns
 // of x select. A few rows of x may have other values.
 EXPORT int correlate(const float *x, const float *y, float *W, long rows, long lower, long upper, float scale, double most,
               int threads) {
     long words = (lower + 63) / 64, panels = (words + PANEL_WORDS - 1) / PANEL_WORDS, padded = (rows + 63) / 64 * 64;
     states s;
+    int signs = are_signs(x, rows, lower);
     threads = limited(threads);
     size_t tables = sizeof(row) * needed(PANEL) * (size_t)threads, read_size = (size_t)(padded * words) * 8;
     char *memory = scratch(tables + read_size + (size_t)place(&s, PANEL, rows, 0));
@@ -277,16 +314,17 @@ EXPORT int correlate(const float *x, const float *y, float *W, long rows, long l
     double ones = 0;
     for (long r = 0; r < padded; r++) {
         uint64_t *out = read + r * words;
-        long found = r < rows ? read_row(x + r * lower, lower, out) : 0;
+        long found = r < rows ? read_row(x + r * lower, lower, signs, out) : 0;
         if (found < 0 && p.dense == MOST_DENSE) return 0;
         if (found < 0) dense[p.dense++] = r;
         if (found < 0 || r >= rows) memset(out, 0, (size_t)words * 8);
         else ones += (double)found;
-        if (ones > most * (double)rows * (double)lower) return 0;
+        if (!signs && ones > most * (double)rows * (double)lower) return 0;
     }
     for (long panel = 0; panel < panels; panel++) {
         long first = panel * words / panels, next = (panel + 1) * words / panels;
         place(&s, least(next * 64, lower) - first * 64, rows, memory + tables + read_size);
+        s.signs = signs;
         transpose_panel(read, words, first, &s);
         p.out = W + first * 64 * upper;
         for (int k = 0; k < p.dense; k++) {
