@@ -5,6 +5,7 @@
     python benchmarks/speed.py --only PCD AIS --rounds 5
     python benchmarks/speed.py --densities              # the three products in C by the density of the states
     python benchmarks/speed.py --busy                   # threads beside two busy processes
+    python benchmarks/speed.py --likelihoods            # exact likelihoods after training with the kernels and without
 
 The unit of an update is its three products by torch (down of the chains, up and gradient of batch and chains), that of
 a step of annealing, a sweep of tempering or a transformation its products. The unit is timed in turn with the step, and
@@ -24,6 +25,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +33,8 @@ import torch
 from torch import Tensor
 
 import harmonium as hm
-from common import binary_data, interleaved, write
-from peers import mnist
+from common import binary_data, interleaved, kept, quiet, write
+from peers import log_likelihood, mnist
 
 Pairs = list[tuple[float, float]]  # seconds of a step and of its products
 Clock = Callable[[], float]
@@ -72,10 +74,17 @@ def updates(visible: Any, hidden: Any, data: Tensor, batch: int = 100, **options
                 times.append(clock())
 
         options.setdefault("negative", hm.PCD(1))
-        epochs = WARM + TIMED + 1  # the last one has metrics
-        quiet = {"metrics_every": epochs, "progress": False, "seed": 0, "callbacks": [Timed()]}
-        hm.fit(hm.RBM(visible, hidden), data, epochs=epochs, batch_size=batch, **quiet, **options)
-        parts = [(b - a) / steps for a, b in zip(times, times[1:], strict=False)]  # products, epoch, products, …
+        epochs = WARM + TIMED + 1
+        hm.fit(
+            hm.RBM(visible, hidden),
+            data,
+            epochs=epochs,
+            batch_size=batch,
+            callbacks=[Timed()],
+            **quiet(epochs),
+            **options,
+        )
+        parts = [(b - a) / steps for a, b in pairwise(times)]  # products, epoch, products, …
         return list(zip(parts[2 * WARM - 1 : -2 : 2], parts[2 * WARM : -2 : 2], strict=True))
 
     return run
@@ -104,7 +113,7 @@ def setup(clock: Clock) -> Pairs:
             times.append(clock())
 
     began = clock()
-    hm.fit(hm.RBM(784, 500), data, epochs=3, batch_size=100, metrics_every=3, progress=False, callbacks=[Timed()])
+    hm.fit(hm.RBM(784, 500), data, epochs=3, batch_size=100, callbacks=[Timed()], **quiet(3))
     total, began = clock() - began, clock()
     for _ in range(300):
         floor()
@@ -114,16 +123,18 @@ def setup(clock: Clock) -> Pairs:
 def trained(hidden: int = 500) -> hm.RBM:
     """A machine after three epochs on MNIST."""
     machine = hm.RBM(784, hidden)
-    hm.fit(machine, mnist()[:ROWS], epochs=3, batch_size=100, metrics_every=3, progress=False, seed=0)
+    hm.fit(machine, mnist()[:ROWS], epochs=3, batch_size=100, **quiet(3))
     return machine
 
 
 def annealing() -> Callable[[Clock], Pairs]:
+    """Steps of ``hm.likelihood.ais``."""
     machine, base = trained(), mnist()[:1000]
     return calls(lambda n: hm.likelihood.ais(machine, betas=n, base=base), products(784, 500, 100), 20, 120)
 
 
 def tempering(chains: int = 100, rungs: int = 20) -> Callable[[Clock], Pairs]:
+    """Sweeps of ``hm.sampling.parallel_tempering`` with their exchanges."""
     machine, betas = trained(), [k / (rungs - 1) for k in range(rungs)]
 
     def sweeps(n: int) -> object:
@@ -133,6 +144,7 @@ def tempering(chains: int = 100, rungs: int = 20) -> Callable[[Clock], Pairs]:
 
 
 def transforming() -> Callable[[Clock], Pairs]:
+    """Means of the hidden units of 2000 rows."""
     machine, rows, W, out = trained(), mnist()[:2000], torch.randn(784, 500), torch.empty(2000, 500)
 
     def transform(n: int) -> None:
@@ -200,16 +212,16 @@ CASES = (
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
-def work(name: str, threads: int) -> None:
+def work(name: str, threads: int, wall: bool) -> None:
     """Measure a case in this process; print the pairs."""
     torch.set_num_threads(threads)
     warnings.simplefilter("ignore")  # most of these data have nothing to learn
-    print(json.dumps(case(name)(time.process_time if threads == 1 else time.perf_counter)))
+    print(json.dumps(case(name)(time.perf_counter if wall or threads > 1 else time.process_time)))
 
 
-def measured(name: str, threads: int, changes: dict[str, str]) -> Pairs:
+def measured(name: str, threads: int, changes: dict[str, str], *more: str) -> Pairs:
     """Measure a case in a process of its own."""
-    command = [sys.executable, __file__, "--worker", name, "--threads", str(threads)]
+    command = [sys.executable, __file__, "--worker", name, "--threads", str(threads), *more]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **changes}  # then fit does not choose a number
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return [(step, bare) for step, bare in json.loads(done.stdout.splitlines()[-1])]
@@ -218,7 +230,12 @@ def measured(name: str, threads: int, changes: dict[str, str]) -> Pairs:
 def summary(pairs: Pairs) -> dict[str, float]:
     """Milliseconds of a step, and the ratio to its products with quartiles: medians over all rounds."""
     low, middle, high = statistics.quantiles([step / bare for step, bare in pairs], n=4, method="inclusive")
-    return {"milliseconds": 1000 * statistics.median(step for step, _ in pairs), "ratio": middle, "low": low, "high": high}
+    return {
+        "milliseconds": 1000 * statistics.median(step for step, _ in pairs),
+        "ratio": middle,
+        "low": low,
+        "high": high,
+    }
 
 
 def table(names: list[str], versions: dict[str, dict[str, str]], rounds: int) -> Iterator[tuple[str, Any]]:
@@ -272,12 +289,34 @@ def busy(rounds: int, name: str = "PCD-1, 784×500") -> dict[str, float]:
             for way in ways:
                 threads = 1 if way == "one thread" else 2
                 changes = {"OMP_NUM_THREADS": ""} if way == "chosen by fit" else {}
-                ways[way].append(1000 * statistics.median(step for step, _ in _wall(name, threads, changes)))
+                pairs = measured(name, threads, changes, "--wall")
+                ways[way].append(1000 * statistics.median(step for step, _ in pairs))
     finally:
         for other in others:
             other.kill()
     found = {way: statistics.median(times) for way, times in ways.items()}
     print("beside two busy processes:", ", ".join(f"{way} {value:.2f} ms" for way, value in found.items()))
+    return found
+
+
+def likelihoods(seeds: int = 6, epochs: int = 20) -> dict[str, list[float]]:
+    """Exact mean log-likelihoods of 10 000 other rows after training 784×16 units, with the kernels and without."""
+    from harmonium import kernels
+
+    data, library, found = mnist(), kernels.library(), {}
+    assert library is not None, "expected the library of kernels, found none"
+    kernels._FEW_WEIGHTS = 1  # they are not used for so few weights otherwise
+    for name, used in (("kernels", library), ("torch", None)):
+        kernels.library = lambda used=used: used
+        found[name] = []
+        for seed in range(seeds):
+            machine = hm.RBM(784, 16)
+            hm.fit(machine, data[:20000], epochs=epochs, batch_size=100, **{**quiet(epochs), "seed": seed})
+            with torch.no_grad():
+                value = log_likelihood(data[50000:], machine.weight, machine.visible.bias, machine.hidden.bias)
+            found[name].append(value)
+        error = statistics.stdev(found[name]) / seeds**0.5
+        print(f"{name}: {statistics.mean(found[name]):.2f} ± {error:.2f} nats, seeds {found[name]}", flush=True)
     return found
 
 
@@ -289,22 +328,29 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--densities", action="store_true")
     parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--likelihoods", action="store_true")
     parser.add_argument("--worker", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--wall", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        work(args.worker, args.threads)
+        work(args.worker, args.threads, args.wall)
         return
-    kept = json.loads(PLACE.read_text()) if PLACE.exists() else {}
-    if args.densities or args.busy:
-        found = {"densities": densities()} if args.densities else {"busy": busy(args.rounds)}
-    else:
+    results = kept("speed")
+    found: dict[str, Any] = {}
+    if args.densities:
+        found["densities"] = densities()
+    if args.busy:
+        found["busy"] = busy(args.rounds)
+    if args.likelihoods:
+        found["likelihoods"] = likelihoods()
+    if not found:
         versions = {"now": {}, "without kernels": {"HARMONIUM_KERNELS": "0"}}
         if args.before is not None:
             versions["before"] = {"PYTHONPATH": str((args.before / "src").resolve())}
         names = [name for name in CASES if name.startswith(tuple(args.only))]
-        found = {"cases": {**kept.get("cases", {}), **dict(table(names, versions, args.rounds))}}
-    write("speed", {**kept, **found})
+        found = {"cases": {**results.get("cases", {}), **dict(table(names, versions, args.rounds))}}
+    write("speed", {**results, **found})
 
 
 if __name__ == "__main__":

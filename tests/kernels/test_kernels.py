@@ -86,7 +86,8 @@ assert kernels.draw_softmax(fields, W[:64, :4].contiguous(), drawn, g)
 signs, spun = 2 * x - 1, torch.empty(150, 256)
 assert kernels.up(signs, W, spun)
 assert kernels.up(x, W, field) and kernels.down(h, W, back) and kernels.correlate(x, field, W, 0.1)
-print([t.double().sum().item().hex() for t in (field, back, W, h, spun, mean * torch.arange(4), (one + 8 * drawn) * torch.arange(4))])
+results = (field, back, W, h, spun, mean * torch.arange(4), (one + 8 * drawn) * torch.arange(4))
+print([t.double().sum().item().hex() for t in results])
 """
     results = {
         subprocess.run(
@@ -99,6 +100,24 @@ print([t.double().sum().item().hex() for t in (field, back, W, h, spun, mean * t
         for capability, threads in [("default", "1"), ("avx2", "1"), ("avx2", "2"), ("avx512", "1"), ("avx512", "3")]
     }
     assert len(results) == 1
+
+
+@needs_library
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_computes_without_the_threads_of_its_parent() -> None:
+    code = """
+import os, torch
+from harmonium import kernels
+torch.set_num_threads(2)
+x, W, field = torch.eye(300), torch.rand(300, 256), torch.empty(300, 256)
+assert kernels.up(x, W, field)
+if os.fork() == 0:  # operations of torch on so many numbers would wait for its threads forever
+    again = torch.empty(300, 256)
+    os._exit(not (kernels.up(x, W, again) and (again.numpy() == W.numpy()).all()))
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "0\n"
 
 
 @needs_library

@@ -2,16 +2,18 @@
 
 The library is optional: without it, or for other tensors, every function here returns False and does nothing, and the
 caller computes the same with torch. It is built by the installation if there is a C compiler, once for each set of
-instructions; the best one for the processor is loaded. ``HARMONIUM_KERNELS=0`` in the environment turns it off.
+instructions; the best one for the processor is loaded. ``HARMONIUM_KERNELS=0`` in the environment turns it off, and 1
+turns its products on where they have not been measured, on processors that are not x86.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from contextlib import suppress
-from functools import cache
+import platform
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -21,6 +23,7 @@ MOST = 0.6
 #: rows, and weights, below which a dense product may be faster
 _FEW_ROWS, _FEW_WEIGHTS = 32, 2**15
 _FOLDER = Path(__file__).parent
+_WANTED = os.environ.get("HARMONIUM_KERNELS")
 #: files of the library by the capability that torch reports, and what runs on the same processor
 _FILES = {"AVX512": ("avx512", "avx2", "generic"), "AVX2": ("avx2", "generic")}
 
@@ -39,7 +42,7 @@ _ARGUMENTS = {
 @cache
 def library() -> ctypes.CDLL | None:
     """The library for this processor, or ``None`` if it was not built or is turned off."""
-    if os.environ.get("HARMONIUM_KERNELS") == "0":
+    if _WANTED == "0":
         return None
     for name in _FILES.get(torch.backends.cpu.get_cpu_capability(), ("generic",)):
         try:
@@ -48,10 +51,26 @@ def library() -> ctypes.CDLL | None:
             continue
         for function, types in _ARGUMENTS.items():
             getattr(found, function).argtypes = types
-        with suppress(AttributeError):  # without the OpenMP library of torch, the library uses one thread
-            found.use_team(ctypes.CDLL(None).GOMP_parallel)
+        if _team() is not None:
+            found.use_team(_team())
+            os.register_at_fork(after_in_child=partial(found.use_team, None))  # a child has none of the threads
         return found
     return None
+
+
+@cache
+def _team() -> Any:
+    """The function of the OpenMP library of torch that runs another one on several threads; ``None`` if it has none."""
+    try:
+        return ctypes.CDLL(None).GOMP_parallel
+    except (AttributeError, TypeError):  # another OpenMP library; no symbols of the process on Windows
+        return None
+
+
+@cache
+def _products() -> bool:
+    """Whether products in C are used: on processors on which they were measured to be faster, or if wanted."""
+    return library() is not None and (_WANTED == "1" or platform.machine().lower() in ("x86_64", "amd64"))
 
 
 def described() -> str:
@@ -61,7 +80,9 @@ def described() -> str:
     True
     """
     found = library()
-    return "dense products of torch" if found is None else f"C ({Path(found._name).suffixes[0][1:]})"
+    return (
+        f"C ({Path(found._name).suffixes[0][1:]})" if found is not None and _products() else "dense products of torch"
+    )
 
 
 def up(x: Tensor, weight: Tensor, out: Tensor) -> bool:
@@ -112,7 +133,8 @@ def _sites(field: Tensor) -> tuple[int, int, int]:
 
 
 def _large(x: Tensor, weight: Tensor) -> bool:
-    return len(x) >= _FEW_ROWS and weight.numel() >= _FEW_WEIGHTS
+    one_by_one = _team() is None and torch.get_num_threads() > 2  # then dense products on all threads are as fast
+    return _products() and not one_by_one and len(x) >= _FEW_ROWS and weight.numel() >= _FEW_WEIGHTS
 
 
 def _usable(*tensors: Tensor) -> bool:

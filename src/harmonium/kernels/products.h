@@ -12,12 +12,14 @@
 #define PANEL_WORDS 16 // a panel is the rows of states that are computed at once, in words
 #define PANEL (PANEL_WORDS * 64)
 #define MOST_DENSE 4   // rows with other values that `correlate` accepts
+#define READ_ROWS 16   // that are read at once
 
 // Rows of states, as bits and as lists of patterns.
 typedef struct {
     long rows, inner, words;
     int signs;                    // whether the states are -1 and 1 instead of 0 and 1
     uint64_t *bits;               // (rows, words)
+    long *ones;                   // (rows)
     uint8_t *lists, *lengths;     // (words, rows, GROUPS), (words, rows); an entry is group << 4 | pattern
     uint16_t *order;              // (words, rows): the rows by the length of their lists
     uint16_t (*ends)[GROUPS + 1]; // (words): ends in `order` of the rows with lists up to length 0, 1, …
@@ -57,7 +59,8 @@ static char *scratch(size_t bytes) {
 static char *place(states *s, long rows, long inner, char *p) {
     size_t words = (size_t)(inner + 63) / 64, cells = words * (size_t)rows;
     *s = (states){.rows = rows, .inner = inner, .words = (long)words, .bits = (uint64_t *)p};
-    s->lists = (uint8_t *)(p += whole(cells * 8));
+    s->ones = (long *)(p += whole(cells * 8));
+    s->lists = (uint8_t *)(p += whole((size_t)rows * sizeof(long)));
     s->lengths = (uint8_t *)(p += whole(cells * GROUPS));
     s->order = (uint16_t *)(p += whole(cells));
     s->ends = (void *)(p += whole(cells * 2));
@@ -95,6 +98,36 @@ INLINE long read_row(const float *x, long n, int signs, uint64_t *out) {
         ones += __builtin_popcountll(word);
     }
     return bits(other) ? -1 : ones;
+}
+
+typedef struct {
+    const float *x;
+    long rows, n;
+    int signs;
+    uint64_t *bits; // (rows, words)
+    long *ones;     // (rows) numbers of ones, or -1
+} reading;
+
+static void read_rows(const void *job, long block, int thread) {
+    const reading *all = job;
+    (void)thread;
+    for (long r = block * READ_ROWS; r < least((block + 1) * READ_ROWS, all->rows); r++)
+        all->ones[r] = read_row(all->x + r * all->n, all->n, all->signs, all->bits + r * ((all->n + 63) / 64));
+}
+
+// Read all rows; 0 if more than `others` have other values, or the part `most` of the states or more are ones.
+static int read_all(const reading *all, int others, double most, int threads) {
+    reading rest = *all;
+    double ones = 0, limit = all->signs ? INFINITY : most * (double)all->rows * (double)all->n;
+    read_rows(all, 0, 0); // first, because of data that are no states at all
+    for (long r = 0; r < least(READ_ROWS, all->rows); r++) others -= all->ones[r] < 0;
+    if (others < 0) return 0;
+    long first = least(READ_ROWS, all->rows);
+    rest.x += first * all->n, rest.bits += first * ((all->n + 63) / 64), rest.ones += first, rest.rows -= first;
+    parallel(read_rows, &rest, (rest.rows + READ_ROWS - 1) / READ_ROWS, threads);
+    for (long r = first; r < all->rows; r++) others -= all->ones[r] < 0;
+    for (long r = 0; r < all->rows; r++) ones += all->ones[r] < 0 ? 0 : (double)all->ones[r];
+    return others >= 0 && ones <= limit;
 }
 
 // Bits that are set in the groups with at least two ones.
@@ -251,14 +284,9 @@ static int multiply(const float *x, const float *W, float *out, long rows, long 
     char *memory = scratch(tables + (size_t)place(&s, least(rows, PANEL), inner, 0));
     if (!memory) return 0;
     for (long first = 0; first < rows; first += PANEL) {
-        double ones = 0;
         place(&s, least(rows - first, PANEL), inner, memory + tables);
         s.signs = signs;
-        for (long r = 0; r < s.rows; r++) {
-            long found = read_row(x + (first + r) * inner, inner, signs, s.bits + r * s.words);
-            ones += (double)found;
-            if (found < 0 || (!signs && ones > most * (double)s.rows * (double)inner)) return 0;
-        }
+        if (!read_all(&(reading){x + first * inner, s.rows, inner, signs, s.bits, s.ones}, 0, most, threads)) return 0;
         product p = {&s, W, inner, columns, 1, out + first * columns, (row *)memory};
         compute(&p, transposed, threads);
     }
@@ -286,15 +314,22 @@ static void transpose_bits(uint64_t w[64]) {
         }
 }
 
-// Fill the bits of s with those of columns of `read` (rows, words), from word `first` on.
-static void transpose_panel(const uint64_t *read, long words, long first, const states *s) {
-    for (long k = 0; k < s->words; k++)
-        for (long w = 0; w * 64 < s->rows; w++) {
-            uint64_t square[64];
-            for (int b = 0; b < 64; b++) square[b] = read[(k * 64 + b) * words + first + w];
-            transpose_bits(square);
-            for (long b = 0; b < least(64, s->rows - w * 64); b++) s->bits[(w * 64 + b) * s->words + k] = square[b];
-        }
+typedef struct {
+    const uint64_t *read; // (rows, words)
+    long words, first;
+    const states *to; // its bits are those of columns of `read` from word `first` on
+} transposing;
+
+static void transpose_squares(const void *job, long k, int thread) {
+    const transposing *t = job;
+    const states *s = t->to;
+    (void)thread;
+    for (long w = 0; w * 64 < s->rows; w++) {
+        uint64_t square[64];
+        for (int b = 0; b < 64; b++) square[b] = t->read[(k * 64 + b) * t->words + t->first + w];
+        transpose_bits(square);
+        for (long b = 0; b < least(64, s->rows - w * 64); b++) s->bits[(w * 64 + b) * s->words + k] = square[b];
+    }
 }
 
 // W += scale x^T y for states x (rows x lower) and any y (rows x upper): the sums of the rows of y that the columns
@@ -305,27 +340,25 @@ EXPORT int correlate(const float *x, const float *y, float *W, long rows, long l
     states s;
     int signs = are_signs(x, rows, lower);
     threads = limited(threads);
-    size_t tables = sizeof(row) * needed(PANEL) * (size_t)threads, read_size = (size_t)(padded * words) * 8;
-    char *memory = scratch(tables + read_size + (size_t)place(&s, PANEL, rows, 0));
+    size_t tables = sizeof(row) * needed(PANEL) * (size_t)threads, read_size = whole((size_t)(padded * words) * 8);
+    size_t ones_size = whole((size_t)rows * sizeof(long));
+    char *memory = scratch(tables + read_size + ones_size + (size_t)place(&s, PANEL, rows, 0));
     if (!memory) return 0;
     uint64_t *read = (uint64_t *)(memory + tables); // (padded, words)
+    long *ones = (long *)(memory + tables + read_size), dense[MOST_DENSE];
     product p = {&s, y, rows, upper, scale, W, (row *)memory, .add = 1};
-    long dense[MOST_DENSE];
-    double ones = 0;
-    for (long r = 0; r < padded; r++) {
-        uint64_t *out = read + r * words;
-        long found = r < rows ? read_row(x + r * lower, lower, signs, out) : 0;
-        if (found < 0 && p.dense == MOST_DENSE) return 0;
-        if (found < 0) dense[p.dense++] = r;
-        if (found < 0 || r >= rows) memset(out, 0, (size_t)words * 8);
-        else ones += (double)found;
-        if (!signs && ones > most * (double)rows * (double)lower) return 0;
-    }
+    if (!read_all(&(reading){x, rows, lower, signs, read, ones}, MOST_DENSE, most, threads)) return 0;
+    memset(read + rows * words, 0, (size_t)((padded - rows) * words) * 8);
+    for (long r = 0; r < rows; r++)
+        if (ones[r] < 0) {
+            dense[p.dense++] = r;
+            memset(read + r * words, 0, (size_t)words * 8);
+        }
     for (long panel = 0; panel < panels; panel++) {
         long first = panel * words / panels, next = (panel + 1) * words / panels;
-        place(&s, least(next * 64, lower) - first * 64, rows, memory + tables + read_size);
+        place(&s, least(next * 64, lower) - first * 64, rows, memory + tables + read_size + ones_size);
         s.signs = signs;
-        transpose_panel(read, words, first, &s);
+        parallel(transpose_squares, &(transposing){read, words, first, &s}, s.words, threads);
         p.out = W + first * 64 * upper;
         for (int k = 0; k < p.dense; k++) {
             p.factors[k] = x + dense[k] * lower + first * 64;
