@@ -238,16 +238,19 @@ def summary(pairs: Pairs) -> dict[str, float]:
     }
 
 
-def table(names: list[str], versions: dict[str, dict[str, str]], rounds: int) -> Iterator[tuple[str, Any]]:
-    """Measure all versions in turn; print a row for each case and yield it."""
-    print("| |" + "".join(f" {version}, CPU | {version}, two threads |" for version in versions))
-    print("|---|" + "---|---|" * len(versions))
+def table(
+    names: list[str], versions: dict[str, dict[str, str]], numbers: list[int], rounds: int
+) -> Iterator[tuple[str, Any]]:
+    """Measure all versions with the numbers of threads in turn; print a row for each case and yield it."""
+    columns = [(version, threads) for version in versions for threads in numbers]
+    print("| | " + " | ".join(f"{version}, {'wall' if threads > 1 else 'CPU'}" for version, threads in columns) + " |")
+    print("|---|" + "---|" * len(columns))
     for name in names:
-        pairs: dict[tuple[str, int], Pairs] = {(version, threads): [] for version in versions for threads in (1, 2)}
+        pairs: dict[tuple[str, int], Pairs] = {column: [] for column in columns}
         for _ in range(rounds):
             for version, threads in pairs:
                 pairs[version, threads] += measured(name, threads, versions[version])
-        row = {f"{version}, {threads}": summary(found) for (version, threads), found in pairs.items()}
+        row = {f"{version}, threads {threads}": summary(found) for (version, threads), found in pairs.items()}
         cells = [f"{r['milliseconds']:.3g} ms, {r['ratio']:.2f} ({r['low']:.2f}–{r['high']:.2f})" for r in row.values()]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
         yield name, row
@@ -330,11 +333,11 @@ def main() -> None:
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--likelihoods", action="store_true")
     parser.add_argument("--worker", choices=CASES, help=argparse.SUPPRESS)
-    parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, nargs="+", choices=(1, 2), default=[1, 2])
     parser.add_argument("--wall", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        work(args.worker, args.threads, args.wall)
+        work(args.worker, args.threads[0], args.wall)
         return
     results = kept("speed")
     found: dict[str, Any] = {}
@@ -349,7 +352,10 @@ def main() -> None:
         if args.before is not None:
             versions["before"] = {"PYTHONPATH": str((args.before / "src").resolve())}
         names = [name for name in CASES if name.startswith(tuple(args.only))]
-        found = {"cases": {**results.get("cases", {}), **dict(table(names, versions, args.rounds))}}
+        cases = results.get("cases", {})
+        for name, row in table(names, versions, args.threads, args.rounds):
+            cases[name] = {**cases.get(name, {}), **row}
+        found["cases"] = cases
     write("speed", {**results, **found})
 
 

@@ -139,14 +139,12 @@ def _large(x: Tensor, weight: Tensor) -> bool:
 
 def _usable(*tensors: Tensor) -> bool:
     """Whether the library can read the memory of the tensors."""
-    return (
-        library() is not None
-        and not torch.compiler.is_compiling()
-        and all(
-            t.dtype == torch.float32 and t.device.type == "cpu" and t.is_contiguous() and t.layout == torch.strided
-            for t in tensors
-        )
-    )
+    if library() is None or torch.compiler.is_compiling():
+        return False
+    for t in tensors:
+        if t.dtype is not torch.float32 or not t.is_cpu or t.layout is not torch.strided or not t.is_contiguous():
+            return False
+    return True
 
 
 def _call(function: str, tensors: tuple[Tensor, ...], *numbers: float) -> bool:
