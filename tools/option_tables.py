@@ -1,4 +1,4 @@
-"""Write the tables of options in ``docs/cli.md`` from the command ``train``: python tools/option_tables.py docs/cli.md."""
+"""Write the tables of options in ``docs/cli.md`` from the command ``train``: tools/option_tables.py docs/cli.md."""
 
 from __future__ import annotations
 
