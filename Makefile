@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-fast conformance durations campaign docs coverage architecture format clean
+.PHONY: demo test test-fast test-all conformance durations campaign docs coverage architecture format clean
 
 demo: $(INSTALLED)
 	$(BIN)/harmonium demo
@@ -21,6 +21,12 @@ test-fast: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
+
+# Everything slow: all tests, every pair of units, the kernels under sanitizers with many random cases, and the campaign;
+# about four hours.
+test-all: test conformance
+	FUZZ_ROUNDS=1000 $(BIN)/pytest -q tests/kernels -k sanitizers
+	$(MAKE) campaign
 
 # The conformance suite on every pair of units; `make test` has every unit with four partners.
 conformance: $(INSTALLED)

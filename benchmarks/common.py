@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import platform
 import statistics
@@ -13,12 +14,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import harmonium
+
 RESULTS = Path(__file__).parent / "results"
 
 
 def binary_data(rows: int, columns: int, seed: int = 0) -> Tensor:
     """Return sparse binary rows with the density of MNIST (13 % ones). Speed does not depend on the pattern."""
     return (torch.rand(rows, columns, generator=torch.Generator().manual_seed(seed)) < 0.13).float()
+
+
+def quiet(epochs: int) -> dict[str, Any]:
+    """Options of ``fit``: a seed, no bar, and metrics after the last epoch alone where a version has this option."""
+    late = {"metrics_every": epochs} if "metrics_every" in inspect.signature(harmonium.fit).parameters else {}
+    return {"progress": False, "seed": 0, **late}
 
 
 def interleaved(
@@ -46,6 +55,12 @@ def ratios(times: dict[str, list[float]], reference: str) -> dict[str, dict[str,
     return table
 
 
+def kept(name: str) -> dict[str, Any]:
+    """Return what ``results/NAME.json`` has; nothing if it does not exist."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def write(name: str, results: dict[str, Any]) -> None:
     """Write ``results/NAME.json``, with the processor and the versions of torch and Python."""
     RESULTS.mkdir(exist_ok=True)
@@ -55,7 +70,7 @@ def write(name: str, results: dict[str, Any]) -> None:
         "python": platform.python_version(),
     }
     temporary = RESULTS / f".{name}.json.tmp"
-    temporary.write_text(json.dumps({**header, **results}, indent=1) + "\n")
+    temporary.write_text(json.dumps({**results, **header}, indent=1) + "\n")
     temporary.replace(RESULTS / f"{name}.json")  # a run that is stopped leaves the file of the last call
 
 

@@ -1,7 +1,8 @@
 """Other libraries for restricted Boltzmann machines, compared with harmonium on MNIST (pixels > 127), in one table.
 
-    python benchmarks/peers.py                       # all libraries (about 25 minutes), no other load
-    python benchmarks/peers.py --only textbook rbms
+    python benchmarks/peers.py                       # all libraries, no other load
+    python benchmarks/peers.py --part epochs         # speed alone; "learning" is the other part
+    python benchmarks/peers.py --part learning --only textbook rbms
     python benchmarks/peers.py --worker rbms --hidden 16 --rate 0.1 --epochs 10      # one training, as JSON
 
 * Speed: 784×500 units, batches of 100, one thread: CPU time of an epoch of 60 000 rows without the set-up of a call,
@@ -10,8 +11,8 @@
   log-likelihood of 10 000 training rows reaches ``TARGET``. Every library has the rates ``RATES`` and the best of them
   counts; harmonium has its defaults alone.
 
-Every library trains with its own code. The environments of those that are not dependencies of harmonium are made in
-``.envs/``. PyDeep and RestrictedBoltzmannMachines.jl are in no registry of Python packages, and are not compared.
+Every library trains with its own code and the same torch. Those that are not dependencies of harmonium are installed
+in ``.envs/``. PyDeep and RestrictedBoltzmannMachines.jl are in no registry of Python packages, and are not compared.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 ENVIRONMENTS = Path(__file__).parent / ".envs"
-# the packages pin old dependencies, so they are installed without them
+# the packages pin old dependencies, so they are installed without those that harmonium has
 NEEDS = {
-    "rbms": ["torch==2.13.0", "numpy", "h5py", "matplotlib", "tqdm"],
-    "learnergy": ["torch==2.13.0", "numpy", "matplotlib", "Pillow", "scikit-image"],
+    "rbms": ["rbms", "tqdm"],
+    "learnergy": ["learnergy", "scikit-image", "imageio", "tifffile", "lazy_loader", "networkx"],
 }
 TARGET = -145.0  # nats per row
 RATES = (0.01, 0.03, 0.1, 0.3)
@@ -41,13 +42,14 @@ BATCH, EPOCHS = 100, 30  # most epochs until the target
 def harmonium(data, hidden: int, rate: float | None, epochs: int, after: Callable) -> None:
     """hm.fit with its defaults, except for the batch size and the number of epochs."""
     import harmonium as hm
+    from common import quiet
 
     class After(hm.Callback):
         def on_epoch(self, progress):
             after(rbm.weight, rbm.visible.bias, rbm.hidden.bias)
 
     rbm = hm.RBM(784, hidden)
-    hm.fit(rbm, data, epochs=epochs, batch_size=BATCH, progress=False, seed=0, callbacks=[After()])
+    hm.fit(rbm, data, epochs=epochs, batch_size=BATCH, callbacks=[After()], **quiet(epochs))
 
 
 def textbook(data, hidden: int, rate: float, epochs: int, after: Callable) -> None:
@@ -173,24 +175,23 @@ def work(name: str, hidden: int, rate: float | None, epochs: int, exact: bool) -
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
-def python_of(name: str) -> str:
-    """Return the Python that runs a library; its environment is created if it does not exist."""
+def installed(name: str) -> dict[str, str]:
+    """Return the environment variables of a library, which is installed if it is not there."""
     if name not in NEEDS:
-        return sys.executable
+        return {}
     folder = ENVIRONMENTS / name
-    python = folder / "bin" / "python"
     if not (folder / ".done").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", *NEEDS[name]], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "--no-deps", name], check=True)
+        options = ["install", "-q", "--no-deps", "--target", str(folder)]
+        subprocess.run([sys.executable, "-m", "pip", *options, *NEEDS[name]], check=True)
         (folder / ".done").touch()
-    return str(python)
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(folder)]))}
 
 
 def training(name: str, *options: object) -> list[dict[str, float]]:
     """Train with one library in a process of its own."""
-    command = [python_of(name), __file__, "--worker", name, *map(str, options)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, "--worker", name, *map(str, options)]
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    environment = {**os.environ, **threads, **installed(name)}
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -200,31 +201,32 @@ def reached(rows: list[dict[str, float]]) -> float:
     return next((row["seconds"] for row in rows if row["log_likelihood"] >= TARGET), float("inf"))
 
 
-def table(names: list[str], rounds: int) -> dict[str, dict[str, object]]:
-    """Measure the libraries, print and return the table."""
-    epochs: dict[str, list[float]] = {name: [] for name in names}
+def epoch_times(names: list[str], rounds: int) -> dict[str, list[float]]:
+    """CPU seconds of an epoch, the second of a training; print them with rows per second."""
+    found: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds):
         for name in names:
             seconds = [row["seconds"] for row in training(name, "--hidden", 500, "--rate", 0.05, "--epochs", 2)]
-            epochs[name].append(seconds[1] - seconds[0])
+            found[name].append(seconds[1] - seconds[0])
+    print("| library | CPU seconds per epoch | rows per second | relative to harmonium |\n|---|---|---|---|")
+    for name, times in found.items():
+        seconds, own = statistics.median(times), statistics.median(found.get("harmonium", times))
+        print(f"| {name} | {seconds:.2f} | {60000 / seconds:.0f} | {seconds / own:.1f} |", flush=True)
+    return found
+
+
+def learning(names: list[str]) -> dict[str, dict[str, object]]:
+    """Train with every rate; print the CPU time to the target with the best one."""
     found: dict[str, dict[str, object]] = {}
-    print("| library | CPU seconds per epoch | rows per second | seconds to the target | best likelihood | rate |")
-    print("|---|---|---|---|---|---|")
+    print("| library | CPU seconds to the target | best likelihood | rate |\n|---|---|---|---|")
     for name in names:
+        options = ("--exact", "--hidden", 16, "--epochs", EPOCHS)
         rates = [None] if name == "harmonium" else RATES
-        runs = {
-            rate: training(
-                name, "--exact", "--hidden", 16, "--epochs", EPOCHS, *([] if rate is None else ["--rate", rate])
-            )
-            for rate in rates
-        }
+        runs = {rate: training(name, *options, *([] if rate is None else ["--rate", rate])) for rate in rates}
         rate, best = min(runs.items(), key=lambda one: (reached(one[1]), -one[1][-1]["log_likelihood"]))
-        value, seconds = max(row["log_likelihood"] for row in best), statistics.median(epochs[name])
-        found[name] = {"epochs": epochs[name], "rate": rate, "seconds": reached(best), "runs": list(runs.values())}
-        print(
-            f"| {name} | {seconds:.2f} | {60000 / seconds:.0f} | {reached(best):.1f} | {value:.1f} | {rate} |",
-            flush=True,
-        )
+        value = max(row["log_likelihood"] for row in best)
+        found[name] = {"rate": rate, "seconds": reached(best), "runs": list(runs.values())}
+        print(f"| {name} | {reached(best):.1f} | {value:.1f} | {'default' if rate is None else rate} |", flush=True)
     return found
 
 
@@ -232,6 +234,7 @@ def main() -> None:
     """Train with one library, or compare all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--part", nargs="+", choices=("epochs", "learning"), default=["epochs", "learning"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
     parser.add_argument("--exact", action="store_true", help=argparse.SUPPRESS)
@@ -241,9 +244,14 @@ def main() -> None:
     if args.worker:
         work(args.worker, args.hidden, args.rate, args.epochs, args.exact)
         return
-    from common import write
+    from common import kept, write
 
-    write("peers", {"target": TARGET, "peers": table(args.only, args.rounds)})
+    results = {"target": TARGET, **kept("peers")}
+    if "epochs" in args.part:
+        results["epochs"] = {**results.get("epochs", {}), **epoch_times(args.only, args.rounds)}
+    if "learning" in args.part:
+        results["learning"] = {**results.get("learning", {}), **learning(args.only)}
+    write("peers", results)
 
 
 if __name__ == "__main__":

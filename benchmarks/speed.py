@@ -1,13 +1,17 @@
-"""Time of updates and annealing steps through the public interface, relative to their bare matrix products.
+"""Time of training, annealing and tempering through the public interface, in units of dense float32 products.
 
-    python benchmarks/speed.py                                 # CPU time with one thread, wall time with two
-    python benchmarks/speed.py --label before --path OTHER     # the same for the package in the folder OTHER/src
+    python benchmarks/speed.py                          # with the kernels of binary states and without them
+    python benchmarks/speed.py --before FOLDER          # and the package in FOLDER/src
+    python benchmarks/speed.py --only PCD AIS --rounds 5
+    python benchmarks/speed.py --densities              # the three products in C by the density of the states
+    python benchmarks/speed.py --busy                   # threads beside two busy processes
+    python benchmarks/speed.py --likelihoods            # exact likelihoods after training with the kernels and without
 
-An update is timed by the epochs of one call of ``hm.fit``; after every epoch, a callback times as many products. The
-speed of the computer changes within seconds, so that only ratios of neighboring times can be compared. An annealing
-step or a sweep of the tempering is the difference of a long and a short call, with the products in turn. Only functions
-are used that every version has, so that two versions can be compared; each is measured in a process of its own. Run it
-without other load.
+The unit of an update is its three products by torch (down of the chains, up and gradient of batch and chains), that of
+a step of annealing, a sweep of tempering or a transformation its products. The unit is timed in turn with the step, and
+the versions take turns, each in a process of its own: CPU time with one thread, wall time with two. Rows are those of
+MNIST (pixels > 127), and machines are trained on them, so that densities are those of training. Run it without other
+load; $HARMONIUM_DATA has the files.
 """
 
 from __future__ import annotations
@@ -20,8 +24,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,190 +33,330 @@ import torch
 from torch import Tensor
 
 import harmonium as hm
-from common import RESULTS, binary_data, interleaved, write
-from harmonium.training.precision import fast_bfloat16
+from common import binary_data, interleaved, kept, quiet, write
+from peers import log_likelihood, mnist
 
-_ROUNDS = 21
-_BETAS, _SWEEPS = (20, 120), (2, 7)
-
-
-def one_hot(rows: int, sites: int, states: int) -> Tensor:
-    """Random one-hot rows (rows, sites, states)."""
-    return torch.nn.functional.one_hot(torch.randint(states, (rows, sites)), states).float()
+Pairs = list[tuple[float, float]]  # seconds of a step and of its products
+Clock = Callable[[], float]
+ROWS, WARM, TIMED, ROUNDS = 10_000, 3, 5, 7  # rows of an epoch; epochs before the timed ones; repetitions in a process
 
 
-def products(visible: int, hidden: int, rows: int) -> Callable[[], None]:
-    """The three products of an update of PCD-1 with batches of ``rows`` rows."""
-    W, v = torch.randn(visible, hidden) * 0.01, binary_data(2 * rows, visible)
-    h = (torch.rand(2 * rows, hidden) < 0.5).float()
-    down, up, gradient = torch.empty(rows, visible), torch.empty(2 * rows, hidden), torch.empty(visible, hidden)
+# -- dense products ---------------------------------------------------------------------------------------------------
+def products(visible: int, hidden: int, rows: int, batch: int = 0) -> Callable[[], None]:
+    """The products down of ``rows`` rows, and up and gradient of ``rows + batch`` rows; no gradient for batch 0."""
+    W, v = torch.randn(visible, hidden) * 0.01, binary_data(rows + batch, visible)
+    h = (torch.rand(rows + batch, hidden) < 0.5).float()
+    down, up, gradient = torch.empty(rows, visible), torch.empty(rows + batch, hidden), torch.empty(visible, hidden)
 
     def compute() -> None:
         torch.mm(h[:rows], W.T, out=down)
         torch.mm(v, W, out=up)
-        torch.mm(v.T, h, out=gradient)
+        if batch:
+            torch.mm(v.T, h, out=gradient)
 
     return compute
 
 
-def two_products(visible: int, hidden: int, rows: int) -> Callable[[], None]:
-    """The two products of an annealing step."""
-    W, v, h = torch.randn(visible, hidden) * 0.05, binary_data(rows, visible), (torch.rand(rows, hidden) < 0.5).float()
-    up, down = torch.empty(rows, hidden), torch.empty(rows, visible)
+# -- cases ------------------------------------------------------------------------------------------------------------
+def updates(visible: Any, hidden: Any, data: Tensor, batch: int = 100, **options: Any) -> Callable[[Clock], Pairs]:
+    """Updates of ``hm.fit``, timed by epochs, each followed by as many products."""
+    steps, sizes = -(-len(data) // batch), (data[0].numel(), hidden.shape.numel())
+    floor = products(*sizes, batch, batch)
 
-    def compute() -> None:
-        torch.mm(v, W, out=up)
-        torch.mm(h, W.T, out=down)
+    def run(clock: Clock) -> Pairs:
+        times: list[float] = []
 
-    return compute
+        class Timed(hm.Callback):
+            def on_epoch(self, progress: Any) -> None:
+                times.append(clock())
+                for _ in range(steps):
+                    floor()
+                times.append(clock())
 
+        options.setdefault("negative", hm.PCD(1))
+        epochs = WARM + TIMED + 1
+        hm.fit(
+            hm.RBM(visible, hidden),
+            data,
+            epochs=epochs,
+            batch_size=batch,
+            callbacks=[Timed()],
+            **quiet(epochs),
+            **options,
+        )
+        parts = [(b - a) / steps for a, b in pairwise(times)]  # products, epoch, products, …
+        return list(zip(parts[2 * WARM - 1 : -2 : 2], parts[2 * WARM : -2 : 2], strict=True))
 
-class Timed(hm.Callback):
-    """The time of every epoch, and of as many products as it has updates."""
-
-    def __init__(self, floor: Callable[[], None], steps: int, clock: Callable[[], float]) -> None:
-        self.floor, self.steps, self.clock = floor, steps, clock
-        self.times: list[tuple[float, float]] = []
-        self._began = 0.0
-
-    def on_start(self, progress: Any) -> None:
-        self._began = self.clock()
-
-    def on_epoch(self, progress: Any) -> None:
-        ended = self.clock()
-        for _ in range(self.steps):
-            self.floor()
-        now = self.clock()
-        self.times.append(((ended - self._began) / self.steps, (now - ended) / self.steps))
-        self._began = now
-
-
-class Updates:
-    """A call of ``hm.fit``, timed by its epochs."""
-
-    def __init__(self, visible: Any, data: Tensor, hidden: int, batch: int, **options: Any) -> None:
-        self.visible, self.data, self.hidden, self.batch, self.options = visible, data, hidden, batch, options
-        self.floor = products(data[0].numel(), hidden, batch)
-
-    def times(self, clock: Callable[[], float]) -> list[tuple[float, float]]:
-        """Seconds of an update and of its products, for every epoch but the first."""
-        machine = hm.RBM(self.visible(), hm.units.Bernoulli(self.hidden))
-        timed = Timed(self.floor, -(-len(self.data) // self.batch), clock)
-        options = {"batch_size": self.batch, "progress": False, "seed": 0, **self.options}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # these data have nothing to learn
-            hm.fit(machine, self.data, epochs=_ROUNDS + 2, initialize="normal", callbacks=[timed], **options)
-        return timed.times[1:-1]  # the first epoch warms up, and the last one has metrics
+    return run
 
 
-class Steps:
-    """A function of a number of steps, timed by the difference of a long and a short call."""
+def calls(call: Callable[[int], object], floor: Callable[[], None], few: int, many: int) -> Callable[[Clock], Pairs]:
+    """Steps of a function, timed by the difference of a long and a short call."""
 
-    def __init__(self, call: Callable[[int], object], floor: Callable[[], None], few: int, many: int) -> None:
-        self.call, self.floor, self.few, self.many = call, floor, few, many
-
-    def times(self, clock: Callable[[], float]) -> list[tuple[float, float]]:
-        """Seconds of a step and of its products, for every round."""
-        number = self.many - self.few
-        calls = {
-            "few": lambda: self.call(self.few),
-            "many": lambda: self.call(self.many),
-            "products": lambda: [self.floor() for _ in range(number)],
-        }
-        found = interleaved(calls, _ROUNDS, clock)
-        rounds = zip(found["few"], found["many"], found["products"], strict=True)
+    def run(clock: Clock) -> Pairs:
+        number = many - few
+        turns = {"few": lambda: call(few), "many": lambda: call(many), "bare": lambda: [floor() for _ in range(number)]}
+        found = interleaved(turns, ROUNDS, clock)
+        rounds = zip(found["few"], found["many"], found["bare"], strict=True)
         return [((long - short) / number, bare / number) for short, long, bare in rounds]
 
-
-def annealing(visible: int, hidden: int, runs: int) -> Steps:
-    """Steps of ``hm.likelihood.ais``."""
-    machine, base = _machine(visible, hidden), binary_data(1000, visible)
-    return Steps(
-        lambda n: hm.likelihood.ais(machine, runs=runs, betas=n, base=base),
-        two_products(visible, hidden, runs),
-        *_BETAS,
-    )
+    return run
 
 
-def tempering(visible: int, hidden: int, chains: int, rungs: int) -> Steps:
-    """Sweeps of ``hm.sampling.parallel_tempering``."""
-    machine, betas = _machine(visible, hidden), [k / (rungs - 1) for k in range(rungs)]
-    return Steps(
-        lambda n: hm.sampling.parallel_tempering(machine, chains, sweeps=n, betas=betas, seed=0),
-        two_products(visible, hidden, chains * rungs),
-        *_SWEEPS,
-    )
+def setup(clock: Clock) -> Pairs:
+    """The first call of ``hm.fit`` in a process besides its three epochs, and the dense products of an epoch."""
+    data, times = mnist()[:30000], [clock()]
+    floor = products(784, 500, 100, 100)
+
+    class Timed(hm.Callback):
+        def on_epoch(self, progress: Any) -> None:
+            times.append(clock())
+
+    began = clock()
+    hm.fit(hm.RBM(784, 500), data, epochs=3, batch_size=100, callbacks=[Timed()], **quiet(3))
+    total, began = clock() - began, clock()
+    for _ in range(300):
+        floor()
+    return [(total - 3 * (times[2] - times[1]), clock() - began)]
 
 
-def _machine(visible: int, hidden: int) -> hm.RBM:
-    machine = hm.RBM(hm.units.Bernoulli(visible), hm.units.Bernoulli(hidden))
-    torch.nn.init.normal_(machine.coupling.weight, std=0.05)
+def trained(hidden: int = 500) -> hm.RBM:
+    """A machine after three epochs on MNIST."""
+    machine = hm.RBM(784, hidden)
+    hm.fit(machine, mnist()[:ROWS], epochs=3, batch_size=100, **quiet(3))
     return machine
 
 
-def cases() -> dict[str, Updates | Steps]:
-    """What is measured. Optimizers are given, because rates from the data differ between versions in their cost."""
-    bernoulli, rows, wide = hm.units.Bernoulli, binary_data(4000, 784), 4000
-    plain = {"negative": hm.PCD(1), "optimizer": partial(torch.optim.SGD, lr=0.001), "centered": False}
-    centered = {**plain, "centered": True}
-    found: dict[str, Updates | Steps] = {
-        "PCD-1, 784×500, batch 100": Updates(lambda: bernoulli(784), rows, 500, 100, **plain),
-        "PCD-1 centered, 784×500, batch 100": Updates(lambda: bernoulli(784), rows, 500, 100, **centered),
-        "PCD-1, 784×64, batch 128": Updates(lambda: bernoulli(784), binary_data(12800, 784), 64, 128, **plain),
-        "PCD-1, Potts 196×4, 500 hidden": Updates(
-            lambda: hm.units.Potts((196, 4)), one_hot(wide, 196, 4), 500, 100, **plain
-        ),
-        "PCD-1, Gaussian 784, 500 hidden": Updates(
-            lambda: hm.units.Gaussian(784), torch.randn(wide, 784), 500, 100, **plain
-        ),
-        "exact gradient, 112×8, batch 100": Updates(
-            lambda: bernoulli(112), binary_data(4000, 112), 8, 100, **{**plain, "negative": hm.Exact()}
-        ),
-        "AIS, 784×500, 100 runs": annealing(784, 500, 100),
-        "tempering, 784×500, 20 rungs, 100 chains": tempering(784, 500, 100, 20),
+def annealing() -> Callable[[Clock], Pairs]:
+    """Steps of ``hm.likelihood.ais``."""
+    machine, base = trained(), mnist()[:1000]
+    return calls(lambda n: hm.likelihood.ais(machine, betas=n, base=base), products(784, 500, 100), 20, 120)
+
+
+def tempering(chains: int = 100, rungs: int = 20) -> Callable[[Clock], Pairs]:
+    """Sweeps of ``hm.sampling.parallel_tempering`` with their exchanges."""
+    machine, betas = trained(), [k / (rungs - 1) for k in range(rungs)]
+
+    def sweeps(n: int) -> object:
+        return hm.sampling.parallel_tempering(machine, chains, sweeps=n, betas=betas, seed=0)
+
+    return calls(sweeps, products(784, 500, chains * rungs), 2, 7)
+
+
+def transforming() -> Callable[[Clock], Pairs]:
+    """Means of the hidden units of 2000 rows."""
+    machine, rows, W, out = trained(), mnist()[:2000], torch.randn(784, 500), torch.empty(2000, 500)
+
+    def transform(n: int) -> None:
+        with torch.no_grad():
+            for _ in range(n):
+                machine.hidden_mean(rows)
+
+    return calls(transform, lambda: torch.mm(rows, W, out=out), 1, 11)
+
+
+def alignment(rows: int, sites: int, states: int) -> Tensor:
+    """One-hot rows (rows, sites, states) with other frequencies at every site, as in an alignment of sequences."""
+    logits = 2 * torch.randn(sites, states, generator=torch.Generator().manual_seed(0))
+    drawn = torch.multinomial(logits.softmax(-1), rows, replacement=True).T
+    return torch.nn.functional.one_hot(drawn, states).float()
+
+
+def documents(rows: int, words: int, length: int) -> Tensor:
+    """Counts of words (rows, words) with frequencies that fall as 1 / rank."""
+    frequencies = (1 / torch.arange(1, words + 1)).expand(rows, words)
+    drawn = torch.multinomial(frequencies, length, replacement=True)
+    return torch.zeros(rows, words).scatter_add_(1, drawn, torch.ones(rows, length))
+
+
+def case(name: str) -> Callable[[Clock], Pairs]:
+    """What is measured."""
+    from harmonium.units import Bernoulli, Gaussian, Multinomial, Potts, Spin
+
+    binary = {
+        "PCD-1, 784×500": (500, 100),
+        "PCD-1, 784×64, batch 128": (64, 128),
     }
-    if fast_bfloat16(torch.device("cpu")):
-        found["PCD-1 centered, bfloat16"] = Updates(
-            lambda: bernoulli(784), rows, 500, 100, **centered, precision="bfloat16"
-        )
+    if name in binary:
+        hidden, batch = binary[name]
+        return updates(Bernoulli(784), Bernoulli(hidden), mnist()[:ROWS], batch)
+    made: dict[str, Callable[[], Callable[[Clock], Pairs]]] = {
+        "PCD-1, spins 784×500": lambda: updates(Spin(784), Spin(500), 2 * mnist()[:ROWS] - 1),
+        "PCD-1, Potts 112×21, 200 hidden": lambda: updates(Potts((112, 21)), Bernoulli(200), alignment(4000, 112, 21)),
+        "PCD-1, Gaussian 784×500": lambda: updates(Gaussian(784), Bernoulli(500), torch.randn(4000, 784)),
+        "CD-1, documents 2000×100": lambda: updates(
+            Multinomial(2000), Bernoulli(100), documents(4000, 2000, 100), negative=hm.CD(1)
+        ),
+        "PCD-1, 8×4, batch 32": lambda: updates(Bernoulli(8), Bernoulli(4), binary_data(16000, 8), 32),
+        "AIS, 784×500, 100 runs": annealing,
+        "tempering, 784×500, 20 rungs": tempering,
+        "transform, 784×500, 2000 rows": transforming,
+        "set-up of fit, 784×500, 30 000 rows": lambda: setup,
+    }
+    return made[name]()
+
+
+CASES = (
+    "PCD-1, 784×500",
+    "PCD-1, 784×64, batch 128",
+    "PCD-1, spins 784×500",
+    "PCD-1, Potts 112×21, 200 hidden",
+    "PCD-1, Gaussian 784×500",
+    "CD-1, documents 2000×100",
+    "PCD-1, 8×4, batch 32",
+    "AIS, 784×500, 100 runs",
+    "tempering, 784×500, 20 rungs",
+    "transform, 784×500, 2000 rows",
+    "set-up of fit, 784×500, 30 000 rows",
+)
+
+
+# -- measuring --------------------------------------------------------------------------------------------------------
+def work(name: str, threads: int, wall: bool) -> None:
+    """Measure a case in this process; print the pairs."""
+    torch.set_num_threads(threads)
+    warnings.simplefilter("ignore")  # most of these data have nothing to learn
+    print(json.dumps(case(name)(time.perf_counter if wall or threads > 1 else time.process_time)))
+
+
+def measured(name: str, threads: int, changes: dict[str, str], *more: str) -> Pairs:
+    """Measure a case in a process of its own."""
+    command = [sys.executable, __file__, "--worker", name, "--threads", str(threads), *more]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **changes}  # then fit does not choose a number
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return [(step, bare) for step, bare in json.loads(done.stdout.splitlines()[-1])]
+
+
+def summary(pairs: Pairs) -> dict[str, float]:
+    """Milliseconds of a step, and the ratio to its products with quartiles: medians over all rounds."""
+    low, middle, high = statistics.quantiles([step / bare for step, bare in pairs], n=4, method="inclusive")
+    return {
+        "milliseconds": 1000 * statistics.median(step for step, _ in pairs),
+        "ratio": middle,
+        "low": low,
+        "high": high,
+    }
+
+
+def table(
+    names: list[str], versions: dict[str, dict[str, str]], numbers: list[int], rounds: int
+) -> Iterator[tuple[str, Any]]:
+    """Measure all versions with the numbers of threads in turn; print a row for each case and yield it."""
+    columns = [(version, threads) for version in versions for threads in numbers]
+    print("| | " + " | ".join(f"{version}, {'wall' if threads > 1 else 'CPU'}" for version, threads in columns) + " |")
+    print("|---|" + "---|" * len(columns))
+    for name in names:
+        pairs: dict[tuple[str, int], Pairs] = {column: [] for column in columns}
+        for _ in range(rounds):
+            for version, threads in pairs:
+                pairs[version, threads] += measured(name, threads, versions[version])
+        row = {f"{version}, threads {threads}": summary(found) for (version, threads), found in pairs.items()}
+        cells = [f"{r['milliseconds']:.3g} ms, {r['ratio']:.2f} ({r['low']:.2f}–{r['high']:.2f})" for r in row.values()]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+        yield name, row
+
+
+def densities() -> dict[str, float]:
+    """CPU time of the three products in C over that of torch, for densities of independent units."""
+    from harmonium import kernels
+
+    torch.set_num_threads(1)
+    B, D, H, found = 100, 784, 500, {}
+    W, down, up, gradient = torch.randn(D, H), torch.empty(B, D), torch.empty(2 * B, H), torch.zeros(D, H)
+    mean = torch.rand(2 * B, H)
+    for visible in (0.02, 0.13, 0.3, 0.5):
+        for hidden in (0.1, 0.2, 0.35, 0.5):
+            v, h = (torch.rand(2 * B, D) < visible).float(), (torch.rand(B, H) < hidden).float()
+
+            def dense(v: Tensor = v, h: Tensor = h) -> None:
+                torch.mm(h, W.T, out=down), torch.mm(v, W, out=up), gradient.addmm_(v.T, mean, alpha=1e-3)
+
+            def sparse(v: Tensor = v, h: Tensor = h) -> None:
+                done = kernels.down(h, W, down), kernels.up(v, W, up), kernels.correlate(v, mean, gradient, 1e-3)
+                assert all(done), f"expected products in C, found {kernels.described()}"
+
+            times = interleaved({"dense": dense, "sparse": sparse}, 41, time.process_time)
+            ratio = statistics.median(s / d for s, d in zip(times["sparse"], times["dense"], strict=True))
+            found[f"{visible} {hidden}"] = ratio
+            print(f"visible {visible}, hidden {hidden}: {ratio:.2f}", flush=True)
     return found
 
 
-def measured(case: Updates | Steps, clock: Callable[[], float]) -> dict[str, float]:
-    """Milliseconds of a step and of its products, and their ratio with its quartiles: medians over rounds."""
-    times = case.times(clock)
-    low, middle, high = statistics.quantiles([step / bare for step, bare in times], n=4)
-    step, bare = (1000 * statistics.median(column) for column in zip(*times, strict=True))
-    return {"milliseconds": step, "products": bare, "ratio": middle, "low": low, "high": high}
+def busy(rounds: int, name: str = "PCD-1, 784×500") -> dict[str, float]:
+    """Wall milliseconds of an update beside two busy processes: one thread, two, and the choice of ``fit``."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    ways: dict[str, list[float]] = {"one thread": [], "two threads": [], "chosen by fit": []}
+    try:
+        time.sleep(1)
+        for _ in range(rounds):
+            for way in ways:
+                threads = 1 if way == "one thread" else 2
+                changes = {"OMP_NUM_THREADS": ""} if way == "chosen by fit" else {}
+                pairs = measured(name, threads, changes, "--wall")
+                ways[way].append(1000 * statistics.median(step for step, _ in pairs))
+    finally:
+        for other in others:
+            other.kill()
+    found = {way: statistics.median(times) for way, times in ways.items()}
+    print("beside two busy processes:", ", ".join(f"{way} {value:.2f} ms" for way, value in found.items()))
+    return found
 
 
-def measure() -> dict[str, dict[str, dict[str, float]]]:
-    """All cases with one thread and with two."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    for threads, clock, what in ((1, time.process_time, "CPU, 1 thread"), (2, time.perf_counter, "wall, 2 threads")):
-        torch.set_num_threads(threads)
-        os.environ["OMP_NUM_THREADS"] = str(threads)  # fit does not choose a number of its own
-        for name, case in cases().items():
-            row = found.setdefault(name, {})[what] = measured(case, clock)
-            quartiles = f"[{row['low']:.2f}, {row['high']:.2f}]"
-            print(f"{name:42s} {what:16s} {row['milliseconds']:8.3f} ms  {row['ratio']:.2f} {quartiles}", flush=True)
+def likelihoods(seeds: int = 6, epochs: int = 20) -> dict[str, list[float]]:
+    """Exact mean log-likelihoods of 10 000 other rows after training 784×16 units, with the kernels and without."""
+    from harmonium import kernels
+
+    data, library, found = mnist(), kernels.library(), {}
+    assert library is not None, "expected the library of kernels, found none"
+    kernels._FEW_WEIGHTS = 1  # they are not used for so few weights otherwise
+    for name, used in (("kernels", library), ("torch", None)):
+        kernels.library = lambda used=used: used
+        found[name] = []
+        for seed in range(seeds):
+            machine = hm.RBM(784, 16)
+            hm.fit(machine, data[:20000], epochs=epochs, batch_size=100, **{**quiet(epochs), "seed": seed})
+            with torch.no_grad():
+                value = log_likelihood(data[50000:], machine.weight, machine.visible.bias, machine.hidden.bias)
+            found[name].append(value)
+        error = statistics.stdev(found[name]) / seeds**0.5
+        print(f"{name}: {statistics.mean(found[name]):.2f} ± {error:.2f} nats, seeds {found[name]}", flush=True)
     return found
 
 
 def main() -> None:
-    """Measure in this process, or the package in another folder in a process of its own; write the results."""
+    """Measure one case in this process, or the cases in processes of their own; write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--label", default="now", help="name of the version in the results")
-    parser.add_argument("--path", type=Path, help="folder with another version of the package")
+    parser.add_argument("--only", nargs="+", default=[""], help="beginnings of the names of cases")
+    parser.add_argument("--before", type=Path, help="folder with another version of the package")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--densities", action="store_true")
+    parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--likelihoods", action="store_true")
+    parser.add_argument("--worker", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, nargs="+", choices=(1, 2), default=[1, 2])
+    parser.add_argument("--wall", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.path is not None:
-        source = str((args.path / "src").resolve())
-        command = [sys.executable, __file__, "--label", args.label]
-        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": source})
+    if args.worker:
+        work(args.worker, args.threads[0], args.wall)
         return
-    place = RESULTS / "speed.json"
-    versions = json.loads(place.read_text())["versions"] if place.exists() else {}
-    write("speed", {"versions": {**versions, args.label: measure()}})
+    results = kept("speed")
+    found: dict[str, Any] = {}
+    if args.densities:
+        found["densities"] = densities()
+    if args.busy:
+        found["busy"] = busy(args.rounds)
+    if args.likelihoods:
+        found["likelihoods"] = likelihoods()
+    if not found:
+        versions = {"now": {}, "without kernels": {"HARMONIUM_KERNELS": "0"}}
+        if args.before is not None:
+            versions["before"] = {"PYTHONPATH": str((args.before / "src").resolve())}
+        names = [name for name in CASES if name.startswith(tuple(args.only))]
+        cases = results.get("cases", {})
+        for name, row in table(names, versions, args.threads, args.rounds):
+            cases[name] = {**cases.get(name, {}), **row}
+        found["cases"] = cases
+    write("speed", {**results, **found})
 
 
 if __name__ == "__main__":

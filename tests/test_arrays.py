@@ -30,6 +30,11 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return array
 
 
+def inferred() -> torch.Tensor:
+    with torch.inference_mode():
+        return EXPECTED.clone()
+
+
 KINDS = {
     "big-endian": lambda: BITS.astype(">f4"),
     "big-endian integers": lambda: BITS.astype(">i2"),
@@ -55,6 +60,8 @@ KINDS = {
     "coo array": lambda: scipy.sparse.coo_array(BITS),
     "sparse tensor": lambda: EXPECTED.to_sparse(),
     "sparse csr tensor": lambda: EXPECTED.to_sparse_csr(),
+    "inference tensor": inferred,
+    "view of memory": lambda: memoryview(BITS),
 }
 BAD = {
     "complex": lambda: BITS.astype(complex),
@@ -69,6 +76,9 @@ BAD = {
     "dates": lambda: pandas.DataFrame(BITS.astype("datetime64[s]")),
     "ragged": lambda: [[1, 0], [1]],
     "nothing": lambda: None,
+    "quantized": lambda: torch.quantize_per_tensor(EXPECTED, 1.0, 0, torch.quint8),
+    "meta": lambda: EXPECTED.to("meta"),
+    "nested": lambda: torch.nested.nested_tensor([EXPECTED[:3], EXPECTED[:4]]),
 }
 FUNCTIONS = {
     "fit": lambda rbm, x: hm.fit(hm.RBM(6, 2), x, epochs=1, batch_size=20, seed=0, progress=False).machine.weight,

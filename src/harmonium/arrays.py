@@ -26,7 +26,10 @@ def as_tensor(data: Any, what: str = "data") -> Tensor:
     tensor([3, 2, 1, 0], dtype=torch.int16)
     """
     if isinstance(data, Tensor):
+        if data.is_nested or data.is_quantized or data.is_meta:
+            raise InvalidData(f"{what}: expected a tensor with numbers, found a nested, quantized or meta tensor")
         tensor = data if data.layout == torch.strided else data.to_dense()
+        tensor = tensor.clone() if tensor.is_inference() else tensor  # autograd cannot keep an inference tensor
     else:
         try:
             tensor = _from_array(_array(data), what)

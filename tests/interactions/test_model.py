@@ -60,6 +60,11 @@ def test_gibbs_samples_have_the_model_s_frequencies(variables):
     assert torch.equal(draws[:50], model.sample(20_000, sweeps=30, seed=0)[:50])
 
 
+def test_a_variable_without_interactions_is_free():
+    draws = InteractionModel(3, {2: ([[0, 1]], [2.0])}, variables="spin").sample(4000, sweeps=20, seed=0)
+    assert draws[:, 2].mean().abs() < 5 / math.sqrt(4000) and (draws[:, 0] * draws[:, 1]).mean() > 0.9
+
+
 def test_chains_start_where_they_are_told():
     start = torch.eye(3)
     assert torch.equal(InteractionModel(3, {}).sample(4, sweeps=0, start=start), start[[0, 1, 2, 0]].double())

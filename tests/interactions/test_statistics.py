@@ -145,62 +145,78 @@ def test_hidden_units_see_different_sets_as_long_as_there_are_some():
     assert interactions.maximal_order(random_rbm(units.Bernoulli(7), units.Bernoulli(2))) == 7
 
 
-def settings() -> dict:
-    return {
-        "negative": hm.Exact(),
-        "optimizer": lambda parameters: torch.optim.Adam(parameters, lr=0.05),
-        "epochs": 40,
-        "batch_size": 250,
-        "initialize": "normal:0.7",
-    }
+def adam(parameters):
+    return torch.optim.Adam(list(parameters), lr=0.05)
+
+
+def rows_of(order, n=5000):
+    """Rows of five binary units with interactions of one order."""
+    tuples = {2: [[0, 1], [1, 2]], 3: [[0, 1, 2], [2, 3, 4]], 4: [[0, 1, 2, 3]]}[order]
+    model = InteractionModel(5, {order: (tuples, [0.35, -0.35][: len(tuples)])}, variables="spin")
+    spins = model.sample(n, sweeps=100, seed=order)
+    return (spins + 1) / 2
 
 
 @pytest.mark.slow
-def test_data_of_three_bodies_ask_for_order_three():
-    triples = InteractionModel(4, {3: ([[0, 1, 2], [1, 2, 3]], [1.5, -1.5])}, variables="spin")
-    data = triples.sample(1500, sweeps=50, seed=0)
-    found = interactions.order_selection((data + 1) / 2, (2, 3), **settings())
-    assert found.best == found.selected == 3
-    gain, (low, high) = found.gain(3, 2)
-    assert 0 < low < gain < high
-    result = found.results[3]
-    assert result.exact and result.trustworthy and result.interval[0] < result.log_likelihood < result.interval[1]
-    assert interactions.maximal_order(found.results[2].machine) == 2
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_two_optimizers_select_the_planted_order(order):
+    for options in ({}, {"optimizer": adam}):
+        found = interactions.order_selection(rows_of(order), min(order + 1, 4), splits=2, **options)
+        assert found.selected == order
+        gain, (low, high) = found.gain(order, order - 1)
+        assert 0 < low < gain < high
 
 
 @pytest.mark.slow
-def test_data_of_pairs_are_content_with_order_two():
-    pairs = InteractionModel(4, {2: ([[0, 1], [1, 2], [2, 3]], [1.0, -1.0, 1.0])}, variables="spin")
-    data = pairs.sample(1500, sweeps=50, seed=1)
-    assert interactions.order_selection((data + 1) / 2, (2, 3), **settings()).selected == 2
+def test_a_larger_order_contains_the_smaller_one():
+    found = interactions.order_selection(rows_of(3, 1000), largest=3, splits=2)
+    for split in found.splits:
+        for order, machine in split.machines.items():
+            assert interactions.maximal_order(machine) <= order
+        small, large = (split.machines[order].coupling.mask for order in (2, 3))
+        assert torch.equal(large[:, : small.shape[1]], small)
+        assert torch.logsumexp(split.log_p[3], 0).item() == pytest.approx(0.0, abs=1e-12)
+        log_p = split.machines[3].log_probability(split.machines[3].visible.enumerate())
+        assert torch.allclose(log_p, split.log_p[3])
+        assert split.test.sum() == 250
 
 
-def test_held_out_likelihoods_are_those_of_rows_not_seen():
-    data = (torch.rand(400, 5, generator=torch.Generator().manual_seed(0)) < 0.5).double()
-    found = interactions.order_selection(data, (2,), validation=0.1, epochs=1)
-    assert len(found.results[2].rows) == 40 and found.selected == 2
-    _, log_p = found.results[2].machine.distribution()
-    distance = (found.results[2].rows.unsqueeze(1) - log_p).abs().amin(1)
-    assert distance.max() < 1e-5 < found.results[2].rows.std(), "each row has the probability of its state"
+def test_training_that_learns_nothing_is_no_reason_for_an_order():
+    nothing = interactions.order_selection(
+        rows_of(3, 200), largest=3, optimizer=lambda p: torch.optim.SGD(list(p), lr=0.0), draws=1
+    )
+    assert nothing.selected == 1 and nothing.gain(3, 1) == (0.0, (0.0, 0.0))
 
 
-@pytest.mark.slow
-def test_large_machines_are_estimated():
-    data = (torch.rand(200, 30, generator=torch.Generator().manual_seed(0)) < 0.5).float()
-    options = {"runs": 20, "betas": 100, "sampling_sweeps": 20}
-    found = interactions.order_selection(data, (2,), units=30, epochs=1, estimation=options)
-    result = found.results[2]
-    assert not result.exact and result.interval[0] < result.log_likelihood < result.interval[1]
-    assert result.log_likelihood == pytest.approx(-30 * math.log(2), abs=1.0)
+def test_the_interval_of_a_gain_contains_differences_between_splits():
+    def split(gain):
+        control = torch.tensor([-1.0, -2.0], dtype=torch.float64)
+        machines, counts = {1: hm.RBM(1, 1), 2: hm.RBM(1, 1)}, torch.tensor([6.0, 4.0], dtype=torch.float64)
+        log_p = {1: control, 2: control + gain}
+        return interactions.NestedMachines(machines, log_p, {1: control, 2: control}, counts)
+
+    same, unlike = (interactions.OrderSelection([split(0.2), split(gain)]) for gain in (0.2, 0.4))
+    assert same.gain(2, 1)[1] == pytest.approx((0.2, 0.2), abs=1e-6) and same.selected == 2
+    assert unlike.gain(2, 1)[0] == pytest.approx(0.3)
+    assert unlike.gain(2, 1)[1] == pytest.approx((0.3 - 3 * 0.1, 0.3 + 3 * 0.1)), (
+        "the error of two values is half their difference"
+    )
+    assert same.log_likelihood(1) == pytest.approx(-1.4)
 
 
 def test_order_selection_refuses():
     rows = torch.zeros(20, 3)
-    with pytest.raises(hm.errors.InvalidOption, match="between 0 and 1"):
-        interactions.order_selection(rows, validation=1.0)
+    with pytest.raises(hm.errors.InvalidOption, match="splits: expected at least 2"):
+        interactions.order_selection(rows, 2, splits=1)
     with pytest.raises(hm.errors.InvalidOption, match="expected 1 to 3"):
-        interactions.order_selection(rows, (4,), epochs=1)
-    with pytest.raises(hm.errors.InvalidOption, match="at least one order"):
-        interactions.order_selection(rows, ())
-    with pytest.raises(hm.errors.InvalidData, match="two or more rows"):
-        interactions.order_selection(rows[:3], (2,))
+        interactions.order_selection(rows, 4)
+    with pytest.raises(hm.errors.InvalidOption, match="rounds ≥ 1"):
+        interactions.order_selection(rows, 2, rounds=0)
+    with pytest.raises(hm.errors.InvalidData, match="eight or more rows"):
+        interactions.order_selection(rows[:3], 2)
+    with pytest.raises(hm.errors.InvalidData, match="expected binary values"):
+        interactions.order_selection(2 * torch.ones(20, 3), 2)
+    with pytest.raises(hm.errors.NotEnumerable, match="at most 2\\^20 states"):
+        interactions.order_selection(torch.zeros(20, 30), 2)
+    with pytest.raises(hm.errors.NotEnumerable, match="at most 2\\^20 states"):
+        interactions.order_selection(rows, 2, visible=units.Gaussian)

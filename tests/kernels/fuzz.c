@@ -2,6 +2,7 @@
 #include "../../src/harmonium/kernels/kernels.c"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 
 static uint64_t seed = 1;
@@ -9,9 +10,9 @@ static uint32_t below(uint32_t n) { return (uint32_t)(splitmix(&seed) % n); }
 static float number(void) { return (float)below(2001) / 1000 - 1; }
 
 // Memory of its own for every matrix, so that the sanitizer sees each access behind its end.
-static float *states_of(long n, uint32_t percent) {
+static float *states_of(long n, uint32_t percent, float off) {
     float *x = malloc(sizeof(float) * (size_t)n);
-    for (long k = 0; k < n; k++) x[k] = below(100) < percent;
+    for (long k = 0; k < n; k++) x[k] = below(100) < percent ? 1 : off;
     return x;
 }
 
@@ -27,10 +28,31 @@ static void expect(int condition, const char *what) {
     exit(1);
 }
 
+// The function of OpenMP that `use_team` expects, with threads that the sanitizer knows.
+typedef struct {
+    void (*member)(void *);
+    void *argument;
+} call;
+
+static void *start(void *one) {
+    ((call *)one)->member(((call *)one)->argument);
+    return 0;
+}
+
+static void new_team(void (*member)(void *), void *argument, unsigned threads, unsigned flags) {
+    pthread_t others[MOST_THREADS];
+    call one = {member, argument};
+    (void)flags;
+    for (unsigned k = 1; k < threads; k++) pthread_create(&others[k], 0, start, &one);
+    member(argument);
+    for (unsigned k = 1; k < threads; k++) pthread_join(others[k], 0);
+}
+
 static void products(void) {
     long R = 1 + below(below(4) ? 70 : 1300), D = 1 + below(200), H = 1 + below(200);
     int threads = 1 + (int)below(4);
-    float *x = states_of(R * D, below(101)), *y = states_of(R * H, below(101)), *z = numbers(R * H), *W = numbers(D * H);
+    float off = below(3) ? 0 : -1;
+    float *x = states_of(R * D, below(101), off), *y = states_of(R * H, below(101), off), *z = numbers(R * H), *W = numbers(D * H);
     float *field = numbers(R * H), *back = numbers(R * D), *sums = malloc(sizeof(float) * (size_t)(D * H));
     memcpy(sums, W, sizeof(float) * (size_t)(D * H));
     expect(up(x, W, field, R, D, H, 1, threads) && down(y, W, back, R, D, H, 1, threads), "refused states");
@@ -55,6 +77,7 @@ static void draws(void) {
     long n = 1 + below(9000), states = 1 + below(40), sites = 1 + below(3000);
     int threads = 1 + (int)below(4);
     float *p = numbers(n), *out = numbers(n), *q = numbers(sites * states), *one = numbers(sites * states);
+    float *mean = numbers(sites * states), *bias = numbers(sites * states), width = (float)below(200);
     for (long k = 0; k < n; k++) p[k] = below(3) ? fabsf(p[k]) : (float)below(2);
     draw(p, out, n, splitmix(&seed), threads);
     for (long k = 0; k < n; k++) {
@@ -72,11 +95,26 @@ static void draws(void) {
         }
         expect(total == 1, "one state of a site");
     }
-    free(p), free(out), free(q), free(one);
+    for (long k = 0; k < sites * states; k++) q[k] = width * number();
+    softmax(q, bias, mean, 1, sites, states, threads);
+    draw_softmax(q, bias, one, 1, sites, states, splitmix(&seed), threads);
+    for (long s = 0; s < sites; s++) {
+        double total = 0, drawn = 0, weights = 0;
+        for (long k = s * states; k < (s + 1) * states; k++) {
+            total += (double)mean[k];
+            drawn += (double)one[k];
+            weights += exp((double)(q[k] + bias[k]) - (double)(q[s * states] + bias[s * states]));
+            expect(one[k] == 0 || mean[k] > 0, "an impossible state of a softmax");
+        }
+        expect(fabs(total - 1) < 1e-5 && drawn == 1, "a distribution over the states");
+        expect(fabs((double)mean[s * states] * weights - 1) < 1e-4 || mean[s * states] < 1e-30f, "softmax");
+    }
+    free(p), free(out), free(q), free(one), free(mean), free(bias);
 }
 
 int main(int count, char **arguments) {
     int rounds = count > 1 ? atoi(arguments[1]) : 100;
+    use_team(new_team);
     for (int k = 0; k < rounds; k++) products(), draws();
     printf("%d rounds\n", rounds);
 }

@@ -28,8 +28,9 @@ def _generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _states(*shape: int, density: float = 0.3, seed: int = 0) -> torch.Tensor:
-    return (torch.rand(shape, generator=_generator(seed)) < density).float()
+def _states(*shape: int, density: float = 0.3, seed: int = 0, signs: bool = False) -> torch.Tensor:
+    ones = (torch.rand(shape, generator=_generator(seed)) < density).float()
+    return 2 * ones - 1 if signs else ones
 
 
 def _whole(*shape: int, seed: int = 1) -> torch.Tensor:
@@ -38,10 +39,11 @@ def _whole(*shape: int, seed: int = 1) -> torch.Tensor:
 
 
 @needs_library
-@pytest.mark.parametrize("density", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize(("density", "signs"), [(0.0, False), (0.05, False), (0.5, False), (0.0, True), (0.7, True)])
 @pytest.mark.parametrize(("rows", "lower", "upper"), [(16, 64, 64), (37, 131, 97), (1100, 70, 65), (100, 784, 33)])
-def test_products_equal_those_of_torch(rows: int, lower: int, upper: int, density: float) -> None:
-    x, y, W = _states(rows, lower, density=density), _states(rows, upper, density=density), _whole(lower, upper)
+def test_products_equal_those_of_torch(rows: int, lower: int, upper: int, density: float, signs: bool) -> None:
+    x, y = (_states(rows, n, density=density, signs=signs) for n in (lower, upper))
+    W = _whole(lower, upper)
     field, back, weight = torch.empty(rows, upper), torch.empty(rows, lower), W.clone()
     assert kernels.up(x, W, field) and kernels.down(y, W, back)
     assert torch.equal(field, x @ W) and torch.equal(back, y @ W.T)
@@ -54,7 +56,9 @@ def test_products_equal_those_of_torch(rows: int, lower: int, upper: int, densit
 @needs_library
 def test_other_states_are_refused_before_anything_is_written() -> None:
     W, out = _whole(64, 64), torch.full((20, 64), 7.0)
-    for states in (_states(20, 64).mul_(2), _states(20, 64).fill_(torch.nan), _states(20, 64, density=0.9)):
+    mixed = _states(20, 64, signs=True)
+    mixed[15:, 0] = 0
+    for states in (_states(20, 64).mul_(2), _states(20, 64).fill_(torch.nan), _states(20, 64, density=0.9), mixed):
         assert not kernels.up(states, W, out) and not kernels.down(states, W, out)
         assert not kernels.correlate(states, out, W, 1.0)
     for states in (_states(20, 64).double(), _states(64, 20).T, _states(4, 64)):
@@ -75,8 +79,15 @@ field, back = torch.empty(150, 256), torch.empty(150, 300)
 p = torch.rand(150, 256, generator=g)
 h = noise.bernoulli(p, g)
 one = noise.categorical(p.view(150, 64, 4), g)
+mean, drawn = torch.empty_like(one), torch.empty_like(one)
+fields = 9 * p.view(150, 64, 4)
+assert kernels.softmax(fields, W[:64, :4].contiguous(), mean)
+assert kernels.draw_softmax(fields, W[:64, :4].contiguous(), drawn, g)
+signs, spun = 2 * x - 1, torch.empty(150, 256)
+assert kernels.up(signs, W, spun)
 assert kernels.up(x, W, field) and kernels.down(h, W, back) and kernels.correlate(x, field, W, 0.1)
-print([t.double().sum().item().hex() for t in (field, back, W, h, one * torch.arange(4))])
+results = (field, back, W, h, spun, mean * torch.arange(4), (one + 8 * drawn) * torch.arange(4))
+print([t.double().sum().item().hex() for t in results])
 """
     results = {
         subprocess.run(
@@ -92,6 +103,24 @@ print([t.double().sum().item().hex() for t in (field, back, W, h, one * torch.ar
 
 
 @needs_library
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_computes_without_the_threads_of_its_parent() -> None:
+    code = """
+import os, torch
+from harmonium import kernels
+torch.set_num_threads(2)
+x, W, field = torch.eye(300), torch.rand(300, 256), torch.empty(300, 256)
+assert kernels.up(x, W, field)
+if os.fork() == 0:  # operations of torch on so many numbers would wait for its threads forever
+    again = torch.empty(300, 256)
+    os._exit(not (kernels.up(x, W, again) and (again.numpy() == W.numpy()).all()))
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "0\n"
+
+
+@needs_library
 def test_frequencies_of_draws() -> None:
     generator, draws = _generator(5), 2000
     p = torch.rand(3000, generator=generator).clamp(0.02, 0.98)
@@ -102,6 +131,30 @@ def test_frequencies_of_draws() -> None:
     counts = sum(noise.categorical(site, generator) for _ in range(draws))
     chi = ((counts - draws * site).square() / (draws * site)).sum(-1)  # 6 degrees of freedom at each site
     assert abs(chi.mean() - 6) < 4 * (12 / 600) ** 0.5
+
+
+@needs_library
+@pytest.mark.parametrize("scale", [1.0, 60.0])
+@pytest.mark.parametrize("shape", [(3,), (7, 21), (500, 5), (2, 1500)])
+def test_softmax_and_its_draws(shape: tuple[int, ...], scale: float) -> None:
+    field, bias = scale * torch.randn(40, *shape, generator=_generator()), torch.randn(shape, generator=_generator(1))
+    mean, expected = torch.empty_like(field), torch.softmax((field + bias).double(), -1)
+    assert kernels.softmax(field, bias, mean)
+    torch.testing.assert_close(mean.double(), expected, rtol=3e-5, atol=1e-30)  # fields of 200 are rounded to 1e-5
+    assert kernels.softmax(field, bias, field) and torch.equal(field, mean)  # in place
+    mean[0] = torch.nan
+    assert kernels.softmax(mean, bias, field) and field[0].isnan().all() and not field[1:].isnan().any()
+
+
+@needs_library
+def test_draws_of_a_softmax_follow_its_probabilities() -> None:
+    generator, rows = _generator(2), 100_000
+    field, bias = torch.randn(3, 7, generator=generator), torch.randn(3, 7, generator=generator)
+    drawn = torch.empty(rows, 3, 7)
+    assert kernels.draw_softmax(field.expand(rows, 3, 7).contiguous(), bias, drawn, generator)
+    p = torch.softmax(field + bias, -1)
+    z = (drawn.sum(0) - rows * p) / (rows * p * (1 - p)).sqrt()
+    assert (drawn.sum(-1) == 1).all() and z.abs().max() < 4.5
 
 
 @needs_library
@@ -182,5 +235,5 @@ def test_sanitizers_find_nothing(tmp_path: Path, flags: str, sanitizer: str) -> 
     )
     if "avx512" in flags and torch.backends.cpu.get_cpu_capability() != "AVX512":
         pytest.skip("this processor has no AVX-512")
-    done = subprocess.run([str(program), "60"], capture_output=True, text=True)
+    done = subprocess.run([str(program), os.environ.get("FUZZ_ROUNDS", "60")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

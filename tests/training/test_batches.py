@@ -322,6 +322,35 @@ def test_a_memory_map_whose_file_changes(tmp_path, wrap, change):
         hm.fit(hm.RBM(8, 2), rows, epochs=3, progress=False, callbacks=[Then(lambda: change(tmp_path / "rows.npy"))])
 
 
+def test_a_memory_map_whose_file_is_truncated_within_an_access(tmp_path, monkeypatch):
+    """The file is intact when it is checked, and ends before the rows when they are read."""
+    source = as_rows(mapped(tmp_path))
+    os.truncate(tmp_path / "rows.npy", 200)
+    monkeypatch.setattr(source, "_check_file", lambda: None)
+    with pytest.raises(InvalidData, match="with 160,128 bytes, found that it was changed, with 200 bytes"):
+        source.take(torch.tensor([19_000, 3]), torch.empty(2, 8))
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(5, 40), slice(7, 8)])
+def test_rows_of_parts_of_a_memory_map(tmp_path, part):
+    """The parts begin within a file, which has a header, and a page."""
+    values = np.random.default_rng(0).normal(size=(50, 3, 2)).astype(">f8")
+    path = tmp_path / "rows.npy"
+    np.save(path, values)
+    for rows in (np.load(path, mmap_mode="r"), np.memmap(path, ">f8", "r", offset=128, shape=(50, 3, 2))):
+        source = as_rows(rows[part])
+        index = torch.randint(len(values[part]), (30,), generator=torch.Generator().manual_seed(0))
+        found = source.take(index, torch.empty(30, 3, 2, dtype=torch.float64))
+        assert np.array_equal(found.numpy(), values[part][index.numpy()])
+
+
+def test_a_memory_map_that_is_changed_in_memory(tmp_path):
+    mapped(tmp_path)
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="c")
+    rows[3] = 7
+    assert bool((as_rows(rows).take(torch.tensor([3]), torch.empty(1, 8)) == 7).all())
+
+
 @pytest.mark.parametrize("wrap", WRAPPED)
 def test_values_of_a_memory_map_are_checked_in_every_batch(tmp_path, wrap):
     """Another process that writes through a memory map need not change the time of the file."""

@@ -19,7 +19,7 @@ from .n_body_formula import n_body
 from .potts_model import PottsModel
 from .ranking import strongest
 from .reliability import Halves, SplitHalf, largest_order, relative_error, split_half
-from .selection import OrderResult, OrderSelection, degree_limited, maximal_order, order_selection
+from .selection import NestedMachines, OrderSelection, degree_limited, maximal_order, order_selection
 from .statistics import Decay, Strength, agreement, compare, exact_versus_small, scaling, strength
 from .tuples import all_tuples, random_tuples
 
@@ -29,7 +29,7 @@ __all__ = [
     "Halves",
     "InteractionComparison",
     "InteractionModel",
-    "OrderResult",
+    "NestedMachines",
     "OrderSelection",
     "PottsModel",
     "SplitHalf",

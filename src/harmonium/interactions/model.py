@@ -170,7 +170,7 @@ class InteractionModel:
         for tuples, values in self.terms.values():
             rows = (tuples == site).any(1)
             mine = tuples[rows]
-            found.append((mine[mine != site].reshape(len(mine), -1), values[rows]))
+            found.append((mine[mine != site].reshape(len(mine), tuples.shape[1] - 1), values[rows]))
         return found
 
     def _states(self, x: Any) -> Tensor:

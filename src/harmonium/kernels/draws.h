@@ -1,4 +1,4 @@
-// Draws of states. Random numbers depend on the key and on the place of an entry alone, not on the threads.
+// Draws of binary states. Random numbers depend on the key and on the place of an entry alone, not on the threads.
 #pragma once
 #define CHUNK 2048  // entries with one seed
 #define STREAMS 16  // generators side by side, for every instruction set
@@ -42,7 +42,7 @@ static void random_words(uint32_t *out, uint64_t key, uint64_t chunk) {
 typedef struct {
     const float *p;
     float *out;
-    long n, states;
+    long n;
     uint64_t key;
 } drawing;
 
@@ -64,32 +64,7 @@ static void draw_chunk(const void *job, long chunk, int thread) {
 
 // out = 1 with probability p, otherwise 0; exact for p = 0 and p = 1, elsewhere to 2^-25.
 EXPORT int draw(const float *p, float *out, long n, uint64_t key, int threads) {
-    drawing job = {p, out, n, 1, key};
+    drawing job = {p, out, n, key};
     parallel(draw_chunk, &job, (n + CHUNK - 1) / CHUNK, n < 4 * CHUNK ? 1 : threads);
-    return 1;
-}
-
-static void choose_chunk(const void *job, long chunk, int thread) {
-    const drawing *d = job;
-    uint32_t random[CHUNK];
-    (void)thread;
-    random_words(random, d->key, (uint64_t)chunk);
-    for (long site = chunk * CHUNK, k = 0; k < CHUNK && site + k < d->n; k++) {
-        const float *p = d->p + (site + k) * d->states;
-        float *out = d->out + (site + k) * d->states;
-        double total = 0, reached = 0; // double, so that rare states are precise
-        long chosen = 0;
-        for (long q = 0; q < d->states; q++) total += (double)p[q];
-        double target = ((double)random[k] + 0.5) * 0x1p-32 * total;
-        for (long q = 0; q + 1 < d->states; q++) chosen += (reached += (double)p[q]) <= target;
-        memset(out, 0, (size_t)d->states * 4);
-        out[chosen] = 1;
-    }
-}
-
-// One-hot draws for n sites with probabilities p (n, states), by inversion of the distribution function.
-EXPORT int draw_one(const float *p, float *out, long n, long states, uint64_t key, int threads) {
-    drawing job = {p, out, n, states, key};
-    parallel(choose_chunk, &job, (n + CHUNK - 1) / CHUNK, threads);
     return 1;
 }

@@ -193,8 +193,8 @@ def unit_gradient(unit: Unit, totals: dict[str, Tensor]) -> dict[Tensor, Tensor]
 
 def bias_gradient(unit: Unit, total: Tensor) -> dict[Tensor, Tensor]:
     """Return the gradient by stored bias from ``total`` (*shape)."""
-    pairs = unit.by_member(total.unsqueeze(0))
-    return {member.bias: member.shared_sum(own[0]) for member, own in pairs if member.bias.requires_grad}
+    pairs = zip(unit.biases(), unit.bias_sums(total), strict=True)
+    return {bias: value for bias, value in pairs if bias.requires_grad}
 
 
 def only_bias(unit: Unit) -> bool:

@@ -58,6 +58,7 @@ class Sample:
         self.field = self.mean if alone else buffer(rbm, self.n, rbm.hidden)
         self.weights = self.visible.new_full((self.n,), 1.0 / n_model)
         self.weights[:n_data] = -1.0 / n_data
+        self._row_weights = per_row(self.weights, rbm.hidden)
         self.data, self.model = self.visible[:n_data], self.visible[n_data:]
         self.data_field, self.model_field = self.field[:n_data], self.field[n_data:]
         self.data_mean, self.model_mean = self.mean[:n_data], self.mean[n_data:]
@@ -84,7 +85,7 @@ class Sample:
         visible, hidden = self.layers
         units = self._of_unit(0, visible, self.visible, lambda: visible.statistics(self.visible))
         units |= self._of_unit(1, hidden, self.mean, lambda: hidden.moments(self.field, mean=self.mean))
-        self.mean.mul_(per_row(self.weights, hidden))
+        self.mean.mul_(self._row_weights)
         links = {}
         if self.coupling.weight.requires_grad:
             links[0] = CouplingGradient(self.coupling, self._lower, self._upper, self.n)
@@ -103,7 +104,9 @@ class Sample:
 
 def contract(weights: Tensor, statistic: Tensor) -> Tensor:
     """Return Σ_b w_b x_b: (n,), (n, *shape) -> (*shape)."""
-    return torch.mv(statistic.reshape(len(statistic), -1).T, weights).view(statistic.shape[1:])
+    if statistic.ndim == 2:
+        return torch.mv(statistic.T, weights)
+    return torch.mv(statistic.flatten(1).T, weights).view(statistic.shape[1:])
 
 
 def per_row(weights: Tensor, unit: Unit) -> Tensor:

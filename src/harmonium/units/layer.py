@@ -279,8 +279,11 @@ class UnitLayer(nn.Module):
 
     def by_bias(self, change: Tensor) -> list[Tensor]:
         """A change of the field (*shape) as changes of :meth:`biases`: the mean over the units that share a bias."""
-        pairs = self.by_member(change.expand(self.shape).unsqueeze(0))
-        return [member.shared_mean(piece[0]) for member, piece in pairs]
+        return [self.shared_mean(change.expand(self.shape))]
+
+    def bias_sums(self, total: Tensor) -> list[Tensor]:
+        """The gradient by the field (*shape) as gradients by :meth:`biases`: the sum over the units that share one."""
+        return [self.shared_sum(total)]
 
     def from_biases(self, values: Sequence[Tensor]) -> Tensor:
         """The transpose of :meth:`by_bias`: one tensor for each of :meth:`biases` -> (*shape), perhaps the same one."""

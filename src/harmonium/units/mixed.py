@@ -70,6 +70,13 @@ class Mixed(Unit):
         members = self.members
         return list(zip(members, split_parts(members, x), strict=True))
 
+    def by_bias(self, change: Tensor) -> list[Tensor]:
+        pairs = self.by_member(change.expand(self.shape).unsqueeze(0))
+        return [member.shared_mean(piece[0]) for member, piece in pairs]
+
+    def bias_sums(self, total: Tensor) -> list[Tensor]:
+        return [member.shared_sum(piece[0]) for member, piece in self.by_member(total.unsqueeze(0))]
+
     def from_biases(self, values: Sequence[Tensor]) -> Tensor:
         pairs = zip(self.members, values, strict=True)
         return torch.cat([member.from_biases([value]).flatten() for member, value in pairs])

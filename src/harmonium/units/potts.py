@@ -8,7 +8,7 @@ from typing import Unpack
 import torch
 from torch import Generator, Tensor
 
-from .. import noise
+from .. import kernels, noise
 from ..errors import InvalidOption
 from .base import Unit
 from .layer import LayerOptions
@@ -66,7 +66,12 @@ class Potts(Unit):
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         return noise.categorical(self.mean(B, A).detach(), generator)
 
+    def mean_(self, B: Tensor, out: Tensor) -> Tensor:
+        return out if kernels.softmax(B, self.bias, out) else out.copy_(self.mean(B))
+
     def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
+        if mean is None and kernels.draw_softmax(B, self.bias, out, generator):
+            return out
         return out.copy_(noise.categorical(self.mean(B) if mean is None else mean, generator))
 
     def initialize_from(self, data: Tensor, pseudocount: float | None = None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import mmap
 import os
 from typing import Any
 
@@ -62,31 +64,49 @@ class Redrawn(TensorSource):
 class ArraySource(Source):
     """Rows of a NumPy array that may be a memory map; only requested rows are read.
 
-    The size and the time of the file of a memory map are compared before and after each access: one that was changed
-    has other values, and one that was truncated would end the process.
+    The size and the time of the file of a memory map are compared before and after each access, because a file that was
+    changed has other values. The rows are read from the file: the end of a file that was truncated has no pages, and
+    reading it through the map would end the process.
     """
 
     def __init__(self, rows: Any, shape: tuple[int, ...]) -> None:
         super().__init__(rows, shape)
-        self._file = getattr(rows, "filename", None)
+        self._file: Any = getattr(rows, "filename", None)
+        self._position = _position(rows)
         self.volatile = self._file is not None
         self._state = self._stat()
 
     def take(self, index: Tensor, out: Tensor, generator: Generator | None = None) -> Tensor:
         self._check_file()
         order = torch.argsort(index)  # read in file order
-        rows = np.asarray(self._rows[index[order].cpu().numpy()])
-        out[order.to(out.device)] = as_tensor(rows).to(out)
+        out[order.to(out.device)] = as_tensor(self._read(index[order].cpu().numpy())).to(out)
         self._check_file()
         return out
+
+    def _read(self, index: np.ndarray) -> np.ndarray:
+        """Return the rows with indices (n,) in increasing order."""
+        if self._position is None or self._stat()[:1] != self._state[:1]:
+            return np.asarray(self._rows[index])
+        rows = np.empty((len(index), *self._rows.shape[1:]), self._rows.dtype)
+        size, content = rows[:1].nbytes, rows.reshape(-1).view(np.uint8).data
+        starts = np.flatnonzero(np.diff(index, prepend=-2) != 1)  # of neighboring rows
+        with io.FileIO(self._file) as file:
+            for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(index)], strict=True):
+                file.seek(self._position + int(index[start]) * size)
+                if file.readinto(content[start * size : end * size]) != (end - start) * size:
+                    raise self._changed(os.fstat(file.fileno()).st_size)
+        return rows
 
     def _check_file(self) -> None:
         state = self._stat()
         if state[:1] == self._state[:1] and state != self._state:  # a file under another number does not change the map
-            raise InvalidData(
-                f"data: expected {self._file} as it was when it was opened, with {self._state[1]:,} bytes, found that "
-                f"it was changed, with {state[1]:,} bytes"
-            )
+            raise self._changed(state[1])
+
+    def _changed(self, size: int) -> InvalidData:
+        return InvalidData(
+            f"data: expected {self._file} as it was when it was opened, with {self._state[1]:,} bytes, found that it "
+            f"was changed, with {size:,} bytes"
+        )
 
     def _stat(self) -> tuple[int, ...]:
         """Return the number, the size and the time of the file; nothing if there is none."""
@@ -95,6 +115,15 @@ class ArraySource(Source):
         except OSError:
             return ()
         return () if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _position(rows: Any) -> int | None:
+    """Return where the rows of a memory map begin in its file; None if they are not in this order in a file."""
+    if type(rows) is not np.memmap or rows.filename is None or rows.mode == "c" or not rows.flags.c_contiguous:
+        return None
+    start = rows.offset - rows.offset % mmap.ALLOCATIONGRANULARITY  # of the map
+    mapped = np.frombuffer(rows._mmap, np.uint8)  # type: ignore[attr-defined]
+    return int(start + rows.ctypes.data - mapped.ctypes.data)
 
 
 class SparseSource(Source):

@@ -24,7 +24,7 @@ from ...machines import Machine
 from .arrays import ArraySource, DatasetSource, SparseSource, TensorSource, features_of
 from .source import Source
 
-_PLAIN = (list, tuple, str, bytes, np.ndarray, Tensor)
+_PLAIN = (list, tuple, str, bytes, np.ndarray, Tensor, memoryview)
 
 
 def as_source(data: Any, machine: Machine, *, what: str = "data", validate: bool = True) -> Source:
