@@ -59,7 +59,7 @@ OTHER_LINES = [
 TRAINED = {
     "run": ["rows.npy", "--hidden", "3", "--validation", "0.2"],
     "dbm": ["rows.npy", "--hidden", "3", "--hidden", "2"],
-    "dbn": ["rows.npy", "--hidden", "3", "--hidden", "2", "--machine", "dbn"],
+    "dbn": ["rows.npy", "--hidden", "3", "--hidden", "2", "--machine", "dbn", "--pretrain", "1"],
     "sequences": ["rows.fasta", "--hidden", "2"],
     "rated": ["ratings.csv", "--hidden", "2", "--validation", "0.1"],
     "texts": ["text.txt", "--hidden", "2"],

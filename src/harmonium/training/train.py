@@ -211,7 +211,8 @@ def train(
         if folder is not None and begun:
             plan = plan.over(_recorded(folder))
         plan = plan.resolved(machine, source)
-        tables = {"machine": described(machine)} if tables is None else tables
+        if folder is not None and tables is None:
+            tables = {"machine": described(machine)}
         options: dict[str, Any] = {"validation": validation, "progress": progress, "tables": tables}
         pretrained = bool(plan.pretrain) and not (folder is not None and begun and folder.last.exists())
         if pretrained:
