@@ -114,6 +114,7 @@ def test_text_of_all_values():
         ({"learning_rate": float("nan")}, "learning_rate: expected a positive number"),
         ({"learning_rate": "fast"}, "learning_rate: expected a positive number or \"auto\", found 'fast'"),
         ({"learning_rate": True}, "learning_rate: expected a positive number"),
+        ({"learning_rate": "auto", "optimizer": torch.optim.Adam}, "learning_rate: expected a number for Adam"),
         ({"centered": 2}, r"centered: expected a number in \(0, 1\]"),
         ({"precision": "float16"}, "unknown precision 'float16': did you mean 'bfloat16'"),
         ({"seed": -1}, "seed: expected a whole number from 0"),

@@ -90,6 +90,8 @@ class Plan:
                 f"learning_rate: expected None with an optimizer object, found {self.learning_rate}. "
                 "Set the learning rate in the optimizer."
             )
+        if self.learning_rate == "auto" and isinstance(self.optimizer, type):
+            raise InvalidOption(f"learning_rate: expected a number for {self.optimizer.__name__}, found 'auto'")
 
     def __repr__(self) -> str:
         return f"Plan({', '.join(f'{name}={value!r}' for name, value in self.given().items())})"
@@ -180,8 +182,8 @@ class Plan:
             )
         self._step(values, default, machine, free)
         self._duration(values, default, machine, source, rows, new)
-        default("penalties", (), "none")
-        default("constraints", (), "none")
+        default("penalties", (), "usual")
+        default("constraints", (), "usual")
         default("centered", SMOOTHING, "usual")
         default("initialize", Normal() if new else Keep(), "new machine" if new else "the machine has weights")
         default("precision", FLOAT32, "usual")
