@@ -1,4 +1,4 @@
-"""Training: the loop, negative phases, transforms, schedules, callbacks and run folders."""
+"""Training: the loop, negative phases, penalties, constraints, schedules, callbacks and run folders."""
 
 from .batches import HiddenStates, Labeled, Redrawn, Weighted
 from .callbacks import Callback, LabelError, Metric, MixingTime, Progress
