@@ -98,7 +98,6 @@ def _calls(rbm: Any, choice: random.Random) -> dict[str, Callable[[], Any]]:
         "L2": lambda: hm.L2(x),
         "Linear": lambda: hm.Linear(n),
         "Average": lambda: hm.Average(x),
-        "Clip": lambda: hm.Clip(x),
         "load": lambda: hm.load(choice.choice(PATHS)),
         "read": lambda: hm.data.read(choice.choice(PATHS)),
         "data.load": lambda: hm.data.load(choice.choice(["digits", "digit", ""]), split=choice.choice(["test", ""])),

@@ -24,7 +24,7 @@ class StopAfter(hm.Callback):
 
 def fitted(binary: Path, folder: Path | None, **options) -> hm.RBM:
     rbm = hm.RBM(6, 3)
-    hm.fit(rbm, np.load(binary), epochs=4, batch_size=20, progress=False, run=folder, **options)
+    hm.fit(rbm, np.load(binary), epochs=4, batch_size=20, seed=0, progress=False, run=folder, **options)
     return rbm
 
 
