@@ -36,6 +36,8 @@ _LEAST_CARRIED = 0.1  # smallest effective sample size per run of each direction
 _LEAST_POWER = 0.2  # smallest effective sample size per run of a cross-check, and of annealing from free units
 _LARGEST_GAP = 1.0  # largest accepted difference of the two directions, in nats
 _FEWEST_CHAINS, _FEWEST_SWEEPS = 4, 16  # of a tempering whose exchanges give ln Z
+# between a tempering and the mean of directions without problems, which it replaces: standard errors, or nats if more
+_AGREEMENT, _SMALL_CHANGE = 2, 0.1
 _LARGEST_MODE_ERROR = 4.0  # largest accepted difference of the masses of modes, in standard errors
 
 
@@ -361,15 +363,18 @@ class Annealing:
     def _better(self, tempered: TemperedEstimate, checks: Mapping[str, Estimate], problems: Sequence[str]) -> bool:
         """Return whether the tempering is right as far as one can see, and more precise than both directions.
 
-        Annealing exceeds ln Z only by chance, so a larger ln Z of any annealing means that the tempering is wrong.
-        Before equilibrium its ln Z may also be too large; then it disagrees with the phases.
+        Directions without problems are replaced only by a tempering that agrees with their mean: with few sweeps, its
+        standard error is too small. Annealing exceeds ln Z only by chance, so a larger ln Z of any annealing means that
+        the tempering is wrong. Before equilibrium its ln Z may also be too large; then it disagrees with the phases.
         """
-        directions = self.forward, self.reverse
-        gap = directions[1].log_partition - directions[0].log_partition
-        error = max(abs(gap) / 2, *(found.standard_error for found in directions))
+        forward, reverse = self.forward, self.reverse
         if tempered.problems or tempered.log_partition != tempered.exchanged:
             return False
-        if not problems and tempered.standard_error > error:
+        gap, errors = reverse.log_partition - forward.log_partition, (forward.standard_error, reverse.standard_error)
+        change = tempered.log_partition - (forward.log_partition + reverse.log_partition) / 2
+        error = math.hypot(tempered.standard_error, max(abs(gap), math.hypot(*errors)) / 2)
+        precise = tempered.standard_error <= max(abs(gap) / 2, *errors)
+        if not problems and not (precise and abs(change) <= max(_SMALL_CHANGE, _AGREEMENT * error)):
             return False
         if self.phases.sharp and abs(self.phases.log_partition - tempered.log_partition) > TOLERANCE:
             return False
