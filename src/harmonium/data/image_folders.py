@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ _COLORS = {"RGB", "RGBA", "P", "PA", "LA", "CMYK", "YCbCr"}
 
 def holds_images(path: Path) -> bool:
     """Return whether a path is a folder with images in it or in its subfolders."""
-    return is_folder(path) and any(file.suffix.lower() in EXTENSIONS for file in path.rglob("*"))
+    return is_folder(path) and any(file.suffix.lower() in EXTENSIONS for file in _files(path))
 
 
 def read_images(path: Path) -> Tensor:
@@ -38,7 +39,7 @@ def read_images(path: Path) -> Tensor:
               [7, 7, 7]]]], dtype=torch.uint8)
     >>> folder.cleanup()
     """
-    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in EXTENSIONS and file.is_file())
+    files = sorted(file for file in _files(path) if file.suffix.lower() in EXTENSIONS and file.is_file())
     if not files:
         raise InvalidData(f"{path}: expected images ({', '.join(EXTENSIONS)}) in the folder, found none")
     sizes, modes = zip(*map(_header, files), strict=True)
@@ -54,6 +55,14 @@ def read_images(path: Path) -> Tensor:
     for rows, file in zip(pixels, files, strict=True):
         rows[:] = _pixels(file, mode).reshape(height, width, channels).transpose(2, 0, 1)
     return torch.from_numpy(pixels)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield all files below a folder."""
+    try:
+        yield from folder.rglob("*")
+    except OSError as error:  # one has vanished in the meantime, or the user may not read it
+        raise InvalidData(f"{folder}: cannot be listed ({clipped(error)})") from error
 
 
 def _common(modes: set[str]) -> str:
