@@ -112,6 +112,6 @@ def test_thirty_rows_are_enough_for_the_defaults() -> None:
     rows = torch.tensor([[1.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).repeat(15, 1)
     rbm = hm.RBM(6, 2)
     result = hm.fit(rbm, rows, progress=False)
-    assert len(result.history) == 1000
+    assert len(result.history) == 4000
     independent = -6 * torch.tensor(2.0).log().item()
     assert hm.likelihood.exact(rbm).log_likelihood(rows) > independent + 2

@@ -10,7 +10,7 @@ from harmonium.training import PCD, MeanField, NegativePhase
 from .trained import Machines
 
 DATASET = "binary-mnist"
-INFERENCE: dict[str, Any] = {"max_iterations": 300, "tolerance": 1e-8}
+INFERENCE: dict[str, Any] = {"method": "tap", "max_iterations": 300, "tolerance": 1e-8}
 NOISY = "noisy starts"
 NOISE = 0.3  # of the starts: flips with any probability up to 0.15
 

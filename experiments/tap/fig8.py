@@ -204,8 +204,9 @@ def _probe(rbm: RBM, signals: Tensor, estimator: Pointwise, p: float, seed: int)
     channel = BinarySymmetric(p)
     noisy = channel.corrupt(signals, seed=seed)
     found = denoise(rbm, noisy, channel, start=estimator, **INFERENCE)
-    early = denoise(rbm, noisy, channel, start=estimator, max_iterations=25)
-    careful = denoise(rbm, noisy, channel, start=estimator, damping=0.9, max_iterations=2000, tolerance=1e-8)
+    early = denoise(rbm, noisy, channel, method="tap", start=estimator, max_iterations=25)
+    slow = {"damping": 0.9, "max_iterations": 2000, "tolerance": 1e-8}
+    careful = denoise(rbm, noisy, channel, method="tap", start=estimator, **slow)
     truth = denoise(rbm, noisy, channel, start=signals, **INFERENCE)
     sampled = denoise(rbm, noisy, channel, method="gibbs", start=estimator, sweeps=200, warm_up=100, seed=seed)
     assert found.free_energy is not None and truth.free_energy is not None

@@ -36,7 +36,7 @@ def test_a_run_from_start_to_end(command, tmp_path: Path, hidden: str) -> None:
     options = ("--hidden", hidden, "--schedule", "constant", "--image", "6x6")
     train(command, run, *options, data=rows, epochs=2)
     written = tomllib.loads((run / "config.toml").read_text())["machine"]
-    assert (written["visible"], written["hidden"]) == ("bernoulli:1x6x6", hidden)
+    assert (written["visible"], written["hidden"]) == ("bernoulli:1x6x6", [hidden])
     assert command("evaluate", run, "--betas", 50).status == 0
     assert command("sample", run, "-n", 3, "--sweeps", 5).status == 0
     assert np.load(run / "samples.npy").shape == (3, 1, 6, 6)

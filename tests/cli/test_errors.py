@@ -259,8 +259,8 @@ def on(reader: tuple[str, ...], run: Path) -> list[object]:
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
 @pytest.mark.fast_cases(2)
 def test_truncated_checkpoint(fails, trained, reader):
-    last = Run(trained).last
-    last.write_bytes(last.read_bytes()[:-100])
+    for path in (Run(trained).last, Run(trained).previous):
+        path.write_bytes(path.read_bytes()[:-100])
     fails(*on(reader, trained), words=("last.safetensors", "corrupt or truncated"))
 
 
@@ -299,9 +299,11 @@ class Trap:
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
 @pytest.mark.fast_cases(2)
 def test_pickle_as_a_checkpoint_is_never_loaded(fails, trained, tmp_path, reader):
-    Run(trained).last.write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
+    for path in (Run(trained).last, Run(trained).previous):
+        path.write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
     fails(*on(reader, trained), words=("expected a safetensors file", "pickle"))
-    torch.save({"x": Trap(tmp_path / "sprung")}, Run(trained).last)
+    for path in (Run(trained).last, Run(trained).previous):
+        torch.save({"x": Trap(tmp_path / "sprung")}, path)
     fails(*on(reader, trained), words=("expected a safetensors file",))
     assert not (tmp_path / "sprung").exists()
 
@@ -314,7 +316,9 @@ def test_checkpoint_of_another_machine(fails, trained, reader):
 
 
 def test_checkpoint_without_training_state(fails, trained):
-    hm.save(hm.load(trained), Run(trained).last)
+    machine = hm.load(trained)
+    for path in (Run(trained).last, Run(trained).previous):
+        hm.save(machine, path)
     fails("resume", trained, "--epochs", 9, words=("training state",))
 
 

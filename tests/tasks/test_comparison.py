@@ -72,7 +72,7 @@ def test_real_units_are_scored_by_their_squared_error():
 def test_the_command(tmp_path, capsys):
     folder = tmp_path / "run"
     chosen = schema.merge(schema.Config(), {"data": {"source": "digits"}, "machine": {"hidden": "bernoulli:8"}})
-    chosen.training.epochs = 1
+    chosen.training = hm.Plan(epochs=1)
     runs.train(runs.prepare(chosen), folder, progress=False)
     command.denoise_run(folder, levels=(0.0, 0.1), n=20)
     printed = capsys.readouterr().out

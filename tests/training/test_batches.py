@@ -267,7 +267,8 @@ def test_gray_rows_are_drawn_anew_each_time(tmp_path) -> None:
                 progress.stop = progress.epoch == stop
 
         machine = hm.RBM(hm.units.Bernoulli(8), hm.units.Bernoulli(3))
-        hm.fit(machine, source, epochs=6, batch_size=20, run=tmp_path / folder, resume=resume, callbacks=[Stop()])
+        options = {"seed": 0, "resume": resume, "callbacks": [Stop()]}
+        hm.fit(machine, source, epochs=6, batch_size=20, run=tmp_path / folder, **options)
         return machine.coupling.weight.detach()
 
     whole = train(None, False, "whole")

@@ -157,7 +157,7 @@ def test_resume_is_bitwise(options, tmp_path):
         machine = label_rbm(units.Bernoulli(64), 10, 6)
         hm.fit(
             machine, data, negative="discriminative+0.1*pcd:1", epochs=epochs, schedule="constant", run=tmp_path / run,
-            progress=False, **options, **more,
+            progress=False, seed=0, **options, **more,
         )  # fmt: skip
         return machine.state_dict()
 

@@ -140,10 +140,10 @@ def test_the_same_parameters_and_metrics_in_both(name: str, results: Path) -> No
     assert all(not torch.equal(first["parameters"][key], start[key]) for key in start)
 
 
-@pytest.mark.parametrize("name", ["pcd", "cd-adam", "uneven"])
+@pytest.mark.parametrize("name", ["pcd", "uneven"])
 def test_chains_of_their_own(name: str, results: Path) -> None:
-    first, second = of_ranks(results, name)
-    assert not torch.equal(first["chains"]["v"], second["chains"]["v"])
+    first, second = (own["negative"][0]["h"] for own in Run(results / "runs" / name).read_state()[1]["processes"])
+    assert not torch.equal(first, second)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -159,7 +159,6 @@ def test_resume_is_exact_in_both(name: str, results: Path) -> None:
     for whole, resumed in zip(of_ranks(results, name), of_ranks(results, f"{name}-resumed"), strict=True):
         assert resumed["stopped"] == 3
         assert_same(whole["parameters"], resumed["parameters"])
-        assert_same(whole["chains"], resumed["chains"])
         assert whole["metrics"] == resumed["metrics"]
 
 

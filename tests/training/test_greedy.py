@@ -84,7 +84,7 @@ def test_a_new_layer_leaves_the_distribution_and_is_learned(data):
 
 
 def test_a_new_layer_on_a_deep_machine(data):
-    machine = deep()
+    machine, data = deep().double(), data.double()
     hm.pretrain(machine, data, epochs=2, progress=False)
     grown = hm.deepen(machine, 5, data, scale=0.0)
     assert [unit.size for unit in grown.layers] == [64, 12, 6, 5]

@@ -314,6 +314,7 @@ def test_resumed_to_the_bit(options, tmp_path):
             resume=resume,
             callbacks=callbacks,
             progress=False,
+            seed=0,
         )
         return machine
 

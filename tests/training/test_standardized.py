@@ -110,7 +110,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "pcd": {},
     "cd": {"negative": "cd:2"},
     "exact": {"negative": "exact"},
-    "differentiated": {"negative": Differentiated()},
+    "differentiated": {"negative": Differentiated(), "optimizer": "sgd"},
     "tempering": {"negative": "parallel-tempering:1,rungs=3"},
     "gibbs-langevin": {"negative": "gibbs-langevin:1,steps=3"},
     "langevin": {"negative": "langevin:3"},

@@ -40,7 +40,7 @@ def test_the_states_of_an_enumeration_are_not_saved() -> None:
     state = hm.Exact().init(binary(6, 3), DATA, None)
     plain, tensors = flatten(state, "state")
     assert plain == {} and tensors == {}
-    assert continued(plain, state)["states"] is state["states"]
+    assert continued(plain, state)["known"] is state["known"]
 
 
 def test_memory_is_not_saved() -> None:

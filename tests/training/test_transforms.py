@@ -277,9 +277,9 @@ def test_values_of_the_penalties() -> None:
 def test_penalties_shrink_the_weights(penalty: Any) -> None:
     data = draw(binary(5, 3, seed=3, weight=2.0), 200)
     norms = []
-    for transforms in ([], [penalty]):
+    for penalties in ([], [penalty]):
         machine = binary(5, 3, seed=4, weight=0.3)
-        hm.fit(machine, data, negative=hm.Exact(), epochs=40, batch_size=200, optimizer=sgd(0.5), transforms=transforms)
+        hm.fit(machine, data, negative=hm.Exact(), epochs=40, batch_size=200, optimizer=sgd(0.5), penalties=penalties)
         norms.append(penalty.loss(machine))
     assert norms[1] < norms[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -110,9 +110,9 @@ def learners(
         own_scaling = scaling if number == 1 else None  # the inputs of the other machines are hidden states
         state = phase.init(one, rows, generator)
         coordinates = Coordinates(one, own_mean, plan.centered, own_scaling) if plan.centered else None
-        if coordinates is not None:
-            coordinates.check(optimizer)
         where = number if stack else None
+        if coordinates is not None:
+            _named(where, coordinates.check, optimizer)
         penalties = _applicable(plan.penalties, one, where, rates.get)
         constraints = _applicable(plan.constraints, one, where)
         made.append(
@@ -143,11 +143,16 @@ def _applicable(parts: Iterable[Any], machine: Any, number: int | None, *given: 
     """Return the parts that concern a machine, after their check; in a stack, others are left out."""
     chosen = [part for part in parts if number is None or part.applies(machine)]
     for part in chosen:
-        try:
-            part.check(machine, *given)
-        except InvalidOption as error:
-            raise InvalidOption(f"machine {number}: {error}" if number else str(error)) from None
+        _named(number, part.check, machine, *given)
     return chosen
+
+
+def _named(number: int | None, check: Callable[..., None], *given: Any) -> None:
+    """Name the machine of a stack in the error of a check."""
+    try:
+        check(*given)
+    except InvalidOption as error:
+        raise InvalidOption(f"machine {number}: {error}" if number else str(error)) from None
 
 
 # -- the step -----------------------------------------------------------------------------------------------------

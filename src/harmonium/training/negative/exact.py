@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,8 +29,11 @@ class Exact(NegativePhase):
     sums_missing: ClassVar[bool] = True
 
     def init(self, machine: BoltzmannMachine, rows: Tensor, generator: Generator | None) -> State:
-        as_rbm(machine, self)
-        return {"states": Known(enumeration.kept_states(machine))}
+        rbm = as_rbm(machine, self)
+        summed = rbm
+        if rbm.dtype != torch.float64 and any(unit.cardinality is None for unit in rbm.layers):
+            summed = copy.deepcopy(rbm).double()  # ln Z of real units far from zero is a large number
+        return {"known": Known(summed, enumeration.kept_states(summed))}
 
     def step(
         self, machine: BoltzmannMachine, batch: Batch, state: State, generator: Generator | None
@@ -37,7 +41,7 @@ class Exact(NegativePhase):
         rbm = as_rbm(machine, self)
         if batch.context is not None:
             return _given(rbm, batch.visible, batch.context), state
-        layers, links = enumeration.moments(rbm, state["states"].states)
+        layers, links = state["known"].moments(rbm)
         if batch.missing is not None:
             return _observed(rbm, layers, links, batch.visible, batch.missing), state
         field = rbm.coupling.up(batch.visible)
@@ -54,10 +58,23 @@ class Exact(NegativePhase):
 
 
 class Known:
-    """The states of an enumeration, which need no place in a checkpoint."""
+    """The states of an enumeration, and the machine or its copy in float64 in which they are summed; not saved."""
 
-    def __init__(self, states: list[tuple[list[Tensor | None], int]] | None) -> None:
-        self.states = states
+    def __init__(self, machine: RBM, states: list[tuple[list[Tensor | None], int]] | None) -> None:
+        self._machine, self._states = machine, states
+
+    def moments(self, rbm: RBM) -> tuple[list[dict[str, Tensor]], list[Tensor]]:
+        """Return the moments of the model, in the type of the machine."""
+        if self._machine.dtype == rbm.dtype:
+            return enumeration.moments(rbm, self._states)
+        with torch.no_grad():
+            for own, parameter in zip(self._machine.parameters(), rbm.parameters(), strict=True):
+                own.copy_(parameter)
+        for own_unit, unit in zip(self._machine.visible.parts, rbm.visible.parts, strict=True):
+            if getattr(unit, "origin", None) is not None:
+                own_unit.origin = unit.origin.double()
+        layers, links = enumeration.moments(self._machine, self._states)
+        return [{name: x.to(rbm.dtype) for name, x in one.items()} for one in layers], [x.to(rbm.dtype) for x in links]
 
 
 def _learned(rbm: RBM, matrices: list[Tensor]) -> dict[int, CouplingGradient]:

@@ -20,6 +20,7 @@ from ...meanfield.iteration import Rule, iterate
 from ...meanfield.layers import MeanFieldLayer
 from ...meanfield.starts import check, scattered, upward
 from ..gradient import CouplingGradient, Gradient, unit_gradient
+from ..state import continued
 from .base import Batch, NegativePhase, State, cycled
 
 _CHAINS = {"naive": False, "tap": True}  # whether the method is of second order
@@ -118,6 +119,11 @@ class MeanField(NegativePhase):
         if not bool(good.all()):  # diverged points start at the data again
             state = self._restarted(machine, batch.visible, state, torch.nonzero(~good).flatten(), generator)
         return gradient, state
+
+    def check_state(self, machine: BoltzmannMachine, state: State) -> None:
+        if state["solutions"] is not None:
+            like = _OTHERS[self.method](machine, state["a"][0], damping=self.damping, iterations=1)
+            continued(state["solutions"], _tree(like))
 
     def by_statistics(self, batch: Batch) -> bool:
         """Return whether the method has a gradient in closed form."""
