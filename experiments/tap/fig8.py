@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -205,7 +206,7 @@ def _probe(rbm: RBM, signals: Tensor, estimator: Pointwise, p: float, seed: int)
     noisy = channel.corrupt(signals, seed=seed)
     found = denoise(rbm, noisy, channel, start=estimator, **INFERENCE)
     early = denoise(rbm, noisy, channel, method="tap", start=estimator, max_iterations=25)
-    slow = {"damping": 0.9, "max_iterations": 2000, "tolerance": 1e-8}
+    slow: dict[str, Any] = {"damping": 0.9, "max_iterations": 2000, "tolerance": 1e-8}
     careful = denoise(rbm, noisy, channel, method="tap", start=estimator, **slow)
     truth = denoise(rbm, noisy, channel, start=signals, **INFERENCE)
     sampled = denoise(rbm, noisy, channel, method="gibbs", start=estimator, sweeps=200, warm_up=100, seed=seed)

@@ -179,8 +179,10 @@ def test_commands_on_a_deep_machine(kind, deep, command, tmp_path):
     assert np.load(out).shape == (5, 6)
     assert command("sample", folder, "-n", 5, "--sweeps", 1, "--start", "data", "--out", out).status == 0
     table = command("evaluate", folder, "--betas", 20).out
-    small = "log-likelihood, exact" if kind == "dbm" else "log-likelihood bound, exact ln Z"
-    assert small in table and "log-likelihood bound, annealed" in table
+    if kind == "dbm":  # few hidden states
+        assert "log-likelihood, exact" in table
+    else:
+        assert "log-likelihood bound, exact ln Z" in table and "log-likelihood bound, annealed" in table
     assert "pseudo" not in table
     assert command("spectrum", folder, "--layer", 1).status == 0
     outcome = command("spectrum", folder, "--layer", 2)
