@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 import harmonium as hm
-from common import binary_data, interleaved, kept, quiet, write
+from common import binary_data, interleaved, kept, quiet, without_metrics, write
 from peers import log_likelihood, mnist
 
 Pairs = list[tuple[float, float]]  # seconds of a step and of its products
@@ -215,6 +215,7 @@ CASES = (
 def work(name: str, threads: int, wall: bool) -> None:
     """Measure a case in this process; print the pairs."""
     torch.set_num_threads(threads)
+    without_metrics()
     warnings.simplefilter("ignore")  # most of these data have nothing to learn
     print(json.dumps(case(name)(time.perf_counter if wall or threads > 1 else time.process_time)))
 
