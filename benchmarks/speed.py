@@ -337,6 +337,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", choices=(1, 2), default=[1, 2])
     parser.add_argument("--wall", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.rounds < 2:
+        parser.error(f"--rounds must be at least 2 for quartiles, not {args.rounds}")
     if args.worker:
         work(args.worker, args.threads[0], args.wall)
         return
