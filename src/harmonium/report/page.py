@@ -461,7 +461,9 @@ def _summary(subject: RunSubject) -> dict[str, Any]:
         "negative phase": words.get("negative"),
         "pretraining": f"{training['pretrain']} epochs of each layer" if training.get("pretrain") else None,
         "optimizer": None if rate is None else f"{words.get('optimizer')}, learning rate {rate}",
-        **{name: words.get(name) for name in ("schedule", "penalties", "constraints", "epochs", "batch_size", "seed")},
+        **{name: words.get(name) for name in ("schedule", "penalties", "constraints", "epochs")},
+        "batch size": words.get("batch_size"),
+        "seed": words.get("seed"),
         "threads": subject.table("machine").get("threads"),
         "version": subject.config.get("harmonium") if isinstance(subject.config.get("harmonium"), str) else None,
     }
