@@ -128,10 +128,8 @@ def plan(setup: recipe.Setup, run: Path) -> dict[str, str]:
         lines |= described(rows.table)
     if rows.notes:
         lines[_noted(rows)] = "; ".join(rows.notes)
-    chosen, where = (
-        config.training,
-        f"{config.machine.device}, {config.machine.dtype}, {config.machine.threads} threads",
-    )
+    chosen, machine = config.training, config.machine
+    where = f"{machine.device}, {machine.dtype}, {machine.threads} threads"
     for name, words in chosen.words().items():
         reason = chosen.reasons.get(name)
         lines[name.replace("_", " ")] = words if reason in (None, words) else f"{words} ({reason})"

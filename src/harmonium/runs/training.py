@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ..data import TableEncoder
 from ..training import Callback, LabelError, Progress, Result, Run
-from ..training.distributed import writing
 from ..training.loop import measured_every
 from ..training.train import train as train_machine
 from . import tables
@@ -31,19 +30,18 @@ def train(
     if config.data.labels and rows.weighted_held_out is not None:
         own.insert(0, LabelError(rows.weighted_held_out, measured_every(config.training.epochs or 1)))
     named = {name: table for name, table in config.tables().items() if name != "training"}
-    with writing(run):
-        return train_machine(
-            setup.machine,
-            rows.weighted,
-            config.training,
-            validation=rows.weighted_held_out,
-            callbacks=[*callbacks, *own],
-            run=run,
-            resume=resume,
-            progress=progress,
-            tables=named if config.data.source and config.data.mean is None else None,
-            threads=config.machine.threads,
-        )
+    return train_machine(
+        setup.machine,
+        rows.weighted,
+        config.training,
+        validation=rows.weighted_held_out,
+        callbacks=[*callbacks, *own],
+        run=run,
+        resume=resume,
+        progress=progress,
+        tables=named if config.data.source and config.data.mean is None else None,
+        threads=config.machine.threads,
+    )
 
 
 class _SaveTable(Callback):

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from .batches import Source
     from .loop import Training
 
-#: tables of a configuration with options, and the options that may change when a run continues
-_TABLES = ("machine", "training")
-_CHANGEABLE = ("training.epochs", "machine.threads", "machine.device")
+_TABLES = ("machine", "training")  # of a configuration, with options
+#: entries of a configuration that may change when a run continues
+CHANGEABLE = (("training", "epochs"), ("machine", "threads"), ("machine", "device"), ("data", "source"))
 #: what reading a state of another form raises
 _DAMAGE = (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
 _MOST_SWEEPS = 10**6  # of one training step
@@ -146,8 +146,8 @@ def options_of(config: Mapping[str, Any]) -> dict[str, Any]:
     {'training.batch_size': 10}
     """
     tables = parse_toml(toml.dumps(dict(config)))  # as they are read from the file
-    named = {f"{table}.{key}": value for table in _TABLES for key, value in _items(tables.get(table))}
-    return {name: value for name, value in named.items() if name not in _CHANGEABLE}
+    entries = [((table, key), value) for table in _TABLES for key, value in _items(tables.get(table))]
+    return {".".join(place): value for place, value in entries if place not in CHANGEABLE}
 
 
 def _items(table: Any) -> list[tuple[str, Any]]:

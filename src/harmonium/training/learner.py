@@ -15,6 +15,7 @@ from ..machines import BoltzmannMachine
 from ..machines.normalizable import SpectralBound, may_diverge
 from ..machines.scaling import Scaling
 from . import descent, distributed
+from .batches import visible_part
 from .constraints import Constraint
 from .coordinates import Coordinates
 from .descent import AnyOptimizer
@@ -105,7 +106,7 @@ def learners(
         row = mean.to(machine.dtype).unsqueeze(0)
         means = [mean, *(rows[0] for _, rows in list(machine.stacked(row, inputs="means"))[1:])]
     made = []
-    inputs = machine.stacked(start if machine.context is None else start[0], generator=generator)
+    inputs = machine.stacked(visible_part(start), generator=generator)
     for number, ((one, rows), own_mean) in enumerate(zip(inputs, means, strict=True), 1):
         own_scaling = scaling if number == 1 else None  # the inputs of the other machines are hidden states
         state = phase.init(one, rows, generator)
@@ -125,7 +126,7 @@ def learners(
                 penalties=penalties,
                 constraints=constraints,
                 kept=[constraint.init(one) for constraint in constraints],
-                bound=SpectralBound(one, _visible(own_mean) if number == 1 else None) if may_diverge(one) else None,
+                bound=SpectralBound(one, visible_part(own_mean) if number == 1 else None) if may_diverge(one) else None,
                 follows=number > 1,
             )
         )
@@ -133,10 +134,6 @@ def learners(
         if not any(part in (*one.penalties, *one.constraints) for one in made):
             part.check(made[0].machine)  # raises: it concerns no machine
     return made
-
-
-def _visible(mean: Any) -> Tensor:
-    return mean[0] if isinstance(mean, tuple) else mean
 
 
 def _applicable(parts: Iterable[Any], machine: Any, number: int | None, *given: Any) -> list[Any]:

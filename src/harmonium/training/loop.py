@@ -16,8 +16,9 @@ from torch import Generator, Tensor
 from ..errors import Diverged, InvalidOption, NotConverged, NotLearned, NotNormalizable
 from ..files import tensor_type
 from ..machines.scaling import Scaling
+from ..noise import Purpose
 from . import checkpoints, distributed, outcome, rise
-from .batches import Source, as_source
+from .batches import Source, as_source, visible_part
 from .callbacks import Callback, Progress, check_callbacks
 from .descent import AnyOptimizer
 from .incomplete import completed
@@ -42,11 +43,7 @@ _LIMIT_ROWS = 500  # for the limit of the learning rates; the cost is quadratic 
 _SWEEPS = 10  # of the missing values of validation rows before a measurement
 _HUGE = 1e10  # a parameter above this has diverged, even if it is still finite
 _CHECK_EVERY = 100  # number of steps between checks for finite parameters
-#: entries of the configuration that may change when a run continues
-_CHANGEABLE = (("training", "epochs"), ("machine", "threads"), ("machine", "device"), ("data", "source"))
 _MEASUREMENTS = 200  # at most, of a training
-# purposes of the random streams, which are independent of each other
-_ORDER, _INITIALIZE, _CHAINS, _METRICS = range(4)
 
 
 class Training:
@@ -99,7 +96,7 @@ class Training:
             self._check_weights()
         mean, scaling = self._moments()
         self.optimizer = self._optimizer(scaling if plan.centered else None)
-        self.generator = stream(self.seed, _CHAINS, self.rank, device=machine.device)
+        self.generator = stream(self.seed, Purpose.CHAINS, self.rank, device=machine.device)
         start = self.source.rows(self._some(len(self.source), max(self.batch_size, 1000), self.rank), machine)
         with torch.no_grad():
             self.learners = learners(machine, plan, start, mean, scaling, self.optimizer, self.generator)
@@ -134,7 +131,7 @@ class Training:
     def _initialize(self) -> None:
         chosen = "initialize" in self.plan.reasons  # then, parameters of a trained machine are kept
         some = self.source.rows(self._some(len(self.source), self.source.initial_rows), self.machine)
-        generator = stream(self.seed, _INITIALIZE, device=self.machine.device)
+        generator = stream(self.seed, Purpose.INITIALIZE, device=self.machine.device)
         for machine, rows in self.machine.stacked(some, generator=generator):
             if not (chosen and has_weights(machine)):
                 self.plan.initialize.apply(machine, rows, generator)
@@ -177,7 +174,7 @@ class Training:
 
     def _some(self, n: int, most: int, rank: int = 0) -> Tensor:
         """Return up to ``most`` random row indices that depend only on the seed and the rank."""
-        order = torch.randperm(n, generator=stream(self.seed, _ORDER, 0, rank))
+        order = torch.randperm(n, generator=stream(self.seed, Purpose.ORDER, 0, rank))
         return order[:most]
 
     def _config(self, tables: Mapping[str, Mapping[str, Any]], mean: Any) -> dict[str, Any]:
@@ -201,7 +198,7 @@ class Training:
             run.write_snapshot(self.machine, 0)
         elif run.config_path.exists():
             written = run.read_config()
-            if any(_entry(written, *place) != _entry(self.config, *place) for place in _CHANGEABLE):
+            if any(_entry(written, *place) != _entry(self.config, *place) for place in checkpoints.CHANGEABLE):
                 run.write_config(_changed(written, self.config))
 
     # -- the loop -------------------------------------------------------------------------------------------
@@ -277,7 +274,7 @@ class Training:
     def chains(self) -> Tensor | None:
         """Return visible states (chains, *visible) of the chains of the only machine; None if there are none."""
         (learner,) = self.learners
-        drawn = stream(self.seed, _METRICS, self.epoch, device=self.machine.device)
+        drawn = stream(self.seed, Purpose.METRICS, self.epoch, device=self.machine.device)
         return learner.phase.visible_chains(learner.machine, learner.state, drawn)
 
     def _rows(self) -> Any:
@@ -306,7 +303,7 @@ class Training:
         if batch_size < 1:
             raise InvalidOption(f"batch_size: expected at least 1, found {batch_size}")
         self.batch_size = batch_size
-        order = self.rows[torch.randperm(len(self.rows), generator=stream(self.seed, _ORDER, epoch, self.rank))]
+        order = self.rows[torch.randperm(len(self.rows), generator=stream(self.seed, Purpose.ORDER, epoch, self.rank))]
         order = order[: self.share]
         steps = -(-self.share // self.batch_size)
         begun, self.step = self.step, 0
@@ -404,9 +401,10 @@ class Training:
         values["samples_per_second"] = round(self.share * self.world / seconds, 1)
         if self.epoch % self.metrics_every == 0 or self.epoch == self.epochs:
             train = self._metric_rows(self.source)
-            moving = stream(self.seed, _METRICS, self.epoch, device=self.machine.device)
+            moving = stream(self.seed, Purpose.METRICS, self.epoch, device=self.machine.device)
             test = None if self.validation is None else self._validation_rows(self.validation, moving)
-            fixed = stream(self.seed, _METRICS, device=self.machine.device)  # so that a fixed machine has fixed metrics
+            # without the epoch, so that a fixed machine has fixed metrics
+            fixed = stream(self.seed, Purpose.METRICS, device=self.machine.device)
             values |= measure(self.machine, train, test, fixed)
         return values
 
@@ -433,7 +431,7 @@ def _entry(config: Mapping[str, Any], table: str, key: str) -> Any:
 def _changed(written: dict[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration with the entries of ``now`` that may change when a run continues."""
     config = copy.deepcopy(written)
-    for table, key in _CHANGEABLE:
+    for table, key in checkpoints.CHANGEABLE:
         value = _entry(now, table, key)
         if value is not None:
             config.setdefault(table, {})[key] = value
@@ -451,4 +449,4 @@ def measured_every(epochs: int) -> int:
 
 def data_mean(mean: Any) -> float:
     """Return the mean over all values of the data from the mean row, to recognize the data of a run."""
-    return float((mean[0] if isinstance(mean, tuple) else mean).double().mean())
+    return float(visible_part(mean).double().mean())

@@ -4,7 +4,7 @@ from .arrays import ArraySource, DatasetSource, Redrawn, SparseSource, TensorSou
 from .conversion import as_rows, as_source
 from .hidden import HiddenStates
 from .labeled import Labeled, as_labels
-from .source import Pair, Source
+from .source import Pair, Source, visible_part
 from .weighted import Weighted
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "as_labels",
     "as_rows",
     "as_source",
+    "visible_part",
 ]

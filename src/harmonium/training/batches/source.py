@@ -131,3 +131,8 @@ def _keys(rows: Tensor) -> Tensor:
     bits = (rows.float() + 0.0).contiguous().view(torch.int32).long()  # -0.0 + 0.0 is 0.0
     factors = torch.randint(2**62, (rows.shape[1],), generator=Generator().manual_seed(0)).to(rows.device)
     return (bits * factors).sum(1)  # modulo 2^64
+
+
+def visible_part(rows: Any) -> Tensor:
+    """Return the visible part of rows or of their mean, which are a pair if there are contexts."""
+    return rows[0] if isinstance(rows, tuple) else rows

@@ -11,7 +11,7 @@ from ...checks import count
 from ...errors import InvalidOption
 from ...machines import RBM, BoltzmannMachine
 from ..gradient import Gradient
-from ..sample import Sample
+from ..sample import Sample, per_row
 from .base import Batch, NegativePhase, State, as_rbm
 
 
@@ -99,4 +99,4 @@ def _same_numbers(rbm: RBM, x: Tensor, y: Tensor, generator: Generator | None) -
     after_x = _sweep(rbm, x, source)
     source.set_state(kept)
     after_y = _sweep(rbm, y, source)
-    return after_x, torch.where(together.view(-1, *(1 for _ in rbm.visible.shape)), after_x, after_y)
+    return after_x, torch.where(per_row(together, rbm.visible), after_x, after_y)

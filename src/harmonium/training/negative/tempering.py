@@ -42,16 +42,19 @@ class Exchanged(Sampled):
             chains = rungs.sweep(ladder, chains, generator)
             chains, info = rungs.exchange(ladder, chains, generator)
             acceptance = torch.where(info.tried, torch.lerp(acceptance, info.probability, _MEMORY), acceptance)
-        new = {"layers": chains.layers, "walker": chains.walker, "moves": chains.moves, "acceptance": acceptance}
-        return {**state, **new, "v": chains.layers[0][-1]}
+        return {**_with_chains(state, chains, acceptance), "v": chains.layers[0][-1]}
 
     def _begun(self, rbm: RBM, state: State, generator: Generator | None) -> State:
         """Return the state with all rungs at the visible states ``v``."""
         ladder = self.ladder(rbm, state)
         chains = rungs.start(ladder, state["v"], generator)
         acceptance = torch.ones(ladder.size - 1, dtype=torch.float64, device=rbm.device)
-        new = {"layers": chains.layers, "walker": chains.walker, "moves": chains.moves, "acceptance": acceptance}
-        return {**state, **new}
+        return _with_chains(state, chains, acceptance)
+
+
+def _with_chains(state: State, chains: LadderState, acceptance: Tensor) -> State:
+    new = {"layers": chains.layers, "walker": chains.walker, "moves": chains.moves}
+    return {**state, **new, "acceptance": acceptance}
 
 
 @dataclass(frozen=True)
