@@ -120,7 +120,7 @@ def draws_by_hidden_states(machine: hm.RBM, n: int, source: Generator) -> Tensor
     hidden = torch.cat([state[1] for state, _ in parts if state[1] is not None])
     log_p = torch.cat([log_p for _, log_p in parts])
     chosen = torch.multinomial((log_p - log_p.max()).exp(), n, replacement=True, generator=source)
-    return torch.cat([machine.sample_visible(h, generator=source) for h in hidden[chosen].split(1000)])
+    return torch.cat([machine.sample_visible(h, seed=source) for h in hidden[chosen].split(1000)])
 
 
 def show(name: str, table: dict[str, Any]) -> None:

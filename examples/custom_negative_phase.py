@@ -12,7 +12,7 @@ class MirrorPCD(hm.training.negative.Sampled):
     """PCD for spins, with the move v → -v accepted with probability min(1, p(-v)/p(v))."""
 
     def move(self, rbm, v, generator):
-        v = rbm.sample_visible(rbm.sample_hidden(v, generator=generator), generator=generator)
+        v = rbm.sample_visible(rbm.sample_hidden(v, seed=generator), seed=generator)
         log_ratio = rbm.free_energy(v) - rbm.free_energy(-v)
         accepted = torch.rand(len(v), generator=generator, dtype=v.dtype) < log_ratio.exp()
         return torch.where(accepted[:, None], -v, v)

@@ -117,7 +117,7 @@ def initialize(
     start = torch.logit(torch.tensor(activity, dtype=torch.float64)).item()
     for machine, rows in network.stacked(network.as_states(data), generator=generator):
         fan_in = float(machine.coupling.fan_in)
-        machine.initialize(rows, scale=gain / (levels * fan_in**0.5), generator=generator)
+        machine.initialize(rows, scale=gain / (levels * fan_in**0.5), seed=generator)
         machine.hidden.bias.add_(start)
 
 

@@ -114,7 +114,7 @@ def count(rbm: RBM, size: int, steps: int, seed: int, repeats: int = REPEATS) ->
             some = min(left, _SMALLEST_PARTS)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", NotMixed)
-                states = chains.sample(some, sweeps=steps, generator=generator)
+                states = chains.sample(some, sweeps=steps, seed=generator)
             told += [str(warning.message) for warning in caught if issubclass(warning.category, NotMixed)]
             frequencies[repeat] += torch.bincount(states.long() @ powers, minlength=2**n)
             left -= some

@@ -140,7 +140,7 @@ def draws(rbm: RBM, chains: int, seed: int, warm_up: int = WARM_UP, times: int =
     total: Tensor | float = 0.0
     for draw in range(times):
         for _ in range(SPACING if draw else warm_up):
-            v = rbm.sample_visible(rbm.sample_hidden(v, generator=generator), generator=generator)
+            v = rbm.sample_visible(rbm.sample_hidden(v, seed=generator), seed=generator)
         total = total + torch.stack([moments(part) for part in v.tensor_split(min(GROUPS, chains))])
     assert isinstance(total, Tensor)
     return total / times

@@ -99,7 +99,7 @@ def ratings_of(rbm: RBM, users: int, each: int, seed: int) -> RatingTable:
     start = torch.zeros(users, items, values)
     first = torch.randint(values, rated.shape, generator=generator)
     start[torch.arange(users).unsqueeze(1), rated, first] = 1
-    rows = rbm.sample(start=start, sweeps=_SWEEPS, generator=generator, check_mixing=False)
+    rows = rbm.sample(start=start, sweeps=_SWEEPS, seed=generator, check_mixing=False)
     user, item, level = rows.nonzero().T
     people, things = (tuple(map(str, range(size))) for size in (users, items))
     return RatingTable(people, things, tuple(float(k + 1) for k in range(values)), user, item, level)

@@ -26,6 +26,8 @@ def as_tensor(data: Any, what: str = "data") -> Tensor:
     tensor([3, 2, 1, 0], dtype=torch.int16)
     """
     if isinstance(data, Tensor):
+        if abstract(data):
+            return data
         if data.is_nested or data.is_quantized or data.is_meta:
             raise InvalidData(f"{what}: expected a tensor with numbers, found a nested, quantized or meta tensor")
         tensor = data if data.layout == torch.strided else data.to_dense()
@@ -42,6 +44,11 @@ def as_tensor(data: Any, what: str = "data") -> Tensor:
     return tensor
 
 
+def abstract(tensor: Tensor) -> bool:
+    """Return whether the values of a tensor cannot be looked at: in ``torch.compile`` and in ``torch.vmap``."""
+    return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(tensor)
+
+
 def check_finite(tensor: Tensor, what: str = "data") -> None:
     """Raise :class:`InvalidData`, naming the first one, if a value is NaN or infinite.
 
@@ -50,7 +57,7 @@ def check_finite(tensor: Tensor, what: str = "data") -> None:
     ...
     harmonium.errors.InvalidData: data: expected finite numbers, found nan at row 0, index (1,)
     """
-    if not tensor.is_floating_point() or bool(torch.isfinite(tensor.detach().sum())):
+    if abstract(tensor) or not tensor.is_floating_point() or bool(torch.isfinite(tensor.detach().sum())):
         return  # a sum is finite only if every term is
     finite = torch.isfinite(tensor)
     if not bool(finite.all()):

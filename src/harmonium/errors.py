@@ -3,7 +3,30 @@
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
+from types import FrameType
+
+__all__ = [
+    "BusyMachine",
+    "CheckpointError",
+    "DataNotFound",
+    "Diverged",
+    "HarmoniumError",
+    "Inaccurate",
+    "InvalidData",
+    "InvalidOption",
+    "MissingExtra",
+    "NotConverged",
+    "NotEnumerable",
+    "NotLearned",
+    "NotMixed",
+    "NotNormalizable",
+    "OutOfMemory",
+    "RunError",
+    "UnknownArgument",
+]
 
 
 class HarmoniumError(Exception):
@@ -72,6 +95,18 @@ class NotLearned(UserWarning):
 
 class NotConverged(UserWarning):
     """Training that ended although more of it would increase the likelihood."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn about the line of the user: the first outside of this package, and of the decorators of torch."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _package(frame) in ("harmonium", "torch"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
 
 
 def clipped(value: object, most: int = 200) -> str:

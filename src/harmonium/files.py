@@ -30,6 +30,7 @@ from torch import Tensor
 from .allocation import limited
 from .couplings import Coupling
 from .errors import CheckpointError, HarmoniumError, InvalidOption, clipped, unknown
+from .guard import guard
 from .limits import check_file, parse_json
 from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
 from .paths import expanded
@@ -37,6 +38,8 @@ from .units import Unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+__all__ = ["load", "save"]
 
 #: version of the files
 FORMAT_VERSION = 1
@@ -352,3 +355,6 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+guard(globals())

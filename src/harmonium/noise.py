@@ -35,23 +35,31 @@ class Purpose(IntEnum):
     SHOW = 103  # rows to show in a report
 
 
-def generator(seed: int | None, device: torch.device | str = "cpu") -> Generator | None:
-    """A generator on ``device``, or ``None`` (torch's default one) when ``seed`` is ``None``.
+#: a number or a generator, which make a call reproducible; ``None`` is torch's default generator
+Seed = int | Generator | None
+
+
+def generator(seed: Seed, device: torch.device | str = "cpu") -> Generator | None:
+    """The generator of a seed on ``device``; ``None``, torch's default one, for ``None``.
 
     >>> generator(7).initial_seed()
     7
     """
-    return None if seed is None else Generator(device=device).manual_seed(check_seed(seed))
+    if seed is None or isinstance(seed, Generator):
+        return seed
+    return Generator(device=device).manual_seed(check_seed(seed))
 
 
-def resolve_seed(seed: int | None) -> int:
-    """The seed, or a new one from torch's default generator when ``seed`` is ``None``.
+def resolve_seed(seed: Seed) -> int:
+    """The seed, or a new one from a generator.
 
     >>> _ = torch.manual_seed(0)
     >>> resolve_seed(7), resolve_seed(None) == resolve_seed(None)
     (7, False)
     """
-    return int(torch.randint(2**62, (1,))) if seed is None else check_seed(seed)
+    if seed is None or isinstance(seed, Generator):
+        return int(torch.randint(2**62, (1,), generator=seed))
+    return check_seed(seed)
 
 
 def check_seed(seed: int) -> int:
@@ -145,6 +153,11 @@ def uniform(like: Tensor, generator: Generator | None = None) -> Tensor:
 def exponential(like: Tensor, generator: Generator | None = None) -> Tensor:
     """Exponential draws of rate one; more precise than -ln u of a uniform u near u = 0 and u = 1."""
     return torch.empty_like(like).exponential_(generator=generator)
+
+
+def logistic(like: Tensor, generator: Generator | None = None) -> Tensor:
+    """Draws of the logistic distribution, whose distribution function is 1/(1 + e^{-x})."""
+    return torch.log(exponential(like, generator).expm1_())
 
 
 def categorical(p: Tensor, generator: Generator | None = None) -> Tensor:

@@ -111,7 +111,7 @@ def draws(machine: hm.RBM, hidden: str, n: int) -> Tensor:
     nodes, terms = hidden_marginal(machine, hidden)
     source = cases.generator("draws")
     chosen = torch.multinomial(terms.softmax(0), n, replacement=True, generator=source)
-    return machine.sample_visible(nodes[chosen], generator=source)
+    return machine.sample_visible(nodes[chosen], seed=source)
 
 
 @torch.no_grad()

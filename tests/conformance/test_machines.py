@@ -83,7 +83,7 @@ def test_sample_converges(name):
     exact = joint(machine, MACHINES[name].nodes(machine))
     states: list[list[torch.Tensor]] = []
     source = generator(name, "sample")
-    v = machine.sample(CHAINS, sweeps=60, generator=source, callback=lambda step, state: states.append(list(state)))
+    v = machine.sample(CHAINS, sweeps=60, seed=source, callback=lambda step, state: states.append(list(state)))
     assert torch.equal(v, states[-1][0])
     assert worst_deviation(states[-1], exact) < SIGMAS
 

@@ -73,9 +73,9 @@ def test_shapes_and_types(pair, dtype, device):
         "hidden_mean": (machine.hidden_mean(v), h.shape),
         "visible_mean": (machine.visible_mean(h), v.shape),
         "reconstruct": (machine.reconstruct(v), v.shape),
-        "sample_hidden": (machine.sample_hidden(v, generator=source), h.shape),
-        "sample_visible": (machine.sample_visible(h, generator=source), v.shape),
-        "sample": (machine.sample(5, sweeps=2, generator=source), v.shape),
+        "sample_hidden": (machine.sample_hidden(v, seed=source), h.shape),
+        "sample_visible": (machine.sample_visible(h, seed=source), v.shape),
+        "sample": (machine.sample(5, sweeps=2, seed=source), v.shape),
     }
     for name, (value, shape) in expected.items():
         assert value.shape == shape, name
@@ -163,7 +163,7 @@ def test_contrastive_loss_of_data_alone(pair, method):
     step(phase, machine, data, generator(*pair, "loss"))
     found = {name: p.grad.clone() for name, p in machine.named_parameters()}
     machine.zero_grad()
-    hm.losses.contrastive(machine, data, method=method, generator=generator(*pair, "loss")).backward()
+    hm.losses.contrastive(machine, data, method=method, seed=generator(*pair, "loss")).backward()
     expected = {name: p.grad for name, p in machine.named_parameters()}
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
 
@@ -190,7 +190,7 @@ def test_convergence_from_afar(visible):
     source = generator(*pair, "convergence")
     kept: list[Tensor] = []
     v = machine.sample(
-        CHAINS, start=start[None], sweeps=30, generator=source, callback=lambda step, state: kept.append(state[1])
+        CHAINS, start=start[None], sweeps=30, seed=source, callback=lambda step, state: kept.append(state[1])
     )
     assert len(kept) == 30
     before = [start.expand(CHAINS, *start.shape), kept[0]]

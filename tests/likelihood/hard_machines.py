@@ -155,7 +155,7 @@ def exact_draws(machine: hm.RBM, n: int, generator: Generator) -> Tensor:
     """Independent draws (n, *visible) of the model, by enumeration."""
     side, states, p = _states(machine)
     chosen = states[torch.multinomial(p, n, replacement=True, generator=generator)]
-    return chosen if side == 0 else machine.sample_visible(chosen, generator=generator)
+    return chosen if side == 0 else machine.sample_visible(chosen, seed=generator)
 
 
 @torch.no_grad()
@@ -165,9 +165,9 @@ def one_mode(machine: hm.RBM, n: int, generator: Generator) -> Tensor:
     state = states[torch.multinomial(p, 1, generator=generator)]
     state = state.expand(n, *state.shape[1:])
     for _ in range(_SWEEPS):
-        hidden = machine.sample_hidden(state, generator=generator) if side == 0 else state
-        visible = machine.sample_visible(hidden, generator=generator)
-        state = visible if side == 0 else machine.sample_hidden(visible, generator=generator)
+        hidden = machine.sample_hidden(state, seed=generator) if side == 0 else state
+        visible = machine.sample_visible(hidden, seed=generator)
+        state = visible if side == 0 else machine.sample_hidden(visible, seed=generator)
     return visible
 
 
@@ -192,4 +192,4 @@ def one_mode_of_38_percent() -> tuple[hm.RBM, Tensor]:
         machine.visible.bias.copy_(b)
         machine.hidden.bias.copy_(c)
     hidden = torch.tensor([[0, 0, 1, 0, 0, 0, 1, 1, 0, 1]], dtype=torch.float64)
-    return machine, machine.sample_visible(hidden.expand(ROWS, -1), generator=g)
+    return machine, machine.sample_visible(hidden.expand(ROWS, -1), seed=g)

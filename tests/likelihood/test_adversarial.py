@@ -216,7 +216,7 @@ def test_a_fitted_base_leaves_z_unbiased(base):
     log_z = machine.log_partition()
     source = torch.Generator().manual_seed(0)
     given = None if base == "chains" else machine.sample(50, sweeps=2, seed=0, check_mixing=False)
-    found = [ais(machine, runs=2, betas=2, base=given, generator=source) for _ in range(400)]
+    found = [ais(machine, runs=2, betas=2, base=given, seed=source) for _ in range(400)]
     ratios = torch.tensor([math.exp(one.log_partition - log_z) for one in found])
     assert ratios.log().mean() < -4 * ratios.log().std() / math.sqrt(len(ratios))
     assert abs(ratios.mean().item() - 1) < 4 * ratios.std().item() / math.sqrt(len(ratios))

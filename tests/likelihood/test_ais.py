@@ -29,8 +29,8 @@ def exact_draws(case, machine, n, source):
 def assert_brackets(machine, log_z, start, source, temperatures=60):
     """Both intervals contain the exact value at ±3σ, up to the quadrature error."""
     for found in (
-        ais(machine, runs=400, betas=temperatures, generator=source),
-        reverse_ais(machine, start, betas=temperatures, generator=source),
+        ais(machine, runs=400, betas=temperatures, seed=source),
+        reverse_ais(machine, start, betas=temperatures, seed=source),
     ):
         error = max(found.standard_error, 1e-6)
         assert abs(found.log_partition - log_z) < 4.5 * error, found.direction
@@ -55,7 +55,7 @@ def test_every_machine(name):
     machine = case.build()
     source = generator("ais", name)
     exact = joint(machine, case.nodes(machine))
-    forward = ais(machine, runs=400, betas=60, generator=source)
+    forward = ais(machine, runs=400, betas=60, seed=source)
     assert abs(forward.log_partition - exact.log_partition) < 4.5 * max(forward.standard_error, 1e-6)
 
 
@@ -75,8 +75,8 @@ def test_coverage_and_order_of_the_two_directions():
         source = torch.Generator().manual_seed(seed)
         start = states[torch.multinomial(log_p.exp(), 50, replacement=True, generator=source)]
         pair = (
-            ais(machine, runs=50, betas=150, generator=source),
-            reverse_ais(machine, start, betas=150, generator=source),
+            ais(machine, runs=50, betas=150, seed=source),
+            reverse_ais(machine, start, betas=150, seed=source),
         )
         inside += sum(low <= log_z <= high for low, high in (estimate.conditional_interval for estimate in pair))
         forward.append(pair[0].log_partition)

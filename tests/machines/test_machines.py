@@ -298,7 +298,7 @@ def test_the_same_seed_gives_the_same_samples():
     first, same, other = (machine().sample(6, sweeps=5, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(first, same)
     assert not torch.equal(first, other)
-    drawn = machine().sample(6, sweeps=5, generator=Generator().manual_seed(1))
+    drawn = machine().sample(6, sweeps=5, seed=Generator().manual_seed(1))
     assert torch.equal(first, drawn)
 
 

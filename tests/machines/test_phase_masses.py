@@ -32,7 +32,7 @@ def needle(on: float = 0.85, seed: int = 0, visible: int = 40) -> tuple[hm.RBM, 
         machine.hidden.bias[0] += math.log(on / (1 - on)) - odds
     hidden = torch.randint(0, 2, (50, 5), generator=source, dtype=F64)
     hidden[:, 0] = 0
-    return machine, machine.sample_visible(hidden, generator=source)
+    return machine, machine.sample_visible(hidden, seed=source)
 
 
 def test_the_masses_of_a_strong_hidden_unit() -> None:

@@ -95,7 +95,7 @@ def test_samples_are_draws_of_the_conditional(name):
     given = max(rows[torch.linspace(0, len(rows) - 1, 8).long()], key=told)
     assert told(given) > 2 * FLOORS  # otherwise the test would have no power
     points, p = conditional(machine, case, given, mask)
-    found = sample(machine, CHAINS, given=given[None], mask=mask, generator=generator("given", name))
+    found = sample(machine, CHAINS, given=given[None], mask=mask, seed=generator("given", name))
     assert torch.equal(found[:, mask], given[mask].expand(CHAINS, -1))
     assert distance(found, points, p) < FLOORS * floor(p)
 
@@ -107,7 +107,7 @@ def test_rows_with_masks_of_their_own():
     given = machine.visible.enumerate()[[0, 5, 20]]
     mask = torch.zeros(3, 3, 3, dtype=torch.bool)
     mask[0, 0] = mask[1, 1:] = True  # one unit, two units, none
-    found = sample(machine, CHAINS, given=given, mask=mask, generator=generator("rows"))
+    found = sample(machine, CHAINS, given=given, mask=mask, seed=generator("rows"))
     for row in range(3):
         points, p = conditional(machine, case, given[row], mask[row])
         assert distance(found[row::3], points, p) < FLOORS * floor(p, CHAINS // 3)

@@ -49,7 +49,7 @@ def test_every_machine(name, dtype):
     machine = case.build()
     exact = joint(machine, case.nodes(machine))
     machine = machine.to(dtype)
-    found = population_annealing(machine, 4000, betas=8, generator=generator("population", name))
+    found = population_annealing(machine, 4000, betas=8, seed=generator("population", name))
     assert found.samples.dtype == dtype
     low, high = found.conditional_interval
     assert low < exact.log_partition < high
@@ -182,7 +182,7 @@ def test_the_interval_is_that_of_the_populations():
     machine = strong()
     log_z = machine.log_partition()
     source = torch.Generator().manual_seed(1)
-    found = [population_annealing(machine, 500, betas=15, generator=source) for _ in range(100)]
+    found = [population_annealing(machine, 500, betas=15, seed=source) for _ in range(100)]
     inside = sum(low <= log_z <= high for low, high in (one.conditional_interval for one in found))
     assert inside >= 97
     assert all(one.interval == (one.conditional_interval[0], math.inf) for one in found)

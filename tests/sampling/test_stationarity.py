@@ -200,7 +200,7 @@ def test_sample(name):
     source = generator("sample", name)
     seen: list[State] = []
     machine.sample(
-        start=exact.draw(CHAINS, source)[0], sweeps=2, generator=source, callback=lambda _, state: seen.append(state)
+        start=exact.draw(CHAINS, source)[0], sweeps=2, seed=source, callback=lambda _, state: seen.append(state)
     )
     assert exact.worst(seen[-1]) < FLOORS
 

@@ -54,7 +54,7 @@ def test_seeds(channel):
     state = torch.get_rng_state()
     one, two, other = (channel.corrupt(SIGNAL, seed=seed).nan_to_num(7.0) for seed in (3, 3, 4))
     assert torch.equal(one, two) and not torch.equal(one, other)
-    given = channel.corrupt(SIGNAL, generator=torch.Generator().manual_seed(3)).nan_to_num(7.0)
+    given = channel.corrupt(SIGNAL, seed=torch.Generator().manual_seed(3)).nan_to_num(7.0)
     assert torch.equal(given, one)
     assert torch.equal(torch.get_rng_state(), state)
     before = SIGNAL.clone()

@@ -351,7 +351,7 @@ def test_the_same_seed_the_same_result():
     assert torch.equal(runs[0].means, runs[1].means) and torch.equal(runs[0].draws, runs[1].draws)
     assert not torch.equal(runs[0].means, runs[2].means)
     given = denoise(
-        machine, NOISY, BinarySymmetric(0.3), method="gibbs", sweeps=20, generator=torch.Generator().manual_seed(7)
+        machine, NOISY, BinarySymmetric(0.3), method="gibbs", sweeps=20, seed=torch.Generator().manual_seed(7)
     )
     assert torch.equal(given.means, runs[0].means)
     denoise(machine, NOISY, BinarySymmetric(0.3), method="tap")

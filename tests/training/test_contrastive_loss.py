@@ -35,7 +35,7 @@ def test_the_exact_likelihood_rises(optimizer: type[torch.optim.Optimizer], meth
     before = rbm.log_probability(data).mean().item()
     for _ in range(200):
         learner.zero_grad()
-        hm.losses.contrastive(rbm, data, method=method, generator=source).backward()
+        hm.losses.contrastive(rbm, data, method=method, seed=source).backward()
         learner.step()
     independent = data.mean(0)
     entropy = -(independent * independent.log() + (1 - independent) * (1 - independent).log()).sum().item()
@@ -73,7 +73,7 @@ def test_given_states_and_sweeps() -> None:
     source = torch.Generator().manual_seed(3)
     v = data
     for _ in range(3):
-        v = rbm.sample_visible(rbm.sample_hidden(v, generator=source), generator=source)
+        v = rbm.sample_visible(rbm.sample_hidden(v, seed=source), seed=source)
     expected = rbm.free_energy(data).mean() - rbm.free_energy(v).mean()
     assert torch.equal(hm.losses.contrastive(rbm, data, k=3, seed=3), expected)
     assert torch.equal(hm.losses.contrastive(rbm, data, v), expected)

@@ -12,7 +12,7 @@ from harmonium.couplings import Dense, Masked
 def _machine(dtype: torch.dtype = torch.float32) -> hm.RBM:
     generator = torch.Generator().manual_seed(3)
     rbm = hm.RBM(hm.units.Bernoulli(40), hm.units.Bernoulli(24))
-    rbm.initialize(torch.full((2, 40), 0.5), generator=generator, scale=0.3)
+    rbm.initialize(torch.full((2, 40), 0.5), seed=generator, scale=0.3)
     return rbm.to(dtype=dtype)
 
 

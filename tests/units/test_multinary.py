@@ -281,7 +281,7 @@ def test_files(options: dict[str, object], tmp_path: Path) -> None:
     other = hm.load(tmp_path / "machine.safetensors")
     v = torch.eye(4)
     assert torch.equal(other.free_energy(v), rbm.free_energy(v))
-    draws = [machine.sample_hidden(v, generator=torch.Generator().manual_seed(0)) for machine in (rbm, other)]
+    draws = [machine.sample_hidden(v, seed=torch.Generator().manual_seed(0)) for machine in (rbm, other)]
     assert torch.equal(*draws)
 
 

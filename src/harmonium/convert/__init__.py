@@ -1,5 +1,6 @@
 """Files and objects of other libraries: read their machines, and write machines for them. Nothing is unpickled."""
 
+from ..guard import guard
 from .archive import read_npz, write_npz
 from .dca_files import read_adabmdca
 from .detected import read, write
@@ -24,3 +25,5 @@ __all__ = [
     "write_onnx",
     "write_rbms",
 ]
+
+guard(globals())

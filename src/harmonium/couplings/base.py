@@ -77,6 +77,10 @@ class Coupling(nn.Module):
         """Wᵀx, the field on the upper layer: (batch, *lower) -> (batch, *upper); linear in x and differentiable."""
         raise NotImplementedError(f"{type(self).__name__}: a coupling must define up")
 
+    def forward(self, x: Tensor) -> Tensor:
+        """``coupling(x)``: the field on the upper layer."""
+        return self.up(x)
+
     def down(self, y: Tensor) -> Tensor:
         """W y, the field on the lower layer: (batch, *upper) -> (batch, *lower).
 

@@ -78,7 +78,7 @@ class Dense(Coupling):
 def _field(kernel: Callable[[Tensor, Tensor, Tensor], bool], x: Tensor, weight: Tensor, matrix: Tensor) -> Tensor:
     """x times ``matrix``, which is ``weight`` or its transpose; by the kernel if no gradient is needed."""
     tracked = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
-    if not tracked and not _rounded(x):
+    if not tracked and not _rounded(x) and not torch.compiler.is_compiling():
         out = x.new_empty(len(x), matrix.shape[1])
         if kernel(x, weight, out):
             return out

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from .. import noise
 from ..checks import whole
 from ..errors import InvalidOption
+from ..noise import Seed
 from .base import Coupling
 from .dense import Dense
 
@@ -33,7 +34,7 @@ class Masked(Dense):
         *,
         mask: Tensor | None = None,
         degree: int | None = None,
-        seed: int | None = 0,
+        seed: Seed = None,
     ) -> None:
         super().__init__(lower, upper, weight)
         shape = self.weight.shape
@@ -70,7 +71,7 @@ class Masked(Dense):
         self.weight.data.mul_(self.mask)
 
 
-def _random_mask(lower: int, upper: int, degree: int, seed: int | None) -> Tensor:
+def _random_mask(lower: int, upper: int, degree: int, seed: Seed) -> Tensor:
     degree = whole("degree", degree)
     if not 1 <= degree <= lower:
         raise InvalidOption(f"degree: expected 1 to {lower} lower units for each upper unit, found {degree}")

@@ -20,6 +20,7 @@ from harmonium.data.ratings import RatingTable, read_ratings
 from harmonium.data.reading import read
 from harmonium.data.table import TableEncoder, read_table
 from harmonium.data.weights import similarity_weights
+from harmonium.guard import guard
 
 __all__ = [
     "Alignment",
@@ -48,3 +49,5 @@ __all__ = [
     "vocabulary",
     "write_fasta",
 ]
+
+guard(globals())

@@ -15,6 +15,7 @@ from harmonium.data import locate
 from harmonium.data.dataset import DatasetInfo, Fetch, Samples
 from harmonium.data.registry import REGISTRY, Entry
 from harmonium.errors import InvalidOption, unknown
+from harmonium.noise import Seed
 
 Binarize = Literal["threshold", "sample"]
 
@@ -26,7 +27,7 @@ def load(
     split: str = ...,
     binarize: Binarize | None = ...,
     labels: Literal[False] = ...,
-    seed: int | None = ...,
+    seed: Seed = ...,
     dtype: torch.dtype = ...,
     flatten: bool = ...,
 ) -> Tensor: ...
@@ -39,7 +40,7 @@ def load(
     split: str = ...,
     binarize: Binarize | None = ...,
     labels: Literal[True],
-    seed: int | None = ...,
+    seed: Seed = ...,
     dtype: torch.dtype = ...,
     flatten: bool = ...,
 ) -> tuple[Tensor, Tensor]: ...
@@ -52,7 +53,7 @@ def load(
     split: str = ...,
     binarize: Binarize | None = ...,
     labels: bool,
-    seed: int | None = ...,
+    seed: Seed = ...,
     dtype: torch.dtype = ...,
     flatten: bool = ...,
 ) -> Tensor | tuple[Tensor, Tensor]: ...
@@ -64,7 +65,7 @@ def load(
     split: str = "train",
     binarize: Binarize | None = None,
     labels: bool = False,
-    seed: int | None = 0,
+    seed: Seed = 0,
     dtype: torch.dtype = torch.float32,
     flatten: bool = True,
 ) -> Tensor | tuple[Tensor, Tensor]:
@@ -166,7 +167,7 @@ def _read(entry: Entry, split: str) -> Samples:
 
 
 def _check_options(
-    info: DatasetInfo, split: str, binarize: str | None, labels: bool, seed: int | None, dtype: torch.dtype
+    info: DatasetInfo, split: str, binarize: str | None, labels: bool, seed: Seed, dtype: torch.dtype
 ) -> None:
     if split != "all" and split not in info.splits:
         raise unknown(f"split of data set '{info.name}'", str(split), [*info.splits, "all"])
@@ -192,7 +193,7 @@ def _check_options(
         raise InvalidOption(f"dtype: expected a floating-point type for data set '{info.name}', found {dtype}")
 
 
-def _values(info: DatasetInfo, samples: Samples, how: str | None, seed: int | None, dtype: torch.dtype) -> Tensor:
+def _values(info: DatasetInfo, samples: Samples, how: str | None, seed: Seed, dtype: torch.dtype) -> Tensor:
     """The values as a tensor of any type, binarized if requested; images otherwise as levels in [0, 1]."""
     values = torch.from_numpy(np.require(samples.values, requirements=["C", "W"]))
     if info.kind == "counts" and how == "threshold":

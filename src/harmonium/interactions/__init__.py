@@ -12,6 +12,7 @@ InteractionModel(6 binary variables: 6 of order 1, 15 of order 2, 20 of order 3,
 1 of order 6)
 """
 
+from ..guard import guard
 from .comparison import InteractionComparison
 from .contact_scores import ContactRanking, average_product_correction, contacts, coupling_norms
 from .model import InteractionModel
@@ -53,3 +54,5 @@ __all__ = [
     "strength",
     "strongest",
 ]
+
+guard(globals())

@@ -10,12 +10,13 @@ from itertools import combinations, permutations
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from .. import noise
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption, NotEnumerable, unknown
 from ..machines import RBM
+from ..noise import Seed
 from . import construction as construction
 from .comparison import InteractionComparison
 from .differences import chunks
@@ -133,8 +134,7 @@ class InteractionModel:
         *,
         sweeps: int = 1000,
         start: Any = None,
-        seed: int | None = 0,
-        generator: Generator | None = None,
+        seed: Seed = None,
     ) -> Tensor:
         """Sample ``n`` states by Gibbs sampling: (n, variables).
 
@@ -147,7 +147,7 @@ class InteractionModel:
         """
         if whole("n", n) < 1 or whole("sweeps", sweeps) < 0:
             raise InvalidOption(f"expected n ≥ 1 and sweeps ≥ 0, found n={n}, sweeps={sweeps}")
-        generator = noise.generator(seed) if generator is None else generator
+        generator = noise.generator(seed)
         low, high = VALUES[self.variables]
         if start is None:
             x = torch.randint(2, (n, self.n), generator=generator).double() * (high - low) + low

@@ -36,6 +36,7 @@ from torch import Tensor
 from ..checks import whole
 from ..errors import InvalidOption, NotEnumerable, unknown
 from ..machines import RBM
+from ..noise import Seed
 from . import differences as differences
 from . import zero_sum as zero_sum
 from .sites import Sites
@@ -56,7 +57,7 @@ def n_body(
     gauge: str | None = None,
     bias: bool = True,
     n_samples: int | None = None,
-    seed: int | None = 0,
+    seed: Seed = None,
     chunk: int | None = None,
 ) -> Tensor:
     """Compute the interactions of a given order between visible units: Bulso & Roudi (2021), eq. (14), in float64.
@@ -113,7 +114,7 @@ class _Question:
     gauge: str
     bias: bool
     n_samples: int | None
-    seed: int | None
+    seed: Seed
     chunk: int | None
 
 

@@ -13,6 +13,7 @@ from .. import noise
 from ..arrays import as_tensor
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
+from ..noise import Seed
 from ..shown import brief
 from ..training import fit
 from .comparison import InteractionComparison, ratio, rms
@@ -81,7 +82,7 @@ def split_half(
     orders: Sequence[int] = (1, 2, 3),
     *,
     n_tuples: int | None = 20_000,
-    seed: int | None = 0,
+    seed: Seed = None,
     method: str = "exact",
     **training: Any,
 ) -> SplitHalf:

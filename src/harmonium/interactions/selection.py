@@ -24,6 +24,7 @@ from ..checks import whole
 from ..couplings import Masked
 from ..errors import InvalidData, InvalidOption, NotEnumerable
 from ..machines import RBM, enumeration
+from ..noise import Seed
 from ..shown import Shown, short
 from ..units import Bernoulli, Unit
 from .tuples import check_order, random_tuples
@@ -36,7 +37,7 @@ _COPIES = 4  # of the hidden fields of every state, in memory
 Optimizer = Callable[[Iterable[Tensor]], torch.optim.Optimizer]
 
 
-def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: int | None = 0) -> RBM:
+def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: Seed = None) -> RBM:
     """RBM in which every hidden unit is connected to ``order`` visible units, which limits the interaction order.
 
     The hidden units are connected to different random sets of visible units; sets repeat only if there are more hidden
@@ -53,7 +54,7 @@ def degree_limited(visible: Unit, hidden: Unit, order: int, *, seed: int | None 
 
 def _random_mask(visible: Unit, order: int, hidden: int, generator: Generator | None) -> Tensor:
     """Connections of each hidden unit to ``order`` visible units: (visible size, hidden)."""
-    tuples = random_tuples(visible.sites, order, hidden, generator=generator)
+    tuples = random_tuples(visible.sites, order, hidden, seed=generator)
     shuffled = tuples[torch.randperm(len(tuples), generator=generator)]
     repeated = shuffled[torch.arange(hidden) % len(tuples)]
     mask = torch.zeros(visible.sites, hidden).scatter_(0, repeated.T, 1.0)
@@ -151,7 +152,7 @@ def order_selection(
     rounds: int = 5,
     draws: int = 2,
     optimizer: Optimizer = lbfgs,
-    seed: int | None = 0,
+    seed: Seed = None,
 ) -> OrderSelection:
     """Find the smallest order over which machines of larger order are not better on test rows.
 

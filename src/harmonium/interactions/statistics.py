@@ -13,6 +13,7 @@ from torch import Tensor
 from .. import noise
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM
+from ..noise import Seed
 from ..shown import brief
 from .comparison import InteractionComparison, rms
 from .n_body_formula import n_body
@@ -70,7 +71,7 @@ def strength(
     orders: Sequence[int] = (1, 2, 3),
     *,
     n_tuples: int | None = 20_000,
-    seed: int | None = 0,
+    seed: Seed = None,
     **options: Any,
 ) -> Strength:
     """Root mean square of the interactions of each order, from ``n_tuples`` random tuples (None: all tuples).
@@ -89,7 +90,7 @@ def strength(
     return Strength(tuple(orders), tuple(rms(part) for part in values), tuple(map(len, values)))
 
 
-def sampled(rbm: RBM, order: int, n_tuples: int | None, seed: int | None, **options: Any) -> Tensor:
+def sampled(rbm: RBM, order: int, n_tuples: int | None, seed: Seed, **options: Any) -> Tensor:
     """Interactions of ``n_tuples`` random tuples (None: all); the tuples depend only on ``seed`` and the size."""
     n = Sites.of(rbm).number
     check_order(order, n)
@@ -107,7 +108,7 @@ def compare(
     order: int = 2,
     *,
     n_tuples: int | None = 20_000,
-    seed: int | None = 0,
+    seed: Seed = None,
     **options: Any,
 ) -> InteractionComparison:
     """Compare the interactions of two machines with visible layers of the same shape.
@@ -146,7 +147,7 @@ def agreement(
 
 
 def exact_versus_small(
-    rbm: RBM, order: int = 2, *, n_tuples: int | None = None, seed: int | None = 0
+    rbm: RBM, order: int = 2, *, n_tuples: int | None = None, seed: Seed = None
 ) -> InteractionComparison:
     """Compare the small-weight limit, Bulso & Roudi (2021), eqs. (19) and (21), with the exact interactions.
 

@@ -6,13 +6,14 @@ import math
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from .. import noise
 from ..allocation import check_memory
 from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidOption, NotEnumerable
+from ..noise import Seed
 
 MAX_TUPLES = 2**27
 
@@ -52,9 +53,7 @@ def all_tuples(n: int, order: int) -> Tensor:
     return found
 
 
-def random_tuples(
-    n: int, order: int, n_tuples: int, *, seed: int | None = 0, generator: Generator | None = None
-) -> Tensor:
+def random_tuples(n: int, order: int, n_tuples: int, *, seed: Seed = None) -> Tensor:
     """Draw ``n_tuples`` different increasing tuples of ``order`` indices below ``n``, uniformly: (n_tuples, order).
 
     Returns all tuples if there are at most ``n_tuples``.
@@ -67,10 +66,10 @@ def random_tuples(
         raise InvalidOption(f"n_tuples: expected at least one tuple, found {n_tuples}")
     if math.comb(n, order) <= 2 * n_tuples:
         every = all_tuples(n, order)
-        generator = noise.generator(seed) if generator is None else generator
+        generator = noise.generator(seed)
         chosen = torch.randperm(len(every), generator=generator)[:n_tuples]
         return every[chosen.sort().values]
-    generator = noise.generator(seed) if generator is None else generator
+    generator = noise.generator(seed)
     found = torch.empty(0, order, dtype=torch.int64)
     while len(found) < n_tuples:
         drawn = torch.randint(n, (2 * n_tuples, order), generator=generator).sort(1).values

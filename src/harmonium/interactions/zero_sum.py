@@ -9,13 +9,14 @@ from torch import Tensor
 
 from .. import noise
 from ..errors import NotEnumerable
+from ..noise import Seed
 from . import differences as differences
 from .sites import Sites
 
 _MOST_STATES = 2**20  # limit for exact averages over the states of the visible layer
 
 
-def of_tuples(sites: Sites, tuples: Tensor, samples: int | None, seed: int | None) -> Tensor:
+def of_tuples(sites: Sites, tuples: Tensor, samples: int | None, seed: Seed) -> Tensor:
     """Interactions of tuples (n, s), exact or averaged over ``samples`` random states: (n, q, …, q)."""
     if samples is not None:
         states = _draws(sites, samples, seed)
@@ -30,7 +31,7 @@ def of_tuples(sites: Sites, tuples: Tensor, samples: int | None, seed: int | Non
     return torch.stack([_centered(_marginal(table, row)) for row in tuples.tolist()])
 
 
-def _draws(sites: Sites, samples: int, seed: int | None) -> Tensor:
+def _draws(sites: Sites, samples: int, seed: Seed) -> Tensor:
     """Draw uniformly random states of all sites: (samples, sites)."""
     states = torch.randint(sites.states, (samples, sites.number), generator=noise.generator(seed))
     return states.to(sites.fields.device)
@@ -77,7 +78,7 @@ def _sampled(sites: Sites, row: Tensor, states: Tensor, fields: Tensor) -> Tenso
     return _centered((total / len(states)).reshape((q,) * order)).unsqueeze(0)
 
 
-def sampled_pairs(sites: Sites, samples: int, seed: int | None) -> Tensor:
+def sampled_pairs(sites: Sites, samples: int, seed: Seed) -> Tensor:
     """All couplings of two-state sites (N, N): second differences of ln Z for flips of two sites of random states."""
     states = _draws(sites, samples, seed)
     total = sites.fields.new_zeros(sites.number, sites.number)

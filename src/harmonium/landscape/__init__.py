@@ -1,5 +1,6 @@
 """Stable solutions of the mean-field equations of a machine, and their number during training."""
 
+from ..guard import guard
 from .solutions import Growth, Landscape, find_solutions, growth
 
 __all__ = [
@@ -8,3 +9,5 @@ __all__ = [
     "find_solutions",
     "growth",
 ]
+
+guard(globals())

@@ -1,5 +1,6 @@
 """Log-likelihood and ln Z: exact, annealed (AIS), TAP and pseudo-likelihood estimates with error estimates."""
 
+from ..guard import guard
 from .annealing import Adaptive, Estimate, ais, reverse_ais
 from .clamped import ClampedEstimate, clamped_ais
 from .enumerated import ExactLikelihood, exact
@@ -31,3 +32,5 @@ __all__ = [
     "tap",
     "tempered",
 ]
+
+guard(globals())

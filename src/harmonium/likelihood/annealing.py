@@ -18,6 +18,7 @@ from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.kernel import half_sweep
+from ..noise import Seed
 from ..sampling.base import base_log_partition as log_partition_of
 from ..sampling.base import base_machine, base_states
 from ..sampling.path import Path, beta_grid
@@ -198,8 +199,7 @@ def ais(
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
     remove_outliers: bool = False,
-    seed: int | None = 0,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Estimate:
     """Estimate ln Z by annealed importance sampling from a base machine to ``machine`` (Neal 2001).
 
@@ -218,8 +218,7 @@ def ais(
         waypoints: intermediate machines of the path, such as checkpoints of the training run from early to late.
             Checkpoints of a phase with large learning steps are noisy and make the path longer than the direct one.
         remove_outliers: remove runs further than 3 scaled median absolute deviations from the median log-weight.
-        seed: seed of the random generator, if no ``generator`` is given.
-        generator: random generator.
+        seed: seed of the random generator.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
@@ -232,7 +231,7 @@ def ais(
     if count("runs", runs) < 1:
         raise InvalidOption(f"runs: expected at least one, found {runs}")
     machine.check_normalizable()
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     start, log_z = _base(machine, base, base_log_partition, generator)
     legs = _legs([start, *waypoints, machine])
     state = base_states(start, runs, generator)
@@ -253,8 +252,7 @@ def reverse_ais(
     base: BoltzmannMachine | Tensor | None = None,
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
-    seed: int | None = 0,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Estimate:
     """Estimate ln Z by annealing samples of the model, ``start`` (runs, *visible), back to the base.
 
@@ -264,7 +262,7 @@ def reverse_ais(
     underestimated. This function cannot check whether they are.
     """
     machine.check_normalizable()
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     end, log_z = _base(machine, base, base_log_partition, generator)
     legs = [leg.reversed() for leg in reversed(_legs([end, *waypoints, machine]))]
     visible = machine.checked_states(start, "start")

@@ -36,7 +36,7 @@ def sampled_free_energy(network: DeepBeliefNetwork, v: Tensor, generator: Genera
     for k, machine in enumerate(network.machines):
         total += machine.free_energy(v, check=False).double()
         if k + 1 < len(network.machines):
-            h = machine.sample_hidden(v, generator=generator)
+            h = machine.sample_hidden(v, seed=generator)
             total -= (machine.hidden_free_energy(h) + machine.hidden.log_unpool(h)).double()
             v = network.upward(k, h)
     return total

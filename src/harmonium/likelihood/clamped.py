@@ -16,6 +16,7 @@ from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.kernel import half_sweep, log_weight
+from ..noise import Seed
 from ..sampling.path import Path, beta_grid
 from ..shown import brief
 from ..units import Unit
@@ -69,7 +70,7 @@ class ClampedEstimate:
 
 @torch.no_grad()
 def clamped_ais(
-    machine: BoltzmannMachine, data: ArrayLike, *, runs: int = 10, betas: int = 100, seed: int | None = 0
+    machine: BoltzmannMachine, data: ArrayLike, *, runs: int = 10, betas: int = 100, seed: Seed = None
 ) -> ClampedEstimate:
     """Estimate ln p*(v) = -F(v) of every row by annealed importance sampling of the hidden layers (Neal 2001).
 

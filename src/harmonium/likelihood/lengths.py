@@ -16,6 +16,7 @@ from ..errors import InvalidData, InvalidOption
 from ..machines import RBM, BoltzmannMachine, enumeration
 from ..machines.chain import ArrayLike
 from ..machines.kernel import log_partitions
+from ..noise import Seed
 from ..sampling.path import Path, beta_grid, matched
 from ..shown import brief
 from ..units import Unit
@@ -110,7 +111,7 @@ def documents(
     sweeps: int = 100,
     base: ArrayLike | None = None,
     exact: bool | None = None,
-    seed: int | None = 0,
+    seed: Seed = None,
 ) -> DocumentLikelihood:
     """Compute the perplexity per word of documents under a replicated softmax (Salakhutdinov & Hinton 2009).
 

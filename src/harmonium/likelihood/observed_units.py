@@ -15,6 +15,7 @@ from ..machines import RBM, enumeration
 from ..machines.chain import ArrayLike
 from ..machines.given import Given
 from ..machines.partial import PartialRows, log_marginal, observed_sites
+from ..noise import Seed
 from ..sampling.path import beta_grid
 from ..shown import brief
 from ..units.base import per_row
@@ -63,7 +64,7 @@ def observed(
     log_partition: float | None = None,
     runs: int = 20,
     betas: int = 200,
-    seed: int | None = 0,
+    seed: Seed = None,
 ) -> ObservedLikelihood:
     """Compute ln p(v_obs) = ln Σ_missing p(v) of every row.
 

@@ -17,6 +17,7 @@ from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.phase_masses import Phases, phases
+from ..noise import Seed
 from ..sampling import ladder as ladders
 from ..sampling.base import base_log_partition, base_machine
 from ..sampling.ladder import PathLadder
@@ -106,8 +107,7 @@ def tempered(
     sweeps: int = 1000,
     betas: Sequence[float] | int | None = None,
     base: BoltzmannMachine | ArrayLike | None = None,
-    seed: int | None = 0,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> TemperedEstimate:
     """Estimate ln Z from the exchanges of parallel tempering (Bennett 1976).
 
@@ -128,8 +128,7 @@ def tempered(
         betas: inverse temperatures of the rungs, their number, or None to choose both from trial runs.
         base: bottom rung: data whose single-site statistics it matches, a machine whose ln Z can be computed, or by
             default a machine without biases and couplings.
-        seed: seed of the random generator, if no ``generator`` is given.
-        generator: random generator.
+        seed: seed of the random generator.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
@@ -141,7 +140,7 @@ def tempered(
     if count("chains", chains) < 4 or count("sweeps", sweeps) < 16:
         raise InvalidOption(f"expected chains ≥ 4 and sweeps ≥ 16, found chains={chains}, sweeps={sweeps}")
     machine.check_normalizable()
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     path = Path(machine, base_machine(machine, base))
     return along(path, chains, sweeps, betas=betas, start=start, generator=generator)
 
@@ -170,7 +169,7 @@ def along(
     if start is not None:
         visible[:, ::2] = machine.checked_states(start, "start", len(range(0, chains, 2)))
     run = _Run(ladder, visible, sweeps, generator)
-    check = phases(machine, generator=generator) if check is None else check
+    check = phases(machine, seed=generator) if check is None else check
     return run.estimate(base_log_partition(path.base), start is not None, check)
 
 

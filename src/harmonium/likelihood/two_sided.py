@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 from .. import noise
 from ..machines import BoltzmannMachine, DeepBeliefNetwork, Machine, enumeration
 from ..machines.phase_masses import TOLERANCE, Phases, Verdict, phases
+from ..noise import Seed
 from ..sampling import Tempered, parallel_tempering, trajectory_tempering
 from ..sampling.base import base_machine
 from ..sampling.path import Path, beta_grid
@@ -191,7 +192,7 @@ def estimate(
     samples: Tensor | None = None,
     sampling_sweeps: int = 1000,
     n_samples: int = 10,
-    seed: int | None = 0,
+    seed: Seed = None,
 ) -> TwoSided:
     """Estimate the mean log-likelihood of ``data`` by annealing in both directions, and check the result.
 
@@ -244,7 +245,8 @@ def estimate(
     """
     data = machine.checked_states(data)  # fail before the expensive part
     base = None if base is None else machine.checked_states(base, "base")
-    seeds = [None if seed is None else seed + k for k in range(9)]
+    seed = noise.resolve_seed(seed)
+    seeds = [seed + k for k in range(9)]
     machine.check_normalizable()
     whole, machine = machine, machine.machines[-1]
     base = None if base is None else _top_inputs(whole, base, seeds[6])
@@ -281,7 +283,7 @@ def estimate(
 
 
 def base_of_least_work(
-    machine: BoltzmannMachine, bases: Mapping[str, BoltzmannMachine], runs: int, betas: Betas, seed: int | None
+    machine: BoltzmannMachine, bases: Mapping[str, BoltzmannMachine], runs: int, betas: Betas, seed: Seed
 ) -> str:
     """Return the name of the base from which short annealing runs have the largest mean of ln w + ln Z(base).
 
@@ -303,7 +305,7 @@ class Annealing:
     round_trips: int | None
     base: str  # the name of the base
     betas: Betas  # schedule of the cross-checks
-    seed: int | None
+    seed: int
     machine: Machine  # the annealed machine, or the deep belief network of which it is the top machine
     n_samples: int  # of the hidden layers of a deep belief network, for each row
     phases: Phases  # of the annealed machine
@@ -313,7 +315,7 @@ class Annealing:
         """Estimate the log-likelihood of ``data`` (n, *visible)."""
         top, checks = self.forward.machine, dict(self.checks)
         data = self.machine.checked_states(data)
-        following = None if self.seed is None else self.seed + 1
+        following = self.seed + 1
         if self.base != GIVEN:
             runs, rows = len(self.forward.log_weights), _top_inputs(self.machine, data, following)
             checks[DATA] = ais(top, runs=runs, betas=self.betas, base=rows, seed=self.seed)
@@ -392,7 +394,7 @@ class Annealing:
         return *mean_free_energy_or_bound(self.machine, data), 0.0
 
 
-def _top_inputs(machine: Machine, data: Tensor, seed: int | None) -> Tensor:
+def _top_inputs(machine: Machine, data: Tensor, seed: Seed) -> Tensor:
     """Return states of the visible layer of the top machine given data; the data themselves without a stack."""
     generator = noise.generator(seed, machine.device)
     *_, (_, rows) = machine.stacked(data, generator=generator, inputs="samples")

@@ -1,5 +1,6 @@
 """Machines: chains of layers with couplings between neighbors, and stacks of machines."""
 
+from ..guard import guard
 from .belief import DeepBeliefNetwork
 from .chain import BoltzmannMachine
 from .conditional import ConditionalRBM, GivenRBM
@@ -23,3 +24,5 @@ __all__ = [
 
 #: a chain of layers, or a stack of machines
 Machine = BoltzmannMachine | DeepBeliefNetwork
+
+guard(globals())

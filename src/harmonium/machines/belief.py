@@ -12,6 +12,7 @@ from torch import Generator, Tensor, nn
 from .. import noise
 from ..couplings import Coupling
 from ..errors import InvalidOption, unknown
+from ..noise import Seed
 from ..shown import Shown
 from ..signatures import forwards
 from ..units import Unit
@@ -188,7 +189,7 @@ class DeepBeliefNetwork(Shown, nn.Module):
         machine = self.machines[k]
         if (inputs or self.inputs) == "means":
             return self.upward(k, machine.hidden_mean(v))
-        return self.upward(k, machine.sample_hidden(v, generator=generator))
+        return self.upward(k, machine.sample_hidden(v, seed=generator))
 
     def upward(self, k: int, h: Tensor) -> Tensor:
         """States of the hidden layer of machine k, pooled, as states of the visible layer of machine k+1."""
@@ -207,6 +208,10 @@ class DeepBeliefNetwork(Shown, nn.Module):
         layer = self._checked_layer(layer)
         x = self._means(self.as_states(v), layer)
         return x if layer == 0 else self.machines[layer - 1].hidden.pool(x)
+
+    def forward(self, v: ArrayLike) -> Tensor:
+        """``network(v)``: the features of the top layer."""
+        return self.features(v)
 
     def _means(self, v: Tensor, layer: int) -> Tensor:
         for k, machine in enumerate(self.machines[:layer]):
@@ -242,8 +247,7 @@ class DeepBeliefNetwork(Shown, nn.Module):
         sweeps: int = 1000,
         start: ArrayLike | None = None,
         means: bool = False,
-        seed: int | None = None,
-        generator: Generator | None = None,
+        seed: Seed = None,
         check_mixing: bool = True,
     ) -> Tensor:
         """Draw visible states: Gibbs sampling in the top machine, then one pass down: (n, *visible).
@@ -256,18 +260,17 @@ class DeepBeliefNetwork(Shown, nn.Module):
             means: whether to return the means of the visible units given the layer above, such as gray values,
                 instead of a sample of them.
             seed: seed of the random generator.
-            generator: random generator, used instead of ``seed``.
             check_mixing: whether to warn :class:`NotMixed` about chains of the top machine that have not mixed.
         """
-        generator = noise.generator(seed, self.device) if generator is None else generator
+        generator = noise.generator(seed, self.device)
         if start is not None:
             *_, (_, start) = self.stacked(self.checked_states(start, "start", n), generator=generator, inputs="samples")
-        x = self.top.sample(n, sweeps=sweeps, start=start, generator=generator, check_mixing=check_mixing)
+        x = self.top.sample(n, sweeps=sweeps, start=start, seed=generator, check_mixing=check_mixing)
         if len(self.machines) == 1 and means:
-            return self.top.visible_mean(self.top.sample_hidden(x, generator=generator))
+            return self.top.visible_mean(self.top.sample_hidden(x, seed=generator))
         for k in reversed(range(len(self.machines) - 1)):
             machine, h = self.machines[k], self.downward(k, x, generator)
-            x = machine.visible_mean(h) if means and k == 0 else machine.sample_visible(h, generator=generator)
+            x = machine.visible_mean(h) if means and k == 0 else machine.sample_visible(h, seed=generator)
         return x
 
     # -- learning -------------------------------------------------------------------------------------------
@@ -277,18 +280,17 @@ class DeepBeliefNetwork(Shown, nn.Module):
         self,
         data: ArrayLike | None = None,
         *,
-        seed: int | None = None,
-        generator: Generator | None = None,
+        seed: Seed = None,
         **options: Unpack[Initialization],
     ) -> None:
         """Initialize every machine (:meth:`BoltzmannMachine.initialize`), with ``data`` passed up the stack."""
-        generator = noise.generator(seed, self.device) if generator is None else generator
+        generator = noise.generator(seed, self.device)
         if data is None:
             for machine in self.machines:
-                machine.initialize(generator=generator, **options)
+                machine.initialize(seed=generator, **options)
             return
         for machine, rows in self.stacked(self.as_states(data), generator=generator):
-            machine.initialize(rows, generator=generator, **options)
+            machine.initialize(rows, seed=generator, **options)
 
 
 def _check_chained(k: int, hidden: Unit, visible: Unit) -> None:

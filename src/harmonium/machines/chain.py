@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
@@ -18,7 +17,8 @@ from ..arrays import as_tensor, check_finite
 from ..checks import count
 from ..couplings import Coupling, Dense
 from ..couplings.base import check_scale
-from ..errors import InvalidData, InvalidOption, NotMixed, unknown
+from ..errors import InvalidData, InvalidOption, NotMixed, unknown, warn
+from ..noise import Seed
 from ..shown import Shown
 from ..units import Bernoulli, Unit
 from ..units.base import per_row
@@ -310,8 +310,7 @@ class BoltzmannMachine(Shown, nn.Module):
         start: ArrayLike | None = None,
         given: ArrayLike | None = None,
         mask: ArrayLike | None = None,
-        seed: int | None = None,
-        generator: Generator | None = None,
+        seed: Seed = None,
         callback: Callable[[int, State], None] | None = None,
         check_mixing: bool = True,
     ) -> Tensor:
@@ -332,7 +331,6 @@ class BoltzmannMachine(Shown, nn.Module):
             mask: boolean, ``True`` for observed units, of shape (*shape) or (rows, *shape); by default ``True`` where
                 ``given`` is not NaN. For a vector unit, such as a Potts unit, either all components or none.
             seed: seed of the random generator.
-            generator: random generator, used instead of ``seed``.
             callback: ``callback(step, state)`` is called after every sweep.
             check_mixing: whether to warn.
 
@@ -347,7 +345,7 @@ class BoltzmannMachine(Shown, nn.Module):
         if count("sweeps", sweeps) < 0 or (n is not None and count("n", n) < 1):
             raise InvalidOption(f"expected sweeps ≥ 0 and n ≥ 1, found sweeps={sweeps}, n={n}")
         self.check_weights()
-        generator = noise.generator(seed, self.device) if generator is None else generator
+        generator = noise.generator(seed, self.device)
         observed = Given.checked(self, given, mask)
         if n is None and (observed is not None or self.rows > 1):
             n = max(self.rows, 1 if observed is None else len(observed))
@@ -365,11 +363,9 @@ class BoltzmannMachine(Shown, nn.Module):
             if unjudged is None and not problems and observed is None:
                 problems = self._phases_missed(state[0], sweeps)
             if problems:
-                warnings.warn(f"the chains have not mixed: {'; '.join(problems)}", NotMixed, stacklevel=3)
+                warn(f"the chains have not mixed: {'; '.join(problems)}", NotMixed)
             elif unjudged is not None:
-                warnings.warn(
-                    f"mixing could not be judged: {unjudged} (check_mixing=False silences this)", NotMixed, stacklevel=3
-                )
+                warn(f"mixing could not be judged: {unjudged} (check_mixing=False silences this)", NotMixed)
         return state[0]
 
     def _phases_missed(self, visible: Tensor, sweeps: int) -> tuple[str, ...]:
@@ -412,8 +408,7 @@ class BoltzmannMachine(Shown, nn.Module):
         weights: str = "normal",
         scale: float | None = None,
         pseudocount: float | None = None,
-        generator: Generator | None = None,
-        seed: int | None = None,
+        seed: Seed = None,
     ) -> None:
         """Set random weights and, with ``data``, visible parameters that match its single-site statistics.
 
@@ -430,7 +425,7 @@ class BoltzmannMachine(Shown, nn.Module):
         """
         if weights not in _WEIGHTS:
             raise unknown("weight initialization", weights, _WEIGHTS)
-        generator = noise.generator(seed, self.device) if generator is None else generator
+        generator = noise.generator(seed, self.device)
         if weights == "modes":
             self._along_modes(data, SCALE if scale is None else scale, pseudocount, generator)
             return

@@ -47,7 +47,6 @@ def sweep(
     Args:
         chain: a machine, a point on a path, or a ladder.
         state: one tensor (*batch, *shape) for each layer; not modified.
-        generator: random generator.
         held: units that are not updated, by layer index: ``True`` for the whole layer, or a boolean mask that
             broadcasts to the layer's states. The sweep then samples the other units conditional on these: it leaves
             that conditional distribution invariant. All components of a vector unit must be held together.

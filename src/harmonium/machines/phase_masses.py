@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import noise
+from ..noise import Seed
 from ..shown import Shown, short
 from ..units.base import per_row
 
@@ -174,8 +175,7 @@ def phases(
     *,
     runs: int = 256,
     betas: int = _BETAS,
-    seed: int | None = 0,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Phases:
     """Find the phases of a machine by naive mean field, and estimate their masses by annealing.
 
@@ -186,8 +186,7 @@ def phases(
         machine: machine with a finite partition function.
         runs: number of annealing runs for all phases together; every phase has at least 8.
         betas: number of steps from a mean-field solution to the machine.
-        seed: seed of the random generator, if no ``generator`` is given.
-        generator: random generator.
+        seed: seed of the random generator.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(8), hm.units.Spin(4))
@@ -199,7 +198,7 @@ def phases(
     >>> found.missed(rbm.log_partition(), torch.cat([up, -up])), round(found.missed(found.log_partition, up), 1)
     (0.0, 0.4)
     """
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     fields, bounds = _solutions(machine)
     each = max(8, runs // max(1, len(bounds)))
     own = torch.arange(len(bounds), device=machine.device).repeat_interleave(each)
@@ -213,7 +212,7 @@ def phases(
 
 
 @torch.no_grad()
-def unvisited(machine: BoltzmannMachine, samples: Tensor, *, betas: int = _BETAS, seed: int | None = 0) -> float:
+def unvisited(machine: BoltzmannMachine, samples: Tensor, *, betas: int = _BETAS, seed: Seed = 0) -> float:
     """ln(1 + D): D is the mass of the phases of an RBM that ``samples`` (n, *visible) did not visit.
 
     It is in units of the mass of the phases that they did visit, of which annealing the samples back to their phases

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from .. import noise
 from ..couplings import Coupling
+from ..errors import unknown
+from ..noise import Seed
 from ..units import Unit
 from . import enumeration
 from .chain import ArrayLike, BoltzmannMachine
 from .kernel import log_weight
+
+#: gradients of draws
+_GRADIENTS = ("straight-through", "relaxed")
 
 
 class RBM(BoltzmannMachine):
@@ -70,19 +76,41 @@ class RBM(BoltzmannMachine):
         """⟨h⟩ given v: (batch, *hidden)."""
         return self.layer(1).mean(self.field(1, [self.as_states(v), None]))
 
+    def forward(self, v: ArrayLike) -> Tensor:
+        """``rbm(v)``: the features, ⟨h⟩ given v."""
+        return self.hidden_mean(v)
+
     def visible_mean(self, h: ArrayLike) -> Tensor:
         """⟨v⟩ given h: (batch, *visible)."""
         return self.layer(0).mean(self.field(0, [None, self.as_states(h, 1)]))
 
-    @torch.no_grad()
-    def sample_hidden(self, v: ArrayLike, *, generator: Generator | None = None) -> Tensor:
-        """A draw of h given v: (batch, *hidden)."""
-        return self.layer(1).sample(self.field(1, [self.as_states(v), None]), generator=generator)
+    def sample_hidden(self, v: ArrayLike, *, seed: Seed = None, gradient: str | None = None) -> Tensor:
+        """A draw of h given v: (batch, *hidden).
 
-    @torch.no_grad()
-    def sample_visible(self, h: ArrayLike, *, generator: Generator | None = None) -> Tensor:
-        """A draw of v given h: (batch, *visible)."""
-        return self.layer(0).sample(self.field(0, [None, self.as_states(h, 1)]), generator=generator)
+        Args:
+            v: visible states (batch, *visible).
+            seed: a number or a ``torch.Generator``; by default torch's generator.
+            gradient: by default a draw is a constant. "straight-through": it has the gradient of the mean of its unit.
+                "relaxed": a value near the states takes its place, with an exact gradient (:meth:`Unit.relax`).
+        """
+        return self._draw(1, self.field(1, [self.as_states(v), None]), seed, gradient)
+
+    def sample_visible(self, h: ArrayLike, *, seed: Seed = None, gradient: str | None = None) -> Tensor:
+        """A draw of v given h: (batch, *visible); ``gradient`` as in :meth:`sample_hidden`."""
+        return self._draw(0, self.field(0, [None, self.as_states(h, 1)]), seed, gradient)
+
+    def _draw(self, layer: int, field: Tensor, seed: Seed, gradient: str | None) -> Tensor:
+        if gradient not in (None, *_GRADIENTS):
+            raise unknown("gradient", str(gradient), _GRADIENTS)
+        unit, generator = self.layer(layer), noise.generator(seed, self.device)
+        if gradient == "relaxed":
+            return unit.relax(field, generator=generator)
+        with torch.no_grad():
+            drawn = unit.sample(field, generator=generator)
+        if gradient is None:
+            return drawn
+        mean = unit.mean(field)
+        return drawn + (mean - mean.detach())
 
     def reconstruct(self, v: ArrayLike) -> Tensor:
         """⟨v⟩ given the conditional mean ⟨h⟩ given v: (batch, *visible)."""

@@ -1,5 +1,6 @@
 """Mean-field methods: fixed points of approximate free energies, computed from many starts in parallel."""
 
+from ..guard import guard
 from .adaptive import adatap
 from .chain import naive, tap
 from .conditional import hidden_given, hidden_means, reconstruct
@@ -21,3 +22,5 @@ __all__ = [
     "stability",
     "tap",
 ]
+
+guard(globals())

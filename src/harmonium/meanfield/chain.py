@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from ..machines import BoltzmannMachine
+from ..noise import Seed
 from ..units import Unit
 from ..units.base import per_row
 from .iteration import Map, Options, Rule, Update, iterate, split
@@ -46,8 +47,7 @@ def tap(
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
     iterations: int | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Solutions:
     """Solve the TAP equations (second-order mean field), Tramel et al. (2018), Alg. 1, from many starts in parallel.
 
@@ -65,8 +65,7 @@ def tap(
             square over all units, and its standard deviations as well. It does not depend on the damping.
         max_iterations: largest number of iterations; a start that has not converged by then has free energy NaN.
         iterations: if given, do exactly this many iterations and compute all free energies, converged or not.
-        seed: seed of the random generator, if no ``generator`` is given.
-        generator: random generator.
+        seed: seed of the random generator.
 
     >>> import torch, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
@@ -77,7 +76,7 @@ def tap(
     (True, torch.Size([4, 2]))
     """
     rule = Rule(damping, tolerance, max_iterations, iterations)
-    return solve(machine, start, rule, clamped=clamped, second_order=True, seed=seed, generator=generator)
+    return solve(machine, start, rule, clamped=clamped, second_order=True, seed=seed)
 
 
 @torch.no_grad()
@@ -88,11 +87,10 @@ def solve(
     *,
     clamped: Any,
     second_order: bool,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Solutions:
     """Solve naive or TAP mean field with the given rule of iteration."""
-    machine, layers, (a, c) = prepare(machine, start, clamped, quadratic=second_order, seed=seed, generator=generator)
+    machine, layers, (a, c) = prepare(machine, start, clamped, quadratic=second_order, seed=seed)
     scheme = Chain(machine, layers, a, c, second_order=second_order, damping=rule.damping, clamped=clamped is not None)
     outcome = iterate(scheme, rule)
     depth = len(layers)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Protocol, TypedDict, cast
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from ..checks import whole
 from ..errors import InvalidOption
+from ..noise import Seed
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,7 @@ Tensors = Sequence[Tensor]
 class Randomness(TypedDict, total=False):
     """The keyword arguments that draw initial states."""
 
-    seed: int | None
-    generator: Generator | None
+    seed: Seed
 
 
 class Options(Randomness, total=False):

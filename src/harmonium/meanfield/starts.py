@@ -13,6 +13,7 @@ from ..checks import count
 from ..errors import InvalidData, InvalidOption, NotNormalizable
 from ..machines import BoltzmannMachine
 from ..machines.chain import check_undirected
+from ..noise import Seed
 from ..units import Unit
 from .layers import MeanFieldLayer
 from .solutions import Solutions
@@ -27,8 +28,7 @@ def prepare(
     clamped: Any = None,
     *,
     quadratic: bool = True,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> tuple[BoltzmannMachine, list[MeanFieldLayer], State]:
     """Return the machine, its layers, and the initial magnetizations and variances.
 
@@ -41,11 +41,10 @@ def prepare(
             ``Solutions`` to continue from. Hidden layers start at their mean given the layer below.
         clamped: visible states (n, *visible) that stay fixed.
         quadratic: whether the method uses the quadratic term A.
-        seed: seed of the random generator, if no ``generator`` is given.
-        generator: random generator.
+        seed: seed of the random generator.
     """
     check_undirected(machine, "mean field")
-    visible = _visible(machine, start, clamped, seed, generator)
+    visible = _visible(machine, start, clamped, seed)
     if visible is not None:
         machine = machine.conserving(visible)
     layers = [MeanFieldLayer(unit) for unit in machine.layers]
@@ -63,9 +62,7 @@ def prepare(
     return machine, layers, upward(machine, *first)
 
 
-def _visible(
-    machine: BoltzmannMachine, start: Start, clamped: Any, seed: int | None, generator: Generator | None
-) -> Tensor | None:
+def _visible(machine: BoltzmannMachine, start: Start, clamped: Any, seed: Seed) -> Tensor | None:
     """Return the initial visible magnetizations, or None for the uncoupled units."""
     if clamped is not None:
         if start is not None and not isinstance(start, Solutions):
@@ -79,7 +76,7 @@ def _visible(
     elif isinstance(start, Integral):
         if count("start", int(start)) < 1:
             raise InvalidOption(f"start: expected at least 1, found {start}")
-        generator = noise.generator(seed, machine.device) if generator is None else generator
+        generator = noise.generator(seed, machine.device)
         return machine.independent(int(start), generator)
     else:
         visible = machine.as_states(start, missing=True)

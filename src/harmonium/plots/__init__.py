@@ -7,6 +7,7 @@
 """
 
 from ..extras import require
+from ..guard import guard
 
 require("matplotlib", "plots need")  # fails here with the name of the extra, before the imports below
 
@@ -110,3 +111,5 @@ __all__ = [
     "unit_curves",
     "weight_histogram",
 ]
+
+guard(globals())

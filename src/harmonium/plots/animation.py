@@ -24,6 +24,7 @@ from ..files import atomic
 from ..machines import BoltzmannMachine, Machine
 from ..machines.chain import State
 from ..machines.trajectory import Machines, by_epoch
+from ..noise import Seed
 from ..spectra import spectrum
 from . import style
 from .machine import Picture, ordered_weights, samples
@@ -142,7 +143,7 @@ def animate_chain(
     image: Picture = None,
     columns: int | None = None,
     seconds: float = 0.1,
-    seed: int | None = None,
+    seed: Seed = None,
 ) -> Animation:
     """Animate Gibbs chains of a machine: the first frame has the initial states.
 

@@ -6,6 +6,7 @@
 0.5
 """
 
+from ..guard import guard
 from .comparison import QualityRow, SampleComparison, compare
 from .distinct import Novelty, novelty
 from .entropies import Entropy, entropy, site_entropy, state_entropy
@@ -34,3 +35,5 @@ __all__ = [
     "site_entropy",
     "state_entropy",
 ]
+
+guard(globals())

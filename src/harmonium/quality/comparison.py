@@ -8,10 +8,11 @@ from typing import NamedTuple
 import torch
 
 from ..errors import InvalidData
+from ..noise import Seed
 from ..shown import brief
 from .distinct import Novelty, novelty
 from .entropies import Entropy, site_entropy, state_entropy
-from .inputs import ArrayLike, Seed, alike
+from .inputs import ArrayLike, alike
 from .measured import Measured
 from .nearest import NeighborAccuracy, nearest_neighbor_accuracy
 from .pair_correlations import Correlations, all_orders
@@ -141,7 +142,7 @@ class SampleComparison:
 
 @torch.no_grad()
 def compare(
-    samples: ArrayLike, data: ArrayLike, train: ArrayLike | None = None, *, most_rows: int = 10_000, seed: Seed = 0
+    samples: ArrayLike, data: ArrayLike, train: ArrayLike | None = None, *, most_rows: int = 10_000, seed: Seed = None
 ) -> SampleComparison:
     """Compare samples with data by all measures of this package.
 

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .inputs import ArrayLike, Seed, alike, drawn, random
+from ..noise import Seed
+from .inputs import ArrayLike, alike, drawn, random
 from .measured import Measured
 
 
@@ -40,7 +41,7 @@ class Novelty:
 
 
 @torch.no_grad()
-def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: Seed = 0) -> Novelty:
+def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, seed: Seed = None) -> Novelty:
     """Count repeated samples and samples that are copies of ``train`` (of ``data`` if None); all are (n, *shape).
 
     Standard errors are binomial, which overestimates those of the fractions of distinct rows.

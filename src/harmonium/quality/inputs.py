@@ -11,10 +11,9 @@ from .. import noise
 from ..arrays import as_tensor, check_finite
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
+from ..noise import Seed
 
 ArrayLike = Any
-#: seed of a random generator; None: torch's default generator
-Seed = int | None
 GROUPS = 20  # groups of rows, whose spread gives the standard errors
 FEWEST_ROWS = 2 * GROUPS
 _LARGEST = 1e15  # squares and products of these values, summed over many rows, are finite in float32
@@ -81,6 +80,6 @@ def count(name: str, value: int, least: int = 1) -> int:
     return int(value)
 
 
-def random(seed: int | None) -> Generator | None:
+def random(seed: Seed) -> Generator | None:
     """Random generator on the CPU, so that a seed gives the same draws for data on any device."""
     return noise.generator(seed)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from .inputs import GROUPS, ArrayLike, Seed, alike, centered, count, drawn, random
+from ..noise import Seed
+from .inputs import GROUPS, ArrayLike, alike, centered, count, drawn, random
 from .measured import Measured, jackknife
 
 _MOST_IN_GROUP = 4096  # maximum rows per group, which bounds the memory of a tile of distances
@@ -56,7 +57,7 @@ class NeighborAccuracy:
 
 @torch.no_grad()
 def nearest_neighbor_accuracy(
-    samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, most_rows: int = 10_000, seed: Seed = 0
+    samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = None, most_rows: int = 10_000, seed: Seed = None
 ) -> NeighborAccuracy:
     """Compute the nearest-neighbor adversarial accuracy of samples and data (Yale et al. 2020).
 

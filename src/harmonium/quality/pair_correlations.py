@@ -9,8 +9,9 @@ import torch
 from torch import Generator, Tensor
 
 from ..errors import InvalidOption
+from ..noise import Seed
 from ..shown import brief
-from .inputs import GROUPS, ArrayLike, Seed, alike, centered, count, drawn, one_hot_size, random
+from .inputs import GROUPS, ArrayLike, alike, centered, count, drawn, one_hot_size, random
 from .measured import SIGMAS, Measured, jackknife, spread
 
 NAMES = {1: "single-site means", 2: "pair correlations", 3: "three-body correlations"}
@@ -71,7 +72,7 @@ def correlations(
     *,
     tuples: ArrayLike | None = None,
     most: int | None = None,
-    seed: Seed = 0,
+    seed: Seed = None,
 ) -> Correlations:
     """Compare the connected moments ⟨x_i⟩, ⟨x_i x_j⟩ or ⟨x_i x_j x_k⟩ (order 1, 2, 3) of samples and data.
 
@@ -251,7 +252,7 @@ def _noise(means: Tensor, n: int, m: int, generator: Generator | None) -> tuple[
     return variance, spread(between * scale)
 
 
-def all_orders(samples: Tensor, data: Tensor, *, seed: Seed = 0) -> dict[int, Correlations]:
+def all_orders(samples: Tensor, data: Tensor, *, seed: Seed = None) -> dict[int, Correlations]:
     """Compare all orders from 1 to 3 that do not exceed the number of sites."""
     sites = data.shape[1:].numel() // one_hot_size(data)
     return {order: correlations(samples, data, order, seed=seed) for order in NAMES if order <= sites}

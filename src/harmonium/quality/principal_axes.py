@@ -9,8 +9,9 @@ import torch
 from torch import Generator, Tensor
 
 from ..errors import InvalidOption
+from ..noise import Seed
 from ..shown import brief
-from .inputs import GROUPS, ArrayLike, Seed, alike, centered, count, drawn, random
+from .inputs import GROUPS, ArrayLike, alike, centered, count, drawn, random
 from .measured import SIGMAS, Measured, jackknife, spread
 
 SPECTRUM = 100  # number of leading eigenvalues
@@ -89,7 +90,7 @@ class Principal:
 
 
 @torch.no_grad()
-def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, seed: Seed = 0) -> Principal:
+def principal(samples: ArrayLike, data: ArrayLike, *, axes: int | None = None, seed: Seed = None) -> Principal:
     """Compare samples and data, both (n, *shape), on the leading principal axes of the data.
 
     Args:

@@ -3,6 +3,7 @@
 Decelle, Fissore & Furtlehner (2017); Decelle, Fissore & Furtlehner (2018).
 """
 
+from ..guard import guard
 from .ensemble import Ensemble
 from .phases import PhaseDiagram, phase_diagram
 from .thermodynamics import SaddlePoint, response, saddle_point, saddle_points
@@ -16,3 +17,5 @@ __all__ = [
     "saddle_point",
     "saddle_points",
 ]
+
+guard(globals())

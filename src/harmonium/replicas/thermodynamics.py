@@ -35,6 +35,7 @@ from torch import Tensor
 from .. import noise
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
+from ..noise import Seed
 from .ensemble import Ensemble, numbers
 from .equations import Equations, Solved
 
@@ -128,7 +129,7 @@ def saddle_points(
     ensemble: Ensemble,
     starts: int = 64,
     *,
-    seed: int | None = 0,
+    seed: Seed = None,
     damping: float = 0.0,
     tolerance: float = 1e-12,
     max_iterations: int = 10_000,
@@ -229,7 +230,7 @@ def _strongest(ensemble: Ensemble) -> tuple[float, ...]:
     return (*m, 0.5)
 
 
-def _many_starts(ensemble: Ensemble, starts: int, seed: int | None) -> Tensor:
+def _many_starts(ensemble: Ensemble, starts: int, seed: Seed) -> Tensor:
     """Initial states (starts, K + 1): combinations of modes, in order of their number, then random overlaps."""
     rows = _rows(list(itertools.islice(_combinations(ensemble), starts)))
     generator = noise.generator(seed)

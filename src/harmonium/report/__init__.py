@@ -1,5 +1,6 @@
 """Report of a run: one self-contained HTML page with samples, weights, learning curves, likelihoods, configuration."""
 
+from ..guard import guard
 from .evaluation import LikelihoodRow, Subject, evaluate
 from .page import some_rows, write
 from .sequences import Sequences, evaluate_frames
@@ -15,3 +16,5 @@ __all__ = [
     "write",
     "write_comparison",
 ]
+
+guard(globals())

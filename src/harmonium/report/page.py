@@ -18,7 +18,7 @@ from ..arrays import as_tensor
 from ..errors import HarmoniumError, InvalidData, NotMixed
 from ..machines import Machine
 from ..meanfield import reconstruct
-from ..noise import Purpose, resolve_seed
+from ..noise import Purpose, Seed, resolve_seed
 from ..plots import tiling
 from ..plots.curves import described, drawable, drawn, of_machine
 from ..plots.kernel_images import kernel_tiles
@@ -98,7 +98,7 @@ def _numbers(machine: Machine, rows: Any, what: str) -> Tensor | None:
     return numbers
 
 
-def some_rows(rows: Source, machine: Machine, most: int = _ROWS, *, seed: int | None = 0) -> Tensor:
+def some_rows(rows: Source, machine: Machine, most: int = _ROWS, *, seed: Seed = 0) -> Tensor:
     """Draw up to ``most`` rows without replacement, as visible states; missing values are sampled given the others."""
     generator = stream(resolve_seed(seed), Purpose.SHOW)
     index = torch.randperm(len(rows), generator=generator)[:most]

@@ -1,5 +1,6 @@
 """Runs: training from a configuration (a TOML file or command-line options) into a run folder."""
 
+from ..guard import guard
 from .config import Config
 from .cross_validation import Candidate, Selection, select
 from .machine import machine_of
@@ -18,3 +19,5 @@ __all__ = [
     "select",
     "train",
 ]
+
+guard(globals())

@@ -1,5 +1,6 @@
 """Samplers, paths and ladders of machines, and mixing diagnostics."""
 
+from ..guard import guard
 from ..machines.kernel import Layers, log_weight, sweep
 from ..machines.mixing import Monitor, autocorrelation, integrated_autocorrelation_time
 from ..machines.phase_masses import Phases, phases
@@ -37,3 +38,5 @@ __all__ = [
     "temperature_sweep",
     "trajectory_tempering",
 ]
+
+guard(globals())

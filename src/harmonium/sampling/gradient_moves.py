@@ -15,6 +15,7 @@ from ..checks import count
 from ..errors import InvalidOption
 from ..machines import RBM
 from ..machines.chain import ArrayLike, BoltzmannMachine
+from ..noise import Seed
 from ..shown import brief
 from ..signatures import forwards
 from ..units.support import real
@@ -42,17 +43,14 @@ class Chains(TypedDict, total=False):
     """Keyword arguments of all samplers: initial states and randomness."""
 
     start: ArrayLike | None
-    seed: int | None
-    generator: Generator | None
+    seed: Seed
 
 
 @torch.no_grad()
-def _begin(
-    machine: RBM, n: int | None, *, start: ArrayLike | None = None, seed: int | None = None, generator: Random = None
-) -> tuple[Tensor, Random]:
+def _begin(machine: RBM, n: int | None, *, start: ArrayLike | None = None, seed: Seed = None) -> tuple[Tensor, Random]:
     """Return the initial visible states (n, *visible) and the random generator."""
     machine.check_normalizable()
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     if start is None:
         return machine.independent(100 if n is None else n, generator), generator
     return machine.checked_states(start, "start", n), generator
@@ -96,7 +94,6 @@ def langevin(
         adjusted: whether to apply the Metropolis step.
         start: initial visible states (m, *visible), repeated if there are fewer than ``n``.
         seed: seed of the random generator.
-        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Gaussian(4), hm.units.Bernoulli(2))
@@ -172,7 +169,7 @@ def gibbs_langevin_sweep(
     rbm: RBM, v: Tensor, generator: Generator | None, *, steps: int, step_size: float, adjusted: bool
 ) -> tuple[Tensor, Tensor]:
     """Return the states after one Gibbs–Langevin sweep, (n, *visible), and the acceptance rate."""
-    visible, field = rbm.visible, rbm.coupling.down(rbm.sample_hidden(v, generator=generator))
+    visible, field = rbm.visible, rbm.coupling.down(rbm.sample_hidden(v, seed=generator))
 
     def log_density(x: Tensor) -> Tensor:
         return visible.log_weight(x) + field * x

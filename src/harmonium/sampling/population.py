@@ -22,6 +22,7 @@ from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..machines.kernel import log_partitions, sweep
 from ..machines.phase_masses import Phases, Verdict, phases
+from ..noise import Seed
 from ..shown import brief
 from .base import base_machine
 from .path import Path, beta_grid, draws, uncoupled_log_partition
@@ -233,8 +234,7 @@ class Options(TypedDict, total=False):
     sweeps: int
     betas: int | Sequence[float] | None
     base: BoltzmannMachine | ArrayLike | None
-    seed: int | None
-    generator: Generator | None
+    seed: Seed
 
 
 @torch.no_grad()
@@ -247,8 +247,7 @@ def population_annealing(
     base: BoltzmannMachine | ArrayLike | None = None,
     threshold: float = 0.5,
     populations: int | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Population:
     """Draw ``n`` equally weighted samples and estimate ln Z by population annealing.
 
@@ -268,7 +267,6 @@ def population_annealing(
         threshold: effective fraction below which states are resampled; 1: at every β, 0: only at the end.
         populations: number of independent populations; by default 10, or fewer so that each has at least 50 states.
         seed: seed of the random generator.
-        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
@@ -287,7 +285,7 @@ def population_annealing(
         populations = min(_POPULATIONS, max(1, n // _SMALLEST))
     elif not 1 <= populations <= max(n, 1):
         raise InvalidOption(f"populations: expected 1 to n = {n}, found {populations}")
-    return _run(machine, n, sweeps, betas, base, threshold, seed, generator, populations)
+    return _run(machine, n, sweeps, betas, base, threshold, seed, populations)
 
 
 @torch.no_grad()
@@ -302,7 +300,7 @@ def annealed(machine: BoltzmannMachine, n: int = 1000, **options: Unpack[Options
     >>> population.mean(population.samples).shape, population.surviving_families
     (torch.Size([5]), 100)
     """
-    given: Options = {"sweeps": 1, "betas": None, "base": None, "seed": None, "generator": None, **options}
+    given: Options = {"sweeps": 1, "betas": None, "base": None, "seed": None, **options}
     return _run(machine, n, **given, threshold=None)
 
 
@@ -313,14 +311,13 @@ def _run(
     betas: int | Sequence[float] | None,
     base: BoltzmannMachine | ArrayLike | None,
     threshold: float | None,
-    seed: int | None,
-    generator: Generator | None,
+    seed: Seed,
     populations: int = 1,
 ) -> Population:
     if count("sweeps", sweeps) < 1 or count("n", n) < 1:
         raise InvalidOption(f"expected sweeps ≥ 1 and n ≥ 1, found sweeps={sweeps}, n={n}")
     machine.check_normalizable()
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     path = Path(machine, base_machine(machine, base, coupled=False))
     schedule = _choose(path, min(n, _PILOT), sweeps, generator) if betas is None else beta_grid(betas)
     return _anneal(path, schedule, n, sweeps, threshold, populations, generator)
@@ -365,7 +362,7 @@ def _anneal(
         state, families, log_w = [x[chosen] for x in state], families[chosen], torch.zeros_like(log_w)
         resampled += 1
     state = _sweeps(path, state, schedule[-1], sweeps, generator)
-    check = phases(path.target, generator=generator)
+    check = phases(path.target, seed=generator)
     return Population(state, log_w, families, shares, _log_mean(whole), tuple(schedule), resampled, each, check)
 
 

@@ -13,6 +13,7 @@ from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
+from ..noise import Seed
 from ..shown import brief
 from . import ladder as ladders
 from .base import base_machine
@@ -50,8 +51,7 @@ def parallel_tempering(
     betas: Sequence[float] | int | None = None,
     base: BoltzmannMachine | ArrayLike | None = None,
     start: ArrayLike | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Tempered:
     """Draw ``n`` samples by ``sweeps`` sweeps and exchanges on a ladder from ``base`` to the machine.
 
@@ -64,7 +64,6 @@ def parallel_tempering(
             without biases and couplings.
         start: initial visible states (m, *visible) of all rungs, repeated if there are fewer than ``n``.
         seed: seed of the random generator.
-        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
@@ -72,7 +71,7 @@ def parallel_tempering(
     torch.Size([10, 6])
     """
     machine.check_normalizable()
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     path = Path(machine, base_machine(machine, base))
     if betas is None or isinstance(betas, int):
         betas = choose_betas(path, rungs=betas, generator=generator)
@@ -88,8 +87,7 @@ def trajectory_tempering(
     *,
     sweeps: int = 1000,
     start: ArrayLike | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Tempered:
     """Draw ``n`` samples of the last of ``machines``, the checkpoints of one run from early to late.
 
@@ -98,7 +96,7 @@ def trajectory_tempering(
     rungs = MachineLadder(machines)
     for machine in machines:
         machine.check_normalizable()
-    generator = noise.generator(seed, machines[-1].device) if generator is None else generator
+    generator = noise.generator(seed, machines[-1].device)
     return _run(rungs, n, sweeps, start, generator, None)
 
 

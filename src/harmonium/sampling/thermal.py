@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from .. import noise
 from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
+from ..noise import Seed
 from ..shown import Shown, short
 from . import ladder as ladders
 from .ladder import PathLadder
@@ -61,8 +62,7 @@ def temperature_sweep(
     n: int = 100,
     sweeps: int = 500,
     start: ArrayLike | None = None,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> TemperatureSweep:
     """Simulate a machine at several inverse temperatures, p_β ∝ e^{-βE}, and measure energy and specific heat.
 
@@ -79,7 +79,6 @@ def temperature_sweep(
         sweeps: number of Gibbs sweeps, at least 2.
         start: initial visible states (m, *visible) of all temperatures, repeated if there are fewer than ``n``.
         seed: seed of the random generator.
-        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Spin(6), hm.units.Spin(3))
@@ -93,7 +92,7 @@ def temperature_sweep(
     path = Path(machine)
     ladder = PathLadder(path, betas)
     path.machine(float(betas[-1])).check_normalizable()
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     visible = machine.independent(n, generator) if start is None else machine.checked_states(start, "start", n)
     state = ladders.start(ladder, visible, generator)
     first = torch.zeros(ladder.size, n, dtype=torch.float64, device=machine.device)

@@ -6,6 +6,7 @@ All can be used in pipelines, searches over parameters, ``clone``, ``set_output`
 from __future__ import annotations
 
 from ..extras import require
+from ..guard import guard
 
 require("sklearn", "harmonium.sklearn needs")
 
@@ -14,3 +15,5 @@ from .classifier import RBMClassifier
 from .machine import RBM
 
 __all__ = ["RBM", "BernoulliRBM", "RBMClassifier"]
+
+guard(globals())

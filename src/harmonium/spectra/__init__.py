@@ -9,6 +9,7 @@ Decelle, Fissore & Furtlehner (2017); Decelle, Fissore & Furtlehner (2018).
 torch.Size([3])
 """
 
+from ..guard import guard
 from .dynamics import Kinematics, LinearTheory, drive, empirical_term, kinematics, mean_slope
 from .marchenko_pastur import MarchenkoPastur
 from .singular_values import DataModes, SpectralHistory, Spectrum, data_modes, spectral_history, spectrum
@@ -28,3 +29,5 @@ __all__ = [
     "spectral_history",
     "spectrum",
 ]
+
+guard(globals())

@@ -7,6 +7,7 @@
 torch.Size([5, 4])
 """
 
+from ..guard import guard
 from ..training.autoregression import LinearAutoregression
 from .baselines import Pointwise, nearest_neighbors
 from .channels import AdditiveGaussian, BinarySymmetric, Channel, Erasure
@@ -69,3 +70,5 @@ __all__ = [
     "to_sequential",
     "topics",
 ]
+
+guard(globals())

@@ -18,6 +18,7 @@ from .. import noise
 from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
+from ..noise import Seed
 from ..units import Unit
 from .observed import Evidence, by_part
 
@@ -40,13 +41,13 @@ class Channel(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.level:g})"
 
-    def corrupt(self, x: ArrayLike, *, seed: int | None = None, generator: Generator | None = None) -> Tensor:
+    def corrupt(self, x: ArrayLike, *, seed: Seed = None) -> Tensor:
         """Pass a signal (n, ...) through the channel; the result has the same shape."""
         signal = as_tensor(x, "signal")
         signal = signal if signal.is_floating_point() else signal.float()
         if not bool(torch.isfinite(signal).all()):
             raise InvalidData("signal: expected finite numbers, found NaN or infinity")
-        return self._noisy(signal, noise.generator(seed, signal.device) if generator is None else generator)
+        return self._noisy(signal, noise.generator(seed, signal.device))
 
     def check(self, unit: Unit) -> None:  # noqa: B027 (most channels accept all values)
         """Raise :class:`InvalidOption` if the channel does not accept the values of these units."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
-from ..noise import resolve_seed
+from ..noise import Seed, resolve_seed
 from ..shown import brief
 from .baselines import Pointwise, nearest_neighbors
 from .channels import Channel
@@ -53,7 +53,7 @@ def compare_denoisers(
     neighbors: int = 1,
     shown: int = 8,
     name: str = "machine",
-    seed: int | None = 0,
+    seed: Seed = None,
     score: Callable[..., Score] | None = None,
     **options: Any,
 ) -> DenoisingCurves:

@@ -11,6 +11,7 @@ from ..errors import InvalidData
 from ..likelihood.data import replicated_softmax
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
+from ..noise import Seed
 
 _ELEMENTS = 2**24  # fields of hidden units computed at once
 _MOST_WORDS = 2**24  # of one kind in a document
@@ -65,7 +66,7 @@ def completion_perplexity(log_probabilities: Tensor, rest: ArrayLike) -> float:
     return (-(counts[seen] * log_probabilities[seen]).sum() / total).exp().item()
 
 
-def halves(documents: ArrayLike, *, seed: int | None = 0) -> tuple[Tensor, Tensor]:
+def halves(documents: ArrayLike, *, seed: Seed = None) -> tuple[Tensor, Tensor]:
     """Split the words of each document (n, words) at random into two halves; the first gets the odd word.
 
     >>> first, second = halves(torch.tensor([[2, 0, 3], [1, 0, 0]]))

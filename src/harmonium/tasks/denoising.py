@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from .. import noise
 from ..errors import InvalidData, unknown
 from ..machines import BoltzmannMachine
+from ..noise import Seed
 from . import inference
 from .baselines import Pointwise
 from .channels import Channel
@@ -32,8 +33,7 @@ def denoise(
     chains: int = 4,
     sweeps: int = 500,
     warm_up: int = 100,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Posterior:
     """Infer signals from noisy observations: the posterior P(x|y) ∝ P(y|x) P(x).
 
@@ -54,7 +54,6 @@ def denoise(
         sweeps: number of Gibbs sweeps of each chain.
         warm_up: number of Gibbs sweeps to discard before these.
         seed: seed of Gibbs sampling and of exact draws.
-        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> from harmonium.tasks import BinarySymmetric
@@ -70,7 +69,7 @@ def denoise(
     begin = _start(machine, evidence, noisy, channel, start)
     if method is None:
         method = "exact" if inference.summable(machine, len(evidence)) else "tap"
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     if method == "exact":
         return inference.exact(machine, evidence, chains, generator)
     if method == "gibbs":

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from .. import noise
 from ..arrays import as_tensor
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..machines import ConditionalRBM
+from ..noise import Seed
 
 
 @torch.no_grad()
@@ -21,8 +22,7 @@ def next_frame(
     *,
     sweeps: int = 100,
     warm_up: int = 20,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Tensor:
     """Estimate the mean of the visible units given contexts: (n, *context) -> (n, *visible).
 
@@ -35,7 +35,6 @@ def next_frame(
         sweeps: number of Gibbs sweeps that are averaged.
         warm_up: number of sweeps before these, which are discarded.
         seed: seed of the random generator.
-        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> next_frame(hm.ConditionalRBM(3, 2, 4), torch.zeros(5, 4), sweeps=10, seed=0)[0]
@@ -44,15 +43,15 @@ def next_frame(
     rows = _rows(machine, context)
     if whole("sweeps", sweeps) < 1 or whole("warm_up", warm_up) < 0:
         raise InvalidOption(f"sweeps, warm_up: expected sweeps ≥ 1 and warm_up ≥ 0, found {sweeps} and {warm_up}")
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     given = machine.given(rows)
     v = given.independent(len(rows), generator)
     total = torch.zeros_like(v)
     for sweep in range(warm_up + sweeps):
-        h = given.sample_hidden(v, generator=generator)
+        h = given.sample_hidden(v, seed=generator)
         if sweep >= warm_up:
             total += given.visible_mean(h)
-        v = given.sample_visible(h, generator=generator)
+        v = given.sample_visible(h, seed=generator)
     return total / sweeps
 
 
@@ -65,8 +64,7 @@ def forecast(
     n: int = 1,
     sweeps: int = 30,
     means: bool = False,
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Tensor:
     """Continue sequences: generate frame after frame, each given a window of the frames before it.
 
@@ -82,7 +80,6 @@ def forecast(
         means: whether a frame is the mean ⟨v | h⟩ given the last hidden state, instead of a draw. The motion is then
             smoother, and the noise of the visible units is not part of the next window.
         seed: seed of the random generator.
-        generator: random generator, used instead of ``seed``.
 
     Returns:
         The continuations (n, frames, *visible), or (m, n, frames, *visible) for several windows.
@@ -102,7 +99,7 @@ def forecast(
         raise InvalidOption(
             f"frames, n, sweeps: expected at least 1 of each, found frames={frames}, n={n}, sweeps={sweeps}"
         )
-    generator = noise.generator(seed, machine.device) if generator is None else generator
+    generator = noise.generator(seed, machine.device)
     first = as_tensor(start, "start")
     single = first.shape == machine.context
     windows = _rows(machine, first[None] if single else first)
@@ -113,8 +110,8 @@ def forecast(
         given = machine.given(window)
         v = window[:, -1]
         for _ in range(sweeps):
-            h = given.sample_hidden(v, generator=generator)
-            v = given.sample_visible(h, generator=generator)
+            h = given.sample_hidden(v, seed=generator)
+            v = given.sample_visible(h, seed=generator)
         made.append(given.visible_mean(h) if means else v)
         window = torch.cat([window[:, 1:], made[-1].unsqueeze(1)], 1)
     found = torch.stack(made, 1)

@@ -11,6 +11,7 @@ from ..arrays import as_tensor
 from ..errors import InvalidData, InvalidOption
 from ..machines import RBM, BoltzmannMachine, partial
 from ..machines.partial import PartialRows
+from ..noise import Seed
 from .channels import Erasure
 from .denoising import METHODS, denoise, evidence_of
 from .inference import summable
@@ -26,7 +27,7 @@ def impute(
     *,
     method: str | None = None,
     chains: int = 4,
-    seed: int | None = None,
+    seed: Seed = None,
     **options: Any,
 ) -> Posterior:
     """Infer missing values given the known values: the posterior of the missing values.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +13,7 @@ from torch import Generator, Tensor
 
 from .. import meanfield, noise
 from ..checks import whole
-from ..errors import Inaccurate, InvalidOption
+from ..errors import Inaccurate, InvalidOption, warn
 from ..machines import RBM, BoltzmannMachine
 from ..machines.partial import check_enumerable
 from ..units import Unit
@@ -155,11 +154,10 @@ def checked(found: Posterior, machine: BoltzmannMachine, evidence: Evidence, sta
     wrong = (error > allowed).flatten(1).any(1)
     if not bool(wrong.any()):
         return found
-    warnings.warn(
+    warn(
         f"{found.method}: the posterior means of {int(wrong.sum())} of {len(rows)} checked rows differ from {what} "
         f"by up to {error.max().item():.2g}; use method='{better}'",
         Inaccurate,
-        stacklevel=3,
     )
     converged = found.converged.clone()
     converged[rows[wrong]] = False

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import InvalidData, InvalidOption, unknown
 from ..machines import RBM, Label
+from ..noise import Seed
 from ..shown import brief
 from ..training import Callback, Discriminative, Labeled, NegativePhase, Progress, WeightedSum, fit
 from ..training.batches import Source, as_labels, as_rows
@@ -77,7 +78,7 @@ class LabelClassifier(Classifier):
         return self.label.log_probability(self.machine, self._rows(rows))
 
     def sample(
-        self, labels: Any, *, sweeps: int = 1000, seed: int | None = None, check_mixing: bool = True, **options: Any
+        self, labels: Any, *, sweeps: int = 1000, seed: Seed = None, check_mixing: bool = True, **options: Any
     ) -> Tensor:
         """Draw features given labels (n,), with the label clamped: (n, features).
 

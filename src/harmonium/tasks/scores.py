@@ -12,6 +12,7 @@ from torch import Tensor
 from .. import noise
 from ..checks import whole
 from ..errors import InvalidData, InvalidOption, unknown
+from ..noise import Seed
 from ..quality.inputs import rows
 from ..shown import brief
 
@@ -38,7 +39,7 @@ class Score:
     def __str__(self) -> str:
         return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
-    def minus(self, other: Score, *, resamples: int = 1000, seed: int | None = 0) -> Score:
+    def minus(self, other: Score, *, resamples: int = 1000, seed: Seed = None) -> Score:
         """Mean difference between two scores of the same images, in the same order.
 
         The scores of two denoisers are correlated across images, so this interval is narrower than the separate ones.
@@ -60,7 +61,7 @@ def mcc(
     average: str = "images",
     level: float = 0.95,
     resamples: int = 1000,
-    seed: int | None = 0,
+    seed: Seed = None,
 ) -> Score:
     """Matthews correlation coefficient between binary signals and their estimates, both (n, ...).
 
@@ -89,7 +90,7 @@ def mcc(
     return _score("MCC", table, _matthews, images, level, resamples, seed)
 
 
-def mse(signal: Any, estimate: Any, *, level: float = 0.95, resamples: int = 1000, seed: int | None = 0) -> Score:
+def mse(signal: Any, estimate: Any, *, level: float = 0.95, resamples: int = 1000, seed: Seed = None) -> Score:
     """Mean squared error of estimates (n, ...) over pixels and images; options as of :func:`mcc`."""
     (truth, _), (guess, _) = _alike(signal, estimate)
     images = (truth.double() - guess.double()).square().mean(1)
@@ -127,7 +128,7 @@ def _score(
     images: Tensor,
     level: float,
     resamples: int,
-    seed: int | None,
+    seed: Seed,
 ) -> Score:
     """Apply ``value`` to the mean of ``terms`` (n, k) over images; the interval is from bootstrap percentiles."""
     if not 0 < level < 1:

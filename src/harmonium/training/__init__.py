@@ -1,5 +1,6 @@
 """Training: the loop, negative phases, penalties, constraints, schedules, callbacks and run folders."""
 
+from ..guard import guard
 from .batches import HiddenStates, Labeled, Redrawn, Weighted
 from .callbacks import Callback, LabelError, Metric, MixingTime, Progress
 from .constraints import Average, Constraint, ZeroSum
@@ -91,3 +92,5 @@ __all__ = [
     "pretrain",
     "widen",
 ]
+
+guard(globals())

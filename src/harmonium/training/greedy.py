@@ -14,9 +14,9 @@ import torch
 
 from .. import files
 from ..couplings import Dense
-from ..errors import InvalidOption, NotLearned
+from ..errors import InvalidOption, NotLearned, warn
 from ..machines import RBM, DeepBeliefNetwork, Machine
-from ..noise import resolve_seed
+from ..noise import Seed, resolve_seed
 from .batches import HiddenStates
 from .plan import Plan
 from .result import Result
@@ -30,7 +30,7 @@ def pretrain(
     data: Any,
     *,
     epochs: int | Sequence[int] = 10,
-    seed: int | None = None,
+    seed: Seed = None,
     transposed: bool = False,
     validation: Any = None,
     run: str | Path | None = None,
@@ -154,7 +154,7 @@ def _named_warnings(name: str) -> Iterator[None]:
         yield
     for warning in found:
         label = f"{name}: " if issubclass(warning.category, NotLearned) else ""
-        warnings.warn(f"{label}{warning.message}", warning.category, stacklevel=4)
+        warn(f"{label}{warning.message}", warning.category)
 
 
 def _stack(machine: Any) -> DeepBeliefNetwork:

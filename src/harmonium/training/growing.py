@@ -14,6 +14,7 @@ from ..errors import InvalidOption
 from ..machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from ..machines.chain import as_layer
 from ..meanfield import naive
+from ..noise import Seed
 from ..units import Unit
 from ..units.layer import UnitLayer
 from .batches import as_source
@@ -23,7 +24,7 @@ _ROWS, _ITERATIONS = 5000, 10  # for the mean states of the last hidden layer
 
 @torch.no_grad()
 def deepen(
-    machine: BoltzmannMachine, hidden: Unit | int, data: Any, *, scale: float = 0.02, seed: int | None = 0
+    machine: BoltzmannMachine, hidden: Unit | int, data: Any, *, scale: float = 0.02, seed: Seed = None
 ) -> DeepBoltzmannMachine:
     """Return a deep machine with the parameters of ``machine`` and a new, weakly coupled hidden layer on top.
 
@@ -62,7 +63,7 @@ def deepen(
 
 
 @torch.no_grad()
-def widen(machine: RBM, hidden: int, *, scale: float = 0.01, seed: int | None = 0) -> RBM:
+def widen(machine: RBM, hidden: int, *, scale: float = 0.01, seed: Seed = None) -> RBM:
     """Return an RBM with the parameters of ``machine`` and ``hidden`` further hidden units of the same kind.
 
     The new units have the default parameters of their kind and small random weights, so the visible layer keeps its

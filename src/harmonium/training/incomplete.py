@@ -13,6 +13,7 @@ from ..checks import whole
 from ..errors import InvalidData, InvalidOption
 from ..machines import BoltzmannMachine, Machine
 from ..machines.given import check_whole_units
+from ..noise import Seed
 from .batches import Source, TensorSource
 from .negative.base import as_rbm, complete
 from .state import restored
@@ -41,7 +42,7 @@ class Incomplete(TensorSource):
             [1., 1.]])
     """
 
-    def __init__(self, data: Any, *, sweeps: int = 1, seed: int | None = 0) -> None:
+    def __init__(self, data: Any, *, sweeps: int = 1, seed: Seed = 0) -> None:
         if whole("sweeps", sweeps) < 1:
             raise InvalidOption(f"sweeps: expected at least 1, found {sweeps}")
         rows = as_tensor(data).detach()

@@ -24,7 +24,7 @@ class Initial:
         """Set the parameters of a machine from some rows of its data."""
         if self.weights is not None:
             options = {"weights": self.weights, "scale": self.scale, "pseudocount": self.pseudocount}
-            machine.initialize(rows, generator=generator, **options)
+            machine.initialize(rows, seed=generator, **options)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import time
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ..errors import Diverged, InvalidOption, NotConverged, NotLearned, NotNormalizable
+from ..errors import Diverged, InvalidOption, NotConverged, NotLearned, NotNormalizable, warn
 from ..files import tensor_type
 from ..machines.scaling import Scaling
 from ..noise import Purpose
@@ -250,11 +249,11 @@ class Training:
         if self.rank == 0:
             rows = self._metric_rows(self.source)
             for problem in outcome.problems(self.machine, rows, self.history, self.negative.generative):
-                warnings.warn(problem, NotLearned, stacklevel=5)
+                warn(problem, NotLearned)
         gain = self._expected_gain()
         rising = rise.problem(gain) if "epochs" in self.plan.reasons and self.epoch == self.epochs else None
         if self.rank == 0 and rising is not None:
-            warnings.warn(rising, NotConverged, stacklevel=5)
+            warn(rising, NotConverged)
         for callback in self.callbacks:
             callback.on_end(state)
         return Result(self.machine, self.history, self.plan, gain)

@@ -7,9 +7,13 @@ from torch import Generator, Tensor
 
 from .. import noise
 from ..errors import InvalidOption, unknown
+from ..guard import guard
 from ..machines import RBM, DeepBeliefNetwork
 from ..machines.chain import ArrayLike
 from ..machines.label import Label
+from ..noise import Seed
+
+__all__ = ["contrastive", "discriminative", "joint"]
 
 _METHODS = ("cd", "reconstruction")
 
@@ -21,8 +25,7 @@ def contrastive(
     *,
     k: int = 1,
     method: str = "cd",
-    seed: int | None = None,
-    generator: Generator | None = None,
+    seed: Seed = None,
 ) -> Tensor:
     """Return the loss ⟨F(v)⟩_data - ⟨F(v')⟩_model, to minimize; Hwang, Hwang & Jo (2020), eq. (4) with corrected sign.
 
@@ -43,7 +46,6 @@ def contrastive(
         method: "cd" for Gibbs sweeps that start at the data (Hinton 2002), or "reconstruction" for the deterministic
             v' = f_v(W f_h(Wᵀv)) of Hwang, Hwang & Jo, where f_v and f_h are the means of the layers.
         seed: seed of the random generator.
-        generator: random generator, used instead of ``seed``.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(4, 2)
@@ -54,7 +56,7 @@ def contrastive(
     0.0
     """
     if model is None:
-        generator = noise.generator(seed, machine.device) if generator is None else generator
+        generator = noise.generator(seed, machine.device)
         model = _moved(machine, data, k, method, generator)
     return machine.free_energy(data, check=False).mean() - machine.free_energy(model.detach(), check=False).mean()
 
@@ -88,14 +90,14 @@ def joint(
     k: int = 1,
     method: str = "cd",
     through: bool = False,
-    generator: Generator | None = None,
-    seed: int | None = None,
+    seed: Seed = None,
 ) -> Tensor:
     """Return the sum of the losses of all machines of a stack; Hwang, Hwang & Jo (2020), sec. 4.
 
     Every machine has its loss :func:`contrastive` of its input and of states that ``method`` finds from there. The
     input of a machine is passed up from the machine below, as a sample or a mean (``inputs`` of the network). It is a
-    constant, so the gradient is that of every machine by itself, as in :func:`fit`. With ``through=True`` and means as
+    constant, so the gradient is that of every machine by itself, as in :func:`fit`. ``v`` receives the gradient of the
+    lowest machine, as in :func:`contrastive`. With ``through=True`` and means as
     inputs it is not constant: the gradient is also propagated through the means into the machines below. That is no
     longer a gradient of contrastive divergence: it lowers the free energy of the features in the machines above,
     without the opposite force of the model's part.
@@ -106,7 +108,6 @@ def joint(
         k: number of Gibbs sweeps, or of reconstructions.
         method: "cd" or "reconstruction", as in :func:`contrastive`.
         through: whether to propagate gradients through the means into the machines below.
-        generator: random generator, used instead of ``seed``.
         seed: seed of the random generator.
 
     >>> import torch, harmonium as hm
@@ -120,11 +121,12 @@ def joint(
     """
     if through and network.inputs != "means":
         raise InvalidOption(f'through: expected a network with inputs="means", found inputs="{network.inputs}"')
-    generator = noise.generator(seed, network.device) if generator is None else generator
+    generator = noise.generator(seed, network.device)
     losses = []
-    for machine, rows in network.stacked(network.as_states(v), generator=generator):
-        inputs = rows if through else rows.detach()
-        losses.append(contrastive(machine, inputs, k=k, method=method, generator=generator))
+    data = network.as_states(v)
+    for machine, rows in network.stacked(data, generator=generator):
+        inputs = rows if through or rows is data else rows.detach()
+        losses.append(contrastive(machine, inputs, k=k, method=method, seed=generator))
     return torch.stack(losses).sum()
 
 
@@ -142,5 +144,8 @@ def _moved(machine: RBM, data: Tensor, k: int, method: str, generator: Generator
         if method == "reconstruction":
             v = bound.reconstruct(v)
         else:
-            v = bound.sample_visible(bound.sample_hidden(v, generator=generator), generator=generator)
+            v = bound.sample_visible(bound.sample_hidden(v, seed=generator), seed=generator)
     return v
+
+
+guard(globals())

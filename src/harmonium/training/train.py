@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from torch import Tensor
 
+from .. import noise
 from ..checks import SYNONYMS
 from ..errors import HarmoniumError, InvalidOption, RunError, UnknownArgument, unknown
 from ..machines import DeepBeliefNetwork, Machine
 from ..machines.layout import described
+from ..noise import Seed
 from ..paths import expanded
 from . import distributed
 from .batches import as_source
@@ -97,7 +99,7 @@ def fit(
     centered: float | bool | None = None,
     initialize: Initial | str | None = None,
     precision: str | None = None,
-    seed: int | None = None,
+    seed: Seed = None,
     validation: Any = None,
     callbacks: Sequence[Callback] = (),
     run: str | Path | None = None,
@@ -134,7 +136,7 @@ def fit(
         initialize: initial weights: "normal:0.01", "sign", "modes", or "keep"; by default "normal" for a machine
             without weights.
         precision: precision of matrix products: "float32", "bfloat16" or "auto".
-        seed: seed of the random generator; by default a number drawn from torch's generator.
+        seed: a number, or a ``torch.Generator`` that draws one; by default torch's generator draws it.
         validation: validation rows, for the free-energy gap.
         callbacks: callbacks, called at the start, after each epoch and at the end.
         run: folder for configuration, metrics and checkpoints.
@@ -163,7 +165,7 @@ def fit(
         centered=centered,
         initialize=initialize,
         precision=precision,
-        seed=seed,
+        seed=None if seed is None else noise.resolve_seed(seed),
     )
     return train(
         machine,

@@ -1,5 +1,6 @@
 """Unit types, one file each, with the common interface :class:`Unit`."""
 
+from ..guard import guard
 from .at_most_one import AtMostOne
 from .base import Tail, Unit
 from .bernoulli import Bernoulli
@@ -38,3 +39,5 @@ __all__ = [
     "TruncatedGaussian",
     "Unit",
 ]
+
+guard(globals(), methods=False)

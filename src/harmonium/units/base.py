@@ -105,6 +105,18 @@ class Unit(InPlace, UnitLayer, named=False):
         """An exact draw of each unit in the field B: (..., *shape) -> (..., *shape)."""
         return finite.sample(self, B, A, generator)
 
+    def relax(self, B: Tensor, *, temperature: float = 2 / 3, generator: Generator | None = None) -> Tensor:
+        """A value near an exact draw that is differentiable in B and in the parameters: (..., *shape) -> (..., *shape).
+
+        Discrete states are relaxed by a logistic function or a softmax of the ``temperature``, and rounding gives an
+        exact draw (Maddison, Mnih & Teh 2017; Jang, Gu & Poole 2017).
+        """
+        raise InvalidOption(f'gradient: expected "straight-through" for {self.name()} units, found "relaxed"')
+
+    def forward(self, B: Tensor, A: Tensor | None = None) -> Tensor:
+        """``unit(B)``: the mean in the field B."""
+        return self.mean(B, A)
+
     @property
     def conserves(self) -> bool:
         """Whether rows differ in a conserved quantity, such as the length of a document or the items that are rated.

@@ -44,6 +44,9 @@ class Bernoulli(Unit):
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         return noise.bernoulli(self.mean(B, A).detach(), generator)
 
+    def relax(self, B: Tensor, *, temperature: float = 2 / 3, generator: Generator | None = None) -> Tensor:
+        return torch.sigmoid((self._field(B, None) + noise.logistic(B, generator)) / temperature)
+
     def log_partition_gain(self, B: Tensor, before: Unit, B_before: Tensor, mean: Tensor | None = None) -> Tensor:
         # softplus(y) - softplus(x) = -ln(1 + σ(y)(e^{x-y} - 1)) avoids the cancellation of large numbers, uses the
         # known σ, and needs a single logarithm of the product over all units. For steps so large that the sum in the

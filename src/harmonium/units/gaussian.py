@@ -71,6 +71,9 @@ class Gaussian(GaussianWeight):
         mean = self.mean(B, A).detach()
         return noise.normal(mean, generator).mul_(self._precision(A).detach().rsqrt()).add_(mean)
 
+    def relax(self, B: Tensor, *, temperature: float = 2 / 3, generator: Generator | None = None) -> Tensor:
+        return self.mean(B) + noise.normal(B, generator) * self.precision.rsqrt()  # an exact draw
+
     def sample_(self, B: Tensor, out: Tensor, generator: Generator | None = None, mean: Tensor | None = None) -> Tensor:
         mean = self.mean(B) if mean is None else mean
         return out.normal_(generator=generator).mul_(self.precision.rsqrt()).add_(mean)

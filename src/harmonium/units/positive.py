@@ -34,10 +34,15 @@ def log_of_positive(name: str, value: Value) -> Value:
 class _AtMost(torch.autograd.Function):
     """min(x, top). At the bound, a gradient that would increase x is set to zero, as in projected gradient descent."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, top: Tensor) -> Tensor:
-        ctx.save_for_backward(x >= top)
+    def forward(x: Tensor, top: Tensor) -> Tensor:
         return torch.minimum(x, top)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0] >= inputs[1])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:

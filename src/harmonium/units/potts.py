@@ -66,6 +66,10 @@ class Potts(Unit):
     def sample(self, B: Tensor, *, generator: Generator | None = None, A: Tensor | None = None) -> Tensor:
         return noise.categorical(self.mean(B, A).detach(), generator)
 
+    def relax(self, B: Tensor, *, temperature: float = 2 / 3, generator: Generator | None = None) -> Tensor:
+        gumbel = -noise.exponential(B, generator).log()
+        return softmax((self._field(B, None) + gumbel) / temperature)
+
     def mean_(self, B: Tensor, out: Tensor) -> Tensor:
         return out if kernels.softmax(B, self.bias, out) else out.copy_(self.mean(B))
 

@@ -46,6 +46,9 @@ class Spin(Unit):
         up = torch.sigmoid(2 * (self.bias + B)).detach()
         return noise.bernoulli(up, generator).mul_(2).sub_(1)
 
+    def relax(self, B: Tensor, *, temperature: float = 2 / 3, generator: Generator | None = None) -> Tensor:
+        return torch.tanh((self.bias + B + noise.logistic(B, generator) / 2) / temperature)
+
     def mean_(self, B: Tensor, out: Tensor) -> Tensor:
         return torch.add(B, self.bias, out=out).tanh_()
 

@@ -141,7 +141,7 @@ def _exact_draws(rbm: RBM, n: int) -> Tensor:
     states = rbm.hidden.enumerate()
     p = torch.softmax(-rbm.hidden_free_energy(states), 0)
     hidden = states[torch.multinomial(p, n, replacement=True, generator=generator)]
-    return rbm.sample_visible(hidden, generator=generator)
+    return rbm.sample_visible(hidden, seed=generator)
 
 
 def _name(t: Trial) -> None:
