@@ -70,7 +70,7 @@ def public():
     modules = [getattr(hm, name) for name in dir(hm) if inspect.ismodule(getattr(hm, name))]
     for module in [hm, *modules]:
         for value in (getattr(module, name) for name in getattr(module, "__all__", ())):
-            if inspect.isfunction(value) or (inspect.isclass(value) and not hasattr(value, "_is_protocol")):
+            if inspect.isfunction(value) or (inspect.isclass(value) and not issubclass(value, Exception)):
                 yield value
     for machine in (hm.RBM, hm.DeepBeliefNetwork, hm.ConditionalRBM):
         yield from (value for name, value in inspect.getmembers(machine, inspect.isfunction) if name[0] != "_")
