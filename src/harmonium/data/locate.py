@@ -14,7 +14,7 @@ from typing import IO
 from harmonium.data.dataset import Content, DataFile, DatasetInfo
 from harmonium.data.formats import read_verified
 from harmonium.errors import DataNotFound, InvalidData, InvalidOption
-from harmonium.paths import expanded
+from harmonium.paths import expand
 
 _BLOCK = 2**18
 _OVERHEAD = 2**20  # bytes of headers of archives
@@ -29,7 +29,7 @@ def cache() -> Path:
     """Cache folder of this package."""
     root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
-        return expanded(root) / "harmonium"
+        return expand(root) / "harmonium"
     except InvalidOption:  # no home folder
         return Path(tempfile.gettempdir()) / "harmonium"
 
@@ -37,7 +37,7 @@ def cache() -> Path:
 def folders(info: DatasetInfo) -> list[Path]:
     """Folders in which the files of a data set are searched, in order."""
     own = os.environ.get("HARMONIUM_DATA")
-    roots = [expanded(own)] if own else []
+    roots = [expand(own)] if own else []
     return [root / info.folder for root in (*roots, cache())]
 
 

@@ -81,7 +81,7 @@ def write(
     history = folder.read_metrics()
     subject = RunSubject(folder, machine, config, history, data, test, test_name, image, letters, sequences)
     target = folder.folder / "report.html"
-    files.write_text(target, _page(subject), new_folder=False)
+    files.write_text(target, _page(subject))
     return target
 
 
