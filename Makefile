@@ -37,8 +37,8 @@ durations: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -vv -n 2 --dist worksteal --durations=0 --durations-min=0.05 > durations.log || (tail -30 durations.log; false)
 	$(BIN)/python tools/slow_tests.py durations.log
 
-# Kills, concurrent writers, damaged files, random commands and calls, and a soak of 30 minutes; about two hours.
-# For a part of it: make campaign PARTS="--mutations 1000 --calls 1000"
+# Kills, concurrent writers, random commands and calls, and a soak of 30 minutes; about two hours.
+# For a part of it: make campaign PARTS="--kills 50 --calls 1000"
 campaign: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaign/run.py $(PARTS)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -41,23 +40,23 @@ def holder(tmp_path):
 
 def test_the_second_process_is_refused_and_names_the_first(holder, tmp_path):
     with (
-        pytest.raises(RunError, match=f"in use by process {holder.pid} on {socket.gethostname()}"),
+        pytest.raises(RunError, match="in use by another process"),
         locked(tmp_path / "run"),
     ):
         pass
-    with pytest.raises(RunError, match="in use by process"):
+    with pytest.raises(RunError, match="in use by another process"):
         hm.fit(hm.RBM(6, 2), ROWS, epochs=1, run=tmp_path / "run", progress=False)
     assert [path.name for path in (tmp_path / "run").iterdir()] == [NAME]
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()
     with locked(tmp_path / "run"):  # the lock ended with the process, although its file is still there
-        assert (tmp_path / "run" / NAME).read_text().split()[0] == str(os.getpid())
+        pass
 
 
 def test_a_rank_without_a_process_group_locks_too(holder, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
-    with pytest.raises(RunError, match="in use by process"):
+    with pytest.raises(RunError, match="in use by another process"):
         hm.fit(hm.RBM(6, 2), ROWS, epochs=1, run=tmp_path / "run", progress=False)
 
 
@@ -75,7 +74,7 @@ def test_a_thread_may_enter_again_but_no_other_thread(tmp_path):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    assert len(found) == 1 and f"in use by process {os.getpid()}" in found[0]
+    assert len(found) == 1 and "in use by another process" in found[0]
     other()
     assert found[1] == "entered" and not list(tmp_path.iterdir())
 
@@ -115,39 +114,22 @@ def test_links_lead_to_one_lock(tmp_path):
         thread.start()
         thread.join()
     assert found == ["refused"]
-    (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(HarmoniumError), locked(tmp_path / "loop"):
-        pass
 
 
-@pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(tmp_path, link):
+def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(tmp_path):
     (tmp_path / "precious").write_text("1 host\n")
     (tmp_path / "run").mkdir()
-    link(tmp_path / "precious", tmp_path / "run" / NAME)
-    with pytest.raises(RunError, match="expected a file of harmonium or none, found a link"), locked(tmp_path / "run"):
+    (tmp_path / "run" / NAME).symlink_to(tmp_path / "precious")
+    with pytest.raises(HarmoniumError, match="cannot be written"), locked(tmp_path / "run"):
         pass
     assert (tmp_path / "precious").read_text() == "1 host\n" and (tmp_path / "run" / NAME).exists()
 
 
-def test_a_lock_with_other_contents_is_kept(tmp_path):
+def test_a_file_of_the_name_of_the_lock_is_kept(tmp_path):
     (tmp_path / NAME).write_text("my own notes\n")
-    with pytest.raises(RunError, match="expected a file of harmonium, found b'my own notes"), locked(tmp_path):
-        pass
-    assert (tmp_path / NAME).read_text() == "my own notes\n"
-
-
-def test_a_lock_that_was_replaced_is_kept(tmp_path):
     with locked(tmp_path):
-        (tmp_path / NAME).unlink()
-        (tmp_path / NAME).write_text("my own notes\n")
-    assert (tmp_path / NAME).read_text() == "my own notes\n"
-
-
-def test_a_pipe_as_lock_is_refused(tmp_path):
-    os.mkfifo(tmp_path / NAME)
-    with pytest.raises(RunError, match="another kind of file"), locked(tmp_path):
         pass
+    assert (tmp_path / NAME).read_text() == "my own notes\n"
 
 
 def test_a_forked_process_does_not_keep_the_lock(tmp_path):
@@ -169,7 +151,7 @@ def test_where_there_are_no_locks_a_warning_says_so(tmp_path, monkeypatch):
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
     monkeypatch.setattr("fcntl.flock", unsupported)
-    with pytest.warns(UserWarning, match="has no file locks"), locked(tmp_path):
+    with pytest.warns(UserWarning, match="without file locks here"), locked(tmp_path):
         pass
 
 

@@ -21,7 +21,7 @@ PACKAGE = REPOSITORY / "src" / "harmonium"
 
 #: a module imports only from packages earlier in this list, and from its own
 ORDER = [
-    *("__version__", "errors", "guard", "shown", "locking", "limits", "paths", "checks", "arrays", "allocation"),
+    *("__version__", "errors", "guard", "shown", "locking", "paths", "checks", "arrays", "allocation"),
     *("extras", "signatures", "presets", "registry", "kernels", "noise"),
     *("units", "couplings", "machines", "files", "data"),
     *("sampling", "quality", "meanfield", "likelihood"),

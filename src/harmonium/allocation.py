@@ -1,65 +1,10 @@
-"""Limits on the size of tensors: while a machine is built from a file, and before memory runs out."""
+"""The memory that a computation needs, compared with what there is before it begins."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
 
-import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
-
-from .errors import InvalidData, OutOfMemory
-
-#: elements that a file may always declare, 4 MB in float32
-FREE_ELEMENTS = 2**20
-_FACTORIES = (
-    *(torch.empty, torch.zeros, torch.ones, torch.full, torch.eye, torch.rand, torch.randn, torch.randint),
-    *(torch.arange, torch.linspace, torch.logspace, torch.randperm),
-)
-
-
-class _Limit(TorchFunctionMode):
-    """Raise for every result with more than ``most`` elements; sizes of new tensors are checked before allocation."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.most = most
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        options = dict(kwargs or {})
-        if func in _FACTORIES:
-            generator = {"generator": None} if "generator" in options else {}
-            self._check(func(*args, **{**options, **generator, "device": "meta"}))
-        result = func(*args, **options)
-        self._check(result)
-        return result
-
-    def _check(self, result: Any) -> None:
-        if isinstance(result, Tensor) and result.numel() > self.most:
-            raise InvalidData(
-                f"expected at most {self.most:,} numbers, as in the file, found a description of {result.numel():,}"
-            )
-
-
-@contextmanager
-def limited(elements: int) -> Iterator[None]:
-    """Raise :class:`InvalidData` in the block, before memory is used, for a tensor of more than ``elements`` numbers.
-
-    About a million are always allowed.
-
-    >>> with limited(10):
-    ...     torch.zeros(2**40)
-    Traceback (most recent call last):
-    ...
-    harmonium.errors.InvalidData: expected at most 1,048,576 numbers, as in the file, found a description of 1,099,...
-    """
-    with _Limit(max(elements, FREE_ELEMENTS)):
-        yield
+from .errors import OutOfMemory
 
 
 def available_memory() -> int | None:

@@ -82,7 +82,14 @@ def as_shape(shape: int | Iterable[int], what: str = "layer") -> tuple[int, ...]
 
 # -- values with a name ---------------------------------------------------------------------------------------------
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", tuple: "sizes such as 28x28"}
+_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a word",
+    tuple: "sizes such as 28x28",
+    list: "a list",
+}
 
 
 def parse(family: str, table: Mapping[str, type], text: str) -> Any:
@@ -189,7 +196,12 @@ def check_type(where: str, name: str, value: Any, annotation: Any) -> None:
     if annotation in (inspect.Parameter.empty, Any):
         return
     parts = typing.get_args(annotation) if typing.get_origin(annotation) in (typing.Union, UnionType) else (annotation,)
-    kinds = [tuple if _is_sizes(part) else part for part in parts]
+    for part in parts:
+        if typing.get_origin(part) is list and isinstance(value, list) and value:
+            for item in value:
+                check_type(where, name, item, typing.get_args(part)[0])
+            return
+    kinds = [tuple if _is_sizes(part) else typing.get_origin(part) or part for part in parts]
     kinds = [kind for kind in kinds if kind in _WORDS]
     if not kinds:
         raise InvalidOption(f"{where}: {name} cannot be set in a text")

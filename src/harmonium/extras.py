@@ -14,6 +14,7 @@ NEEDING = {
     "matplotlib": "plots need",
     "pandas": "table files need",
     "pyarrow": "parquet files need",
+    "pooch": "downloads need",
     "h5py": "HDF5 and MATLAB 7.3 files need",
     "PIL": "image files need",
     "sklearn": "this needs",

@@ -12,12 +12,10 @@ is checked before anything is built from it: what its description declares must 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
-import shutil
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +25,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
-from .allocation import limited
 from .couplings import Coupling
 from .errors import CheckpointError, HarmoniumError, InvalidOption, clipped, unknown
 from .guard import guard
-from .limits import check_file, parse_json
 from .machines import RBM, BoltzmannMachine, ConditionalRBM, DeepBeliefNetwork, DeepBoltzmannMachine, Machine
-from .paths import expanded
+from .paths import check_file, expand
 from .units import Unit
 
 if TYPE_CHECKING:
@@ -59,14 +55,13 @@ _DAMAGE = (
     TypeError,
     ValueError,
 )
-_PICKLES = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 #: types of the real numbers of a machine
 _REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _KINDS = {"BoltzmannMachine": BoltzmannMachine, "DeepBoltzmannMachine": DeepBoltzmannMachine}
 
 
 def save(machine: Machine, path: str | os.PathLike[str]) -> None:
-    """Write a machine to ``path`` atomically: if writing fails, an existing file is unchanged.
+    """Write a machine to ``path`` atomically: if writing fails, an existing file is unchanged. Makes missing folders.
 
     >>> import tempfile, harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
@@ -75,25 +70,23 @@ def save(machine: Machine, path: str | os.PathLike[str]) -> None:
     ...     hm.load(folder + "/rbm.safetensors").visible
     Bernoulli((4,))
     """
+    with contextlib.suppress(OSError):  # reported by the writing
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_tensors(path, {}, {}, machine)
 
 
 def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Machine:
     """Load a machine from a file of :func:`save`, a training checkpoint, or the last checkpoint of a run folder."""
-    path = expanded(path)
-    try:
-        path = path / "checkpoints" / "last.safetensors" if path.is_dir() else path
-    except OSError as error:  # a name that is too long, a loop of links
-        raise CheckpointError(f"{clipped(path)}: cannot be read ({error.strerror})") from None
+    path = expand(path)
+    path = path / "checkpoints" / "last.safetensors" if os.path.isdir(path) else path
     tensors, metadata = read_tensors(path)
     return machine_from(path, tensors, metadata).to(device)
 
 
 def machine_from(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Machine:
-    """Build the machine stored in a file; it cannot be larger than the tensors in the file."""
+    """Build the machine stored in a file."""
     try:
-        with limited(sum(t.numel() for t in tensors.values())):
-            machine = build(parse_json(metadata["config"]))
+        machine = build(json.loads(metadata["config"]))
     except HarmoniumError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except _DAMAGE as error:
@@ -117,8 +110,6 @@ def parameters_for(machine: Machine, path: Path, tensors: Mapping[str, Tensor]) 
     state = {name.removeprefix(_MACHINE): t for name, t in tensors.items() if name.startswith(_MACHINE)}
     real = next((t.dtype for t in state.values() if t.dtype in _REAL), machine.dtype)
     current = {name: t.to(real) if t.is_floating_point() else t for name, t in machine.state_dict().items()}
-    # older files have no bound on learned precisions; keep that of the machine
-    state |= {name: t for name, t in current.items() if name.endswith(".log_max_precision") and name not in state}
     expected = {name: tensor_type(t) for name, t in current.items()}
     found = {name: tensor_type(t) for name, t in state.items()}
     if expected != found:
@@ -173,19 +164,14 @@ def write_tensors(
     tensors: Mapping[str, Tensor],
     metadata: Mapping[str, str],
     machine: Machine,
-    *,
-    new_folder: bool = True,
 ) -> None:
-    """Write a machine with additional tensors and metadata, atomically.
-
-    Missing folders are created, if ``new_folder``.
-    """
+    """Write a machine with additional tensors and metadata, atomically."""
     state = {_MACHINE + name: value for name, value in machine.state_dict().items()}
     everything = {name: t.detach().cpu().contiguous() for name, t in {**state, **tensors}.items()}
     header = {"version": str(FORMAT_VERSION), "config": json.dumps(machine.config(), default=_refuse), **metadata}
     # one entry, because safetensors writes several in arbitrary order, and equal machines should give identical files
     entry = _signed(json.dumps({**header, _TENSORS: {name: digest(name, t) for name, t in everything.items()}}))
-    with atomic(path, new_folder=new_folder) as temporary:
+    with atomic(path) as temporary:
         temporary.write_bytes(to_safetensors(everything, {_METADATA: entry}))
 
 
@@ -220,17 +206,7 @@ def _check(path: Path, entry: str, tensors: Mapping[str, Tensor], metadata: dict
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read the tensors and metadata of a harmonium file; raises :class:`CheckpointError` for any other file."""
     path = Path(path)
-    try:
-        check_file(path)
-        with path.open("rb") as file:
-            head = file.read(9)
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such file; expected a machine saved by harmonium") from None
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from None
-    # a safetensors file starts with the length of its header, which may look like a pickle, followed by "{"
-    if head.startswith(_PICKLES) and head[8:] != b"{":
-        raise CheckpointError(f"{path}: expected a safetensors file, found a pickle or torch archive that can run code")
+    check_file(path, CheckpointError)
     try:
         with safe_open(path, framework="pt") as file:
             entries = file.metadata() or {}
@@ -243,14 +219,16 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
     except (SafetensorError, OSError, *_DAMAGE) as error:
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{path}: corrupt or truncated safetensors file ({clipped(error)})") from None
+        raise CheckpointError(
+            f"{path}: expected a safetensors file, found a damaged or another file ({clipped(error)})"
+        ) from None
     _check(path, entries[_METADATA], tensors, metadata)
     return tensors, metadata
 
 
 def _parsed(path: Path, entry: str) -> dict[str, Any]:
     """Parse the metadata: text by name, and the checksums of the tensors."""
-    metadata = parse_json(entry)
+    metadata = json.loads(entry)
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for k, v in metadata.items() if k != _TENSORS):
         raise CheckpointError(f"{path}: damaged; expected a description of named texts")
     version = metadata.get("version")
@@ -260,79 +238,28 @@ def _parsed(path: Path, entry: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def atomic(path: str | os.PathLike[str], *, new_folder: bool = True) -> Iterator[Path]:
-    """Yield a temporary path that replaces ``path`` if the block succeeds and is deleted otherwise.
-
-    Missing folders are created, if ``new_folder``.
-    """
+def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path that replaces ``path`` if the block succeeds and is deleted otherwise."""
     path = Path(path)
-    if "\0" in str(path):
-        raise HarmoniumError(f"{str(path)!r}: cannot be written (the name contains a zero character)")
-    temporary = None
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        if new_folder:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise HarmoniumError(f"{path}: cannot be written ({reason}); any previous file is unchanged") from error
     finally:
-        if temporary is not None:
+        with contextlib.suppress(OSError):  # the error of the writing says more
             temporary.unlink(missing_ok=True)
 
 
-def keep_as(path: Path, copy: Path) -> None:
-    """Give an existing file a second name, atomically; the two names share the disk space where possible."""
-    if not path.exists():
-        return
-    temporary = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
-    try:
-        temporary.unlink(missing_ok=True)
-        try:
-            os.link(path, temporary)
-        except OSError:  # the file system has no hard links
-            shutil.copyfile(path, temporary)
-        temporary.replace(copy)
-    except OSError as error:
-        raise HarmoniumError(f"{copy}: cannot be written ({error.strerror or error})") from error
-    finally:
-        temporary.unlink(missing_ok=True)  # still there if both names were those of one file already
-
-
-def write_text(path: str | os.PathLike[str], text: str, *, new_folder: bool = True) -> None:
-    """Write a text file atomically; missing folders are created, if ``new_folder``."""
-    with atomic(path, new_folder=new_folder) as temporary:
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file atomically."""
+    with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def append_text(path: str | os.PathLike[str], text: str) -> None:
-    """Append lines to an existing text file; if writing fails, the file is unchanged."""
-    path = Path(path)
-    data = text.encode()
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND)
-        try:
-            before = os.fstat(handle).st_size
-            try:
-                if os.write(handle, data) != len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(handle)
-            except OSError:
-                os.ftruncate(handle, before)
-                raise
-        finally:
-            os.close(handle)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise HarmoniumError(f"{path}: cannot be written ({reason}); the previous file is unchanged") from error
 
 
 def write_figure(path: str | os.PathLike[str], figure: Figure) -> None:
@@ -340,12 +267,6 @@ def write_figure(path: str | os.PathLike[str], figure: Figure) -> None:
     suffix = Path(path).suffix.lower()
     with atomic(path) as temporary:
         figure.savefig(temporary, format=suffix[1:] if suffix in FIGURES else "png", dpi=150)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _sync_folder(folder: Path) -> None:

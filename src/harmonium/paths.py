@@ -1,65 +1,41 @@
-"""Paths from users: every way in which a path cannot be used is an error that names it."""
+"""Paths of users, and the text files at them."""
 
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
+from typing import Any
 
-from .errors import DataNotFound, InvalidOption
+from .errors import DataNotFound, HarmoniumError, InvalidOption, clipped
 
 
-def expanded(path: str | os.PathLike[str]) -> Path:
-    """Return the path with ``~`` replaced by the home folder; raise :class:`InvalidOption` if it cannot be a path.
+def expand(path: str | os.PathLike[str]) -> Path:
+    """Return a path with ``~`` replaced by the home folder; raise :class:`InvalidOption` if there is none.
 
-    >>> expanded("mine.csv").name
+    >>> expand("mine.csv").name
     'mine.csv'
     """
-    if "\0" in str(path):
-        raise InvalidOption(f"path: expected a path, found {str(path)!r}, which contains a NUL")
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        raise InvalidOption(f"path: expected a name in UTF-8, found {str(path)!a}; rename it") from None
     try:
         return Path(path).expanduser()
-    except RuntimeError as error:  # no such user, or no home folder
+    except RuntimeError as error:
         raise InvalidOption(f"path: expected a path, found '{path}' ({error})") from None
 
 
-def resolved(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute path without symbolic links; raise :class:`DataNotFound` if there is none.
+def check_file(path: Path, error: type[HarmoniumError] = DataNotFound) -> None:
+    """Raise ``error`` unless there is a regular file: reading a pipe could wait forever.
 
-    A loop of links has none, and a relative path has none if the current folder was deleted.
-    """
-    try:
-        return expanded(path).resolve()
-    except FileNotFoundError:  # of the current folder; other folders need not exist
-        raise DataNotFound(f"path: expected a file at {path}, found that the current folder was deleted") from None
-    except (OSError, RuntimeError) as error:
-        raise DataNotFound(f"path: expected a file at {path}, found a loop of symbolic links ({error})") from None
-
-
-def is_folder(path: Path) -> bool:
-    """Return whether there is a folder; False for a path that cannot be, such as a name that is too long."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
-
-
-def file_size(path: Path) -> int:
-    """Return the size of a file in bytes; raise :class:`DataNotFound` if there is no regular file.
-
-    >>> file_size(Path("no-such-file"))
+    >>> check_file(Path("no-such-file"))
     Traceback (most recent call last):
     ...
-    harmonium.errors.DataNotFound: path: expected a file at no-such-file, found no file
+    harmonium.errors.DataNotFound: no-such-file: expected a file, found no file
     """
-    try:
-        if path.is_file():
-            return path.stat().st_size
-        what = "a folder" if path.is_dir() else "a pipe or device" if path.exists() else "no file"
-    except OSError as error:  # a loop of symbolic links, a name that is too long, no permission
-        what = error.strerror or str(error)
-    shown = str(path) if len(str(path)) <= 1000 else f"{str(path)[:1000]}…"
-    raise DataNotFound(f"path: expected a file at {shown}, found {what}")
+    if not os.path.isfile(path):
+        what = "a folder" if os.path.isdir(path) else "a pipe or device" if os.path.exists(path) else "no file"
+        raise error(f"{clipped(path, 1000)}: expected a file, found {what}")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; raise ``ValueError`` or ``OSError`` if it cannot be read."""
+    check_file(path)
+    return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -164,7 +164,7 @@ def pairs(n: int, seed: int, folder: Path) -> Counts:
     return counts
 
 
-_REFUSALS = ("in use by process", "already contains a run", "no such folder", "not a run folder")
+_REFUSALS = ("in use by another process", "already contains a run", "no such folder", "not a run folder")
 
 
 def _pair(counts: Counts, kind: str, words: list[list[str]], run: Path, delay: float) -> None:

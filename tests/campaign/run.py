@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 PARTS = {
     "kills": ("processes", "kills", 200),
     "pairs": ("processes", "pairs", 100),
-    "mutations": ("mutations", "mutations", 10_000),
     "commands": ("commands", "commands", 10_000),
     "calls": ("calls", "calls", 10_000),
     "ranks": ("endurance", "killed_ranks", 5),

@@ -7,17 +7,12 @@ from calls import calls
 from commands import commands
 from counting import Collected, Counts
 from endurance import forked, killed_ranks, soak
-from mutations import mutations
 from processes import kills, pairs
 
 
 def clean(found: Counts, least: int) -> None:
     assert found.tried >= least
     assert not found.problems, f"{found.row()}\n{found.examples}"
-
-
-def test_mutations(tmp_path):
-    clean(mutations(220, 1, tmp_path), 220)
 
 
 def test_calls(tmp_path):

@@ -126,7 +126,7 @@ def test_the_networks_of_presets(preset: str, image: tuple[int, ...], shapes: li
 def test_presets_without_a_machine_or_with_other_images() -> None:
     with pytest.raises(InvalidOption, match="expected one with visible units, found 'best'"):
         machine_of("best", (1, 28, 28))
-    with pytest.raises(InvalidOption, match=r"multinary-face: no such file.*multinary-faces"):
+    with pytest.raises(InvalidOption, match=r"multinary-face: expected a file, found no file.*multinary-faces"):
         machine_of("multinary-face", (3, 64, 64))
     with pytest.raises(InvalidOption, match=r"^layer 4 \(multinary:256.*does not fit into \(256, 1, 1\)"):
         machine_of("multinary-faces", (3, 8, 8))

@@ -238,7 +238,7 @@ def test_wrong_input_gives_one_sentence(command, binary, tmp_path, options, word
 def test_wrong_lists_in_a_file(command, binary, tmp_path, value):
     (tmp_path / "own.toml").write_text(f"[machine]\nhidden = {value}\n")
     outcome = command("train", binary, "--config", tmp_path / "own.toml", "--run", tmp_path / "run")
-    assert outcome.status == 2 and "machine.hidden" in outcome.err and len(outcome.err.splitlines()) == 1
+    assert outcome.status == 2 and "[machine]: hidden" in outcome.err and len(outcome.err.splitlines()) == 1
 
 
 def test_a_finished_pretraining_is_kept_if_the_joint_training_fails(command, binary, tmp_path, monkeypatch):

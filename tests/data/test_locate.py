@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -113,16 +114,6 @@ def test_the_checksum_of_a_gzip_file_is_of_its_content(own, cache):
         locate.fetch(described(file), file)
 
 
-def test_download_from_a_file_address(tmp_path, own, cache):
-    put(tmp_path / "mirror")
-    file = DataFile(FILE.name, SHA, len(CONTENT), url=(tmp_path / "mirror" / FILE.name).as_uri())
-    assert locate.fetch(described(file), file) == CONTENT
-    assert [path.name for path in cache.iterdir()] == [FILE.name]
-    (tmp_path / "mirror" / FILE.name).unlink()
-    assert locate.fetch(described(file), file) == CONTENT  # now from the cache
-    assert not own.exists()
-
-
 class Mirror(BaseHTTPRequestHandler):
     def do_GET(self):
         body = {"/good": CONTENT, "/bad": b"not it", "/cut": CONTENT}.get(self.path)
@@ -150,7 +141,8 @@ def mirror():
 def no_proxy(monkeypatch):
     """Reach the mirror of these tests, which is on this computer and has no certificate."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(locate, "SECURE", ("http://127.0.0.1:",))
+    pytest.importorskip("pooch")
+    monkeypatch.setattr(locate, "SECURE", "http://127.0.0.1:")
 
 
 def test_only_secure_addresses(mirror, own, cache):
@@ -161,29 +153,15 @@ def test_only_secure_addresses(mirror, own, cache):
     assert registered and all(url.startswith("https://") for url in registered)
 
 
-def test_a_download_ends_at_the_recorded_size(tmp_path, own, cache):
-    put(tmp_path / "mirror", b"x" * 2**22)
-    file = DataFile(FILE.name, SHA, len(CONTENT), url=(tmp_path / "mirror" / FILE.name).as_uri())
-    with pytest.raises(errors.DataNotFound, match=r"expected at most 1,063,201 bytes, found more"):
-        locate.fetch(described(file), file)
-    assert list(cache.iterdir()) == []
-
-
-def test_decompression_ends_at_the_recorded_size(own, cache):
-    bomb = gzip.compress(bytes(2**26))
-    put(own, bomb, "numbers.txt.gz")
-    file = DataFile("numbers.txt.gz", SHA, len(CONTENT), of="decompressed")
-    with pytest.raises(errors.InvalidData, match=r"expected at most 1,061,576 bytes after decompression"):
-        locate.fetch(described(file), file)
-
-
 def test_download_over_http(mirror, no_proxy, own, cache):
     file = DataFile(FILE.name, SHA, len(CONTENT), url=f"{mirror}/good")
     assert locate.fetch(described(file), file) == CONTENT
-    assert (cache / FILE.name).read_bytes() == CONTENT
+    assert [path.name for path in cache.iterdir()] == [FILE.name]
+    assert locate.fetch(described(file), replace(file, url=f"{mirror}/gone")) == CONTENT  # now from the cache
+    assert not own.exists()
 
 
-@pytest.mark.parametrize(("page", "why"), [("bad", "wrong checksum"), ("cut", "wrong checksum"), ("none", "404")])
+@pytest.mark.parametrize(("page", "why"), [("bad", "hash"), ("cut", ""), ("none", "404")])
 def test_a_failed_download_leaves_nothing_behind(mirror, no_proxy, own, cache, page, why):
     file = DataFile(FILE.name, SHA, len(CONTENT), url=f"{mirror}/{page}")
     with pytest.raises(errors.DataNotFound, match=rf"the download of {mirror}/{page} failed: .*{why}"):
@@ -191,16 +169,10 @@ def test_a_failed_download_leaves_nothing_behind(mirror, no_proxy, own, cache, p
     assert list(cache.iterdir()) == []
 
 
-def test_an_interrupted_download_leaves_nothing_behind(tmp_path, own, cache, monkeypatch):
-    put(tmp_path / "mirror")
-    file = DataFile(FILE.name, SHA, len(CONTENT), url=(tmp_path / "mirror" / FILE.name).as_uri())
-
-    def interrupted(source, sink, most):
-        sink.write(source.read(10))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(locate, "_copy", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+def test_a_wrong_archive_leaves_nothing_behind(mirror, no_proxy, own, cache):
+    """Its checksum is that of the content, which is read after the download."""
+    file = DataFile("numbers.gz", SHA, len(CONTENT), "decompressed", url=f"{mirror}/bad")
+    with pytest.raises(errors.DataNotFound, match=r"numbers\.gz is damaged"):
         locate.fetch(described(file), file)
     assert list(cache.iterdir()) == []
 
@@ -211,10 +183,9 @@ def test_an_unreachable_host_is_data_not_found(own, cache, no_proxy):
         locate.fetch(described(file), file)
 
 
-def test_a_cache_that_cannot_be_written_is_data_not_found(tmp_path, own, cache):
-    put(tmp_path / "mirror")
+def test_a_cache_that_cannot_be_written_is_data_not_found(mirror, no_proxy, own, cache):
     cache.parent.parent.mkdir()
     cache.parent.write_text("a file where the folder should be")
-    file = DataFile(FILE.name, SHA, len(CONTENT), url=(tmp_path / "mirror" / FILE.name).as_uri())
+    file = DataFile(FILE.name, SHA, len(CONTENT), url=f"{mirror}/good")
     with pytest.raises(errors.DataNotFound, match=r"the download of .* failed"):
         locate.fetch(described(file), file)

@@ -146,7 +146,7 @@ def test_hostile_numbers(rating, tmp_path):
 
 
 def test_other_errors(tmp_path):
-    with pytest.raises(DataNotFound, match="expected a file at"):
+    with pytest.raises(DataNotFound, match="expected a file"):
         read_ratings(tmp_path / "u.data")
     with pytest.raises(InvalidOption, match=r"unknown file extension '\.xls'"):
         read_ratings(tmp_path / "u.xls")

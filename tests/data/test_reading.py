@@ -62,7 +62,7 @@ def test_arrays_that_are_no_samples(tmp_path, array, message, save):
 def test_objects_are_refused_without_unpickling(tmp_path, save):
     path = tmp_path / ("a.npy" if save is np.save else "a.npz")
     save(path, np.array([Explosive()], dtype=object), allow_pickle=True)
-    with pytest.raises(InvalidData, match="found pickled objects, which are not read"):
+    with pytest.raises(InvalidData, match=r"a\.np. is damaged or not an \.np. file: .*(objects|allow_pickle)"):
         data.read(path)
 
 
@@ -195,10 +195,10 @@ def test_parquet_that_is_no_table_of_numbers(tmp_path, columns, message):
 
 
 def test_missing_and_folder(tmp_path):
-    with pytest.raises(DataNotFound, match=r"expected a file at .*a.npy, found no file"):
+    with pytest.raises(DataNotFound, match=r"a\.npy: expected a file, found no file"):
         data.read(tmp_path / "a.npy")
     (tmp_path / "b.csv").mkdir()
-    with pytest.raises(DataNotFound, match=r"b.csv, found a folder"):
+    with pytest.raises(DataNotFound, match=r"b\.csv: expected a file, found a folder"):
         data.read(tmp_path / "b.csv")
 
 

@@ -74,10 +74,10 @@ REFUSED = {
     "fewer states": (lambda: ENCODER.complete(PEOPLE, torch.zeros(2, 4)), "states: expected 3 rows, as in the table"),
     "no encoder": (lambda: hm.data.TableEncoder.load("none.json"), "none.json: expected the description of a table"),
     "an empty encoder": (lambda: hm.data.TableEncoder.from_dict({"format": 1}), "table: expected the columns"),
-    "a long name of documents": (lambda: hm.data.read_documents(LONG), "File name too long"),
-    "a long name of frames": (lambda: hm.data.read_frames(LONG), "File name too long|file extension"),
-    "a long name of a table": (lambda: hm.data.read_table(LONG[:-3] + "csv"), "File name too long"),
-    "a long name of ratings": (lambda: hm.data.read_ratings(LONG[:-3] + "csv"), "File name too long"),
+    "a long name of documents": (lambda: hm.data.read_documents(LONG), "found no file"),
+    "a long name of frames": (lambda: hm.data.read_frames(LONG), "found no file|file extension"),
+    "a long name of a table": (lambda: hm.data.read_table(LONG[:-3] + "csv"), "found no file"),
+    "a long name of ratings": (lambda: hm.data.read_ratings(LONG[:-3] + "csv"), "found no file"),
 }
 
 

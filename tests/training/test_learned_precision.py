@@ -11,7 +11,6 @@ from torch import Tensor
 
 import harmonium as hm
 from harmonium import units
-from harmonium.files import load_parameters
 from harmonium.machines import RBM
 from harmonium.units import Unit
 
@@ -170,9 +169,3 @@ def test_the_bound_is_part_of_the_state(tmp_path: Any) -> None:
     given = RBM(units.Gaussian(4, learn=LEARN, max_precision=50.0), units.Bernoulli(2))
     hm.save(given, tmp_path / "given.safetensors")
     assert hm.load(tmp_path / "given.safetensors").visible.max_precision.tolist() == pytest.approx([50.0] * 4)
-    # a file written before the bound existed
-    old = {f"machine/{k}": v for k, v in machine.state_dict().items() if not k.endswith("log_max_precision")}
-    fresh = RBM(units.Gaussian(4, learn=LEARN), units.Bernoulli(2))
-    load_parameters(fresh, tmp_path / "old.safetensors", old)
-    assert torch.equal(fresh.visible.precision, machine.visible.precision)
-    assert bool(fresh.visible.max_precision.isinf().all())

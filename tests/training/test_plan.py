@@ -271,7 +271,7 @@ def test_a_plan_from_a_file_and_arguments_beside_it(tmp_path):
     with pytest.raises(InvalidOption, match=r"optimizer: .* found an own object; continue in Python with hm.fit"):
         Plan.from_table(own.table())
     for wrong in ("bset", tmp_path / "none.toml"):
-        with pytest.raises(InvalidOption, match="no such file; expected a configuration in TOML, or one of best,"):
+        with pytest.raises(InvalidOption, match="found no file; give a configuration in TOML, or one of best,"):
             Plan.of(wrong)
     with pytest.raises(InvalidOption, match=r"plan: expected a harmonium\.Plan"):
         Plan.of(3)

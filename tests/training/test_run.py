@@ -145,7 +145,7 @@ def test_a_folder_that_changes_its_place_during_training(then: str, tmp_path: Pa
         assert len(result.history) == 4
 
 
-@pytest.mark.parametrize("writing", ["append_metrics", "write_snapshot", "write_checkpoint"])
+@pytest.mark.parametrize("writing", ["write_metrics", "write_snapshot", "write_checkpoint"])
 def test_a_folder_that_is_moved_between_two_files(
     writing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,19 +165,6 @@ def test_a_folder_that_is_moved_between_two_files(
     assert len(hm.fit(machine(), DATA, epochs=4, batch_size=20, run=away, resume=True).history) == 4
 
 
-def test_a_link_in_place_of_the_checkpoints_is_refused(tmp_path: Path) -> None:
-    """Files behind it belong to another folder, which has a lock of its own."""
-    run, other = tmp_path / "run", tmp_path / "other"
-    for folder in (run, other):
-        hm.fit(machine(), DATA, epochs=1, batch_size=20, run=folder)
-    shutil.rmtree(run / "checkpoints")
-    (run / "checkpoints").symlink_to(other / "checkpoints")
-    before = contents(other)
-    with pytest.raises(RunError, match="checkpoints: expected a folder in the run folder, found a link"):
-        hm.fit(machine(), DATA, epochs=2, batch_size=20, run=run, resume=True)
-    assert contents(other) == before
-
-
 def test_other_options_on_resume_are_rejected(tmp_path: Path) -> None:
     run = tmp_path / "run"
     hm.fit(machine(), DATA, epochs=1, batch_size=20, run=run)
@@ -189,19 +176,6 @@ def test_other_options_on_resume_are_rejected(tmp_path: Path) -> None:
     Run(run).config_path.write_text(text.replace("batch_size = 20", "batch_size = 7"))
     with pytest.raises(RunError, match=r"found training\.batch_size 7 \(was 20\)"):
         hm.fit(machine(), DATA, epochs=2, batch_size=20, run=run, resume=True)
-
-
-def test_a_lock_that_is_deleted_during_training(tmp_path: Path) -> None:
-    """Another process then takes the lock and writes; the first one stops."""
-    other = During(lambda: (tmp_path / "run" / ".lock").write_text("1 elsewhere\n"))
-    with pytest.raises(RunError, match="in use by process 1 on elsewhere"):
-        hm.fit(machine(), DATA, epochs=4, batch_size=20, run=tmp_path / "run", callbacks=[other])
-
-
-def test_a_configuration_that_is_deleted_during_training(tmp_path: Path) -> None:
-    delete = During(Run(tmp_path / "run").config_path.unlink)
-    with pytest.raises(RunError, match=r"config\.toml: expected the configuration of the run, found no file"):
-        hm.fit(machine(), DATA, epochs=4, batch_size=20, run=tmp_path / "run", callbacks=[delete])
 
 
 @pytest.mark.parametrize("how", ["emptied", "deleted", "linked", "edited"])
@@ -487,7 +461,7 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     whole = Run(run).last.read_bytes()
     for path in (Run(run).last, Run(run).previous):
         path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(CheckpointError, match="corrupt or truncated"):
+    with pytest.raises(CheckpointError, match="expected a safetensors file"):
         hm.fit(machine(), DATA, epochs=3, resume=True, **options)
     hm.save(machine(), Run(run).last)
     with pytest.raises(CheckpointError, match="a machine without training state"):

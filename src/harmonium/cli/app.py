@@ -481,9 +481,9 @@ def info(
 @calls("about.convert_file")
 def convert(
     source: Annotated[
-        Path, typer.Argument(metavar="IN", help="A run folder, or a .safetensors, .npz, .mat, .h5, .dat or .txt file.")
+        Path, typer.Argument(metavar="IN", help="A run folder, or a .safetensors, .mat, .h5, .dat or .txt file.")
     ],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="A .safetensors, .npz, .h5 (rbms) or .onnx file.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="A .safetensors, .h5 (rbms) or .onnx file.")],
 ) -> None:
     """Convert a machine from or to a file of another library; see docs/convert.md for the formats."""
 

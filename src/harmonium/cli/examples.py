@@ -35,7 +35,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "forecast": ("harmonium forecast runs/swings --frames 100 -n 3",),
     "topics": ("harmonium topics runs/documents -n 10",),
     "info": ("harmonium info runs/digits",),
-    "convert": ("harmonium convert runs/digits digits.npz",),
+    "convert": ("harmonium convert runs/digits digits.h5",),
     "report": (
         "harmonium report runs/digits",
         "harmonium report runs/python --data digits",

@@ -1,7 +1,6 @@
 """Files and objects of other libraries: read their machines, and write machines for them. Nothing is unpickled."""
 
 from ..guard import guard
-from .archive import read_npz, write_npz
 from .dca_files import read_adabmdca
 from .detected import read, write
 from .estimators import from_sklearn, to_sklearn
@@ -16,12 +15,10 @@ __all__ = [
     "read_adabmdca",
     "read_julia",
     "read_matlab",
-    "read_npz",
     "read_rbms",
     "read_rbms_trajectory",
     "to_sklearn",
     "write",
-    "write_npz",
     "write_onnx",
     "write_rbms",
 ]

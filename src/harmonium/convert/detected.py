@@ -8,9 +8,8 @@ from pathlib import Path
 
 from ..errors import InvalidData, InvalidOption
 from ..files import load, save
-from ..limits import check_file
 from ..machines import Machine
-from .archive import read_npz, write_npz
+from ..paths import check_file
 from .dca_files import read_adabmdca
 from .feedforward import write_onnx
 from .hdf5 import opened
@@ -24,7 +23,7 @@ Path_ = str | os.PathLike[str]
 def read(path: Path_) -> Machine:
     """Read a machine from a file of this or of another library.
 
-    The extension decides: ``.safetensors`` or a run folder, ``.npz``, ``.mat``, ``.h5`` or ``.hdf5`` (rbms, fastrbm and
+    The extension decides: ``.safetensors`` or a run folder, ``.mat``, ``.h5`` or ``.hdf5`` (rbms, fastrbm and
     RestrictedBoltzmannMachines.jl), and ``.dat`` or ``.txt`` (adabmDCA with protein letters, as an RBM with Gaussian
     hidden units).
 
@@ -40,15 +39,12 @@ def read(path: Path_) -> Machine:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise InvalidData(f"{path}: expected a file named *{', *'.join(sorted(_READERS))}")
-    try:
-        check_file(path)
-    except OSError as error:
-        raise InvalidData(f"{path}: cannot be read ({error.strerror})") from None
+    check_file(path, InvalidData)
     return reader(path)
 
 
 def write(machine: Machine, path: Path_) -> None:
-    """Write a machine in the format of the extension: ``.safetensors``, ``.npz``, ``.h5`` (rbms) or ``.onnx``."""
+    """Write a machine in the format of the extension: ``.safetensors``, ``.h5`` (rbms) or ``.onnx``."""
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
         raise InvalidOption(f"{path}: expected a file named *{', *'.join(sorted(_WRITERS))}")
@@ -63,7 +59,6 @@ def _read_hdf5(path: Path) -> Machine:
 
 _READERS: dict[str, Callable[[Path], Machine]] = {
     ".safetensors": load,
-    ".npz": read_npz,
     ".mat": read_matlab,
     ".h5": _read_hdf5,
     ".hdf5": _read_hdf5,
@@ -72,7 +67,6 @@ _READERS: dict[str, Callable[[Path], Machine]] = {
 }
 _WRITERS: dict[str, Callable[..., None]] = {
     ".safetensors": save,
-    ".npz": write_npz,
     ".h5": write_rbms,
     ".hdf5": write_rbms,
     ".onnx": write_onnx,

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.io import loadmat
 from torch import Tensor
 
 from ..couplings import Dense
-from ..data import matlab5
+from ..data.matlab import is_hdf5, read_variables
 from ..errors import InvalidData
 from ..machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from ..units import Bernoulli
@@ -54,18 +53,8 @@ def read_matlab(path: str | os.PathLike[str]) -> BoltzmannMachine:
 def _variables(path: Path) -> dict[str, Any]:
     """The variables of a MATLAB file of this library's interest, as arrays."""
     wanted = [_VISIBLE, _LABELS, *(name for names in _LAYERS for name in names)]
-    try:
-        with path.open("rb") as file:
-            begin = file.read(10)
-        if 0 in begin[:4]:  # version 4
-            found = loadmat(path, variable_names=wanted)
-            return {name: array for name, array in found.items() if name in wanted}
-        if begin != b"MATLAB 7.3":
-            return matlab5.read(path, wanted)
-    except OSError as error:
-        raise InvalidData(f"{path}: expected a MATLAB file ({error.strerror or error})") from None
-    except Exception as error:  # scipy raises exceptions of many types for damaged files
-        raise InvalidData(f"{path}: expected a MATLAB file, found a damaged or another file ({error})") from None
+    if not is_hdf5(path):
+        return {name: array for name, array in read_variables(path).items() if name in wanted}
     with hdf5.opened(path) as file:  # version 7.3 is HDF5, with the order of the dimensions reversed
         return {name: hdf5.tensor(file, name).numpy().T for name in wanted if name in file}
 

@@ -20,7 +20,7 @@ from harmonium.data.identity import letter_probabilities, nearest_sequences
 from harmonium.data.sequence_files import Record, extension, read_records
 from harmonium.data.sequences import one_hot
 from harmonium.errors import InvalidData, InvalidOption
-from harmonium.paths import expanded
+from harmonium.paths import expand
 
 _WIDTH = 60  # letters per line of a FASTA file
 _INSERTIONS = (".a2m", ".a3m")  # lowercase letters and dots of these formats are insertions
@@ -115,7 +115,7 @@ def read_alignment(path: str | Path, alphabet: str | None = None) -> Alignment:
     ('1 letter read as a gap (X)',)
     >>> folder.cleanup()
     """
-    path = expanded(path)
+    path = expand(path)
     wanted = None if alphabet is None else alphabets.find(alphabet)
     records = read_records(path)
     notes: list[str] = []

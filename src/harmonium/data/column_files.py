@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from harmonium.errors import InvalidData, clipped
 from harmonium.extras import require
-from harmonium.limits import check_expansion
 
 if TYPE_CHECKING:
     import pandas
@@ -29,37 +28,21 @@ def read_columns(path: Path) -> pandas.DataFrame:
     _, pyarrow = (require(name, f"{suffix} files need") for name in ("pandas", "pyarrow"))
     try:
         return _READERS[suffix](path).to_pandas()
-    except InvalidData:
-        raise
     except (pyarrow.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise InvalidData(f"{path} is damaged or not a {suffix} file: {clipped(error)}") from error
 
 
 def _parquet(path: Path) -> Any:
-    parquet = require("pyarrow.parquet")
-    about = parquet.read_metadata(path)
-    check_expansion(path, path.stat().st_size, 8 * about.num_rows * about.num_columns)
-    return parquet.read_table(path)
+    return require("pyarrow.parquet").read_table(path)
 
 
 def _arrow(path: Path) -> Any:
-    """Read the file format or the stream format. The size of each part is checked before the next one is read."""
-    pyarrow, ipc = require("pyarrow"), require("pyarrow.ipc")
-    batches, size = [], 0
+    """Read the file format or the stream format."""
+    ipc = require("pyarrow.ipc")
     with path.open("rb") as file:
-        begin = file.read(len(_MAGIC))
+        is_file = file.read(len(_MAGIC)) == _MAGIC
         file.seek(0)
-        if begin == _MAGIC:
-            reader = ipc.open_file(file)
-            parts = (reader.get_batch(k) for k in range(reader.num_record_batches))
-        else:
-            reader = ipc.open_stream(file)
-            parts = iter(reader)
-        for batch in parts:
-            size += batch.nbytes
-            check_expansion(path, path.stat().st_size, size)
-            batches.append(batch)
-        return pyarrow.Table.from_batches(batches, schema=reader.schema)
+        return (ipc.open_file if is_file else ipc.open_stream)(file).read_all()
 
 
 _MAGIC = b"ARROW1"  # the beginning of the file format; streams have none

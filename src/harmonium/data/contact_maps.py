@@ -11,7 +11,7 @@ from torch import Tensor
 
 from harmonium.data.reading import read
 from harmonium.errors import InvalidData, InvalidOption
-from harmonium.paths import expanded, file_size
+from harmonium.paths import check_file, expand
 
 
 def read_contacts(path: str | Path, sites: int, *, cutoff: float = 8.0) -> Tensor:
@@ -37,12 +37,12 @@ def read_contacts(path: str | Path, sites: int, *, cutoff: float = 8.0) -> Tenso
             [0., 0., 0.],
             [1., 0., 0.]], dtype=torch.float64)
     """
-    path = expanded(path)
+    path = expand(path)
     if not cutoff > 0:
         raise InvalidOption(f"cutoff: expected a positive distance, found {cutoff!r}")
     if path.suffix.lower() in (".npy", ".npz"):
         return _matrix(path, np.array(read(path), dtype=np.float64), sites, cutoff)
-    file_size(path)  # raises if there is no file
+    check_file(path)
     table = _table(path)
     width = len(table[0][1])
     if width in (2, 3) and not width == sites == len(table):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +20,7 @@ from harmonium.data.image_folders import holds_images
 from harmonium.data.sequence_files import extension, text_lines
 from harmonium.errors import DataNotFound, InvalidData, InvalidOption, clipped, unknown
 from harmonium.extras import require
-from harmonium.paths import expanded, file_size, is_folder
+from harmonium.paths import check_file, expand
 
 #: number of words of a vocabulary that is made from the documents
 VOCABULARY_SIZE = 2000
@@ -112,11 +113,11 @@ def read_documents(
     (('moon', 'stars', 'sun'), [[1, 0, 1], [1, 1, 0]], 1)
     >>> folder.cleanup()
     """
-    path = expanded(path)
-    if not is_folder(path):
-        file_size(path)  # raises if there is no file
+    path = expand(path)
+    if not os.path.isdir(path):
+        check_file(path)
     left_out = _stop_words(stop_words)
-    counted = None if is_folder(path) else _counts_reader(path)
+    counted = None if os.path.isdir(path) else _counts_reader(path)
     if counted is not None:
         names, places, columns, counts = counted(path)
         wanted = [word for word in columns if word not in left_out] if vocabulary is None else vocabulary
@@ -140,7 +141,7 @@ def holds_documents(path: Path) -> bool:
 
     A table of counts, too, can be read as documents; that it has counts of words is for the user to say.
     """
-    if is_folder(path):
+    if os.path.isdir(path):
         return not holds_images(path)
     if extension(path) == ".txt":
         return True
@@ -254,7 +255,7 @@ def _kept(
 
 
 def _texts(path: Path, pattern: re.Pattern[str]) -> list[Text]:
-    if is_folder(path):
+    if os.path.isdir(path):
         try:
             files = sorted(file for file in path.rglob("*") if extension(file) == ".txt" and file.is_file())
         except OSError as error:

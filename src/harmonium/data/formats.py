@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-import io
+import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path, PurePath
@@ -13,23 +14,16 @@ import numpy as np
 from harmonium.data.dataset import Content, DataFile
 from harmonium.errors import InvalidData
 from harmonium.extras import require
-from harmonium.limits import gunzip, parse_json
 
-from .matlab_matrices import check_links, check_stored
+from .matlab import check_links, check_stored, is_hdf5, read_variables
 
 
 def read_verified(path: Path, file: DataFile) -> Content:
-    """Read ``path``, verify that it is ``file``, and return its content: bytes, or a dictionary of arrays.
-
-    Nothing larger than the recorded size is read or decompressed.
-    """
-    if path.stat().st_size > 2 * file.size + 2**20:
-        raise InvalidData(f"{path} is not the file: expected about {file.size:,} bytes, found {path.stat().st_size:,}")
-    raw = path.read_bytes()
+    """Read ``path``, verify that it is ``file``, and return its content: bytes, or a dictionary of arrays."""
     if file.of == "file":
-        _compare(path, file, hashlib.sha256(raw).hexdigest())
+        _compare(path, file, hashlib.sha256(path.read_bytes()).hexdigest())
     try:
-        content = _DECODERS.get(PurePath(file.name).suffix, _plain)(raw, _SLACK + file.size)
+        content = _DECODERS.get(PurePath(file.name).suffix, Path.read_bytes)(path)
     except Exception as error:  # each decoder raises different exceptions for damaged files
         raise InvalidData(
             f"{path} is damaged: expected the file with sha256 {file.sha256} of its {_SAID[file.of]}, found "
@@ -79,65 +73,41 @@ def _compare(path: Path, file: DataFile, found: str) -> None:
         )
 
 
-def _plain(raw: bytes, most: int) -> bytes:
-    return raw
-
-
-def _gunzip(raw: bytes, most: int) -> bytes:
-    return gunzip("the file", raw, most)
-
-
-def _unzip(raw: bytes, most: int) -> bytes:
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        (member,) = archive.infolist()
-        _check_size(member.file_size, most)
-        return archive.read(member)
-
-
-def _check_size(found: int, most: int) -> None:
-    if found > most:
-        raise InvalidData(f"expected at most {most:,} bytes after decompression, found {found:,}")
-
-
-def _npz(raw: bytes, most: int) -> dict[str, np.ndarray]:
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        _check_size(sum(member.file_size for member in archive.infolist()), most)
-    with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
+def _npz(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as arrays:
         return {key: arrays[key] for key in arrays.files}
 
 
-def _png(raw: bytes, most: int) -> dict[str, np.ndarray]:
-    with require("PIL.Image", ".png files need").open(io.BytesIO(raw)) as image:
-        _check_size(image.width * image.height, most)
+def _png(path: Path) -> dict[str, np.ndarray]:
+    with require("PIL.Image", ".png files need").open(path) as image:
         return {"pixels": np.asarray(image)}
 
 
-def _json(raw: bytes, most: int) -> dict[str, np.ndarray]:
-    return {"labels": np.asarray(parse_json(raw), dtype=np.int64)}
+def _unzip(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        (member,) = archive.namelist()
+        return archive.read(member)
 
 
-def _mat(raw: bytes, most: int) -> dict[str, np.ndarray]:
+def _mat(path: Path) -> dict[str, np.ndarray]:
     """Decode the two MATLAB formats. Version 7.3 is HDF5; its arrays are not transposed."""
-    if raw[:10] == b"MATLAB 7.3":
-        h5py = require("h5py")
-        with h5py.File(io.BytesIO(raw), "r") as file:
-            check_links(Path("the file"), file)
-            found = {key: file[key] for key in file if isinstance(file[key], h5py.Dataset)}
-            for entry in found.values():
-                check_stored(Path("the file"), entry)
-            return {key: entry[()] for key, entry in found.items()}
-    from scipy.io import loadmat
-
-    return {key: array for key, array in loadmat(io.BytesIO(raw)).items() if not key.startswith("__")}
+    if not is_hdf5(path):
+        return read_variables(path)
+    h5py = require("h5py")
+    with h5py.File(path, "r") as file:
+        check_links(path, file)
+        found = {key: file[key] for key in file if isinstance(file[key], h5py.Dataset)}
+        for entry in found.values():
+            check_stored(path, entry)
+        return {key: entry[()] for key, entry in found.items()}
 
 
-_DECODERS: dict[str, Callable[[bytes, int], Content]] = {
-    ".gz": _gunzip,
+_DECODERS: dict[str, Callable[[Path], Content]] = {
+    ".gz": lambda path: gzip.decompress(path.read_bytes()),
     ".zip": _unzip,
     ".npz": _npz,
     ".png": _png,
-    ".json": _json,
+    ".json": lambda path: {"labels": np.asarray(json.loads(path.read_bytes()), dtype=np.int64)},
     ".mat": _mat,
 }
-_SLACK = 2**20  # bytes of headers
 _SAID = {"file": "bytes", "decompressed": "decompressed bytes", "arrays": "arrays"}

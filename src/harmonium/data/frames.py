@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from harmonium.data import column_files
 from harmonium.data.loading import info, load
 from harmonium.data.reading import is_header, read
 from harmonium.errors import InvalidData, InvalidOption
-from harmonium.paths import expanded, is_folder
+from harmonium.paths import expand
 
 EXTENSIONS = (".npy", ".npz", ".csv", *column_files.EXTENSIONS)
 
@@ -74,9 +75,9 @@ def read_frames(path: str | Path) -> Frames:
     >>> found.names, found.channels, found.sequences[0].shape
     (('walk.csv',), ('x', 'y'), torch.Size([3, 2]))
     """
-    path = expanded(path)
+    path = expand(path)
     files = [path]
-    if is_folder(path):
+    if os.path.isdir(path):
         files = sorted(file for file in path.iterdir() if file.suffix.lower() in EXTENSIONS)
         if not files:
             raise InvalidData(f"{path}: expected files of sequences ({', '.join(EXTENSIONS)}), found none")

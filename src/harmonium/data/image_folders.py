@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harmonium.allocation import check_memory
 from harmonium.errors import InvalidData, clipped
 from harmonium.extras import require
-from harmonium.limits import check_expansion
-from harmonium.paths import is_folder
 
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
 _GRAY, _BLACK_AND_WHITE = "L", "1"
@@ -22,7 +22,7 @@ _COLORS = {"RGB", "RGBA", "P", "PA", "LA", "CMYK", "YCbCr"}
 
 def holds_images(path: Path) -> bool:
     """Return whether a path is a folder with images in it or in its subfolders."""
-    return is_folder(path) and any(file.suffix.lower() in EXTENSIONS for file in _files(path))
+    return os.path.isdir(path) and any(file.suffix.lower() in EXTENSIONS for file in _files(path))
 
 
 def read_images(path: Path) -> Tensor:
@@ -49,8 +49,7 @@ def read_images(path: Path) -> Tensor:
             raise InvalidData(f"{file}: expected {expected} as in {files[0].name}, found {found}; resize the images")
     mode = modes[0] if set(modes) in ({_GRAY}, {_BLACK_AND_WHITE}) else _common(set(modes))
     channels, (width, height) = 3 if mode == "RGB" else 1, sizes[0]
-    compressed = sum(file.stat().st_size for file in files)
-    check_expansion(f"{path}: {len(files)} images", compressed, len(files) * channels * width * height)
+    check_memory(f"{path}: {len(files)} images", len(files) * channels * width * height, "use smaller images")
     pixels = np.empty((len(files), channels, height, width), dtype=np.uint8)
     for rows, file in zip(pixels, files, strict=True):
         rows[:] = _pixels(file, mode).reshape(height, width, channels).transpose(2, 0, 1)
@@ -74,7 +73,6 @@ def _header(file: Path) -> tuple[tuple[int, int], str]:
     with _opened(file) as image:
         if image.mode not in {*_COLORS, _GRAY, _BLACK_AND_WHITE}:
             raise InvalidData(f"{file}: expected an image with 8 bits per channel, found the mode {image.mode}")
-        check_expansion(file, file.stat().st_size, 4 * image.width * image.height)
         return image.size, image.mode
 
 

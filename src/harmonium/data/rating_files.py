@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harmonium.data.sequence_files import extension, text_lines
 from harmonium.errors import InvalidData, unknown
-from harmonium.paths import file_size
+from harmonium.paths import check_file
 
 #: separators by file extension: MovieLens 100k, 1M and later ones, tab-separated tables, RecBole
 SEPARATORS = {".data": "\t", ".dat": "::", ".csv": ",", ".tsv": "\t", ".inter": "\t"}
@@ -36,7 +36,7 @@ def read_lines(path: Path) -> list[Line]:
     separator = SEPARATORS.get(extension(path))
     if separator is None:
         raise unknown("file extension", path.suffix or path.name, SEPARATORS)
-    file_size(path)  # raises if there is no file
+    check_file(path)
     rows = [(number, _cells(line, separator)) for number, line in enumerate(text_lines(path), 1) if line.strip()]
     if not rows:
         raise InvalidData(f"{path} is empty: expected a user, an item and a rating in each line")

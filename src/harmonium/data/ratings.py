@@ -16,10 +16,10 @@ from torch import Tensor
 from harmonium.arrays import as_tensor
 from harmonium.data.rating_files import read_lines
 from harmonium.errors import InvalidData, InvalidOption
-from harmonium.limits import LONGEST_NUMBER
-from harmonium.paths import expanded
+from harmonium.paths import expand
 
 _SHOWN = 60  # letters of a name in a message
+_LONGEST_NUMBER = 400  # digits of a name that is ordered as a number
 MOST_VALUES = 100  # values of a scale that is taken from a file
 
 
@@ -184,7 +184,7 @@ def read_ratings(path: str | Path, values: Sequence[float] | None = None) -> Rat
     (('7', '9'), ('31', '1029'), (2.5, 3.0, 3.5, 4.0))
     >>> folder.cleanup()
     """
-    path = expanded(path)
+    path = expand(path)
     lines = read_lines(path)
     allowed = None if values is None else check_scale(values)
     seen: dict[tuple[str, str], int] = {}
@@ -288,7 +288,7 @@ def _names(found: object, given: Sequence[object] | None, what: str) -> dict[str
 
 
 def _order(name: str) -> tuple[bool, int, str]:
-    number = name.isdecimal() and len(name) < LONGEST_NUMBER
+    number = name.isdecimal() and len(name) < _LONGEST_NUMBER
     return (False, int(name), name) if number else (True, 0, name)
 
 

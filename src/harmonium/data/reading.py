@@ -1,37 +1,29 @@
-"""Read data from files of the user. Nothing is unpickled, so a file cannot execute code.
-
-The size that a header declares is compared with the size of the file before memory is used (:mod:`harmonium.limits`).
-"""
+"""Read data from files of the user. Nothing is unpickled, so a file cannot execute code."""
 
 from __future__ import annotations
 
 import csv
 import io
-import lzma
-import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from torch import Tensor
 
 from harmonium.errors import InvalidData, clipped, unknown
 from harmonium.extras import require
-from harmonium.limits import MOST_MEMBERS, check_expansion
-from harmonium.paths import expanded, file_size, is_folder
+from harmonium.paths import check_file, expand
 
 from . import column_files
 from .column_files import read_columns
 from .image_folders import read_images
-from .matlab_matrices import Pick, read_hdf5, read_mat
+from .matlab import Pick, damage, read_hdf5, read_mat
 
 if TYPE_CHECKING:
-    import zipfile
-
     import pandas
 
 NPZ_KEYS = ("data", "x", "X")
@@ -60,12 +52,13 @@ def read(path: str | Path, name: str | None = None) -> Tensor | np.memmap:
             [3., 4.]])
     >>> folder.cleanup()
     """
-    path = expanded(path)
-    if is_folder(path) and path.suffix.lower() not in (*_READERS, *_SEVERAL):
+    path = expand(path)
+    if os.path.isdir(path) and path.suffix.lower() not in (*_READERS, *_SEVERAL):
         return read_images(path)
     if path.suffix.lower() not in (*_READERS, *_SEVERAL):
         raise unknown("file extension", path.suffix or path.name, (*_READERS, *_SEVERAL))
-    if file_size(path) == 0:
+    check_file(path)
+    if path.stat().st_size == 0:
         raise InvalidData(f"{path} is empty: expected numbers, one sample per row")
     suffix = path.suffix.lower()
     if suffix in _SEVERAL:
@@ -76,70 +69,16 @@ def read(path: str | Path, name: str | None = None) -> Tensor | np.memmap:
 
 
 def _npy(path: Path) -> Tensor | np.memmap:
-    with path.open("rb") as file:  # the header tells whether the array can be memory-mapped
-        shape, dtype = _npy_header(path, file)
-        begin = file.tell()
-    _check_array(path, "the array", shape, dtype)
-    _check_size(path, shape, dtype, path.stat().st_size - begin)
-    try:
+    with damage(path, "an .npy file"):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, OverflowError) as error:
-        raise InvalidData(f"{path} is damaged: expected an array of shape {shape} ({error})") from error
-    return array if dtype.isnative else torch.from_numpy(array.astype(dtype.newbyteorder("=")))
+        _check_array(path, "the array", array.shape, array.dtype)
+    return array if array.dtype.isnative else torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
 
 
-def _npy_header(path: Path, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
-    """Return the shape and type in the header of an array; the file is then at its first value."""
-    try:
-        first = npy.read_magic(file) == (1, 0)
-        header = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
-        shape, _, dtype = header(file)
-    except Exception as error:  # the header is a Python literal, whose parser has many kinds of errors
-        raise InvalidData(f"{path} is not an .npy file: {clipped(error)}") from error
-    if not all(isinstance(n, int) and 0 <= n < 2**62 for n in shape):
-        raise InvalidData(f"{path} is damaged: expected a shape of sizes, found {clipped(shape)}")
-    return shape, dtype
-
-
-def _check_size(path: Path, shape: tuple[int, ...], dtype: np.dtype, found: int) -> None:
-    expected = math.prod(shape) * dtype.itemsize
-    if expected > found:
-        raise InvalidData(f"{path} is damaged: expected {expected:,} bytes of the shape {shape}, found {found:,}")
-
-
-def _npz(path: Path, pick: Pick) -> Tensor:
-    import zipfile
-    import zlib
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
-            if len(members) > MOST_MEMBERS:
-                raise InvalidData(f"{path}: expected at most {MOST_MEMBERS:,} arrays, found {len(members):,}")
-            key = pick(path, {name: _npz_shape(path, archive, part) for name, part in members.items()})
-            entry = members[key]
-            check_expansion(path, entry.compress_size, entry.file_size)
-            with archive.open(entry) as file:
-                shape, dtype = _npy_header(path, file)
-                _check_array(path, f"array '{key}'", shape, dtype)
-                _check_size(path, shape, dtype, entry.file_size)
-            with archive.open(entry) as file:
-                array = npy.read_array(file, allow_pickle=False)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise InvalidData(f"{path} is damaged or not an .npz file: {clipped(error)}") from error
-    except (NotImplementedError, RuntimeError, lzma.LZMAError) as error:  # unknown method of compression, encryption
-        raise InvalidData(f"{path}: expected an archive of NumPy, found another kind ({clipped(error)})") from error
-    except (ValueError, OverflowError, MemoryError) as error:
-        if isinstance(error, InvalidData):
-            raise
-        raise InvalidData(f"{path} is damaged: expected arrays of numbers ({clipped(error)})") from error
-    _check_finite(path, array, None)
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
-
-
-def _npz_shape(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> tuple[int, ...]:
-    with archive.open(entry) as file:
-        return _npy_header(path, file)[0]
+def _npz(path: Path, pick: Pick) -> np.ndarray:
+    with damage(path, "an .npz file"), np.load(path, allow_pickle=False) as archive:
+        found = {name: archive[name] for name in archive.files}
+        return found[pick(path, {name: array.shape for name, array in found.items()})]
 
 
 def _chosen(path: Path, shapes: Mapping[str, tuple[int, ...]], *, name: str | None) -> str:
@@ -270,7 +209,7 @@ _READERS: dict[str, Callable[[Path], Tensor | np.memmap]] = {
 }
 #: files with several arrays, of which one is picked
 _SEVERAL: dict[str, Callable[[Path, Pick], Tensor]] = {
-    ".npz": _npz,
+    ".npz": partial(_matrix, reader=_npz),
     ".mat": partial(_matrix, reader=read_mat),
     ".h5": partial(_matrix, reader=read_hdf5),
     ".hdf5": partial(_matrix, reader=read_hdf5),

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harmonium.errors import InvalidData, clipped, unknown
-from harmonium.limits import gunzip
-from harmonium.paths import file_size
+from harmonium.paths import check_file
 
 #: names of the columns of sequences and of their names in a table, in lowercase
 SEQUENCE_COLUMNS = ("sequence", "aligned_sequence", "seq", "sequences")
@@ -37,7 +36,7 @@ def read_records(path: Path) -> list[Record]:
     parse = _PARSERS.get(extension(path))
     if parse is None:
         raise unknown("file extension", path.suffix or path.name, _PARSERS)
-    file_size(path)  # raises if there is no file
+    check_file(path)
     lines = text_lines(path)
     if not any(line.strip() for line in lines):
         raise InvalidData(f"{path} is empty: expected aligned sequences")
@@ -88,7 +87,7 @@ def text_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 text file, which may be compressed with gzip."""
     try:
         raw = path.read_bytes()
-        text = (gunzip(path, raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")
+        text = (gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise InvalidData(f"{path} is damaged or not a gzip file: {error}") from error
     except UnicodeDecodeError as error:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidOption
-from ..limits import read_toml
-from ..paths import expanded
+from ..paths import expand, read_toml
 
 
 def configurations() -> list[str]:
@@ -30,12 +29,12 @@ def read_configuration(given: str | Path) -> dict[str, Any]:
     """
     if str(given) in configurations():
         return tomllib.loads(resources.files(__name__).joinpath(f"{given}.toml").read_text("utf-8"))
-    path = expanded(given)
+    path = expand(given)
     try:
         return read_toml(path)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
         known = ", ".join(configurations())
-        raise InvalidOption(f"{path}: no such file; expected a configuration in TOML, or one of {known}") from None
+        raise InvalidOption(f"{error}; give a configuration in TOML, or one of {known}") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise InvalidOption(f"{path}: expected a configuration in TOML ({why})") from None

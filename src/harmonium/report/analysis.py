@@ -24,9 +24,8 @@ from ..quality.inputs import FEWEST_ROWS
 from ..training import NegativePhase
 from ..training.callbacks import equilibrium_verdict
 from ..training.values import phase_of
-from . import evaluation, figures, html, saved
+from . import evaluation, figures, saved
 from .evaluation import LikelihoodRow
-from .html import escape
 from .sequences import evaluate_frames
 from .subject import RunSubject
 
@@ -42,13 +41,13 @@ _AXES_ROWS = 5000
 
 @dataclass
 class Analysis:
-    """What was measured: rows of numbers, sentences by topic, key numbers, and figures as markup."""
+    """What was measured: rows of numbers, sentences by topic, key numbers, and figures with their numbers by name."""
 
     measures: list[LikelihoodRow] = field(default_factory=list)
     seen: str = ""
     verdicts: dict[str, str] = field(default_factory=dict)
     cards: list[tuple[str, str, str]] = field(default_factory=list)
-    figures: list[str] = field(default_factory=list)
+    figures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def analyze(subject: RunSubject) -> Analysis:
@@ -135,18 +134,13 @@ def _quality(subject: RunSubject, found: Analysis, kept: saved.Evaluation | None
         most_rows=1000, seed=0,
     )  # fmt: skip
     found.verdicts["Sample quality"] = compared.verdict
-    found.figures.append(
-        html.figure(
-            figures.svg(
-                _compared(compared), "quality", "Samples compared with data: moments, principal axes, nearest neighbors"
-            ),
-            "Samples compared with data",
-            f"{_SAMPLES} samples after {sweeps} sweeps from training rows, compared with "
-            f"{'training' if test is None else subject.test_name} rows.",
-            "points on the diagonal, equal clouds, a nearest-neighbor accuracy of 0.5.",
-            "slopes below 1 (too little training), or an accuracy far from 0.5 (1: noise; 0: copies).",
-        )
-    )
+    alt = "Samples compared with data: moments, principal axes, nearest neighbors"
+    found.figures["quality"] = {
+        "drawing": figures.svg(_compared(compared), "quality", alt),
+        "n": _SAMPLES,
+        "sweeps": sweeps,
+        "rows": "training" if test is None else subject.test_name,
+    }
 
 
 def _compared(compared: quality.SampleComparison) -> Figure:
@@ -218,16 +212,8 @@ def _spectrum(subject: RunSubject, found: Analysis, kept: saved.Evaluation | Non
         words += f". The {modes} strongest modes contain {history.alignment(axes.axes, modes)[-1].item():.0%} of the "
         words += f"{modes} first principal axes of the data"
     found.verdicts["Spectrum"] = words + "."
-    found.figures.append(
-        html.figure(
-            figures.svg(_growth(history), "spectrum", "Singular values of the weights"),
-            "Spectrum of the weights",
-            f"Some singular values at {len(machines)} checkpoints, and all of them at the end, compared with noise. "
-            "'harmonium spectrum' shows more.",
-            "several modes leave the noise one after the other.",
-            "all values in the noise (nothing was learned), or one mode alone.",
-        )
-    )
+    drawing = figures.svg(_growth(history), "spectrum", "Singular values of the weights")
+    found.figures["spectrum"] = {"drawing": drawing, "checkpoints": len(machines)}
 
 
 def _growth(history: spectra.SpectralHistory) -> Figure:
@@ -247,15 +233,8 @@ def _landscape(subject: RunSubject, found: Analysis, kept: saved.Evaluation | No
     solved = landscape.find_solutions(subject.machine, starts, max_iterations=_ITERATIONS)
     found.verdicts["Landscape"] = f"Mean-field solutions: {solved.diagnosis}".rstrip(".") + "."
     if len(solved) > 1:
-        found.figures.append(
-            html.figure(
-                figures.svg(_depths(solved), "landscape", "Free energies and basins of the solutions"),
-                "Landscape",
-                f"The mean-field (TAP) solutions from {len(starts)} training rows: free energy, and number of rows.",
-                "several solutions, each reached from many rows.",
-                "one solution for all rows (too little training), or one for each row (a spin glass).",
-            )
-        )
+        drawing = figures.svg(_depths(solved), "landscape", "Free energies and basins of the solutions")
+        found.figures["landscape"] = {"drawing": drawing, "starts": len(starts)}
 
 
 def _depths(solved: landscape.Landscape) -> Figure:
@@ -272,9 +251,3 @@ def number(value: float | None) -> str:
     ('−0.3651', '–')
     """
     return "–" if value is None else f"{value:.4g}".replace("-", "−")
-
-
-def verdict_list(verdicts: dict[str, str]) -> str:
-    """Return the sentences as a list of topics."""
-    cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(words)}</dd></div>" for name, words in verdicts.items())
-    return f'<dl class="facts wide">{cells}</dl>' if cells else ""

@@ -8,20 +8,20 @@ import re
 
 import matplotlib
 import numpy as np
+from markupsafe import Markup, escape
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, LogFormatterMathtext
 
 from ..extras import require
 from ..plots import style
-from .html import escape
 
 _MARKUP, _POWER = re.compile(r"^\$\\mathdefault\{(.*)\}\$$"), re.compile(r"\^\{([-−\d.]+)\}")
 _SUPERSCRIPTS = str.maketrans("-−0123456789", "⁻⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _IDS = re.compile(r'(\bid="|url\(#|xlink:href="#|\bhref="#)')
 
 
-def svg(figure: Figure, name: str, alt: str) -> str:
+def svg(figure: Figure, name: str, alt: str) -> Markup:
     """Return a figure as SVG. Text stays text; ``name`` is a prefix that makes ids unique in the page."""
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         _prepare(figure)
@@ -35,7 +35,7 @@ def svg(figure: Figure, name: str, alt: str) -> str:
         r'<svg[^>]*viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{escape(alt)}">', text, count=1
     )
     text = _IDS.sub(rf"\g<1>{name}-", text).replace(style.INK, "currentColor")
-    return re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text).replace("xlink:href", "href")
+    return Markup(re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text).replace("xlink:href", "href"))
 
 
 def _prepare(figure: Figure) -> None:
@@ -80,13 +80,12 @@ def plain(label: str) -> str:
     return _POWER.sub(lambda match: match[1].translate(_SUPERSCRIPTS), body)
 
 
-def png(picture: np.ndarray, alt: str) -> str:
+def png(picture: np.ndarray, alt: str) -> Markup:
     """Return an RGBA image (height, width, 4) of bytes as an ``<img>`` element with embedded data."""
     Image = require("PIL.Image", "images in a report need")
     buffer = io.BytesIO()
     Image.fromarray(picture).quantize(256, method=Image.Quantize.FASTOCTREE).save(buffer, format="png", optimize=True)
     code = base64.b64encode(buffer.getvalue()).decode()
     height, width = picture.shape[:2]
-    return (
-        f'<img class="tiles" alt="{escape(alt)}" width="{width}" height="{height}" src="data:image/png;base64,{code}">'
-    )
+    element = '<img class="tiles" alt="{}" width="{}" height="{}" src="data:image/png;base64,{}">'
+    return Markup(element).format(alt, width, height, code)

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import __version__, files
 from ..errors import HarmoniumError
-from ..limits import check_file, parse_json
+from ..paths import check_file
 from ..quality import SampleComparison
 from .evaluation import LikelihoodRow
 
@@ -50,7 +50,7 @@ class Evaluation:
     def save(self, folder: Path) -> Path:
         """Write the numbers into a run folder, atomically."""
         path = folder / NAME
-        files.write_text(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", new_folder=False)
+        files.write_text(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
         return path
 
 
@@ -74,7 +74,7 @@ def read(folder: Path, epoch: int) -> Evaluation | None:
     """
     try:
         check_file(folder / NAME)
-        found = parse_json((folder / NAME).read_text(encoding="utf-8"))
+        found = json.loads((folder / NAME).read_text(encoding="utf-8"))
         rows = found["rows"]
         measures = [LikelihoodRow(**row) for row in found["measures"]]
         kept = Evaluation(found["epoch"], rows["train"], rows["test"], rows["test_name"], measures, found["samples"])

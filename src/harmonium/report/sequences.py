@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from .. import plots
 from ..errors import HarmoniumError
 from ..machines import ConditionalRBM
 from ..tasks import LinearAutoregression, forecast, next_frame
-from . import figures, html
+from . import figures
 from .evaluation import LikelihoodRow
 
 _FRAMES, _CONTINUATIONS = 60, 3
@@ -89,13 +90,10 @@ def _log_likelihood(machine: ConditionalRBM, pair: Pair | None) -> float | None:
     return machine.given(context).log_probability(v).mean().item()
 
 
-def forecast_section(machine: ConditionalRBM, rows: Sequences, name: str) -> list[str]:
-    """Continuations of a window of the data, as a part of the page."""
+def forecasts(machine: ConditionalRBM, rows: Sequences, name: str) -> dict[str, Any]:
+    """Return continuations of a window of the data as a part of the page."""
     window = rows.shown[1][:1]
     found = forecast(machine, window, _FRAMES, n=_CONTINUATIONS, seed=0)[0]
     figure = plots.forecasts(window[0].cpu(), found.cpu())
-    shows = f"{_CONTINUATIONS} continuations of a window of {name} frames, each frame given the frames before it."
-    good = "curves of the shape and size of the data, which separate slowly."
-    bad = "curves that leave the range of the data, or stop moving."
     drawing = figures.svg(figure, "forecasts", f"{_CONTINUATIONS} continuations of {_FRAMES} frames")
-    return [html.figure(drawing, "Forecasts", shows, good, bad)]
+    return {"drawing": drawing, "n": _CONTINUATIONS, "rows": name}

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from .. import data, files, plots
 from ..errors import HarmoniumError, InvalidOption
 from ..machines import Machine, layout
@@ -17,9 +19,8 @@ from ..plots.machine import is_ink, value_range
 from ..runs import config as schema
 from ..training import Run
 from ..training.values import text_of
-from . import figures, html, saved
-from .html import escape
-from .page import document
+from . import figures, saved
+from .page import render
 
 _SAMPLES, _SWEEPS, _WIDE = 40, 200, 10
 _SHOWN = ("pseudo_likelihood", "reconstruction", "free_energy_gap", "label_error", "mixing_time", "seconds")
@@ -94,25 +95,20 @@ def write(run_folders: Sequence[str | Path], target: str | Path) -> Path:
     """
     runs = load_runs(run_folders)
     title = "Comparison of " + ", ".join(run.name for run in runs)
-    body = "\n".join(
-        [
-            f"<header><h1>{escape(title)}</h1></header>",
-            "<main>",
-            html.section("Numbers", "numbers", [_numbers(runs)]),
-            html.section("Training", "training", _curves(runs)),
-            html.section("Samples", "samples", _samples(runs)),
-            "</main>",
-        ]
+    names, lines = table(runs)
+    page = render(
+        "compare.html",
+        title=title,
+        columns=["", *names],
+        rows=[[cell_text(cell) for cell in line] for line in lines],
+        curves=_curves(runs),
+        samples=_samples(runs),
+        n=_SAMPLES,
+        sweeps=_SWEEPS,
     )
     path = Path(target)
-    files.write_text(path, document(title, body))
+    files.write_text(path, page)
     return path
-
-
-def _numbers(runs: Sequence[ComparedRun]) -> str:
-    names, lines = table(runs)
-    caption = "The last metrics of each run. 'harmonium evaluate RUN' adds likelihoods."
-    return html.table(["", *names], [[cell_text(cell) for cell in line] for line in lines], caption)
 
 
 def cell_text(value: float | str | None) -> str:
@@ -131,7 +127,8 @@ def cell_text(value: float | str | None) -> str:
     return words.replace("-", "−")
 
 
-def _curves(runs: Sequence[ComparedRun]) -> list[str]:
+def _curves(runs: Sequence[ComparedRun]) -> list[tuple[str, Markup]]:
+    """Return the title and the drawing of each metric."""
     names = dict.fromkeys(name for run in runs for name in drawable(run.history))
     parts = []
     for k, name in enumerate(names):
@@ -139,20 +136,20 @@ def _curves(runs: Sequence[ComparedRun]) -> list[str]:
         title, unit = described(name)
         figure = plots.compared_curves(histories, name)
         figure.axes[0].set_title("", loc="left")
-        picture = figures.svg(figure, f"curve-{k}", f"{title} of each run against the epoch, in {unit}")
-        parts.append(f"<figure><figcaption><h3>{escape(title)}</h3></figcaption>{picture}</figure>")
-    return ['<div class="grid">', *parts, "</div>"] if parts else []
+        parts.append((title, figures.svg(figure, f"curve-{k}", f"{title} of each run against the epoch, in {unit}")))
+    return parts
 
 
-def _samples(runs: Sequence[ComparedRun]) -> list[str]:
-    parts = []
+def _samples(runs: Sequence[ComparedRun]) -> list[tuple[str, Markup | None, str]]:
+    """Return the name of each run with a drawing of its samples, or with the reason why there is none."""
+    parts: list[tuple[str, Markup | None, str]] = []
     known = ((run.machine.visible.size, picture_shape(run.config)) for run in runs)
     shapes = {size: image for size, image in known if image is not None}  # also for runs of hm.fit on the same data
     for k, run in enumerate(runs):
         try:
             drawn_states = run.machine.sample(_SAMPLES, sweeps=_SWEEPS, seed=0, check_mixing=False)
         except HarmoniumError as error:
-            parts.append(f"<p>{escape(run.name)}: no samples ({escape(error)}).</p>")
+            parts.append((run.name, None, str(error)))
             continue
         alt, image = f"{_SAMPLES} samples of {run.name}", shapes.get(run.machine.visible.size)
         if image is None:
@@ -161,9 +158,8 @@ def _samples(runs: Sequence[ComparedRun]) -> list[str]:
             shown, pixels = tiling.pictures(drawn_states, image), run.machine.visible.parts[0]
             limits = value_range(pixels, shown)
             picture = figures.png(plots.mosaic(shown, columns=_WIDE, limits=limits, ink=is_ink(pixels)), alt)
-        parts.append(f"<figure><figcaption><h3>{escape(run.name)}</h3></figcaption>{picture}</figure>")
-    words = f"{_SAMPLES} independent chains of each machine after {_SWEEPS} sweeps from random states."
-    return [f"<p>{words}</p>", '<div class="grid">', *parts, "</div>"]
+        parts.append((run.name, picture, ""))
+    return parts
 
 
 def picture_shape(config: Mapping[str, Any]) -> tuple[int, int, int] | None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from types import NoneType, UnionType
 from typing import Any
 
-from ..checks import count
+from ..checks import check_type, count
 from ..data import names
 from ..errors import InvalidOption, unknown
-from ..paths import expanded, is_folder, resolved
+from ..paths import expand
 from ..presets import configurations, read_configuration
 from ..training.plan import Plan
 from ..training.threads import check_threads
@@ -126,7 +126,7 @@ def read(path: str | Path, *, own_objects: bool = False) -> Config:
     """Read a configuration of this package by name, or a TOML file; paths of data are relative to the folder of it."""
     config = from_dict(read_configuration(path), str(path), own_objects=own_objects)
     if str(path) not in configurations() and is_path(config.data.source):
-        config.data.source = str(resolved(expanded(path).parent / expanded(config.data.source)))
+        config.data.source = os.path.realpath(expand(path).parent / expand(config.data.source))
     return config
 
 
@@ -160,7 +160,7 @@ def is_path(source: str) -> bool:
     """
     if Path(source).suffix or "/" in source or "\\" in source:
         return True
-    return bool(source) and source not in names() and is_folder(expanded(source))
+    return bool(source) and source not in names() and os.path.isdir(expand(source))
 
 
 def _present(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,26 +173,12 @@ def _given(table: Any) -> dict[str, Any]:
     return {name: value for name, (value, default) in values.items() if value != default}
 
 
-_WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list"}
-
-
 def _typed(name: str, kind: type, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table after a check of its names and of the types of its values."""
+    """Return a table, without values of None, after a check of its names and of the types of its values."""
     types = typing.get_type_hints(kind)
-    for key in table:
+    for key, value in table.items():
         if key not in types:
             raise unknown(f"key of [{name}]", key, types)
-    return {key: _value(f"{name}.{key}", value, types[key]) for key, value in table.items() if value is not None}
-
-
-def _value(name: str, value: Any, expected: Any) -> Any:
-    kinds = typing.get_args(expected) if isinstance(expected, UnionType) else (expected,)
-    kinds = tuple(kind for kind in kinds if kind is not NoneType)
-    for kind in kinds:
-        if type(value) is kind or (kind is float and type(value) is int):
-            return kind(value)
-        if typing.get_origin(kind) is list and type(value) is list and value:
-            return [_value(f"{name}[{k}]", item, typing.get_args(kind)[0]) for k, item in enumerate(value)]
-    words = " or ".join(_WORDS[kind.__name__] for kind in kinds)
-    shown = repr(value)
-    raise InvalidOption(f"{name}: expected {words}, found {shown if len(shown) <= 200 else shown[:200] + '…'}")
+        if value is not None:
+            check_type(f"[{name}]", key, value, types[key])
+    return _present(table)

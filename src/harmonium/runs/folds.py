@@ -23,7 +23,6 @@ from .. import files
 from ..errors import Diverged, HarmoniumError
 from ..likelihood import ais, exact
 from ..likelihood.data import mean_free_energy
-from ..limits import parse_json
 from ..machines import RBM, enumeration, layout
 from ..training import L1, L2, L1Squared, L2ToMean, fit
 from ..units import Unit
@@ -138,7 +137,7 @@ def _write(study: Study, folder: Path) -> None:
 
 def _read(folder: Path) -> Study:
     tensors = load_file(folder / "rows.safetensors")
-    plain = parse_json((folder / "study.json").read_text(encoding="utf-8"))
+    plain = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     plain["tasks"] = [tuple(task) for task in plain["tasks"]]
     return Study(rows=tensors["rows"], fold=tensors["fold"], **plain)
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import torch
 
 from .. import __version__, files, noise
-from ..allocation import limited
 from ..checks import whole
-from ..errors import InvalidData, InvalidOption, RunError
+from ..errors import InvalidOption, RunError
 from ..machines import Machine, layout
-from ..paths import expanded
+from ..paths import expand
 from ..training import Run, Smooth
 from ..training.loop import data_mean
 from ..training.plan import Plan
@@ -132,7 +131,6 @@ def reopen(folder: str | Path, source: str | None = None) -> Setup:
     run, config = Run(folder), read_config(folder)
     if not config.data.source:
         return _with_rows(run, config, source)
-    _check_size(run, config)
     setup = prepare(moved(run.folder, config, source))
     _check_checkpoint(run)
     tensors, _ = files.read_tensors(run.last)
@@ -144,7 +142,6 @@ def to_continue(folder: str | Path, config: schema.Config, source: str | None = 
     """Return a run folder as a :class:`Setup` to continue with ``config``, that of the run with more epochs."""
     run = Run(folder)
     if config.data.source:  # its parameters come from the last intact checkpoint
-        _check_size(run, config)
         return prepare(moved(run.folder, config, source))
     schema.read(run.config_path)  # raises for objects that only a program knows
     setup = _with_rows(run, config, source)
@@ -154,19 +151,6 @@ def to_continue(folder: str | Path, config: schema.Config, source: str | None = 
             f"data: expected the rows of the run, whose values have the mean {expected:.7g}, found the mean {found:.7g}"
         )
     return setup
-
-
-def _check_size(run: Run, config: schema.Config) -> None:
-    """Raise, before memory is used, if the hidden layers have more numbers than the newest checkpoint."""
-    if not run.last.exists():
-        return
-    tensors, _ = run.read_state()
-    try:
-        with limited(sum(t.numel() for t in tensors.values())):
-            for number, layer in enumerate(machines.parse(config.machine)[1], 1):
-                layout.check(layer, number)
-    except InvalidData as error:
-        raise RunError(f"{run.config_path}: {error}") from None
 
 
 def _with_rows(run: Run, config: schema.Config, source: str | None) -> Setup:
@@ -201,6 +185,6 @@ def free_folder(wanted: str | Path) -> Path:
 
 def new_folder(run: str | Path) -> Path:
     """Return the folder for a new run; raises before any work is done if it is not new or empty."""
-    folder = expanded(run)
+    folder = expand(run)
     Run(folder).check_new()
     return folder

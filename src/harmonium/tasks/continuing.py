@@ -8,7 +8,6 @@ from typing import Any
 
 from .. import files
 from ..errors import CheckpointError, RunError
-from ..limits import parse_json
 from ..machines import Machine
 from ..training.state import flatten, unflatten
 
@@ -36,7 +35,7 @@ class Checkpoint:
         if _ENTRY not in metadata:
             raise CheckpointError(f"{self.path}: expected a checkpoint of fine-tuning, found another file")
         try:
-            state = unflatten(parse_json(metadata[_ENTRY]), tensors)
+            state = unflatten(json.loads(metadata[_ENTRY]), tensors)
             found = state.pop("arguments")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{self.path}: the training state is damaged ({error})") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,8 @@ from torch import Tensor
 
 from .. import files
 from ..errors import CheckpointError, HarmoniumError, RunError
-from ..limits import parse_toml
-from . import distributed, toml
-from .run import Run
+from . import distributed
+from .run import Run, to_toml
 from .state import continued, load_optimizer
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ _TABLES = ("machine", "training")  # of a configuration, with options
 CHANGEABLE = (("training", "epochs"), ("machine", "threads"), ("machine", "device"), ("data", "source"))
 #: what reading a state of another form raises
 _DAMAGE = (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
-_MOST_SWEEPS = 10**6  # of one training step
 
 Kept = tuple[dict[str, Tensor] | None, dict[str, Any], list[dict[str, float]]]  # tensors, state and metrics
 
@@ -61,14 +60,14 @@ def save(training: Training, *, snapshot: bool) -> None:
     try:
         training.run.check_held()
         _write(training, training.run, processes, snapshot=snapshot)
-    except HarmoniumError:
+    except (HarmoniumError, OSError):
         training.run.check_held()  # names the cause if the folder has been moved in the meantime
         raise
 
 
 def _write(training: Training, run: Run, processes: list[Any], *, snapshot: bool) -> None:
     if not training.step:
-        run.append_metrics(training.history)
+        run.write_metrics(training.history)
     if snapshot:
         run.write_snapshot(training.machine, training.epoch)
     run.write_checkpoint(
@@ -127,16 +126,6 @@ def _check(training: Training, state: dict[str, Any]) -> None:
     for name, value in fingerprint(training).items():
         if state["of"].get(name) != value:
             raise RunError(f"{name}: expected {state['of'].get(name)}, as in the run, found {value}")
-    bounds = {"epoch": (0, 2**53), "step": (0, 2**53), "updates": (0, 2**53), "batch_size": (1, training.share)}
-    if state["k"] is not None:
-        bounds["k"] = (1, _MOST_SWEEPS)
-    for name, (least, most) in bounds.items():
-        value = state.get(name, 0) if name == "step" else state[name]
-        if type(value) is not int or not least <= value <= most:
-            raise CheckpointError(
-                f"{_place(training)}: the training state is damaged; expected {name} from {least} to {most}, "
-                f"found {value!r}"
-            )
 
 
 def options_of(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,16 +134,9 @@ def options_of(config: Mapping[str, Any]) -> dict[str, Any]:
     >>> options_of({"training": {"epochs": 3, "batch_size": 10}, "machine": {"threads": 2}})
     {'training.batch_size': 10}
     """
-    tables = parse_toml(toml.dumps(dict(config)))  # as they are read from the file
-    entries = [((table, key), value) for table in _TABLES for key, value in _items(tables.get(table))]
+    tables = tomllib.loads(to_toml(config))  # as they are read from the file
+    entries = [((table, key), value) for table in _TABLES for key, value in tables.get(table, {}).items()]
     return {".".join(place): value for place, value in entries if place not in CHANGEABLE}
-
-
-def _items(table: Any) -> list[tuple[str, Any]]:
-    """Return the entries of a table, or of a list of tables; a user may have written something else."""
-    if isinstance(table, list):
-        return [(str(k), part) for k, part in enumerate(table)]
-    return list(table.items()) if isinstance(table, dict) else []
 
 
 def _check_options(training: Training, began: Mapping[str, Any]) -> None:

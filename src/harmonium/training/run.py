@@ -1,7 +1,6 @@
 """The run folder: configuration, metrics and checkpoints.
 
-Files are replaced atomically, except that a row of metrics is appended. One process writes (:mod:`harmonium.locking`);
-readers need no lock.
+Files are replaced atomically. One process writes (:mod:`harmonium.locking`); readers need no lock.
 """
 
 from __future__ import annotations
@@ -11,18 +10,20 @@ import csv
 import io
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import tomli_w
+
 from .. import files, locking
 from ..errors import CheckpointError, HarmoniumError, RunError
-from ..limits import check_file, parse_json, parse_toml, read_toml
 from ..machines import Machine
-from ..paths import expanded
+from ..paths import check_file, expand, read_toml
 from ..shown import Shown, short
-from . import toml
 from .state import flatten, unflatten
 
 _TRAINING = "training"
@@ -39,13 +40,9 @@ class Run(Shown):
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = expanded(folder)
-        self._columns: list[str] = []  # of the rows of metrics that this object has written
-        self._rows = 0
-        self._written: tuple[int, ...] | None = None  # the table of metrics as this object has left it
+        self.folder = expand(folder)
         self._last_intact = True  # as far as is known
-        self._own: tuple[int, ...] | None = None  # the folder, while a run is written to it
-        self._configured = False  # whether it has had a configuration since then
+        self._own: tuple[int, int] | None = None  # the folder, while a run is written to it
 
     def shown(self) -> tuple[str, Mapping[str, Any]]:
         """The folder, and the metrics of the last epoch if there are any."""
@@ -100,59 +97,35 @@ class Run(Shown):
             raise RunError(f"{self.folder}: expected a new or empty folder for the run, found '{others[0]}' in it")
 
     def hold(self) -> None:
-        """Remember which folder this is, so that :meth:`check_held` notices if it is moved, deleted or replaced.
-
-        From here on, it is not created again, see :meth:`_write_machine`.
-        """
-        self._check_checkpoints()
-        self._own, self._configured = _identity(self.folder), self.config_path.exists()
-
-    def _check_checkpoints(self) -> None:
-        """Raise if the folder of the checkpoints is a link: the lock protects only what is in the folder of the run."""
-        if self.last.parent.is_symlink():
-            raise RunError(f"{self.last.parent}: expected a folder in the run folder, found a link; move it there")
+        """Remember which folder this is, so that :meth:`check_held` notices if it is moved, deleted or replaced."""
+        self._own = _identity(self.folder)
 
     def is_held(self) -> bool:
         """Return whether the folder is still that of :meth:`hold`."""
         return self._own is not None and _identity(self.folder) == self._own
 
     def check_held(self) -> None:
-        """Raise :class:`RunError` unless the folder is still that of :meth:`hold` with its configuration."""
-        if self._own is None:
-            return
-        if not self.is_held():
+        """Raise :class:`RunError` unless the folder is still that of :meth:`hold`."""
+        if self._own is not None and not self.is_held():
             found = "another one" if self.folder.exists() else "none"
             raise RunError(
                 f"{self.folder}: expected the folder in which the run began, found {found}; it was moved, deleted or "
                 "replaced during training, which has stopped. Its checkpoints are in the folder, wherever it is now"
             )
-        locking.check(self.folder)
-        if self._configured and not self.config_path.exists():
-            raise RunError(f"{self.config_path}: expected the configuration of the run, found no file; it was deleted")
 
     # -- configuration --------------------------------------------------------------------------------------
 
-    def write_config(self, config: dict[str, Any]) -> None:
-        """Write the configuration; raise before that if it could not be read back."""
-        text = toml.dumps(config)
-        try:
-            same = toml.dumps(parse_toml(text)) == text
-        except ValueError as error:
-            raise RunError(f"{self.config_path}: the configuration could not be read back ({error})") from None
-        if not same:
-            raise RunError(f"{self.config_path}: the configuration would not be the same after it is read back")
-        files.write_text(self.config_path, text, new_folder=self._own is None)
-        self._configured = True
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Write the configuration."""
+        files.write_text(self.config_path, to_toml(config))
 
     def read_config(self) -> dict[str, Any]:
         """Read the configuration."""
+        if not self.config_path.exists():
+            raise RunError(f"{self.folder}: not a run folder (no config.toml)")
         try:
             return read_toml(self.config_path)
-        except FileNotFoundError:
-            raise RunError(f"{self.folder}: not a run folder (no config.toml)") from None
-        except OSError as error:
-            raise RunError(f"{self.config_path}: cannot be read ({error.strerror})") from None
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise RunError(f"{self.config_path}: damaged; expected a TOML file ({error})") from None
 
     def recorded(self, *names: str) -> Any:
@@ -173,37 +146,20 @@ class Run(Shown):
 
     def write_metrics(self, history: Sequence[dict[str, float]]) -> None:
         """Write the table of all epochs, with columns in order of first appearance."""
-        columns = list(dict.fromkeys(key for row in history for key in row))
-        files.write_text(self.metrics_path, _table(columns, history, header=True), new_folder=self._own is None)
-        self._columns, self._rows, self._written = columns, len(history), _state(self.metrics_path)
-
-    def append_metrics(self, history: Sequence[dict[str, float]]) -> None:
-        """Append the last row to the table; write the whole table at the first call and if it has a new column.
-
-        A table that was changed, deleted or replaced by a link in the meantime is written anew.
-        """
-        new = any(key not in self._columns for key in history[-1])
-        if new or self._rows != len(history) - 1 or self._written is None or _state(self.metrics_path) != self._written:
-            self.write_metrics(history)
-            return
-        files.append_text(self.metrics_path, _table(self._columns, history[-1:], header=False))
-        self._rows, self._written = self._rows + 1, _state(self.metrics_path)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(dict.fromkeys(key for row in history for key in row)), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: repr(value) for key, value in row.items()} for row in history)
+        files.write_text(self.metrics_path, text.getvalue())
 
     def read_metrics(self) -> list[dict[str, float]]:
-        """Read the table, without empty cells. A missing file gives no rows; a damaged file raises ``RunError``.
-
-        A last line that is being written, or whose writing was interrupted, has no end and is left out.
-        """
-        try:
-            check_file(self.metrics_path)
-            raw = self.metrics_path.read_bytes()
-        except FileNotFoundError:
+        """Read the table, without empty cells. A missing file gives no rows; a damaged file raises ``RunError``."""
+        if not self.metrics_path.exists():
             return []
-        except OSError as error:
-            raise RunError(f"{self.metrics_path}: cannot be read ({error.strerror})") from None
+        check_file(self.metrics_path, RunError)
         try:
-            text = raw[: raw.rfind(b"\n") + 1].decode()
-            history = [_metrics(row) for row in csv.DictReader(io.StringIO(text))]
+            with self.metrics_path.open(encoding="utf-8", newline="") as file:
+                history = [_metrics(row) for row in csv.DictReader(file)]
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError, csv.Error):
             history = []
         if not history:
@@ -215,8 +171,12 @@ class Run(Shown):
     def write_checkpoint(self, machine: Machine, training: dict[str, Any]) -> None:
         """Replace the newest checkpoint, which becomes the previous one."""
         plain, tensors = flatten(training, _TRAINING)
-        if self._last_intact:
-            files.keep_as(self.last, self.previous)
+        if self._last_intact and self.last.exists():
+            self.previous.unlink(missing_ok=True)
+            try:
+                os.link(self.last, self.previous)
+            except OSError:  # the file system has no hard links
+                shutil.copyfile(self.last, self.previous)
         self._last_intact = True
         self._write_machine(self.last, tensors, {_TRAINING: json.dumps(plain)}, machine)
 
@@ -257,15 +217,10 @@ class Run(Shown):
     def _write_machine(
         self, path: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str], machine: Machine
     ) -> None:
-        """Write a machine; a run folder that has been moved since :meth:`hold` is not created again without its files.
-
-        The folder of the checkpoints is, which a user may have emptied and deleted.
-        """
-        held = self._own is not None
-        if held:
-            with contextlib.suppress(OSError):  # reported by the writing
-                path.parent.mkdir(exist_ok=True)
-        files.write_tensors(path, tensors, metadata, machine, new_folder=not held)
+        """Write a machine; a run folder that was moved is not created again without its other files."""
+        with contextlib.suppress(OSError):  # reported by the writing
+            path.parent.mkdir(exist_ok=True)
+        files.write_tensors(path, tensors, metadata, machine)
 
     def trajectory(self) -> list[tuple[int, Path]]:
         """Return the saved machines as (epoch, file), in order."""
@@ -300,7 +255,7 @@ def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if _TRAINING not in metadata:
         raise CheckpointError(f"{path}: contains a machine without training state; it cannot be resumed")
     try:
-        state = unflatten(parse_json(metadata[_TRAINING]), tensors)
+        state = unflatten(json.loads(metadata[_TRAINING]), tensors)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: the training state is damaged ({error})") from None
     if not isinstance(state, dict):
@@ -308,7 +263,7 @@ def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return tensors, state
 
 
-def _identity(folder: Path) -> tuple[int, ...] | None:
+def _identity(folder: Path) -> tuple[int, int] | None:
     """Return the device and the number of a folder; None if there is none."""
     try:
         found = folder.stat()
@@ -317,27 +272,29 @@ def _identity(folder: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino
 
 
-def _state(path: Path) -> tuple[int, ...] | None:
-    """Return numbers that change with a file or its contents; None if there is no file."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+def to_toml(config: Mapping[str, Any]) -> str:
+    """Return nested tables of strings, numbers, booleans and lists as TOML, without values of None.
+
+    >>> print(to_toml({"seed": np.int64(0), "data": {"name": "digits", "mean": None}}), end="")
+    seed = 0
+    <BLANKLINE>
+    [data]
+    name = "digits"
+    """
+    return tomli_w.dumps(_plain(config))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items() if part is not None}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _left_over(path: Path) -> bool:
     """Return whether a file is left over from an interrupted write or a killed process."""
     return path.name == locking.NAME or (path.name.startswith(".") and path.suffix == ".tmp")
-
-
-def _table(columns: list[str], rows: Sequence[dict[str, float]], *, header: bool) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    if header:
-        writer.writeheader()
-    writer.writerows({key: repr(value) for key, value in row.items()} for row in rows)
-    return text.getvalue()
 
 
 def _metrics(row: dict[str, str]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from ..errors import HarmoniumError, InvalidOption, RunError, UnknownArgument, u
 from ..machines import DeepBeliefNetwork, Machine
 from ..machines.layout import described
 from ..noise import Seed
-from ..paths import expanded
+from ..paths import expand
 from . import distributed
 from .batches import as_source
 from .callbacks import Callback, check_callbacks
@@ -246,7 +246,7 @@ def _checked_folder(run: Any, resume: bool) -> Run | None:
         raise InvalidOption(f"run: expected the name of a folder, found {run!r}")
     if resume and run is None:
         raise InvalidOption("run: resume=True expects run=…, the folder of the run to resume, found None")
-    return None if run is None else Run(expanded(run))
+    return None if run is None else Run(expand(run))
 
 
 def _recorded(folder: Run) -> Plan:

@@ -6,8 +6,12 @@ contents of another kind. To add a kind, write such a module and add it to ``KIN
 
 from __future__ import annotations
 
-from ... import data, paths
+import os
+from pathlib import Path
+
+from ... import data
 from ...errors import InvalidOption
+from ...paths import expand
 from ...training.batches import Source
 from ...units.support import OneHot
 from .. import config as schema
@@ -32,7 +36,7 @@ def load(config: schema.Config) -> Rows:
 
 
 def _from_file(config: schema.Config) -> Rows:
-    path = paths.resolved(config.data.source)
+    path = Path(os.path.realpath(expand(config.data.source)))
     if config.data.split is not None:
         raise InvalidOption(
             f"split: expected none for the file {path.name}; splits belong to data sets by name. "

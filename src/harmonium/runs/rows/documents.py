@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ... import data, paths
+from ... import data
 from ...data.documents import holds_documents
 from ...data.sequence_files import extension, text_lines
+from ...paths import expand
 from .. import config as schema
 from .accepted import check_accepted
 from .arrays import Contents, rows_of
@@ -35,4 +36,5 @@ def _stop_words(given: str | None) -> str | list[str]:
     if given in (None, "none"):
         return []
     assert given is not None
-    return " ".join(text_lines(paths.expanded(given))).split() if paths.expanded(given).is_file() else given
+    path = expand(given)
+    return " ".join(text_lines(path)).split() if path.is_file() else given
