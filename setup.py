@@ -37,8 +37,10 @@ def compiler() -> list[str] | None:
 def compile_to(folder: Path) -> bool:
     """Compile the library into ``folder``; return whether all files could be built."""
     command = compiler()
-    if command is None:
-        print("harmonium: no C compiler, so products with binary states are dense", file=sys.stderr)
+    if command is None or os.name == "nt":
+        # Visual C++ has no vectors of gcc and clang, and gcc on Windows does not align vectors of AVX on the stack
+        missing = "no C compiler" if command is None else "the library is not built on Windows"
+        print(f"harmonium: {missing}, so products with binary states are dense", file=sys.stderr)
         return False
     folder.mkdir(parents=True, exist_ok=True)
     for name, flags in INSTRUCTIONS.items():

@@ -3,9 +3,10 @@
 //
 // Four neighboring states have 16 patterns. The sums of the four rows of the matrix for every pattern are a table, and
 // a row of states is a list of its patterns: the product is the sum of the rows of the table in the list, one for every
-// four states that are not all zero. The patterns of signs have 16 sums, too, but none of them is skipped. A table has the 256 patterns of one word of 64 states and 32 columns, so that it
-// stays in the first cache of a core, beside the sums of a panel of rows. Rows of states with lists of the same length
-// follow each other, so that the processor predicts where a list ends.
+// four states that are not all zero. The patterns of signs have 16 sums, too, but none of them is skipped. A table has
+// the 256 patterns of one word of 64 states and 32 columns, so that it stays in the first cache of a core, beside the
+// sums of a panel of rows. Rows of states with lists of the same length follow each other, so that the processor
+// predicts where a list ends.
 #pragma once
 #define GROUPS 16      // of four states in a word
 #define PATTERNS 16    // of a group
@@ -43,16 +44,17 @@ typedef struct {
 
 static size_t whole(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Memory of the calling thread that is kept between calls, because new pages take as long as a product.
+// Memory of the calling thread, at a multiple of 64, that is kept between calls, because new pages take as long as a
+// product.
 static char *scratch(size_t bytes) {
-    static __thread char *kept;
-    static __thread size_t size;
+    static _Thread_local char *kept;
+    static _Thread_local size_t size;
     if (bytes > size) {
         free(kept);
-        kept = aligned_alloc(64, size = whole(bytes));
+        kept = malloc((size = bytes) + 63);
         if (!kept) size = 0;
     }
-    return kept;
+    return kept ? kept + (-(uintptr_t)kept & 63) : 0;
 }
 
 // Give `s` its memory at `p`; returns the end of it. With p = 0, the size of the memory.
