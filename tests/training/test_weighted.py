@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
@@ -10,27 +12,78 @@ from training_helpers import generator
 import harmonium as hm
 from harmonium.errors import InvalidData
 from harmonium.training.batches import as_source
+from harmonium.training.negative import Batch
 
 WEIGHTS = torch.tensor([0.0, 0.02, 3.0, 0.5, 1.0, 0.0])
 ROWS = torch.eye(6)
 
 
-def _taken(source: hm.Weighted, epochs: int) -> torch.Tensor:
-    """The number of times each row is used in an epoch: (epochs, rows)."""
-    stream = generator(1)
-    out = torch.empty(6, 6)
-    return torch.stack([source.take(torch.randperm(6, generator=stream), out, stream).sum(0) for _ in range(epochs)])
+def _epochs(source: hm.Weighted, epochs: int) -> Iterator[torch.Tensor]:
+    """The rows of each epoch, in the order of their indices."""
+    n = len(source)
+    for epoch in range(1, epochs + 1):
+        source.begin(epoch)
+        yield source.take(torch.arange(n), torch.empty(n, *source.shape, dtype=torch.float64), generator(0)).clone()
+
+
+def test_rows_are_used_as_often_as_their_weights_say():
+    total = torch.zeros(6, dtype=torch.float64)
+    for epoch, rows in enumerate(_epochs(hm.Weighted(ROWS, WEIGHTS), 1000), 1):
+        total += rows.sum(0)
+        assert ((total - epoch * 6 * WEIGHTS / WEIGHTS.sum()).abs() < 3).all() and total.sum() == 6 * epoch
+    assert total[0] == 0 and total[5] == 0
+
+
+def test_the_gradient_of_many_epochs_is_that_of_the_weighted_likelihood():
+    """Batches of all rows: the mean gradient of 200 epochs against automatic differentiation of Σ w ln p / Σ w."""
+    n, stream = 50, generator(3)
+    rows = (torch.rand(n, 5, generator=stream) < 0.5).double()
+    weights = torch.randn(n, generator=stream, dtype=torch.float64).exp()
+    rbm = hm.RBM(5, 3).double()
+    rbm.initialize(rows, generator=stream, scale=1.0)
+    total = torch.zeros_like(rbm.weight)
+    phase, state = hm.Exact(), hm.Exact().init(rbm, rows, stream)
+    for batch in _epochs(hm.Weighted(rows, weights), 200):
+        total += phase.step(rbm, Batch(batch), state, stream)[0].couplings[0].dense()
+    log_z = torch.logsumexp(-rbm.free_energy(rbm.visible.enumerate().double()), 0)
+    loss = (weights * rbm.free_energy(rows)).sum() / weights.sum() + log_z
+    (expected,) = torch.autograd.grad(loss, rbm.weight)
+    error, spread = (total / 200 - expected).norm(), 0.5 / (200 * n) ** 0.5 * expected.numel() ** 0.5
+    assert error < 0.1 * spread, error / spread  # spread is about the error with independent draws
+
+
+def _variance(rows: torch.Tensor, batch: int) -> float:
+    """Variance of the mean of a batch of random rows."""
+    stream = generator(4)
+    order = torch.cat([torch.randperm(len(rows), generator=stream) for _ in range(20)])
+    means = rows[order].view(-1, batch, rows.shape[1]).mean(1)
+    return float(means.var(0).sum())
+
+
+def test_batches_have_less_noise_than_with_weights_in_the_gradient():
+    """The factor is n Σw²/(Σw)², about 28 for these weights; the statistics have mean zero under the model."""
+    n, stream = 2000, generator(5)
+    rows, weights = torch.randn(n, 10, generator=stream).double(), (2 * torch.randn(n, generator=stream)).exp().double()
+    weights /= weights.mean()
+    rows -= (weights[:, None] * rows).mean(0)
+    (used,) = _epochs(hm.Weighted(rows, weights), 1)
+    assert _variance(used, 100) < 0.1 * _variance(weights[:, None] * rows, 100)
+    (used,) = _epochs(hm.Weighted(rows, torch.ones(n)), 1)
+    assert torch.equal(used, rows)
 
 
 @pytest.mark.slow
-def test_rows_come_up_as_often_as_their_weights_say():
-    taken = _taken(hm.Weighted(ROWS, WEIGHTS), 20_000)
-    expected = 6 * WEIGHTS / WEIGHTS.sum()
-    error = taken.std(0) / 20_000**0.5
-    assert ((taken.mean(0) - expected).abs() <= 4 * error).all()  # a row with weight 0 is never used
-    assert (taken.sum(1) == 6).all()
-    # strata, not independent draws: a row with weight 3.98 of 6 is used 3 to 5 times, never 0 or 6
-    assert taken[:, 2].min() >= 3 and taken[:, 2].max() <= 5
+def test_whole_weights_reach_the_optimum_of_repeated_rows():
+    stream = generator(6)
+    rows = (torch.rand(40, 5, generator=stream) < 0.4).double()
+    weights = torch.randint(1, 9, (40,), generator=stream)
+    repeated = rows.repeat_interleave(weights, 0)
+    found = []
+    for data in (repeated, hm.Weighted(rows, weights)):
+        rbm = hm.RBM(5, 3).double()
+        hm.fit(rbm, data, epochs=2000, batch_size=40, seed=0, progress=False)
+        found.append(rbm.log_probability(repeated).mean().item())
+    assert abs(found[0] - found[1]) < 0.005, found
 
 
 def test_equal_weights_are_the_rows_themselves():

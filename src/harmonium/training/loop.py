@@ -304,6 +304,7 @@ class Training:
         self.batch_size = batch_size
         order = self.rows[torch.randperm(len(self.rows), generator=stream(self.seed, Purpose.ORDER, epoch, self.rank))]
         order = order[: self.share]
+        self.source.begin(epoch)
         steps = -(-self.share // self.batch_size)
         begun, self.step = self.step, 0
         for step in range(begun, steps):

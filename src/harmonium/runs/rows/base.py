@@ -64,7 +64,7 @@ class Rows:
 
     @property
     def weighted(self) -> Source:
-        """The training rows, drawn in proportion to their weights if they have weights."""
+        """The training rows, used in proportion to their weights if they have weights."""
         return self.train if self.weights is None else Weighted(self.train, self.weights)
 
     @property

@@ -43,6 +43,9 @@ class HiddenStates(Source):
         self._network, self._inner, self._layer = network, as_source(data, network), layer
         super().__init__(self._inner, tuple(network.machines[layer].visible.shape))
 
+    def begin(self, epoch: int) -> None:
+        self._inner.begin(epoch)
+
     @property
     def chunk_rows(self) -> int:
         widest = max(unit.size for unit in self._network.layers[: self._layer + 1])

@@ -50,6 +50,9 @@ class Source:
         """Write the rows ``index`` into ``out`` (len(index), *shape); ``generator`` is used for random rows."""
         raise NotImplementedError
 
+    def begin(self, epoch: int) -> None:
+        """Prepare for the rows of an epoch of training, counted from 1."""
+
     def rows(self, index: Tensor, machine: Machine) -> Any:
         """Return the rows ``index`` as visible states of the machine."""
         return self.take(index, self.empty(len(index), machine))

@@ -15,14 +15,20 @@ from ...machines import Machine
 from .conversion import as_rows
 from .source import Defaults, Source
 
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
 
 class Weighted(Source):
-    """Rows of any data, sampled in proportion to ``weights`` (n,). An epoch has n rows, as without weights.
+    """Rows of any data, used in proportion to ``weights`` (n,). An epoch has n rows, as without weights.
 
-    Use it for nearly identical sequences, unbalanced classes or rows with multiplicities. The cumulative weight is
-    divided into n equal parts, and row k of an epoch is sampled from part k (stratified sampling), so the frequencies
-    have less noise than with independent samples. Outside of training (initialization, metrics) the middle of each
-    part is used. Rows may have missing values (:class:`Incomplete`).
+    Use it for nearly identical sequences, unbalanced classes or rows with multiplicities. Rows may have missing values
+    (:class:`Incomplete`). The cumulative weight is divided into n equal parts, and row k of an epoch is the one at a
+    point of part k. The point is the same in all parts and moves by the golden section from epoch to epoch, so that
+    the number of times that a row is used differs from its weight by less than three in a thousand epochs. Outside of
+    training (initialization, metrics) the point is the middle.
+
+    The rows of a batch count equally in its gradient. If every row were used once in an epoch and multiplied by its
+    weight instead, the variance of the gradient of a batch would be larger by the factor n Σw²/(Σw)².
 
     >>> rows = Weighted(torch.eye(3), [1.0, 1.0, 0.0])
     >>> rows.take(torch.arange(3), torch.empty(3, 3), torch.Generator().manual_seed(0)).sum(0)[2]
@@ -42,15 +48,17 @@ class Weighted(Source):
             raise InvalidData("weights: expected finite non-negative numbers with a positive sum")
         self._reached = total / total[-1]
         self._last = int(given.nonzero()[-1])  # rounding must not select a later row
+        self._point = 0.5
         self._taken: tuple[Tensor | None, Tensor] = None, torch.empty(0)  # the last index of `take`, and its rows
+
+    def begin(self, epoch: int) -> None:
+        self._point = (0.5 + epoch * _GOLDEN) % 1
+        self._inner.begin(epoch)
 
     def take(self, index: Tensor, out: Any, generator: Generator | None = None) -> Any:
         device = (out if self.context is None else out[0]).device
         self._reached = self._reached.to(device)
-        within = torch.full((len(index),), 0.5, dtype=torch.float64, device=device)
-        if generator is not None:
-            within.uniform_(generator=generator)
-        place = (index.to(device) + within) / len(self)
+        place = (index.to(device).double() + (0.5 if generator is None else self._point)) / len(self)
         rows = torch.searchsorted(self._reached, place, right=True).clamp_(max=self._last)
         self._taken = index, rows
         return self._inner.take(rows, out, generator)
@@ -62,7 +70,7 @@ class Weighted(Source):
         self._inner.keep(self._rows_of(index), rows)
 
     def _rows_of(self, index: Tensor) -> Tensor:
-        """Return the rows that the last call of :meth:`take`, which had this index, has selected at random."""
+        """Return the rows that the last call of :meth:`take`, which had this index, has selected."""
         assert self._taken[0] is index, "missing and keep follow take, with the same index"
         return self._taken[1]
 
