@@ -63,13 +63,13 @@ class Dense(Coupling):
         return [*below, linear, *above]
 
     def up_(self, x: Tensor, out: Tensor) -> Tensor:
-        states, found, weight = x.view(len(x), -1), out.view(len(x), -1), self.weight.detach()
+        states, found, weight = _matrix(x), _matrix(out), self.weight.detach()
         if _rounded(x) or not kernels.up(states, weight, found):
             _product(states, weight, found)
         return out
 
     def down_(self, y: Tensor, out: Tensor) -> Tensor:
-        states, found, weight = y.view(len(y), -1), out.view(len(y), -1), self.weight.detach()
+        states, found, weight = _matrix(y), _matrix(out), self.weight.detach()
         if _rounded(y) or not kernels.down(states, weight, found):
             _product(states, weight.T, found)
         return out
@@ -83,6 +83,11 @@ def _field(kernel: Callable[[Tensor, Tensor, Tensor], bool], x: Tensor, weight: 
         if kernel(x, weight, out):
             return out
     return x @ matrix
+
+
+def _matrix(x: Tensor) -> Tensor:
+    """States (n, *shape) as a view (n, size)."""
+    return x if x.ndim == 2 else x.view(len(x), -1)
 
 
 def _rounded(x: Tensor) -> bool:

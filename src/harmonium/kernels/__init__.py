@@ -87,17 +87,17 @@ def described() -> str:
 
 def up(x: Tensor, weight: Tensor, out: Tensor) -> bool:
     """Write x W into ``out`` if x (rows, lower) is 0 and 1, or -1 and 1, everywhere; ``weight`` is (lower, upper)."""
-    return _large(x, weight) and _call("up", (x, weight, out), len(x), *weight.shape, MOST)
+    return _large(x, weight, out) and _call("up", (x, weight, out), len(x), *weight.shape, MOST)
 
 
 def down(y: Tensor, weight: Tensor, out: Tensor) -> bool:
     """Write y Wᵀ into ``out`` if y (rows, upper) is 0 and 1, or -1 and 1, everywhere."""
-    return _large(y, weight) and _call("down", (y, weight, out), len(y), *weight.shape, MOST)
+    return _large(y, weight, out) and _call("down", (y, weight, out), len(y), *weight.shape, MOST)
 
 
 def correlate(x: Tensor, y: Tensor, out: Tensor, scale: float) -> bool:
     """Add scale xᵀy to ``out`` (lower, upper) if all but a few rows of x (rows, lower) are 0 and 1, or -1 and 1."""
-    return _large(x, out) and _call("correlate", (x, y, out), len(x), *out.shape, scale, MOST)
+    return _large(x, out, y) and _call("correlate", (x, y, out), len(x), *out.shape, scale, MOST)
 
 
 def draw(p: Tensor, out: Tensor, generator: Generator | None) -> bool:
@@ -132,9 +132,12 @@ def _sites(field: Tensor) -> tuple[int, int, int]:
     return rows, field.numel() // (rows * states), states
 
 
-def _large(x: Tensor, weight: Tensor) -> bool:
+def _large(x: Tensor, weight: Tensor, other: Tensor) -> bool:
+    """Whether a product is large enough, and the library can read its tensors."""
+    if x.shape[0] < _FEW_ROWS or weight.numel() < _FEW_WEIGHTS or not _products():
+        return False
     one_by_one = _team() is None and torch.get_num_threads() > 2  # then dense products on all threads are as fast
-    return _products() and not one_by_one and len(x) >= _FEW_ROWS and weight.numel() >= _FEW_WEIGHTS
+    return not one_by_one and _usable(x, weight, other)
 
 
 def _usable(*tensors: Tensor) -> bool:
@@ -149,8 +152,7 @@ def _usable(*tensors: Tensor) -> bool:
 
 def _call(function: str, tensors: tuple[Tensor, ...], *numbers: float) -> bool:
     found = library()
-    if found is None or not _usable(*tensors):
-        return False
+    assert found is not None
     try:
         pointers = [t.data_ptr() for t in tensors]
     except RuntimeError:  # inside a transformation such as torch.func.vmap, tensors have no memory of their own
@@ -160,4 +162,5 @@ def _call(function: str, tensors: tuple[Tensor, ...], *numbers: float) -> bool:
 
 def _key(generator: Generator | None) -> int:
     """One random word of the generator, from which the library makes all numbers of a call."""
-    return int(torch.empty((), dtype=torch.int64).random_(-(2**63), None, generator=generator)) & (2**64 - 1)
+    word = torch.empty((), dtype=torch.int64).random_(-(2**63), None, generator=generator)
+    return int(word.item()) & (2**64 - 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import methodcaller
 
 import torch
 from torch import Tensor
@@ -12,7 +11,6 @@ from torch import Tensor
 from ..couplings import Coupling
 from ..units import Unit
 
-Along = Callable[[Coupling], Tensor]
 SPARE_ROWS = 2  # free rows of the factors, for low-rank changes of the gradient
 
 
@@ -82,11 +80,21 @@ class CouplingGradient:
 
     def __init__(self, coupling: Coupling, x: Tensor | None, y: Tensor | None, rows: int = 0) -> None:
         self.coupling, self._rows, self._decay = coupling, rows, 0.0
-        self._x, self._y = x, y
+        self._buffers: tuple[Tensor, Tensor] | None = None
+        self._used: tuple[Tensor, Tensor] | None = None
         self._matrix: Tensor | None = None
-        if x is not None and y is not None and not coupling.outer_product:
-            self._matrix = coupling.correlate(x[:rows], y[:rows], out=torch.empty_like(coupling.weight))
-            self._x = self._y = None
+        if x is not None and y is not None:
+            if coupling.outer_product:
+                self._buffers = x, y
+            else:
+                self._matrix = coupling.correlate(x[:rows], y[:rows], out=torch.empty_like(coupling.weight))
+
+    def _factors(self) -> tuple[Tensor, Tensor] | None:
+        """The rows of the factors in use, or None if there is a matrix."""
+        if self._used is None and self._buffers is not None:
+            x, y = self._buffers
+            self._used = x[: self._rows], y[: self._rows]
+        return self._used
 
     @classmethod
     def of_matrix(cls, coupling: Coupling, matrix: Tensor) -> CouplingGradient:
@@ -99,7 +107,7 @@ class CouplingGradient:
     def sum(terms: Sequence[tuple[float, CouplingGradient]]) -> CouplingGradient:
         """Return Σ w g over gradients of one coupling: factors if all of them are, with free rows."""
         coupling = terms[0][1].coupling
-        parts = [(w, g._x[: g._rows], g._y[: g._rows]) for w, g in terms if g._x is not None and g._y is not None]
+        parts = [(w, *factors) for w, g in terms if (factors := g._factors()) is not None]
         if len(parts) == len(terms):
             free = [torch.zeros_like(part[:SPARE_ROWS]) for part in parts[0][1:]]
             x = torch.cat([*(x for _, x, _ in parts), free[0]])
@@ -115,68 +123,71 @@ class CouplingGradient:
 
     def dense(self) -> Tensor:
         """Return the gradient as a matrix, which further changes act on."""
-        weight = self.coupling.weight
-        if self._x is not None and self._y is not None:
+        weight, factors = self.coupling.weight, self._factors()
+        if factors is not None:
             out = torch.empty_like(weight) if weight.grad is None else weight.grad
-            self._matrix = self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=out)
+            self._matrix = self.coupling.correlate(*factors, out=out)
             if self._decay:
                 self._matrix.add_(weight.detach(), alpha=self._decay)
-            self._x = self._y = None
+            self._buffers = self._used = None
         assert self._matrix is not None
         return self._matrix
 
     def subtract(self, *pairs: tuple[Tensor, Tensor]) -> None:
         """g ← g - Σ x yᵀ over pairs of a lower state x (*lower) and an upper state y (*upper)."""
         rows = self._rows
-        if self._x is None or self._y is None or rows + len(pairs) > len(self._x):
+        if self._buffers is None or rows + len(pairs) > len(self._buffers[0]):
             x, y = (torch.stack(states) for states in zip(*pairs, strict=True))
             self.coupling.correlate(x, y, out=self.dense(), add=True, scale=-1.0)
             return
-        for k, (x, y) in enumerate(pairs):
-            torch.neg(x, out=self._x[rows + k])
-            self._y[rows + k].copy_(y)
-        self._rows += len(pairs)
+        lower, upper = self._buffers
+        for row, (x, y) in enumerate(pairs, rows):
+            torch.neg(x, out=lower[row])
+            upper[row].copy_(y)
+        self._rows, self._used = rows + len(pairs), None
 
     def add_weights(self, scale: float) -> None:
         """g ← g + scale·W."""
-        if self._x is None:
+        if self._buffers is None:
             self.dense().add_(self.coupling.weight.detach(), alpha=scale)
         else:
             self._decay += scale
 
     def down(self, y: Tensor) -> Tensor:
         """g y for one state of the upper layer: (*upper) -> (*lower)."""
-        return self._product(methodcaller("down", y.unsqueeze(0)), y, self._y, self._x)
+        return self._product("down", y, near=1)
 
     def up(self, x: Tensor) -> Tensor:
         """gᵀx for one state of the lower layer: (*lower) -> (*upper)."""
-        return self._product(methodcaller("up", x.unsqueeze(0)), x, self._x, self._y)
+        return self._product("up", x, near=0)
 
-    def _product(
-        self, along: Callable[[Coupling], Tensor], state: Tensor, near: Tensor | None, far: Tensor | None
-    ) -> Tensor:
-        """The product of g with one state, from the stored states of its layer (near) and of the other (far)."""
-        if near is None or far is None:
-            return along(self.coupling.with_weight(self.dense()))[0]
-        product = self._contract(near, state, far)
+    def _product(self, direction: str, state: Tensor, near: int) -> Tensor:
+        """The product of g with one state of the layer ``near``, 0 or 1."""
+        factors = self._factors()
+        if factors is None:
+            return getattr(self.coupling.with_weight(self.dense()), direction)(state.unsqueeze(0))[0]
+        product = contract(torch.mv(factors[near].flatten(1), state.flatten()), factors[1 - near])
         if self._decay:
             with unrounded(state):
-                product.add_(along(self.coupling)[0], alpha=self._decay)
+                product.add_(getattr(self.coupling, direction)(state.unsqueeze(0))[0], alpha=self._decay)
         return product
 
     def descend(self, rate: float) -> None:
         """Take the step W ← W - rate·g, without storing g if it has factors."""
-        weight = self.coupling.weight
-        if self._x is None or self._y is None:
+        weight, factors = self.coupling.weight, self._factors()
+        if factors is None:
             weight.sub_(self.dense(), alpha=rate)
             return
         if self._decay:
             weight.mul_(1 - rate * self._decay)
-        self.coupling.correlate(self._x[: self._rows], self._y[: self._rows], out=weight, add=True, scale=-rate)
+        self.coupling.correlate(*factors, out=weight, add=True, scale=-rate)
 
-    def _contract(self, inner: Tensor, state: Tensor, outer: Tensor) -> Tensor:
-        shares = torch.mv(inner[: self._rows].flatten(1), state.flatten())
-        return torch.mv(outer[: self._rows].flatten(1).T, shares).view(outer.shape[1:])
+
+def contract(weights: Tensor, states: Tensor) -> Tensor:
+    """Return Σ_b w_b x_b: (n,), (n, *shape) -> (*shape)."""
+    if states.ndim == 2:
+        return torch.mv(states.T, weights)
+    return torch.mv(states.flatten(1).T, weights).view(states.shape[1:])
 
 
 def unrounded(x: Tensor) -> torch.autocast:

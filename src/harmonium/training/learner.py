@@ -159,9 +159,11 @@ def plain_rates(optimizer: AnyOptimizer) -> dict[Tensor, float]:
     """Return the learning rates of the parameters for which a step is exactly W ← W - lr·g."""
     if type(optimizer) not in (descent.SGD, torch.optim.SGD):
         return {}
-    other = ("momentum", "weight_decay", "maximize")
-    groups = [group for group in optimizer.param_groups if not any(group.get(name) for name in other)]
-    return {parameter: group["lr"] for group in groups for parameter in group["params"]}
+    rates = {}
+    for group in optimizer.param_groups:
+        if not (group.get("momentum") or group.get("weight_decay") or group.get("maximize")):
+            rates.update(dict.fromkeys(group["params"], group["lr"]))
+    return rates
 
 
 def take_step(
@@ -176,7 +178,7 @@ def take_step(
     linear = all(learner.coordinates is None or learner.coordinates.linear for learner, _ in pairs)
     if plain and linear and all(rates.values()):
         for learner, gradient in pairs:
-            _descend(learner, gradient, {parameter: lr * rate for parameter, lr in rates.items()})
+            _descend(learner, gradient, rates, rate)
         return
     with _scaled(optimizer, rate), ExitStack() as entered:
         for learner, gradient in pairs:
@@ -186,16 +188,16 @@ def take_step(
         optimizer.step()
 
 
-def _descend(learner: Learner, gradient: Gradient, rates: dict[Tensor, float]) -> None:
-    """Take a plain step, W ← W - lr·g, without the gradient of the weights as a matrix."""
+def _descend(learner: Learner, gradient: Gradient, rates: dict[Tensor, float], factor: float) -> None:
+    """Take a plain step, W ← W - factor·lr·g, without the gradient of the weights as a matrix."""
     if learner.coordinates is not None:
         learner.coordinates.pull_back(gradient, rates.__getitem__)
     for link in gradient.links:
-        if link.coupling.weight in rates:
-            link.descend(rates[link.coupling.weight])
+        if lr := rates.get(link.coupling.weight):
+            link.descend(factor * lr)
     for parameter, value in gradient.units.items():
-        if parameter in rates:
-            parameter.sub_(value.view(parameter.shape), alpha=rates[parameter])
+        if lr := rates.get(parameter):
+            parameter.sub_(value, alpha=factor * lr)
 
 
 @contextmanager

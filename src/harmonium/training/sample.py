@@ -12,7 +12,7 @@ from torch import Tensor
 from ..allocation import check_memory
 from ..machines import RBM, BoltzmannMachine
 from ..units import Unit
-from .gradient import SPARE_ROWS, CouplingGradient, Gradient, bias_gradient, only_bias
+from .gradient import SPARE_ROWS, CouplingGradient, Gradient, bias_gradient, contract, only_bias
 
 T = TypeVar("T")
 _KEPT = 4  # sizes of a batch whose buffers are kept
@@ -100,13 +100,6 @@ class Sample:
 
     def _loss(self) -> Tensor:
         return -(self.weights * self._rbm.free_energy(self.visible.clone(), check=False)).sum()
-
-
-def contract(weights: Tensor, statistic: Tensor) -> Tensor:
-    """Return Σ_b w_b x_b: (n,), (n, *shape) -> (*shape)."""
-    if statistic.ndim == 2:
-        return torch.mv(statistic.T, weights)
-    return torch.mv(statistic.flatten(1).T, weights).view(statistic.shape[1:])
 
 
 def per_row(weights: Tensor, unit: Unit) -> Tensor:

@@ -280,7 +280,7 @@ class UnitLayer(nn.Module):
 
     def by_bias(self, change: Tensor) -> list[Tensor]:
         """A change of the field (*shape) as changes of :meth:`biases`: the mean over the units that share a bias."""
-        return [self.shared_mean(change.expand(self.shape))]
+        return [self.shared_mean(change.expand(self.shape)) if self.shared else change]
 
     def bias_sums(self, total: Tensor) -> list[Tensor]:
         """The gradient by the field (*shape) as gradients by :meth:`biases`: the sum over the units that share one."""
@@ -289,7 +289,7 @@ class UnitLayer(nn.Module):
     def from_biases(self, values: Sequence[Tensor]) -> Tensor:
         """The transpose of :meth:`by_bias`: one tensor for each of :meth:`biases` -> (*shape), perhaps the same one."""
         (value,) = values
-        return self.full(value) * (value.numel() / self.size) if self.shared else value.view(self.shape)
+        return self.full(value) * (value.numel() / self.size) if self.shared else value
 
     # -- names and files ----------------------------------------------------------------------------------------
 

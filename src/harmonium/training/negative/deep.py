@@ -15,8 +15,8 @@ from ...errors import Diverged, InvalidOption, unknown
 from ...machines import RBM, BoltzmannMachine
 from ...machines.kernel import half_sweep
 from ...units import Unit
-from ..gradient import SPARE_ROWS, CouplingGradient, Gradient, only_bias, unit_gradient
-from ..sample import Memory, buffer, contract, per_row
+from ..gradient import SPARE_ROWS, CouplingGradient, Gradient, contract, only_bias, unit_gradient
+from ..sample import Memory, buffer, per_row
 from .base import Batch, NegativePhase, State, cycled
 
 _POSITIVE = ("gibbs", "mean-field")

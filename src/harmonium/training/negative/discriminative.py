@@ -12,9 +12,9 @@ from ...machines import RBM, BoltzmannMachine
 from ...machines.label import Label
 from ...units import Unit
 from ...units.base import per_row as per_unit_row
-from ..gradient import SPARE_ROWS, CouplingGradient, Gradient, only_bias, unit_gradient
+from ..gradient import SPARE_ROWS, CouplingGradient, Gradient, contract, only_bias, unit_gradient
 from ..losses import discriminative
-from ..sample import Memory, buffer, contract
+from ..sample import Memory, buffer
 from .base import Batch, NegativePhase, State, as_rbm
 
 
