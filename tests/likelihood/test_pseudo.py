@@ -151,3 +151,19 @@ def test_mixed_layers_with_infinitely_many_states_are_refused_with_the_reason():
     infinite = units.Mixed(units.Bernoulli(2), units.Gaussian(1))
     with pytest.raises(NotEnumerable, match=r"finitely many states, not gaussian \(.*real numbers"):
         pseudo_log_likelihood(hm.RBM(infinite, units.Bernoulli(2)), torch.ones(1, 3))
+
+
+@pytest.mark.parametrize("elements", [2**17, 20])
+def test_rows_with_contexts_and_units_of_two_kinds(elements: int, monkeypatch: pytest.MonkeyPatch):
+    """Each row has its own machine, also if the rows are evaluated in parts: against the machines of single rows."""
+    monkeypatch.setattr("harmonium.likelihood.pseudolikelihood._ELEMENTS", elements)
+    conditional = hm.ConditionalRBM(units.Mixed(units.Bernoulli(2), units.Spin(2)), 2, 3).double()
+    for k, parameter in enumerate(conditional.parameters()):
+        parameter.data.copy_(random(*parameter.shape, seed=k))
+    given = conditional.given(random(9, 3, seed=8))
+    states = given.visible.enumerate().to(F64)
+    v = states[torch.randint(len(states), (9,), generator=Generator().manual_seed(3))]
+    expected = torch.cat([pseudo_log_likelihood(given.row(k), v[k : k + 1]) for k in range(9)])
+    torch.testing.assert_close(pseudo_log_likelihood(given, v), expected)
+    found = pseudo_log_likelihood(given, v, exact=False, sites=4, generator=Generator().manual_seed(0))
+    torch.testing.assert_close(found, expected)

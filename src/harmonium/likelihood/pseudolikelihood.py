@@ -10,11 +10,12 @@ from torch import Generator, Tensor
 
 from ..checks import whole
 from ..errors import InvalidOption, NotEnumerable
-from ..machines import RBM
+from ..machines import RBM, BoltzmannMachine
 from ..machines.kernel import log_weight
 from ..units import Unit
 from .data import checked
 
+_ELEMENTS = 2**17  # entries of states, weights and fields at once; more do not fit into the cache of a core
 MOST_STATES = 4096  # states per site; each one costs the evaluation of a free energy
 
 
@@ -115,13 +116,20 @@ class _Conditional:
 
     def __call__(self, block: _Block, rows: Tensor, site: Tensor) -> Tensor:
         """Return the log-probabilities (rows,) of one ``site`` (rows,) of a block for each of some ``rows``."""
-        entries, states = block.entries.to(rows.device)[site], block.states.to(self.flat)
+        wide = self.flat.shape[1] + (1 + block.entries.shape[1]) * self.rbm.hidden.size
+        pairs = zip(*(x.split(max(1, _ELEMENTS // wide)) for x in (rows, site)), strict=True)
+        return torch.cat([self._of_few(block, *pair) for pair in pairs])
+
+    def _of_few(self, block: _Block, rows: Tensor, site: Tensor) -> Tensor:
+        entries, states, machine = block.entries.to(rows.device)[site], block.states.to(self.flat), self.rbm.at(rows)
         now = self.flat[rows[:, None], entries]
-        log_p = torch.log_softmax(torch.stack([self._log_weight(rows, entries, now, s) for s in states]), 0)
+        log_p = torch.log_softmax(torch.stack([self._log_weight(machine, rows, entries, now, s) for s in states]), 0)
         distance = (states[:, None] - now).abs().sum(-1)
         return log_p[distance.argmin(0), torch.arange(len(rows), device=rows.device)]
 
-    def _log_weight(self, rows: Tensor, entries: Tensor, now: Tensor, state: Tensor) -> Tensor:
+    def _log_weight(
+        self, machine: BoltzmannMachine, rows: Tensor, entries: Tensor, now: Tensor, state: Tensor
+    ) -> Tensor:
         """Return ln of the weight of the rows with ``state`` (d,) at the entries (rows, d), which are ``now``."""
         changed = self.flat[rows]
         changed.scatter_(1, entries, state.expand_as(entries))
@@ -129,4 +137,4 @@ class _Conditional:
         if self.weight is not None:
             moved = torch.einsum("rq,rqm->rm", state - now, self.weight[entries])
             known[1] = self.field[rows] + moved.view(-1, *self.field.shape[1:])
-        return log_weight(self.rbm, [changed.view(-1, *self.shape), None], fields=known)
+        return log_weight(machine, [changed.view(-1, *self.shape), None], fields=known)

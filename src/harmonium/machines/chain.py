@@ -301,6 +301,10 @@ class BoltzmannMachine(Shown, nn.Module):
         """The machine for ``n`` chains; a machine with several rows repeats or cuts them to ``n``."""
         return self
 
+    def at(self, index: Tensor) -> BoltzmannMachine:
+        """The machine for the rows ``index``; by default it is the same for all rows."""
+        return self
+
     @torch.no_grad()
     def sample(
         self,

@@ -67,10 +67,14 @@ class GivenRBM(RBM):
     def repeated(self, n: int) -> GivenRBM:
         if self.rows in (1, n):
             return self
-        index = torch.arange(n, device=self.device) % self.rows
-        other = GivenRBM(self._alone, {k: field[index] for k, field in self._fields.items()})
+        other = self.at(torch.arange(n, device=self.device) % self.rows)
         other.distinct = min(n, self.distinct)
         return other
+
+    def at(self, index: Tensor) -> GivenRBM:
+        if self.rows == 1:
+            return self
+        return GivenRBM(self._alone, {k: field[index] for k, field in self._fields.items()})
 
     def conserving(self, x: Tensor) -> GivenRBM:
         alone = self._alone.conserving(x)

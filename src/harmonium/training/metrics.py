@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Any
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from .. import meanfield
 from ..likelihood import pseudo_log_likelihood
@@ -18,6 +18,7 @@ from ..machines.enumeration import is_small
 from ..units import Unit
 
 _SITES = 8  # sites of each row for the pseudo-likelihood
+_ELEMENTS = 2**18  # of states at once
 _MOST_STATES = 64  # states per site; each one costs the evaluation of a free energy
 
 
@@ -34,7 +35,8 @@ def measure(machine: Machine, train: Any, test: Any, generator: Generator) -> di
     pseudo-likelihood and the same inputs of a stack, so that metrics change only with the machine. For a machine with a
     context, rows are pairs with their context, and F is the free energy given the context.
     """
-    values = {"weight_norm": sum(c.weight.double().square().sum().item() for c in machine.couplings) ** 0.5}
+    norms = [torch.linalg.vector_norm(coupling.weight, dim=-1).double() for coupling in machine.couplings]
+    values = {"weight_norm": sum(norm.square().sum().item() for norm in norms) ** 0.5}
     unseen: Iterable[Any] = repeat((None, None)) if test is None else machine.stacked(test, generator=generator)
     for k, ((one, rows), (_, held_out)) in enumerate(zip(machine.stacked(train, generator=generator), unseen)):  # noqa: B905
         end = "" if one is machine else f"_{k + 1}"
@@ -48,7 +50,7 @@ def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Genera
         held_out, test = machine.for_rows(test)
     small = is_small(machine)
     machine, train = machine.for_rows(train)
-    values = {"reconstruction": (meanfield.reconstruct(machine, train) - train).square().mean().item()}
+    values = {"reconstruction": _reconstruction(machine, train)}
     if not isinstance(machine, RBM):
         if test is not None:
             values["free_energy_gap"] = mean_free_energy_bound(machine, test) - mean_free_energy_bound(machine, train)
@@ -67,6 +69,15 @@ def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Genera
         gap = gap - machine.free_energy(train, check=False).double().mean()
         values["free_energy_gap"] = gap.item()
     return values
+
+
+def _reconstruction(machine: BoltzmannMachine, rows: Tensor) -> float:
+    """Return the mean squared error of the reconstruction of the rows, in parts that fit into the cache of a core."""
+    total, size = 0.0, max(1, _ELEMENTS // sum(unit.size for unit in machine.layers))
+    for index in torch.arange(len(rows), device=rows.device).split(size):
+        part = rows[index]
+        total += (meanfield.reconstruct(machine.at(index), part) - part).square().sum(dtype=torch.float64).item()
+    return total / rows.numel()
 
 
 def _few_states(unit: Unit) -> bool:

@@ -15,7 +15,7 @@ from ...machines import Machine
 Pair = tuple[Tensor, Tensor]
 #: values of a plan (:class:`harmonium.training.Plan`) by name, each with a reason
 Defaults = Mapping[str, tuple[Any, str]]
-CHECK_ELEMENTS = 2**20  # elements per chunk; chunks that fit into the cache are checked fastest
+CHECK_ELEMENTS = 2**18  # elements per chunk; chunks that fit into the cache are checked fastest
 
 
 class Source:
