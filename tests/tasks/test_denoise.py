@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from cases import F64, UNITS, generator, rbm
 from oracle import joint
@@ -80,6 +81,22 @@ def test_gibbs_is_exact_within_its_error(case):
     spread = found.means * (1 - found.means)
     torch.testing.assert_close(found.variances, spread, rtol=1e-10, atol=1e-12)
     assert (found.standard_error < 0.02).all() and (found.standard_error[spread > 1e-3] > 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chains", [4, 16])
+def test_errors_of_gibbs_in_standard_errors_have_student_s_distribution(chains):
+    """The error is known from 2·chains numbers only, so a few of many entries are off by more than 5 of them."""
+    machine = hm.RBM(30, 8).double()
+    machine.initialize(scale=0.3, seed=0)
+    channel = BinarySymmetric(0.2)
+    noisy = channel.corrupt(torch.randint(2, (300, 30), generator=generator(0)).to(F64), seed=0)
+    exact = denoise(machine, noisy, channel, method="exact").means
+    found = denoise(machine, noisy, channel, method="gibbs", chains=chains, seed=1)
+    score = ((found.means - exact) / found.standard_error).abs()
+    for size in (2.0, 3.0, 5.0):
+        share, expected = float((score > size).double().mean()), 2 * scipy.stats.t.sf(size, 2 * chains - 1)
+        assert 0.5 * expected - 2e-4 < share < 2 * expected + 2e-4, (size, share, expected)
 
 
 def test_spins_see_the_same_posterior():

@@ -227,8 +227,8 @@ def gibbs(
     """Gibbs sampling given the evidence: ``chains`` per row, ``warm_up`` discarded sweeps, then ``sweeps`` sweeps.
 
     Means are averages of ⟨x⟩ given the hidden layer, which has less variance than x. Their errors are estimated from
-    the spread between the halves of all chains. A row has converged if the error is small compared with the posterior
-    standard deviation.
+    the spread between the halves of all chains (:attr:`Posterior.standard_error`). A row has converged if the error is
+    small compared with the posterior standard deviation.
     """
     chains, sweeps, warm_up = options.chains, options.sweeps, options.warm_up
     _check_at_least(1, "chains", chains)
