@@ -40,7 +40,7 @@ def test_the_gradient_of_many_epochs_is_that_of_the_weighted_likelihood():
     rows = (torch.rand(n, 5, generator=stream) < 0.5).double()
     weights = torch.randn(n, generator=stream, dtype=torch.float64).exp()
     rbm = hm.RBM(5, 3).double()
-    rbm.initialize(rows, generator=stream, scale=1.0)
+    rbm.initialize(rows, seed=stream, scale=1.0)
     total = torch.zeros_like(rbm.weight)
     phase, state = hm.Exact(), hm.Exact().init(rbm, rows, stream)
     for batch in _epochs(hm.Weighted(rows, weights), 200):
