@@ -117,7 +117,7 @@ def observed_likelihood(
         log_z, how = _log_partition(machine, train, betas)
     except NotEnumerable as error:
         return [LikelihoodRow(name, unit, note=str(error))]
-    found = [None if part is None else likelihood.observed(machine, part, log_partition=log_z) for part in rows]
+    found = [None if part is None else likelihood.observed(machine, part, log_partition=log_z, seed=0) for part in rows]
     values = [None if part is None else part.log_likelihood for part in found]
     shifts = [None if part is None else table.log_jacobian(part).mean().item() for part in rows]
     scaled = [None if a is None or b is None else a + b for a, b in zip(values, shifts, strict=True)]
