@@ -29,8 +29,8 @@ from torch import Generator, Tensor
 import harmonium as hm
 import verdicts
 from common import RESULTS, write
-from harmonium.likelihood import Estimate
-from harmonium.likelihood.two_sided import DATA
+from harmonium.likelihood import LogPartition
+from harmonium.likelihood.estimate import DATA
 from harmonium.training.outcome import gain_over_independent
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "likelihood"))
@@ -135,19 +135,15 @@ def likelihood(options: Options) -> list[Number]:
         log_z = machine.log_partition()
         source = Generator().manual_seed(seed)
         data = {"one mode": one_mode(machine, ROWS, source), "exact draws": exact_draws(machine, ROWS, source)}
-        # the parts that do not depend on the data are computed once; `estimate` would repeat them with the same result
-        first = hm.likelihood.estimate(
-            machine, data["one mode"], betas=TEMPERATURES, sampling_sweeps=SAMPLING_STEPS, seed=seed
-        )
-        work = first.annealing
-        remarks = [("forward", _one_sided(one_sided, work.forward, log_z))]
+        remarks = []
         for name, rows in data.items():
-            found = work.likelihood(rows)
-            truth = -found.mean_free_energy - log_z
-            low, high = (end - truth for end in found.annealed_interval)
-            mark = two_sided.add(found.annealed - truth, not found.problems, low, high)
-            remarks.append((f"two-sided, {name}", mark and f"{mark} {found.annealed - truth:+.2f} {found.problems}"))
-            remarks.append((f"forward from {name}", _one_sided(from_data, found.checks[DATA], log_z)))
+            options: dict[str, Any] = {"betas": TEMPERATURES, "sampling_sweeps": SAMPLING_STEPS, "seed": seed}
+            found = hm.likelihood.estimate(machine, rows, **options).log_partition
+            error, (low, high) = found.value - log_z, (end - log_z for end in found.interval)
+            mark = two_sided.add(error, found.trustworthy, low, high)
+            remarks.append((f"two-sided, {name}", mark and f"{mark} {error:+.2f} {found.problems}"))
+            remarks.append((f"forward from {name}", _one_sided(from_data, found.details["checks"][DATA], log_z)))
+        remarks.append(("forward", _one_sided(one_sided, found.details["forward"], log_z)))
         said = "; ".join(f"{name}: {text}" for name, text in remarks if text)
         print(f"  {done}/{len(cases)} {time.perf_counter() - began:.0f} s {kind} {seed} {said}", flush=True)
         if done % 50 == 0 or done == len(cases):
@@ -173,8 +169,9 @@ def population(options: Options) -> list[Number]:
     tally, cases = Tally(), _cases(options, 2)
     for kind, seed in cases:
         machine = make(kind, seed)
-        found = hm.sampling.population_annealing(machine, POPULATION, seed=seed)
-        error, *ends = (x - machine.log_partition() for x in (found.log_partition, *found.conditional_interval))
+        found = hm.likelihood.population(machine, POPULATION, seed=seed)
+        ends = [end - machine.log_partition() for end in found.details["conditional_interval"]]
+        error = found.value - machine.log_partition()
         mark = tally.add(error, not found.problems, *ends)
         if mark:
             print(f"  {kind} {seed}: {mark} {error:+.2f} [{ends[0]:+.2f}, {ends[1]:+.2f}] {found.problems}", flush=True)
@@ -189,9 +186,9 @@ def _cases(options: Options, times: int = 1) -> list[tuple[str, int]]:
     ]
 
 
-def _one_sided(tally: Tally, found: Estimate, log_z: float) -> str:
+def _one_sided(tally: Tally, found: LogPartition, log_z: float) -> str:
     low, high = found.interval
-    error = found.log_partition - log_z
+    error = found.value - log_z
     mark = tally.add(error, not found.problems, low - log_z, high - log_z)
     return f"interval misses {error:+.2f}" if "misses" in mark else ""
 
@@ -229,7 +226,7 @@ def optimizers(options: Options) -> list[Number]:
 
 
 def _keep_likelihood(values: list[float], data: Tensor, machine: hm.RBM) -> float:
-    values.append(hm.likelihood.exact(machine).log_likelihood(data))
+    values.append(hm.likelihood.exact(machine).log_likelihood(data).value)
     return values[-1]
 
 
@@ -242,7 +239,7 @@ def defaults(options: Options) -> list[Number]:
     digits = torch.as_tensor(hm.data.load("digits", binarize="threshold")).float()
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(16))
     hm.fit(rbm, digits, seed=0, progress=False)
-    ours, (_, theirs) = hm.likelihood.exact(rbm).log_likelihood(digits), gain_over_independent(rbm, digits)
+    ours, (_, theirs) = hm.likelihood.exact(rbm).log_likelihood(digits).value, gain_over_independent(rbm, digits)
     found = [Number("digits: behind independent units, nats", theirs - ours, -4.0, "-0.04 with the former defaults")]
     if options.quick:
         return found

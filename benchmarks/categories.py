@@ -48,7 +48,7 @@ class Best(hm.Callback):
 
     def on_epoch(self, progress: Any) -> None:
         if progress.epoch % max(1, progress.epochs // self.times) == 0:
-            value = hm.likelihood.exact(progress.machine).log_likelihood(self.rows)
+            value = hm.likelihood.exact(progress.machine).log_likelihood(self.rows).value
             if value > self.value:
                 self.value, self.epoch, self.machine = value, progress.epoch, copy.deepcopy(progress.machine)
 
@@ -75,7 +75,7 @@ def trained(
         )
         if best.value > found["validation"]:
             found = {"validation": best.value, "rate": rate, "epoch": best.epoch, "machine": best.machine}
-    found["test"] = hm.likelihood.exact(found.pop("machine")).log_likelihood(rows["test"])
+    found["test"] = hm.likelihood.exact(found.pop("machine")).log_likelihood(rows["test"]).value
     return found
 
 

@@ -47,8 +47,8 @@ def main() -> None:
             row = {
                 "gradient": "centered" if centered else "plain",
                 "data": "1 - v" if flipped else "v",
-                "train": value.log_likelihood(x),
-                "test": value.log_likelihood(y),
+                "train": value.log_likelihood(x).value,
+                "test": value.log_likelihood(y).value,
                 "seconds": seconds,
             }
             rows.append(row)

@@ -27,7 +27,8 @@ from torch import Generator, Tensor
 
 import harmonium as hm
 from common import write
-from harmonium.likelihood import Estimate, ais, reverse_ais
+from harmonium.likelihood import LogPartition, Weights, ais, reverse_ais
+from harmonium.likelihood.annealing import from_weights
 from harmonium.machines import enumeration
 from harmonium.sampling.path import free
 
@@ -41,18 +42,17 @@ SEEDS, RUNS = 100, 100
 BATCH = 1000  # chains of a large machine at a time, so that they stay in the cache
 
 
-def split(estimate: Estimate) -> list[Estimate]:
+def split(machine: hm.BoltzmannMachine, found: LogPartition) -> list[LogPartition]:
     """Return the estimates of groups of runs."""
-    return [
-        Estimate(estimate.machine, weights, estimate.base_log_partition, estimate.direction)
-        for weights in estimate.log_weights.view(-1, RUNS)
-    ]
+    base, reverse = found.details["base_log_partition"], found.method == "reverse annealing"
+    groups = found.details["weights"].log_weights.view(-1, RUNS)
+    return [from_weights(machine, Weights(weights), base, reverse=reverse) for weights in groups]
 
 
-def summary(groups: list[Estimate], log_z: float) -> dict[str, Any]:
+def summary(groups: list[LogPartition], log_z: float) -> dict[str, Any]:
     """Return how often the intervals of the groups contain ln Z, and the mean error."""
-    errors = torch.tensor([group.log_partition - log_z for group in groups], dtype=torch.float64)
-    ends = [group.conditional_interval for group in groups]
+    errors = torch.tensor([group.value - log_z for group in groups], dtype=torch.float64)
+    ends = [group.details["conditional_interval"] for group in groups]
     return {
         "inside": sum(low <= log_z <= high for low, high in ends),
         "open": sum(not math.isfinite(high - low) for low, high in ends),
@@ -60,7 +60,7 @@ def summary(groups: list[Estimate], log_z: float) -> dict[str, Any]:
         "mean_error": errors.mean().item(),
         "error_of_mean": (errors.std() / math.sqrt(len(errors))).item(),
         "standard_error": sum(group.standard_error for group in groups) / len(groups),
-        "effective_runs": sum(group.effective_sample_size for group in groups) / len(groups),
+        "effective_runs": sum(group.details["effective_runs"] for group in groups) / len(groups),
     }
 
 
@@ -75,11 +75,11 @@ def both(
     """Run both directions, and check that their means lie on the expected sides of the truth (within 3 errors)."""
     began = time.perf_counter()
     source = Generator().manual_seed(seed)
-    options: dict[str, Any] = {"betas": temperatures, "base": base, "generator": source}
+    options: dict[str, Any] = {"betas": temperatures, "base": base, "seed": source}
     forward, reverse = [], []
     for part in start.split(BATCH if start[0].numel() > 100 else len(start)):
-        forward += split(ais(machine, runs=len(part), **options))
-        reverse += split(reverse_ais(machine, part, **options))
+        forward += split(machine, ais(machine, runs=len(part), check=False, **options))
+        reverse += split(machine, reverse_ais(machine, part, check=False, **options))
     table: dict[str, Any] = {"forward": summary(forward, log_z), "reverse": summary(reverse, log_z)}
     low, high = table["forward"], table["reverse"]
     table["ordered"] = (

@@ -72,10 +72,14 @@ def measured(precision: str, seed: int, updates: int, hidden: int) -> dict[str, 
     exact.load_state_dict(machine.state_dict())
     row = {"precision": precision, "seed": seed, "seconds": seconds}
     if enumeration.enumerable(exact):
-        return row | {"log_likelihood": hm.likelihood.exact(exact).log_likelihood(validation)}
+        return row | {"log_likelihood": hm.likelihood.exact(exact).log_likelihood(validation).value}
     found = hm.likelihood.estimate(exact, validation, betas=_BETAS, seed=seed)
-    sides = {"forward": found.from_forward, "reverse": found.from_reverse}
-    return row | {"log_likelihood": found.annealed, **sides, "effective": found.effective, "problems": found.problems}
+    row |= {"log_likelihood": found.value, "problems": found.problems, "effective": []}
+    for name in ("forward", "reverse"):
+        side = found.log_partition.details[name]
+        row[name] = found.with_log_partition(side).value
+        row["effective"].append(side.details["effective_runs"])
+    return row
 
 
 def main() -> None:

@@ -33,9 +33,9 @@ SETTINGS: dict[str, tuple[dict[str, int], dict[str, int], dict[str, int]]] = {
 }
 METHODS = {
     "estimate": "`estimate`",
-    "tempered": "`tempered(start=data)`",
-    "alone": "`tempered()`",
-    "population": "`population_annealing`",
+    "tempered": "`tempering(start=data)`",
+    "alone": "`tempering()`",
+    "population": "`population`",
 }
 SEEDS = range(6, 27)  # of a full run
 _DEVELOPMENT = 1000  # the first of the seeds on which the checks were chosen
@@ -58,20 +58,19 @@ def measured(kind: str, seed: int, settings: str) -> dict[str, Any]:
         found[name] = {"error": value - truth, "low": low, "high": high, "seconds": seconds, "problems": words}
 
     began = time.process_time()
-    one = hm.likelihood.estimate(machine, data, seed=seed + 500, **two_sided)
-    low, high = (-one.mean_free_energy - end for end in one.annealed_interval)
-    add("estimate", -one.mean_free_energy - one.annealed, (high, low), one.problems, began)
+    one = hm.likelihood.estimate(machine, data, seed=seed + 500, **two_sided).log_partition
+    add("estimate", one.value, one.interval, one.problems, began)
     for name, start in (("tempered", data), ("alone", None)):
         began = time.process_time()
-        other = hm.likelihood.tempered(machine, start=start, seed=seed + 600, **chains)
-        add(name, other.log_partition, other.interval, other.problems, began)
+        other = hm.likelihood.tempering(machine, start=start, seed=seed + 600, **chains)
+        add(name, other.value, other.interval, other.problems, began)
     began = time.process_time()
-    population = hm.sampling.population_annealing(machine, seed=seed + 700, **states)
-    interval = population.conditional_interval
-    add("population", population.log_partition, interval, population.problems, began)
+    population = hm.likelihood.population(machine, seed=seed + 700, **states)
+    interval = population.details["conditional_interval"]
+    add("population", population.value, interval, population.problems, began)
     found["population"]["standard_error"] = population.standard_error
-    tap = hm.likelihood.tap(machine, data, combine="log-sum-exp")
-    found["tap"] = {"error": tap.log_partition - truth, "converged": tap.converged, "spread": tap.spread}
+    tap = hm.likelihood.tap(machine, data, combine="log-sum-exp", check=False)
+    found["tap"] = {"error": tap.value - truth, "converged": tap.trustworthy, "spread": tap.details["spread"]}
     return found
 
 

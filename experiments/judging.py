@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from scipy import stats
 
+from harmonium.likelihood import LogLikelihood, LogPartition
 from harmonium.quality.measured import jackknife as standard_error
 
 from .record import Record
@@ -113,6 +114,19 @@ def brief(x: Measured, digits: int = 2) -> str:
         return f"{x.value:.4g}" + (" ± ∞" if x.error == math.inf else "")
     places = max(0, digits - 1 - math.floor(math.log10(x.error)))
     return f"{x.value:.{places}f} ± {x.error:.{places}f}"
+
+
+def log_partition(found: LogLikelihood) -> LogPartition:
+    """The estimate of ln Z, which is the same for all rows."""
+    assert found.log_partition is not None
+    return found.log_partition
+
+
+def sides(found: LogLikelihood) -> tuple[float, float]:
+    """The log-likelihoods with ln Z of the forward and of the reverse annealing of ``hm.likelihood.estimate``."""
+    parts = (log_partition(found).details[name] for name in ("forward", "reverse"))
+    forward, reverse = (found.with_log_partition(part).value for part in parts)
+    return forward, reverse
 
 
 # -- where errors come from ------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ BAD = {
 FUNCTIONS = {
     "fit": lambda rbm, x: hm.fit(hm.RBM(6, 2), x, epochs=1, batch_size=20, seed=0, progress=False).machine.weight,
     "free_energy": lambda rbm, x: rbm.free_energy(x),
-    "estimate": lambda rbm, x: torch.tensor(likelihood.estimate(rbm, x, betas=3, runs=4, seed=0).log_likelihood),
+    "estimate": lambda rbm, x: torch.tensor(likelihood.estimate(rbm, betas=3, runs=4, seed=0).log_likelihood(x).value),
     "tap": lambda rbm, x: meanfield.tap(rbm, start=x).magnetizations[0],
     "denoise": lambda rbm, x: tasks.denoise(rbm, x, tasks.BinarySymmetric(0.1)).means,
     "compare": lambda rbm, x: torch.tensor([r.estimate or 0.0 for r in quality.compare(EXPECTED, x, seed=0).table()]),

@@ -114,4 +114,4 @@ def test_thirty_rows_are_enough_for_the_defaults() -> None:
     result = hm.fit(rbm, rows, progress=False)
     assert len(result.history) == 4000
     independent = -6 * torch.tensor(2.0).log().item()
-    assert hm.likelihood.exact(rbm).log_likelihood(rows) > independent + 2
+    assert hm.likelihood.exact(rbm).log_likelihood(rows).value > independent + 2

@@ -111,7 +111,7 @@ def test_features_and_likelihood_are_those_of_the_machine() -> None:
     states = torch.from_numpy(rows)
     np.testing.assert_allclose(model.transform(rows), machine.hidden_mean(states).detach().numpy())
     np.testing.assert_allclose(model.score_samples(rows), machine.log_probability(states).detach().numpy())
-    assert model.score(rows) == pytest.approx(hm.likelihood.exact(machine).log_likelihood(states))
+    assert model.score(rows) == pytest.approx(hm.likelihood.exact(machine).log_likelihood(states).value)
     assert model.components_.shape == (6, 64)
     h = model.transform(rows)
     np.testing.assert_allclose(model.inverse_transform(h), machine.reconstruct(states).detach().numpy())

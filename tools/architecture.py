@@ -22,7 +22,7 @@ PACKAGE = REPOSITORY / "src" / "harmonium"
 #: a module imports only from packages earlier in this list, and from its own
 ORDER = [
     *("__version__", "errors", "guard", "shown", "locking", "paths", "checks", "arrays", "allocation"),
-    *("extras", "signatures", "presets", "registry", "kernels", "noise"),
+    *("extras", "signatures", "presets", "registry", "kernels", "noise", "estimates"),
     *("units", "couplings", "machines", "files", "data"),
     *("sampling", "quality", "meanfield", "likelihood"),
     *("training", "testing", "runs", "interactions", "spectra", "landscape", "replicas", "tasks", "convert"),

@@ -6,7 +6,7 @@ values as probabilities, as for the published bound. The number of epochs of the
 take less CPU time than the deep machine.
 
 ln Z comes from annealing in both directions. ln p*(v) of the deep machine is a mean-field bound on all test rows, and
-an annealing of the hidden layers for some of them, which is closer (``likelihood.clamped_ais``).
+an annealing of the hidden layers for some of them, which is closer (``hidden="annealing"``).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from harmonium import data as datasets
 from harmonium import likelihood
+from harmonium.likelihood import LogLikelihood, LogPartition
 from harmonium.machines import RBM, BoltzmannMachine
 from harmonium.training import (
     L2,
@@ -35,7 +36,7 @@ from harmonium.training import (
 )
 from harmonium.units import Bernoulli
 
-from ..judging import Measured, Verdict, claim
+from ..judging import Measured, Verdict, claim, log_partition, sides
 from ..machines import Machines
 from ..options import override, parse_layers
 from ..record import Record
@@ -101,7 +102,7 @@ def run(
         record.say(f"{name}: {estimate}")
         record.numbers[name] = summary(estimate)
     some = test[: chosen.rows]
-    compared = compare(common, deep, some, found["rbm"], found["dbm"], seed)
+    compared = compare(common, deep, some, log_partition(found["rbm"]), log_partition(found["dbm"]), seed)
     record.numbers["comparison"] = {"rows": len(some), **compared}
     record.table("results", [{"machine": name, **record.numbers[name]} for name in found])
     judge(record, found, compared, trained.seconds, "" if data == "mnist" else f"data: {data} instead of mnist")
@@ -153,17 +154,18 @@ def test_like(gray: Tensor, seed: int) -> Tensor:
     return torch.bernoulli(some, generator=torch.Generator().manual_seed(seed))
 
 
-def summary(found: likelihood.TwoSided) -> dict[str, Any]:
+def summary(found: LogLikelihood) -> dict[str, Any]:
     """The numbers of an estimate for the record; the likelihood of a deep machine is a bound."""
-    low, high = found.annealed_interval
+    (forward, reverse), (low, high) = sides(found), found.interval
+    details = log_partition(found).details
     return {
-        "forward": found.from_forward,
-        "reverse": found.from_reverse,
-        "gap": found.gap,
+        "forward": forward,
+        "reverse": reverse,
+        "gap": forward - reverse,
         "low": low if math.isfinite(low) else None,  # JSON has no infinity
         "high": high if math.isfinite(high) else None,
-        "effective_forward": found.effective[0],
-        "effective_reverse": found.effective[1],
+        "effective_forward": details["forward"].details["effective_runs"],
+        "effective_reverse": details["reverse"].details["effective_runs"],
         "problems": "; ".join(found.problems),
     }
 
@@ -173,8 +175,8 @@ def compare(
     rbm: RBM,
     deep: BoltzmannMachine,
     rows: Tensor,
-    of_rbm: likelihood.TwoSided,
-    of_deep: likelihood.TwoSided,
+    of_rbm: LogPartition,
+    of_deep: LogPartition,
     seed: int,
 ) -> dict[str, float]:
     """The log-likelihoods of the same rows, and the error of their difference.
@@ -182,19 +184,15 @@ def compare(
     The error combines that of the mean over rows, of the annealing of the hidden layers, and of both ln Z: the larger
     of the standard error and half of the gap between the two directions.
     """
-    clamped = likelihood.clamped_ais(deep, rows, seed=seed)
-    bound = -likelihood.data.mean_free_energy_bound(deep, rows)
-    difference = clamped.rows + rbm.free_energy(rows).double()
-    log_partitions = of_deep.log_partition - of_rbm.log_partition
-    errors = [difference.std().item() / math.sqrt(len(rows)), clamped.standard_error]
-    errors += [max(abs(x.gap) / 2, x.forward.standard_error, x.reverse.standard_error) for x in (of_rbm, of_deep)]
+    annealed = of_deep.log_likelihood(rows, hidden="annealing", runs=10, betas=100, seed=seed)
+    below, row_errors = of_rbm.log_likelihood(rows), annealed.details["row_errors"]
+    gain = annealed.minus(below)
     return {
-        "rbm": -likelihood.data.mean_free_energy(rbm, rows) - of_rbm.log_partition,
-        "dbm": clamped.mean - of_deep.log_partition,
-        "bound": bound - of_deep.log_partition,
-        "difference": difference.mean().item() - log_partitions,
-        "error": math.hypot(*errors),
-        "effective_sample_size": clamped.effective_sample_size,
+        "rbm": below.value,
+        "dbm": annealed.value,
+        "bound": of_deep.log_likelihood(rows).value,
+        "difference": gain.value,
+        "error": math.hypot(gain.standard_error, row_errors.norm().item() / len(rows)),
     }
 
 
@@ -207,7 +205,7 @@ def judge_deeper(compared: dict[str, float], seconds: dict[str, float]) -> Verdi
 
 def judge(
     record: Record,
-    found: dict[str, likelihood.TwoSided],
+    found: dict[str, LogLikelihood],
     compared: dict[str, float],
     seconds: dict[str, float],
     difference: str = "",
@@ -225,14 +223,15 @@ def judge(
     claim(
         record,
         f"the bound is above {PUBLISHED} nats (Salakhutdinov & Hinton 2009) from both sides",
-        f"{deep.from_forward:.2f} forward, {deep.from_reverse:.2f} reverse",
-        min(deep.from_forward, deep.from_reverse) > PUBLISHED,
+        "{:.2f} forward, {:.2f} reverse".format(*sides(deep)),
+        min(sides(deep)) > PUBLISHED,
         difference,
     )
     for name, estimate in found.items():
+        forward, reverse = sides(estimate)
         claim(
             record,
             f"{name}: forward and reverse agree within {LARGEST_GAP} nats",
-            f"a gap of {estimate.gap:.2f} nats" + "".join(f"; {problem}" for problem in estimate.problems),
-            abs(estimate.gap) <= LARGEST_GAP and estimate.trustworthy,
+            f"a gap of {forward - reverse:.2f} nats" + "".join(f"; {problem}" for problem in estimate.problems),
+            abs(forward - reverse) <= LARGEST_GAP and estimate.trustworthy,
         )

@@ -203,7 +203,7 @@ def measured(
                 machine, facts = train(rows, settings, WAYS[name], seconds, seed)
             facts["seconds"] = time.process_time() - began
             data = rows.encoded("validation", settings.visible)
-            facts["validation"] = finite(hm.likelihood.exact(machine).log_likelihood(data))
+            facts["validation"] = finite(hm.likelihood.exact(machine).log_likelihood(data).value)
         except Diverged as error:
             facts = {"validation": None, "problem": str(error), "seconds": time.process_time() - began}
         folder.mkdir(parents=True, exist_ok=True)

@@ -25,6 +25,7 @@ from harmonium.data.found_categories import FoundCategories
 from harmonium.errors import Diverged, InvalidData, NotLearned
 from harmonium.machines import enumeration
 
+from ..judging import log_partition, sides
 from ..record import Record
 from .settings import (
     BERNOULLI,
@@ -209,14 +210,14 @@ def measured(
 def likelihood(machine: hm.RBM, data: Tensor, betas: int, seed: int) -> Trained:
     """The likelihood of rows: exact if the machine can be enumerated, otherwise annealed."""
     if enumeration.enumerable(machine):
-        value = finite(hm.likelihood.exact(machine).log_likelihood(data))
+        value = finite(hm.likelihood.exact(machine).log_likelihood(data).value)
         return Trained(value, value, value, value, value, True, ())
     found = estimate(machine, data, betas, seed)
-    largest = max(part.log_partition for part in (found.forward, found.reverse, *found.checks.values()))
-    pessimistic = -found.mean_free_energy - largest
-    forward, reverse = finite(found.from_forward), finite(found.from_reverse)
+    forward, reverse = sides(found)
+    checks = log_partition(found).details["checks"].values()
+    pessimistic = min(forward, reverse, *(found.with_log_partition(check).value for check in checks))
     low, high = map(finite, found.interval)
-    return Trained(forward, reverse, finite(pessimistic), low, high, False, found.problems)
+    return Trained(finite(forward), finite(reverse), finite(pessimistic), low, high, False, found.problems)
 
 
 def finite(value: float) -> float | None:
@@ -224,7 +225,7 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def estimate(machine: hm.RBM, data: Tensor, betas: int, seed: int) -> hm.likelihood.TwoSided:
+def estimate(machine: hm.RBM, data: Tensor, betas: int, seed: int) -> hm.likelihood.LogLikelihood:
     """Estimate the likelihood from both sides."""
     return hm.likelihood.estimate(machine, data, betas=betas, sampling_sweeps=sampling_sweeps(betas), seed=seed)
 

@@ -131,7 +131,7 @@ def _log_likelihood(machine: hm.RBM, rows: Tensor, seed: int) -> tuple[float, fl
         value = machine.double().log_probability(rows).mean().item()
         return value, value, value
     found = hm.likelihood.estimate(machine, rows, seed=seed)
-    return found.log_likelihood, *found.interval
+    return found.value, *found.interval
 
 
 def _sheet(rows: Rows, machine: hm.RBM) -> Figure:

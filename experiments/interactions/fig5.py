@@ -11,7 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from harmonium.likelihood import Estimate, ais
+from harmonium.likelihood import LogPartition, ais
 from harmonium.machines import RBM
 from harmonium.plots import style
 
@@ -101,7 +101,7 @@ def run(record: Record, trained: Machines, betas: int = 0) -> None:
                 trained.pseudo_likelihoods(rbm, trained.rows, _TRAIN_REPEATS[scale])
             )
             scores["likelihood"][key] = likelihoods(rbm, estimate, trained.test)
-            low, high = (estimate.log_partition - end for end in reversed(estimate.conditional_interval))
+            low, high = (estimate.value - end for end in reversed(estimate.details["conditional_interval"]))
             value = scores["likelihood"][key].mean.value
             found[key] = {"activation": activation, "hidden": size}
             for what, part in scores.items():
@@ -109,7 +109,7 @@ def run(record: Record, trained: Machines, betas: int = 0) -> None:
             found[key] |= {
                 "likelihood_low": value + low,
                 "likelihood_high": value + high,
-                "outlying_runs": int(estimate.outliers.sum()),
+                "outlying_runs": int(estimate.details["outliers"].sum()),
                 "problems": "; ".join(estimate.problems),
             }
             record.say(
@@ -134,11 +134,11 @@ def run(record: Record, trained: Machines, betas: int = 0) -> None:
 
 
 @torch.no_grad()
-def likelihoods(rbm: RBM, estimate: Estimate, rows: Tensor) -> Scores:
+def likelihoods(rbm: RBM, estimate: LogPartition, rows: Tensor) -> Scores:
     """ln p of each row, with a third of the interval of ln Z (three standard errors) as the common error."""
     free = torch.cat([rbm.free_energy(part).double() for part in rows.split(1000)])
-    ends = [abs(end - estimate.log_partition) for end in estimate.conditional_interval]
-    return Scores(-free - estimate.log_partition, max(ends) / 3)
+    ends = [abs(end - estimate.value) for end in estimate.details["conditional_interval"]]
+    return Scores(-free - estimate.value, max(ends) / 3)
 
 
 def _claims(

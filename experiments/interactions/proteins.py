@@ -23,7 +23,7 @@ from harmonium import data as datasets
 from harmonium import units
 from harmonium.errors import unknown
 from harmonium.interactions import ContactRanking, average_product_correction, coupling_norms, n_body
-from harmonium.likelihood import pseudo_log_likelihood
+from harmonium.likelihood import pseudo
 from harmonium.machines import RBM
 from harmonium.plots import style
 from harmonium.training import L2, PCD, Linear, Weighted, ZeroSum
@@ -90,7 +90,7 @@ def run(record: Record, trained: Machines, hidden: str = "Gaussian", size: int =
             rbm = _train(trained, name, part, hidden, size, seed)
             tables[name].append(n_body(rbm, 2, method="small"))
             ranked[name].append(_ranked(coupling_norms(tables[name][-1], LETTERS), near))
-            score = pseudo_log_likelihood(rbm, test).mean().item()
+            score = pseudo(rbm, test).mean().item()
             record.numbers[f"test pseudo-likelihood, {name}, seed {seed}"] = score
     for name, weight in ((INFORMATION, each), (INFORMATION_ALIKE, torch.ones_like(each))):
         ranked[name] = [_ranked(mutual_information(train, weight), near)]

@@ -17,7 +17,7 @@ from torch import Tensor
 from harmonium import data as datasets
 from harmonium import noise
 from harmonium.interactions import all_tuples, n_body, random_tuples
-from harmonium.likelihood import pseudo_log_likelihood
+from harmonium.likelihood import pseudo
 from harmonium.machines import RBM
 from harmonium.training import CD, Growing, Metric
 from harmonium.units import Bernoulli
@@ -227,12 +227,7 @@ class Machines(shared.Machines):
         """Σ_i ln p(v_i | v_-i) of each row in nats, from ``repeats`` random units: the same for every machine. (n,)"""
         generator = noise.generator(self.seed)
         values = [
-            torch.cat(
-                [
-                    pseudo_log_likelihood(rbm, part, exact=False, generator=generator).double()
-                    for part in rows.split(1000)
-                ]
-            )
+            torch.cat([pseudo(rbm, part, sites=1, seed=generator).double() for part in rows.split(1000)])
             for _ in range(repeats)
         ]
         return torch.stack(values).mean(0)

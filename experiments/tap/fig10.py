@@ -18,7 +18,7 @@ from torch import Tensor
 from harmonium import data as datasets
 from harmonium import meanfield, noise
 from harmonium.errors import Diverged
-from harmonium.likelihood import pseudo_log_likelihood
+from harmonium.likelihood import pseudo
 from harmonium.machines import RBM
 from harmonium.plots import style
 from harmonium.training import MeanField, Metric, fit
@@ -155,7 +155,7 @@ def _train(images: Tensor, method: Method, own: Settings, seed: int) -> Trained:
 
     def each(rbm: RBM) -> np.ndarray:
         generator = noise.generator(seed)
-        values = [pseudo_log_likelihood(rbm, images, exact=False, generator=generator) for _ in range(_REPEATS)]
+        values = [pseudo(rbm, images, sites=1, seed=generator) for _ in range(_REPEATS)]
         return style.as_array(torch.stack(values).double().mean(0))
 
     def measure(rbm: RBM) -> float:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from harmonium import data as datasets
 from harmonium import files, likelihood
-from harmonium.likelihood import TwoSided
+from harmonium.likelihood import LogLikelihood
 from harmonium.machines import RBM, BoltzmannMachine, DeepBoltzmannMachine
 from harmonium.plots import style
 from harmonium.training import (
@@ -34,7 +34,7 @@ from harmonium.training import (
 )
 from harmonium.units import Bernoulli
 
-from ..judging import IF_TRUE, Verdict, claim, every, mean
+from ..judging import IF_TRUE, Verdict, claim, every, log_partition, mean, sides
 from ..machines import plain_gradients
 from ..options import differences, override, parse_choice, parse_layers
 from ..record import Record
@@ -113,7 +113,7 @@ def run(
     parse_choice("part", part, ("curves", "contest", "both"))
     sizes = parse_layers(hidden) if hidden else ()
     curves: dict[int, list[dict[str, float]]] = {}
-    found: dict[str, TwoSided] = {}
+    found: dict[str, LogLikelihood] = {}
     if part != "contest":
         settings = override(JOINT[scale], hidden=sizes, rows=rows, pretraining=pretraining, epochs=epochs)
         train, test = _load(data or "mnist")
@@ -277,7 +277,7 @@ class _TapCurve(Callback):
 # -- the deep machine against its RBM -------------------------------------------------------------------------------
 
 
-def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, seed: int) -> dict[str, TwoSided]:
+def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, seed: int) -> dict[str, LogLikelihood]:
     """Pre-train, continue as a deep machine and as an RBM for the same time, and anneal all three from both sides."""
     ends = _Ends()
     deep = _deep(train.shape[1], settings.hidden)
@@ -309,7 +309,6 @@ def _contest(record: Record, settings: Contest, train: Tensor, test: Tensor, see
             seed=seed,
         )
         record.say(f"{name}: {found[name]}")
-        record.numbers[f"exact: {name}"] = found[name].exact
     record.table("contest", [_row(name, value) for name, value in found.items()])
     _claims(record, settings, found)
     return found
@@ -340,23 +339,23 @@ class _Ends(Callback):
         self.seconds.append(self._clock())
 
 
-def _row(name: str, value: TwoSided) -> dict[str, Any]:
+def _row(name: str, value: LogLikelihood) -> dict[str, Any]:
+    (forward, reverse), details = sides(value), log_partition(value).details
     return {
         "machine": name,
-        "test": value.log_likelihood,
-        "exact": value.exact is not None,
-        "test_forward": value.from_forward,
-        "test_reverse": value.from_reverse,
-        "from": value.annealed_interval[0],
-        "to": value.annealed_interval[1],
-        "forward_effective_runs": value.effective[0],
-        "reverse_effective_runs": value.effective[1],
-        "round_trips": value.round_trips,
+        "test": value.value,
+        "test_forward": forward,
+        "test_reverse": reverse,
+        "from": value.interval[0],
+        "to": value.interval[1],
+        "forward_effective_runs": details["forward"].details["effective_runs"],
+        "reverse_effective_runs": details["reverse"].details["effective_runs"],
+        "round_trips": details["round_trips"],
         "problems": "; ".join(value.problems),
     }
 
 
-def _claims(record: Record, settings: Contest, found: dict[str, TwoSided]) -> None:
+def _claims(record: Record, settings: Contest, found: dict[str, LogLikelihood]) -> None:
     *others, (_, deep) = found.items()
     words = (
         "a machine of two hidden layers has a better test bound than the RBM it started from",
@@ -367,11 +366,9 @@ def _claims(record: Record, settings: Contest, found: dict[str, TwoSided]) -> No
             claimed,
             f"{settings.data}, {name}: {rbm}; {'-'.join(map(str, settings.hidden))} hidden units: {deep}, "
             "a lower bound by mean field; "
-            f"the difference is at least {deep.annealed_interval[0] - rbm.annealed_interval[1]:+.2f} and at most "
-            f"{deep.annealed_interval[1] - rbm.annealed_interval[0]:+.2f} nats",
-            judge_deeper(deep.annealed_interval, rbm.annealed_interval)
-            if rbm.trustworthy and deep.trustworthy
-            else None,
+            f"the difference is at least {deep.interval[0] - rbm.interval[1]:+.2f} and at most "
+            f"{deep.interval[1] - rbm.interval[0]:+.2f} nats",
+            judge_deeper(deep.interval, rbm.interval) if rbm.trustworthy and deep.trustworthy else None,
         )
 
 
@@ -386,7 +383,7 @@ def judge_deeper(deep: tuple[float, float], rbm: tuple[float, float]) -> Verdict
 # -- the figure -----------------------------------------------------------------------------------------------------
 
 
-def _figure(curves: dict[int, list[dict[str, float]]], found: dict[str, TwoSided]) -> Figure:
+def _figure(curves: dict[int, list[dict[str, float]]], found: dict[str, LogLikelihood]) -> Figure:
     with style.look():
         panels = len(curves) + bool(found)
         figure = Figure(figsize=(1.0 + 3.1 * panels, 3.2), layout="constrained")
@@ -408,17 +405,14 @@ def _broken(name: str) -> str:
     return name.replace(", ", ",\n").replace(" more", "\nmore").replace("two hidden ", "two\nhidden\n")
 
 
-def _draw_contest(ax: Axes, found: dict[str, TwoSided]) -> None:
+def _draw_contest(ax: Axes, found: dict[str, LogLikelihood]) -> None:
     for place, value in enumerate(found.values()):
         color = style.SECOND if place == len(found) - 1 else style.ACCENT
-        drawn = [end for end in value.annealed_interval if math.isfinite(end)] + [
-            value.from_reverse,
-            value.from_forward,
-        ]
+        drawn = [end for end in value.interval if math.isfinite(end)] + [*sides(value)]
         ax.vlines(place, min(drawn), max(drawn), color=color, linewidth=1)
         ax.plot(
             [place, place],
-            [value.from_reverse, value.from_forward],
+            sides(value),
             "_",
             color=color,
             markersize=14,

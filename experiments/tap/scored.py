@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from harmonium.landscape import Landscape, find_solutions
-from harmonium.likelihood import TapLikelihood
+from harmonium.likelihood.mean_field import from_solutions
 from harmonium.machines import BoltzmannMachine
 
 from ..judging import Measured, Verdict, jackknife
@@ -47,12 +47,12 @@ def measure(epoch: int, machine: BoltzmannMachine, starts: Tensor, *rows: Tensor
     ln Z is the uniform average over the distinct solutions, eq. (38) of Tramel et al. (2018).
     """
     found = find_solutions(machine, starts, **_INFERENCE)
-    estimate = TapLikelihood(machine, found.solutions, found.starts, round(found.converged * found.starts))
+    estimate = from_solutions(machine, found.solutions)
     sites = sum(unit.sites for unit in machine.layers)
-    partition = estimate.average, *_partitions(found)
+    partition = estimate.value, *_partitions(found)
     points = []
     for images in rows:
-        weights = estimate.log_probability(images).cpu().numpy() + estimate.log_partition  # -F of every image
+        weights = estimate.log_likelihood(images).per_row.cpu().numpy() + estimate.value  # -F of every image
         group = np.arange(len(images)) % GROUPS
         means = [weights.mean(), *(weights[group != k].mean() for k in range(GROUPS))]
         value, *parts = ((a - b) / sites for a, b in zip(means, partition, strict=True))

@@ -75,7 +75,7 @@ def _calls(rbm: Any, choice: random.Random) -> dict[str, Callable[[], Any]]:
         "ais": lambda: likelihood.ais(rbm, runs=few, betas=k, seed=0),
         "ais many": lambda: likelihood.ais(rbm, runs=choice.choice([2, many]), betas=choice.choice([2, many]), seed=0),
         "ais base": lambda: likelihood.ais(rbm, runs=2, betas=2, base=any_data(choice), seed=0),
-        "pseudo": lambda: likelihood.pseudo_log_likelihood(rbm, any_data(choice)),
+        "pseudo": lambda: likelihood.pseudo(rbm, any_data(choice)),
         "tap": lambda: meanfield.tap(rbm, start=any_data(choice), damping=x, iterations=3),
         "naive": lambda: meanfield.naive(rbm, start=k, iterations=few, seed=0),
         "naive many": lambda: meanfield.naive(rbm, start=many, iterations=2, seed=0),

@@ -134,8 +134,9 @@ def _texts(choice: random.Random, folder: Path) -> dict[str, Call]:
             _one(choice, torch.zeros(5, 6), [any_data(choice)]), any_data(choice)
         ),
         "topics": lambda: tasks.topics(machine, words, few, documents=_one(choice, None, [any_data(choice)])),
-        "likelihood.documents": lambda: likelihood.documents(
-            machine, any_data(choice), runs=few, betas=choice.choice(WHOLE), exact=choice.choice([None, True, False])
+        "likelihood of texts": lambda: likelihood.exact(machine, any_data(choice)),
+        "estimate of texts": lambda: likelihood.estimate(
+            machine, any_data(choice), runs=few, betas=choice.choice(WHOLE), sampling_sweeps=few
         ),
         "fit texts": lambda: hm.fit(hm.RBM(hm.units.Multinomial(6), 2), any_data(choice), epochs=1, progress=False),
         "sample texts": lambda: made.texts.sample(few, sweeps=1, start=any_data(choice), seed=0),
@@ -320,8 +321,10 @@ def _samples(choice: random.Random, folder: Path) -> dict[str, Call]:
     machine = choice.choice(made.any)
     return {
         "mutations": lambda: tasks.mutations(_one(choice, made.potts, made.any), any_data(choice)),
-        "observed": lambda: likelihood.observed(machine, any_data(choice)),
-        "clamped_ais": lambda: likelihood.clamped_ais(machine, any_data(choice), runs=few, betas=2, seed=0),
+        "observed": lambda: likelihood.exact(machine, any_data(choice), mask=any_data(choice)),
+        "deep likelihood": lambda: likelihood.exact(made.dbm).log_likelihood(
+            any_data(choice), hidden=choice.choice(["naive", "tap", "annealing"]), runs=few, betas=2, seed=0
+        ),
         "estimate": lambda: likelihood.estimate(made.potts, any_data(choice), runs=few, betas=2, seed=0),
         "any hidden_mean": lambda: choice.choice([made.rated, made.texts, made.labels]).hidden_mean(any_data(choice)),
         "deep sample given": lambda: made.dbm.sample(2, sweeps=1, given=any_data(choice), seed=0),

@@ -313,7 +313,7 @@ def _train_rows_log_likelihood(machine, run: Path) -> float:
     setup = prepare(read_config(run))
     rows = setup.rows.train.rows(torch.arange(len(setup.rows.train)), machine)
     assert len(rows) == 48
-    return hm.likelihood.exact(machine).log_likelihood(rows)
+    return hm.likelihood.exact(machine).log_likelihood(rows).value
 
 
 def test_info(command, trained):

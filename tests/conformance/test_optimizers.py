@@ -28,7 +28,7 @@ class Likelihoods(Callback):
         self.on_epoch(progress)
 
     def on_epoch(self, progress: Progress) -> None:
-        self.values.append(hm.likelihood.exact(progress.machine).log_likelihood(self.data))
+        self.values.append(hm.likelihood.exact(progress.machine).log_likelihood(self.data).value)
 
 
 @pytest.fixture(autouse=True)

@@ -144,9 +144,16 @@ class Overwriting(hm.PCD):
         return gradient, after
 
 
+class BottomRung(hm.ParallelTempering):
+    def advance(self, rbm, state, generator):
+        state = super().advance(rbm, state, generator)
+        return {**state, "v": state["layers"][0][0]}
+
+
 @pytest.mark.parametrize(
     ("phase", "message"),
     [
+        (BottomRung(1), "frequency of every visible state"),
         (Reconstructions(), "frequency of every visible state"),
         (Forgetful(), "after a saved state: expected bitwise equal"),
         (Upward(), "gradient of the loss"),

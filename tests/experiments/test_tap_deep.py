@@ -13,6 +13,8 @@ from record_helpers import check_left_behind
 import harmonium as hm
 from experiments import Record
 from experiments.tap import fig10, fig11
+from harmonium.likelihood import Weights
+from harmonium.likelihood.annealing import from_weights
 
 
 def record(tmp_path, name: str = "tap/fig") -> Record:
@@ -80,15 +82,23 @@ def test_deep_weights_that_stay_small():
     assert fig11.judge_small([0.1], [0.9]) is None  # one seed
 
 
-def side(machine, value: float, direction: str) -> hm.likelihood.Estimate:
-    weights = 0.01 * torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return hm.likelihood.Estimate(machine, weights, value, direction)
-
-
-def found(low: float, high: float, problems: tuple[str, ...] = ()) -> hm.likelihood.TwoSided:
+def found(low: float, high: float, problems: tuple[str, ...] = ()) -> hm.likelihood.LogLikelihood:
+    """Estimates of both directions whose mean log-likelihoods are ``low`` and ``high``."""
     machine = hm.RBM(hm.units.Bernoulli(2), hm.units.Bernoulli(2))
-    sides = side(machine, -high, "forward"), side(machine, -low, "reverse")
-    return hm.likelihood.TwoSided(*sides, 0.0, 1, None, problems, True, 100)
+    weights = Weights(0.01 * torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
+    free = machine.free_energy(torch.zeros(1, 2)).item()
+    forward = from_weights(machine, weights, -free - high)
+    reverse = from_weights(machine, weights, -free - low, reverse=True)
+    log_z = hm.likelihood.LogPartition(
+        machine=machine,
+        value=(forward.value + reverse.value) / 2,
+        standard_error=0.0,
+        interval=(forward.interval[0], reverse.interval[1]),
+        method="both directions",
+        problems=problems,
+        details={"forward": forward, "reverse": reverse, "round_trips": 100},
+    )
+    return log_z.log_likelihood(torch.zeros(1, 2))
 
 
 @pytest.mark.parametrize(

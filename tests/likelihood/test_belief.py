@@ -9,7 +9,7 @@ import torch
 
 import harmonium as hm
 from harmonium import units
-from harmonium.likelihood import belief
+from harmonium.likelihood.rows import sampled_bound
 
 
 def random(network: hm.DeepBeliefNetwork, seed: int = 0, scale: float = 1.0) -> hm.DeepBeliefNetwork:
@@ -62,8 +62,8 @@ def test_samples_of_the_bound_have_the_mean_of_the_enumeration(case):
     assert (bound < log_p + 1e-12).all() and (bound < log_p - 1e-3).any()
     generator = torch.Generator().manual_seed(0)
     repeated = states.repeat(4000, *(1 for _ in states.shape[1:]))
-    draws = belief.sampled_free_energy(network, repeated, generator).view(4000, len(states))
-    found = -draws.mean(0) - network.top.log_partition()
+    draws = sampled_bound(network, repeated, generator).view(4000, len(states))
+    found = draws.mean(0) - network.top.log_partition()
     error = draws.std(0) / math.sqrt(len(draws))
     assert ((found - bound) / error).abs().max() < 4.5
 
@@ -94,7 +94,7 @@ def test_the_bound_is_exact_if_the_second_machine_is_the_transpose_of_the_first(
     states, log_p, bound = exact(network)
     torch.testing.assert_close(log_p, network.machines[0].log_probability(states), rtol=0, atol=1e-12)
     torch.testing.assert_close(bound, log_p, rtol=0, atol=1e-12)
-    sampled = -belief.sampled_free_energy(network, states) - network.top.log_partition()  # the same for every sample
+    sampled = sampled_bound(network, states) - network.top.log_partition()  # the same for every sample
     torch.testing.assert_close(sampled, log_p, rtol=0, atol=1e-12)
 
 
@@ -108,9 +108,10 @@ def test_transposed_pretraining_starts_there():
     assert torch.equal(network.machines[2].weight, last)  # 6 – 5 units: not the transpose of 4 – 6
     network = hm.DeepBeliefNetwork(list(network.machines[:2]))
     found = hm.likelihood.estimate(network, rows, runs=10, betas=20, sampling_sweeps=10)
-    expected = hm.likelihood.exact(network.machines[0]).log_likelihood(rows)
-    assert found.exact is None and found.interval[1] == math.inf
-    assert found.log_likelihood == pytest.approx(expected, abs=1e-10) and found.free_energy_error < 1e-10
+    expected = hm.likelihood.exact(network.machines[0]).log_likelihood(rows).value
+    assert found.bound and found.details["row_errors"].max() < 1e-10
+    found = hm.likelihood.exact(network, rows)
+    assert found.bound and found.value == pytest.approx(expected, abs=1e-10)
 
 
 def test_both_sides_hold_the_bound():
@@ -121,29 +122,27 @@ def test_both_sides_hold_the_bound():
     order = (states @ 2.0 ** torch.arange(5).double()).long()
     place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
     truth, likelihood = bound[place[index]].mean().item(), log_p[place[index]].mean().item()
-    found = hm.likelihood.estimate(network, rows, runs=50, betas=200, sampling_sweeps=30, n_samples=30)
-    assert found.bound and found.trustworthy and 0 < found.free_energy_error < 0.02
-    low, high = found.annealed_interval
-    assert low < truth < high < low + 0.6
-    assert found.interval[0] < truth and found.interval[1] == math.inf
-    assert found.log_likelihood == pytest.approx(truth, abs=4 * found.free_energy_error) and truth < likelihood
-    again = found.annealing.likelihood(rows[:50])
-    assert again.rows == 50 and again.forward is found.forward
-    based = hm.likelihood.estimate(network, rows, base=rows, runs=20, betas=100, sampling_sweeps=20)
-    assert based.forward.log_partition == pytest.approx(network.top.log_partition(), abs=0.2)
+    log_z = hm.likelihood.estimate(network, runs=50, betas=200, sampling_sweeps=30)
+    found = log_z.log_likelihood(rows, runs=30, seed=0)
+    assert found.bound and found.trustworthy and found.log_partition is log_z
+    low, high = found.interval
+    assert low < truth < high < low + 0.6 and truth < likelihood
+    low, high = hm.likelihood.exact(network).log_likelihood(rows, runs=30, seed=0).interval
+    assert low < truth < high < low + 0.1
+    based = hm.likelihood.estimate(network, rows, base=rows, runs=20, betas=100, sampling_sweeps=20).log_partition
+    assert based.details["forward"].value == pytest.approx(network.top.log_partition(), abs=0.2)
 
 
 def test_one_machine_has_an_exact_free_energy():
     network = random(hm.DeepBeliefNetwork.of([4, 3]))
     rows = torch.eye(4).double()
-    found = hm.likelihood.estimate(network, rows, runs=10, betas=20, sampling_sweeps=10)
-    assert not found.bound and found.free_energy_error == 0
-    assert found.exact == pytest.approx(hm.likelihood.exact(network.machines[0]).log_likelihood(rows), abs=1e-10)
+    found = hm.likelihood.exact(network, rows)
+    assert not found.bound and found.interval == (found.value, found.value)
+    assert found.value == pytest.approx(hm.likelihood.exact(network.machines[0], rows).value, abs=1e-10)
 
 
 def test_errors():
     network = random(hm.DeepBeliefNetwork.of([4, 3, 2]))
-    with pytest.raises(hm.errors.InvalidOption, match="n_samples: expected at least 2"):
-        hm.likelihood.estimate(network, torch.eye(4), runs=5, betas=5, sampling_sweeps=5, n_samples=1)
+    assert hm.likelihood.exact(network).log_likelihood(torch.eye(4), runs=1).interval == (-math.inf, math.inf)
     with pytest.raises(hm.errors.InvalidData, match="binary values"):
         hm.likelihood.estimate(network, torch.full((1, 4), 0.5))

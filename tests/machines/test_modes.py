@@ -62,7 +62,7 @@ def test_learning_begins_with_the_modes():
     for weights in ("normal", "modes"):
         rbm = hm.RBM(64, 8)
         hm.fit(rbm, data, initialize=weights, epochs=5, learning_rate=0.05, batch_size=100, progress=False)
-        found[weights] = hm.likelihood.exact(rbm).log_likelihood(data)
+        found[weights] = hm.likelihood.exact(rbm).log_likelihood(data).value
     assert found["modes"] > found["normal"] + 1.0
 
 

@@ -75,25 +75,26 @@ def test_the_phases_replace_what_the_samples_miss() -> None:
     """The chains of each estimate stay where the strong unit is off."""
     machine, rows = needle()
     log_z = machine.log_partition()
-    two_sided = hm.likelihood.estimate(machine, rows, betas=300, sampling_sweeps=50)
-    tempered = hm.likelihood.tempered(machine, start=rows, sweeps=100)
-    assert two_sided.forward.log_partition < log_z - 1 and tempered.exchanged < log_z - 1
-    low, high = two_sided.annealed_interval
-    assert two_sided.source == "phases" and low < two_sided.exact < high < low + 0.5
-    assert two_sided.annealed == pytest.approx(two_sided.exact, abs=0.1) and not two_sided.problems
-    low, high = tempered.interval
-    assert low < log_z < high < low + 0.5 and tempered.trustworthy
-    assert tempered.log_partition == pytest.approx(log_z, abs=0.1)
+    both = hm.likelihood.estimate(machine, rows, betas=300, sampling_sweeps=50, seed=0).log_partition
+    assert both is not None and both.details["forward"].value < log_z - 1
+    tempering = hm.likelihood.tempering(machine, start=rows, sweeps=100, seed=0)
+    assert tempering.details["exchanged"] < log_z - 1
+    for found in (both, tempering):
+        low, high = found.interval
+        assert found.method == "phases" and low < log_z < high < low + 0.5
+        assert found.value == pytest.approx(log_z, abs=0.1) and found.trustworthy
 
 
 def test_samples_that_miss_a_phase_are_not_trusted() -> None:
-    machine, _ = needle()
+    machine, rows = needle()
     log_z = machine.log_partition()
-    for run in (hm.sampling.population_annealing, hm.sampling.annealed):
-        found = run(machine, 500, seed=0)
-        assert found.log_partition < log_z - 1 and found.standard_error > 1
+    for threshold in (0.5, None):
+        found = hm.likelihood.population(machine, 500, threshold=threshold, seed=0)
+        assert found.value < log_z - 1 and found.standard_error > 1
         assert any("phases of the machine" in problem for problem in found.problems)
-        assert found.conditional_interval[0] < log_z < found.conditional_interval[1]
+        low, high = found.details["conditional_interval"]
+        assert low < log_z < high
+    assert "phases of the machine" in hm.likelihood.reverse_ais(machine, rows, betas=100, seed=0).problems[-1]
 
 
 def test_phases_that_are_not_precise_replace_nothing() -> None:
@@ -113,8 +114,8 @@ def test_an_estimate_that_agrees_with_the_phases_is_confirmed() -> None:
 
 def test_estimates_that_visit_every_phase_are_trusted() -> None:
     machine, rows = needle(on=0.05)
-    assert hm.likelihood.tempered(machine, start=rows, sweeps=200).trustworthy
-    assert not hm.sampling.population_annealing(machine, 1000, seed=0).problems
+    assert hm.likelihood.tempering(machine, start=rows, sweeps=200).trustworthy
+    assert not hm.likelihood.population(machine, 1000, seed=0).problems
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4])
@@ -157,7 +158,7 @@ def test_layers_of_any_units(layers: tuple[hm.units.Unit, ...]) -> None:
     machine = hm.RBM(*layers)
     machine.initialize(weights="normal", scale=0.3, seed=0)
     found = hm.sampling.phases(machine)
-    expected = hm.likelihood.tempered(machine, chains=20, sweeps=100, betas=4).log_partition
+    expected = hm.likelihood.tempering(machine, chains=20, sweeps=100, betas=4).value
     assert found.log_partition == pytest.approx(expected, abs=0.1)
 
 

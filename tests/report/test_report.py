@@ -15,7 +15,7 @@ from PIL import Image
 
 import harmonium as hm
 from harmonium import report
-from harmonium.likelihood import data
+from harmonium.likelihood import rows as row_module
 from harmonium.report import evaluation, saved
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -264,7 +264,7 @@ def test_evaluation_of_a_deep_machine_is_a_bound(monkeypatch):
 
     value, exact = measured("log-likelihood, exact")
     assert value == pytest.approx(exact, abs=1e-9)
-    for module in (data, evaluation):
+    for module in (row_module, evaluation):
         monkeypatch.setattr(module, "sums_hidden", lambda *_: False)  # as for a large machine
     bound, exact = measured()
     assert exact - 0.5 < bound < exact - 1e-6
@@ -289,13 +289,19 @@ def test_what_cannot_be_measured_says_why():
 
 def test_the_annealed_row_is_the_annealed_number(monkeypatch):
     """For a machine that can be enumerated, the row still shows the annealed value and its own verdict."""
-    rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3))
-    weights = torch.zeros(10, dtype=torch.float64)
-    sides = (hm.likelihood.Estimate(rbm, weights, log_z, side) for log_z, side in ((3.0, "forward"), (5.0, "reverse")))
-    found = hm.likelihood.TwoSided(*sides, mean_free_energy=1.0, rows=1, enumerated=-2.0, problems=("two nats apart",))
-    monkeypatch.setattr(hm.likelihood, "estimate", lambda *_, **__: found)
-    rows = torch.zeros(3, 4)
+    rbm, rows = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3)), torch.zeros(3, 4)
+    log_z = hm.likelihood.LogPartition(
+        machine=rbm,
+        value=4.0,
+        standard_error=1.0,
+        interval=(3.0, 5.0),
+        method="both directions",
+        problems=("two nats apart",),
+        details={"gap": 2.0},
+    )
+    monkeypatch.setattr(hm.likelihood, "estimate", lambda *_, **__: log_z.log_likelihood(rows))
     (row,) = evaluation.annealed(evaluation.Subject(rbm, rows, rows, betas=10))
-    assert row.train == -5.0
-    assert row.test == pytest.approx(-rbm.free_energy(rows).mean().item() - 4.0)
-    assert "not trustworthy: two nats apart" in row.note and "between -6.00 and -4.00" in row.note
+    free_energy = rbm.free_energy(rows).mean().item()
+    assert row.train == row.test == pytest.approx(-free_energy - 4.0)
+    ends = f"between {-free_energy - 5:.2f} and {-free_energy - 3:.2f}"
+    assert "gap 2.00: not trustworthy: two nats apart" in row.note and ends in row.note

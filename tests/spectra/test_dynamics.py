@@ -79,7 +79,7 @@ def test_the_drive_is_the_gradient_of_the_likelihood():
         for step in (1e-5, -1e-5):
             with torch.no_grad():
                 rbm.coupling.weight.copy_(weight + step * torch.outer(modes.left[mode], modes.right[mode]))
-            values.append(hm.likelihood.exact(rbm).log_likelihood(data))
+            values.append(hm.likelihood.exact(rbm).log_likelihood(data).value)
         assert found[mode].item() == pytest.approx((values[0] - values[1]) / 2e-5, abs=0.01)  # 4 standard errors
     with pytest.raises(InvalidData, match="at least one"):
         spectra.drive(rbm, data[:0], model)

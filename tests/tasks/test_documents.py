@@ -24,7 +24,7 @@ def test_the_next_word_agrees_with_enumeration():
     rbm, given = machine(), torch.tensor([[1, 0, 2, 0, 0], [0, 0, 0, 0, 1]]).double()
     for row, found in zip(given, tasks.next_word(rbm, given), strict=True):
         longer = row + torch.eye(WORDS).double()
-        sequences = hm.likelihood.documents(rbm, longer).log_probability  # of equal length: the same ln Z
+        sequences = hm.likelihood.exact(rbm, longer).per_row  # of equal length: the same ln Z
         torch.testing.assert_close(found.exp(), torch.softmax(sequences, 0))
 
 

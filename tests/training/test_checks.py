@@ -173,7 +173,7 @@ def test_a_unit_of_ones_own_trains(phase, tmp_path) -> None:
     torch.testing.assert_close(
         machine.visible.mean(torch.zeros(4, dtype=torch.float64)).detach(), data.mean(0), rtol=1e-6, atol=1e-9
     )
-    before = hm.likelihood.exact(machine).log_likelihood(data)
+    before = hm.likelihood.exact(machine).log_likelihood(data).value
     hm.fit(
         machine,
         data,
@@ -184,7 +184,7 @@ def test_a_unit_of_ones_own_trains(phase, tmp_path) -> None:
         optimizer=lambda p: torch.optim.SGD(p, lr=0.5),
         seed=0,
     )
-    assert hm.likelihood.exact(machine).log_likelihood(data) > before + 0.1
+    assert hm.likelihood.exact(machine).log_likelihood(data).value > before + 0.1
     hm.save(machine, tmp_path / "machine.safetensors")
     assert torch.equal(hm.load(tmp_path / "machine.safetensors").free_energy(data), machine.free_energy(data))
 

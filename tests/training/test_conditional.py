@@ -192,7 +192,7 @@ WITHOUT_CONTEXT = {
     "sweep": lambda m: m.sweep([torch.zeros(1, 4), torch.zeros(1, 2)]),
     "ais": lambda m: hm.likelihood.ais(m, runs=2, betas=2),
     "tap": lambda m: hm.meanfield.tap(m),
-    "pseudo": lambda m: hm.likelihood.pseudo_log_likelihood(m, torch.zeros(1, 4)),
+    "pseudo": lambda m: hm.likelihood.pseudo(m, torch.zeros(1, 4)),
 }
 
 

@@ -38,14 +38,14 @@ def test_the_second_learns_the_hidden_states_of_the_first(data):
     top = hm.RBM(hm.units.Bernoulli(12), hm.units.Bernoulli(6))
     hidden = machine.layers[1].sample(machine.couplings[0].up(data), generator=torch.Generator().manual_seed(0))
     top.initialize(hidden, scale=0.0)
-    alone = hm.likelihood.exact(top).log_likelihood(hidden)
+    alone = hm.likelihood.exact(top).log_likelihood(hidden).value
     with torch.no_grad():
         top.coupling.weight.copy_(machine.couplings[1].weight)
         top.hidden.bias.copy_(machine.layers[2].bias)
     hm.fit(
         top, hidden, epochs=5, seed=0, progress=False, optimizer=rate(0.3)
     )  # its lower biases are not part of the deep machine
-    assert hm.likelihood.exact(top).log_likelihood(hidden) > alone
+    assert hm.likelihood.exact(top).log_likelihood(hidden).value > alone
 
 
 @pytest.mark.slow

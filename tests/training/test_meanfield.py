@@ -230,7 +230,7 @@ def test_deep_machines_learn():
     machine.initialize(data, seed=0, scale=0.1)
 
     def value() -> float:
-        return hm.likelihood.tap(machine, data, combine="log-sum-exp").log_likelihood(data)
+        return hm.likelihood.tap(machine, data, combine="log-sum-exp").log_likelihood(data).value
 
     before = value()
     hm.fit(
@@ -264,9 +264,9 @@ def test_real_units_learn_all_their_parameters():
     visible = units.TruncatedGaussian(5, learn=("bias", "precision"))
     machine = rbm(visible, units.Bernoulli(3), weight=0.1, seed=1)
     start = parameters(machine)
-    before = hm.likelihood.tap(machine, data).log_likelihood(data)
+    before = hm.likelihood.tap(machine, data).log_likelihood(data).value
     hm.fit(machine, data, negative=MeanField(3), optimizer=adam(0.02), epochs=20, initialize="keep", progress=False)
-    assert hm.likelihood.tap(machine, data).log_likelihood(data) > before + 0.1
+    assert hm.likelihood.tap(machine, data).log_likelihood(data).value > before + 0.1
     for name, value in parameters(machine).items():
         assert not torch.equal(value, start[name]), name
 

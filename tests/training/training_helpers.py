@@ -57,7 +57,7 @@ def draw(machine: RBM, n: int, seed: int = 0) -> Tensor:
 
 
 def log_likelihood(machine: RBM, data: Tensor) -> float:
-    return hm.likelihood.exact(machine).log_likelihood(data)
+    return hm.likelihood.exact(machine).log_likelihood(data).value
 
 
 def sgd(lr: float, **options: Any) -> Callable[[Any], torch.optim.Optimizer]:

@@ -117,11 +117,11 @@ def observed_likelihood(
         log_z, how = _log_partition(machine, train, betas)
     except NotEnumerable as error:
         return [LikelihoodRow(name, unit, note=str(error))]
-    found = [None if part is None else likelihood.observed(machine, part, log_partition=log_z, seed=0) for part in rows]
-    values = [None if part is None else part.log_likelihood for part in found]
+    found = [None if part is None else log_z.log_likelihood(part, mask=~torch.isnan(part), seed=0) for part in rows]
+    values = [None if part is None else part.value for part in found]
     shifts = [None if part is None else table.log_jacobian(part).mean().item() for part in rows]
     scaled = [None if a is None or b is None else a + b for a, b in zip(values, shifts, strict=True)]
-    exact = all(part is None or part.exact for part in found)
+    exact = all(part is None or not part.details["row_errors"].any() for part in found)
     note = "missing cells summed out exactly" if exact else "missing cells annealed: too small on average"
     return [
         LikelihoodRow(name, unit, values[0], values[1], f"{note}; {how}"),
@@ -136,15 +136,16 @@ def _some(source: Source) -> Tensor:
     return source.take(index, torch.empty(len(index), *source.shape))
 
 
-def _log_partition(machine: RBM, train: Source, betas: int) -> tuple[float, str]:
+def _log_partition(machine: RBM, train: Source, betas: int) -> tuple[likelihood.LogPartition, str]:
     try:
-        return machine.log_partition(), "ln Z by enumeration"
+        return likelihood.exact(machine), "ln Z by enumeration"
     except NotEnumerable:
         if not betas:
             raise
     from ..report import some_rows
 
-    found = likelihood.estimate(machine, some_rows(train, machine, 2000), betas=betas, seed=0)
-    low, high = found.annealed_interval
+    found = likelihood.estimate(machine, some_rows(train, machine, 2000), betas=betas, seed=0).log_partition
+    assert found is not None
+    low, high = found.interval
     verdict = "trustworthy" if found.trustworthy else "not trustworthy"
-    return found.log_partition, f"ln Z annealed, uncertain by {(high - low) / 2:.2f} nats, {verdict}"
+    return found, f"ln Z annealed, uncertain by {(high - low) / 2:.2f} nats, {verdict}"

@@ -1,36 +1,27 @@
-"""Log-likelihood and ln Z: exact, annealed (AIS), TAP and pseudo-likelihood estimates with error estimates."""
+"""ln Z and log-likelihoods, each with an interval and the problems that were found: exact, annealed, tempered, TAP."""
 
 from ..guard import guard
-from .annealing import Adaptive, Estimate, ais, reverse_ais
-from .clamped import ClampedEstimate, clamped_ais
-from .enumerated import ExactLikelihood, exact
-from .lengths import DocumentLikelihood, documents
-from .mean_field import TapLikelihood, tap
-from .observed_units import ObservedLikelihood, observed
-from .pseudolikelihood import pseudo_log_likelihood
-from .rung_ratios import TemperedEstimate, tempered
-from .two_sided import TwoSided, estimate
+from .annealing import Adaptive, ais, reverse_ais
+from .estimate import estimate
+from .log_partition import exact, population, tempering
+from .mean_field import tap
+from .pseudolikelihood import pseudo
+from .results import LogLikelihood, LogPartition
+from .weights import Weights
 
 __all__ = [
     "Adaptive",
-    "ClampedEstimate",
-    "DocumentLikelihood",
-    "Estimate",
-    "ExactLikelihood",
-    "ObservedLikelihood",
-    "TapLikelihood",
-    "TemperedEstimate",
-    "TwoSided",
+    "LogLikelihood",
+    "LogPartition",
+    "Weights",
     "ais",
-    "clamped_ais",
-    "documents",
     "estimate",
     "exact",
-    "observed",
-    "pseudo_log_likelihood",
+    "population",
+    "pseudo",
     "reverse_ais",
     "tap",
-    "tempered",
+    "tempering",
 ]
 
 guard(globals())

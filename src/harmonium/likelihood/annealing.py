@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,17 +17,14 @@ from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
 from ..machines.kernel import half_sweep
+from ..machines.phase_masses import phases
 from ..noise import Seed
 from ..sampling.base import base_log_partition as log_partition_of
 from ..sampling.base import base_machine, base_states
 from ..sampling.path import Path, beta_grid
-from ..sampling.population import effective
-from ..shown import Shown, short
 from ..units import Unit
-from .data import mean_free_energy
-
-_CARRIED = 0.2  # smallest effective sample size per run; below it, intervals miss the true value too often
-_MARKOV = math.log(370)  # 1/370 is the two-sided tail probability of three standard errors
+from .results import LogPartition, judge
+from .weights import Weights
 
 
 @dataclass(frozen=True)
@@ -50,145 +46,6 @@ class Adaptive:
 Betas = int | Sequence[float] | Tensor | Adaptive
 
 
-@dataclass(frozen=True, repr=False)
-class Estimate(Shown):
-    """Estimate of ln Z from the weights of independent annealing runs in one direction.
-
-    By Jensen's inequality, a "forward" estimate of ln Z is too small on average and a "reverse" estimate too large.
-    Together they bracket the likelihood: from above with forward, from below with reverse. ``states`` (runs, *visible)
-    are the states at the model's end of the path: for "forward" the final states, which represent the model if
-    weighted, for "reverse" the initial states.
-
-    One direction alone cannot detect missing modes: runs that all miss most of the mass agree with each other.
-    ``problems`` lists only what the weights show. Use :func:`harmonium.likelihood.estimate` to compare both directions.
-    """
-
-    machine: BoltzmannMachine
-    log_weights: Tensor
-    base_log_partition: float
-    direction: str = "forward"
-    outliers: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    states: Tensor | None = None
-
-    def shown(self) -> tuple[str, Mapping[str, Any]]:
-        """The value of ln Z, its interval, the direction and the number of runs."""
-        low, high = self.interval
-        runs = f"{self.effective_sample_size:.0f} effective of {len(self.log_weights)}"
-        interval = f"[{short(low, 6)}, {short(high, 6)}]"
-        ln_z = {"ln Z": short(self.log_partition, 6), "interval": interval}
-        return "Estimate", {**ln_z, "direction": self.direction, "runs": runs}
-
-    @property
-    def _sign(self) -> float:
-        return 1.0 if self.direction == "forward" else -1.0
-
-    @property
-    def _log_ratio(self) -> float:
-        return (torch.logsumexp(self.log_weights, 0) - math.log(len(self.log_weights))).item()
-
-    @property
-    def log_partition(self) -> float:
-        """ln Z."""
-        return self.base_log_partition + self._sign * self._log_ratio
-
-    @property
-    def effective_sample_size(self) -> float:
-        """Effective number of runs, (Σw)²/Σw²."""
-        return effective(self.log_weights)
-
-    @property
-    def standard_error(self) -> float:
-        """Relative standard error of the mean weight, which is the standard error of ln Z to first order.
-
-        Infinite for a single run or if a weight is not finite.
-        """
-        if len(self.log_weights) < 2 or self._not_finite:
-            return math.inf
-        w = (self.log_weights - self.log_weights.max()).exp()
-        return (w.std() / w.mean()).item() / math.sqrt(len(w))
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """One-sided interval of ln Z at the level of three standard errors.
-
-        Forward: the mean weight is an unbiased estimate of Z, even if the runs miss states, so P(Ẑ > cZ) ≤ 1/c by
-        Markov's inequality. This gives a lower end. The upper end is ∞, because the mass of states that no run reached
-        is unknown. Reverse: with exact samples of the model, the mean weight is an unbiased estimate of 1/Z. This
-        gives an upper end; the lower end is -∞. If the samples miss a mode, the upper end is not valid either.
-
-        The finite end is that of :attr:`conditional_interval`; by Markov's inequality it is at most ln 370 from the
-        value.
-        """
-        low, high = self.conditional_interval
-        return (low, math.inf) if self.direction == "forward" else (-math.inf, high)
-
-    @property
-    def conditional_interval(self) -> tuple[float, float]:
-        """Two-sided interval of ln Z at the level of three standard errors, *if* the runs represent all modes.
-
-        The conditions are that the weights are a representative sample of their distribution and, for the reverse
-        direction, that the samples are exact. Infinite if the standard error is.
-
-        The mean weight can be too small because large weights are rare. On that side the width is the larger of two:
-        three standard errors with a correction for the skewness of the weights (Johnson 1978), or the cumulant
-        expansion ln⟨w⟩ = κ₁ + κ₂/2 + κ₃/6 of the log-weights plus its error. It is infinite if the effective number of
-        runs is below one fifth of the runs. On the other side, P(ŵ > c⟨w⟩) ≤ 1/c (Markov) limits the width to ln 370
-        at the level of three standard errors.
-        """
-        if not math.isfinite(self.standard_error):
-            return -math.inf, math.inf
-        up, down = self._unseen, self._excess
-        if self.direction == "forward":
-            return self.log_partition - down, self.log_partition + up
-        return self.log_partition - up, self.log_partition + down
-
-    @property
-    def _excess(self) -> float:
-        """The amount by which the logarithm of the mean weight may be too large."""
-        spread = 3 * self.standard_error
-        return min(_MARKOV, -math.log1p(-spread) if spread < 1 else math.inf)
-
-    @property
-    def _unseen(self) -> float:
-        """The amount by which the logarithm of the mean weight may be too small because large weights are missing."""
-        w, n, error = self.log_weights, len(self.log_weights), self.standard_error
-        if self.effective_sample_size < _CARRIED * n:
-            return math.inf
-        if error == 0:
-            return 0.0
-        scaled = (w - w.max()).exp()
-        skewness = ((scaled - scaled.mean()) / scaled.std(correction=0)).pow(3).mean().item()
-        skewed = math.log1p(error * max(0.0, 3 + 19 / 6 * skewness / math.sqrt(n)))
-        variance, third = w.var().item(), max((w - w.mean()).pow(3).mean().item(), 0.0)
-        spread = 3 * math.sqrt(variance / n * (1 + variance / 2 + variance**2 / 6))
-        return max(skewed, w.mean().item() + variance / 2 + third / 6 + spread - self._log_ratio)
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Reasons to distrust the estimate. An empty tuple does not mean that the estimate is accurate."""
-        return self.problems_at(_CARRIED)
-
-    def problems_at(self, share: float) -> tuple[str, ...]:
-        """Reasons to distrust the estimate, with ``share`` as the smallest effective sample size per run."""
-        runs, ess = len(self.log_weights), self.effective_sample_size
-        if self._not_finite:
-            return (f"the weights of {self._not_finite} of {runs} runs are not finite",)
-        if runs == 1:
-            return ("a single run gives no standard error: use more runs",)
-        if not ess >= max(5.0, share * runs):
-            more = "runs" if runs < 5 else "betas"
-            return (f"the effective sample size is only {ess:.1f} of {runs} runs: use more {more}",)
-        return ()
-
-    @property
-    def _not_finite(self) -> int:
-        return int((~torch.isfinite(self.log_weights)).sum())
-
-    def log_likelihood(self, data: Tensor) -> float:
-        """Mean of ln p(v) over the rows of ``data``, in nats, with this estimate of ln Z."""
-        return -mean_free_energy(self.machine, data) - self.log_partition
-
-
 @torch.no_grad()
 def ais(
     machine: BoltzmannMachine,
@@ -199,9 +56,18 @@ def ais(
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
     remove_outliers: bool = False,
+    check: bool = True,
     seed: Seed = None,
-) -> Estimate:
+) -> LogPartition:
     """Estimate ln Z by annealed importance sampling from a base machine to ``machine`` (Neal 2001).
+
+    The mean weight is an unbiased estimate of Z, even if the runs miss states. So ln Z is too small on average, and
+    ``interval`` has no upper end: the mass of states that no run reached is unknown. One direction cannot see what it
+    misses, because runs that all miss a mode agree with each other; :func:`estimate` compares several annealings.
+
+    ``samples`` are the final states, which represent the machine if they are weighted. ``details`` has the ``weights``
+    (:class:`harmonium.likelihood.Weights`), the ``effective_runs``, ``base_log_partition``, the mask of ``outliers``,
+    and ``conditional_interval``: both ends, if the runs represent all modes.
 
     Args:
         machine: machine with a finite partition function.
@@ -218,13 +84,14 @@ def ais(
         waypoints: intermediate machines of the path, such as checkpoints of the training run from early to late.
             Checkpoints of a phase with large learning steps are noisy and make the path longer than the direct one.
         remove_outliers: remove runs further than 3 scaled median absolute deviations from the median log-weight.
+        check: whether to look for phases of the machine that the runs do not visit (:func:`harmonium.sampling.phases`).
         seed: seed of the random generator.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
     >>> rbm.initialize(weights="normal", scale=0.5, seed=0)
-    >>> estimate = hm.likelihood.ais(rbm, betas=200, seed=0)
-    >>> low, high = estimate.interval
+    >>> found = hm.likelihood.ais(rbm, betas=200, seed=0)
+    >>> low, high = found.interval
     >>> low < rbm.log_partition() < high, high
     (True, inf)
     """
@@ -240,7 +107,8 @@ def ais(
     states = final[0]
     if remove_outliers:
         weights, states = weights[~outliers], states[~outliers]
-    return Estimate(machine, weights, log_z, "forward", outliers, states)
+    found = from_weights(machine, Weights(weights), log_z, (states, weights), outliers=outliers)
+    return _checked(found, generator) if check else found
 
 
 @torch.no_grad()
@@ -252,14 +120,15 @@ def reverse_ais(
     base: BoltzmannMachine | Tensor | None = None,
     base_log_partition: float | None = None,
     waypoints: Sequence[BoltzmannMachine] = (),
+    check: bool = True,
     seed: Seed = None,
-) -> Estimate:
-    """Estimate ln Z by annealing samples of the model, ``start`` (runs, *visible), back to the base.
+) -> LogPartition:
+    """Estimate ln Z by annealing samples of the model back to the base (Burda et al. 2015).
 
-    The other arguments are those of :func:`ais`.
+    ``start`` (runs, *visible) are the samples. The other arguments and ``details`` are those of :func:`ais`.
 
-    If ``start`` are exact samples of the model, the estimate lies above ln Z on average and likelihoods are
-    underestimated. This function cannot check whether they are.
+    If ``start`` are exact samples of the model, the mean weight is an unbiased estimate of 1/Z. So ln Z is too large on
+    average, and ``interval`` has no lower end. If the samples miss a mode, the upper end is not valid either.
     """
     machine.check_normalizable()
     generator = noise.generator(seed, machine.device)
@@ -268,7 +137,52 @@ def reverse_ais(
     visible = machine.checked_states(start, "start")
     state = _settle_hidden(machine, machine.initial_state(visible, generator), generator)
     weights, _ = _along(legs, state, lambda: state, betas, generator)
-    return Estimate(machine, weights, log_z, "reverse", outlying(weights), visible)
+    samples = visible, torch.zeros_like(weights)
+    found = from_weights(machine, Weights(weights), log_z, samples, reverse=True, outliers=outlying(weights))
+    return _checked(found, generator) if check else found
+
+
+def from_weights(
+    machine: BoltzmannMachine,
+    weights: Weights,
+    base_log_partition: float,
+    samples: tuple[Tensor, Tensor] | None = None,
+    *,
+    reverse: bool = False,
+    outliers: Tensor | None = None,
+) -> LogPartition:
+    """The estimate of ln Z from the weights (runs,) of annealing in one direction.
+
+    >>> found = from_weights(BoltzmannMachine([1, 1]), Weights(torch.zeros(9, dtype=torch.float64)), 1.5)
+    >>> found.value, found.interval
+    (1.5, (1.5, inf))
+    """
+    ratio, (least, most) = weights.log_mean.item(), (end.item() for end in weights.interval)
+    sign = -1 if reverse else 1
+    low, high = sorted((base_log_partition + sign * least, base_log_partition + sign * most))
+    return LogPartition(
+        machine=machine,
+        value=base_log_partition + sign * ratio,
+        standard_error=weights.standard_error.item(),
+        interval=(-math.inf, high) if reverse else (low, math.inf),
+        method="reverse annealing" if reverse else "annealing",
+        problems=weights.problems(),
+        samples=samples,
+        details={
+            "weights": weights,
+            "effective_runs": weights.effective.item(),
+            "conditional_interval": (low, high),
+            "base_log_partition": base_log_partition,
+            "outliers": outliers,
+        },
+    )
+
+
+def _checked(found: LogPartition, generator: Generator | None) -> LogPartition:
+    """The estimate with missed phases among its problems."""
+    assert found.samples is not None
+    check = phases(found.machine.machines[-1], seed=generator)
+    return judge(found, check, check.missed(found.value, *found.samples))
 
 
 def _legs(machines: Sequence[BoltzmannMachine]) -> list[Path]:

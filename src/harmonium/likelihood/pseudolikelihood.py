@@ -6,47 +6,47 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from .. import noise
 from ..checks import whole
 from ..errors import InvalidOption, NotEnumerable
 from ..machines import RBM, BoltzmannMachine
+from ..machines.chain import ArrayLike
 from ..machines.kernel import log_weight
+from ..noise import Seed
 from ..units import Unit
-from .data import checked
 
 _ELEMENTS = 2**17  # entries of states, weights and fields at once; more do not fit into the cache of a core
 MOST_STATES = 4096  # states per site; each one costs the evaluation of a free energy
 
 
 @torch.no_grad()
-def pseudo_log_likelihood(
-    rbm: RBM, v: Tensor, *, exact: bool = True, sites: int = 1, generator: Generator | None = None
-) -> Tensor:
+def pseudo(rbm: RBM, v: ArrayLike, *, sites: int | None = None, seed: Seed = None) -> Tensor:
     """Compute Σ_i ln p(v_i | v_-i) for each row: (batch, *visible) -> (batch,).
 
     The result is a *sum* over the visible units (sites), in nats: divide by ``rbm.visible.sites`` to compare layers of
-    different size. ``exact=True`` evaluates every site. ``exact=False`` evaluates some random sites of each row and
-    scales their sum, which is an unbiased estimate. Over all rows, every site is evaluated equally often, as far as
-    possible.
+    different size. With ``sites``, only so many random sites of each row are evaluated and their sum is scaled, which
+    is an unbiased estimate. Over all rows, every site is evaluated equally often, as far as possible.
 
     Args:
         rbm: machine whose visible units have finitely many states; they may be of several types.
         v: rows (batch, *visible).
-        exact: whether to evaluate all sites.
-        sites: number of sites of each row with ``exact=False``.
-        generator: random generator of the choice of sites. The same generator state gives the same sites.
+        sites: number of sites of each row; by default all.
+        seed: seed of the choice of sites.
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
-    >>> pseudo_log_likelihood(rbm, torch.zeros(1, 4)) / torch.tensor(0.5).log()
+    >>> pseudo(rbm, torch.zeros(1, 4)) / torch.tensor(0.5).log()
     tensor([4.])
     """
-    rbm, v = checked(rbm, v)
+    if not isinstance(rbm, RBM):
+        raise InvalidOption(f"machine: expected an RBM (two layers), found {type(rbm).__name__}")
+    v = rbm.checked_states(v)
     blocks = _blocks(rbm.visible)
     conditional, total = _Conditional(rbm, v), rbm.visible.sites
     every = torch.arange(len(v), device=v.device)
-    if exact:
+    if sites is None:
         parts = (
             conditional(block, every, torch.full_like(every, site))
             for block in blocks
@@ -56,7 +56,7 @@ def pseudo_log_likelihood(
     if whole("sites", sites) < 1:
         raise InvalidOption(f"sites: expected at least 1, found {sites}")
     n = min(sites, total)
-    order = torch.randperm(total, generator=generator, device=v.device)
+    order = torch.randperm(total, generator=noise.generator(seed, v.device), device=v.device)
     found = torch.zeros(n, len(v), dtype=v.dtype, device=v.device)
     for k in range(n):
         site, first = order[(n * every + k) % total], 0

@@ -8,9 +8,7 @@ CALLS = {
     **dict.fromkeys(("transform", "encode", "prop_up", "propup", "hidden_probabilities"), "machine.hidden_mean(data)"),
     **dict.fromkeys(("decode", "prop_down", "propdown", "inverse_transform"), "machine.visible_mean(hidden)"),
     **dict.fromkeys(("log_likelihood", "score", "ais"), "hm.likelihood.estimate(machine, data)"),
-    **dict.fromkeys(
-        ("pseudo_likelihood", "pseudo_log_likelihood"), "hm.likelihood.pseudo_log_likelihood(machine, data)"
-    ),
+    **dict.fromkeys(("pseudo_likelihood", "pseudo_log_likelihood"), "hm.likelihood.pseudo(machine, data)"),
     **dict.fromkeys(("score_samples", "freeEnergy"), "machine.free_energy(data)"),
     **dict.fromkeys(("generate", "gibbs", "gibbs_sample"), "machine.sample(n)"),
     **dict.fromkeys(("log_z", "logZ", "partition_function"), "machine.log_partition() or hm.likelihood.ais(machine)"),

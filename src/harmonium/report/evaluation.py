@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from .. import likelihood, meanfield, noise
 from ..errors import HarmoniumError, NotEnumerable
-from ..likelihood import belief
-from ..likelihood.data import mean_free_energy_or_bound, sums_hidden
-from ..likelihood.two_sided import DIRECTIONS
+from ..likelihood import LogPartition
+from ..likelihood.estimate import DIRECTIONS
+from ..likelihood.rows import row_weights, sums_hidden
 from ..machines import RBM, DeepBeliefNetwork, Machine, enumeration
 
 _DRAWS = 10  # samples of the hidden layers of a deep belief network, for each row
@@ -38,7 +38,7 @@ class Subject:
         if isinstance(self.machine, DeepBeliefNetwork):
             return True
         rows = max(len(self.train), 0 if self.test is None else len(self.test))
-        return not isinstance(self.machine, RBM) and not sums_hidden(self.machine, rows)
+        return self.machine.depth > 2 and not sums_hidden(self.machine.machines[0], rows)
 
     def named(self, name: str) -> str:
         """Return the name of a quantity, which says whether it is a bound."""
@@ -82,12 +82,11 @@ def exact(subject: Subject) -> list[LikelihoodRow]:
         _, states = enumeration.cheaper_parity(top)
         if states > subject.most_states:
             raise NotEnumerable(f"not enumerated here: the smaller side has {states} states")
-        estimate = likelihood.exact(top)
+        found = likelihood.exact(subject.machine)
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
-    log_z = estimate.log_partition
-    train, test = (_log_likelihood(subject.machine, rows, log_z) for rows in (subject.train, subject.test))
-    return [LikelihoodRow(name, unit, train, test, f"ln Z = {log_z:.4f} by enumeration of {states} states")]
+    train, test = (_log_likelihood(found, rows) for rows in (subject.train, subject.test))
+    return [LikelihoodRow(name, unit, train, test, f"ln Z = {found.value:.4f} by enumeration of {states} states")]
 
 
 def annealed(subject: Subject) -> list[LikelihoodRow]:
@@ -101,17 +100,16 @@ def annealed(subject: Subject) -> list[LikelihoodRow]:
         )
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
-    low, high = result.annealed_interval
-    verdict = "trustworthy" if not result.problems else f"not trustworthy: {'; '.join(result.problems)}"
-    # always with the annealed ln Z, even if the exact one is known: each row of the table shows one method
-    log_z = -result.mean_free_energy - result.annealed
-    test = _log_likelihood(subject.machine, subject.test, log_z)
+    found = result.log_partition
+    assert found is not None
+    low, high = result.interval
+    verdict = "trustworthy" if result.trustworthy else f"not trustworthy: {'; '.join(result.problems)}"
     ends = f"between {low:.2f} and {high:.2f}" if math.isfinite(low) else f"at most {high:.2f}, with no lower bound"
     if result.bound:
         ends = f"{f'at least {low:.2f}, ' * math.isfinite(low)}the bound itself {ends}"
-    how = f"gap {result.gap:.2f}" if result.source == DIRECTIONS else f"ln Z from {result.source}"
+    how = f"gap {found.details['gap']:.2f}" if found.method == DIRECTIONS else f"ln Z from {found.method}"
     note = f"train {ends}, {how}: {verdict}"
-    return [LikelihoodRow(name, unit, result.annealed, test, note)]
+    return [LikelihoodRow(name, unit, result.value, _log_likelihood(found, subject.test), note)]
 
 
 def forward(subject: Subject, runs: int = 100) -> list[LikelihoodRow]:
@@ -119,12 +117,12 @@ def forward(subject: Subject, runs: int = 100) -> list[LikelihoodRow]:
     name, unit = f"{subject.named('log-likelihood')}, annealed forward", "nats per row"
     try:
         base = subject.train if len(subject.machine.machines) == 1 else None
-        found = likelihood.ais(subject.machine.machines[-1], runs=runs, betas=subject.betas, base=base, seed=0)
+        top = subject.machine.machines[-1]
+        found = likelihood.ais(top, runs=runs, betas=subject.betas, base=base, check=False, seed=0)
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
-    train, test = (
-        _log_likelihood(subject.machine, rows, found.log_partition) for rows in (subject.train, subject.test)
-    )
+    found = replace(found, machine=subject.machine)
+    train, test = (_log_likelihood(found, rows) for rows in (subject.train, subject.test))
     note = f"{subject.betas} steps in one direction, too high on average; 'harmonium evaluate' anneals in both"
     return [LikelihoodRow(name, unit, train, test, note)]
 
@@ -185,8 +183,8 @@ def _mean_pseudo(machine: RBM, rows: Tensor | None, most_rows: int) -> float | N
     if rows is None:
         return None
     sites, generator = _sites(machine, most_rows), noise.generator(0, machine.device)
-    exact = sites == machine.visible.sites
-    found = likelihood.pseudo_log_likelihood(machine, rows[:most_rows], exact=exact, sites=sites, generator=generator)
+    some = None if sites == machine.visible.sites else sites
+    found = likelihood.pseudo(machine, rows[:most_rows], sites=some, seed=generator)
     return found.double().mean().item()
 
 
@@ -211,14 +209,12 @@ def _free_energy(machine: Machine, rows: Tensor | None) -> float | None:
     """Return the mean free energy, an upper bound of it for a large deep machine, or None if there are no rows."""
     if rows is None:
         return None
-    if isinstance(machine, DeepBeliefNetwork):
-        return belief.mean_free_energy(machine, rows, _DRAWS, noise.generator(0, machine.device))[0]
-    return mean_free_energy_or_bound(machine, rows)[0]
+    found = row_weights(machine, rows, runs=_DRAWS, generator=noise.generator(0, machine.device))
+    return -found.values.mean().item()
 
 
-def _log_likelihood(machine: Machine, rows: Tensor | None, log_partition: float) -> float | None:
-    free_energy = _free_energy(machine, rows)
-    return None if free_energy is None else -free_energy - log_partition
+def _log_likelihood(found: LogPartition, rows: Tensor | None) -> float | None:
+    return None if rows is None else found.log_likelihood(rows, runs=_DRAWS, seed=0).value
 
 
 def _divided(value: float | None, by: int) -> float | None:

@@ -7,7 +7,7 @@ from ..machines.phase_masses import Phases, phases
 from .gradient_moves import Moved, gibbs_langevin, langevin
 from .ladder import Ladder, LadderState, MachineLadder, PathLadder
 from .path import Path
-from .population import Population, annealed, population_annealing
+from .population import Population, population_annealing
 from .tempering import Tempered, choose_betas, parallel_tempering, trajectory_tempering
 from .thermal import TemperatureSweep, temperature_sweep
 
@@ -24,7 +24,6 @@ __all__ = [
     "Population",
     "TemperatureSweep",
     "Tempered",
-    "annealed",
     "autocorrelation",
     "choose_betas",
     "gibbs_langevin",

@@ -146,7 +146,7 @@ class RBM(Transformer, TrainedMachine):
             try:
                 self._known_log_partition = self.machine_.log_partition()
             except NotEnumerable:
-                self._known_log_partition = ais(self.machine_, betas=1000).log_partition
+                self._known_log_partition = ais(self.machine_, betas=1000, check=False).value
         return self._known_log_partition
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import noise
 from ..arrays import as_tensor
 from ..errors import InvalidData
-from ..likelihood.data import replicated_softmax
+from ..likelihood.documents import replicated_softmax
 from ..machines import BoltzmannMachine
 from ..machines.chain import ArrayLike
 from ..noise import Seed

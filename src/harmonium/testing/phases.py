@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 from ..couplings import Dense
 from ..errors import NotLearned
 from ..machines import RBM
+from ..sampling.path import independent
 from ..training import NegativePhase, fit
 from ..training.gradient import Gradient
 from ..training.negative import Batch
@@ -26,6 +27,8 @@ F64 = torch.float64
 _CHAINS = 4000
 _STEPS = 20
 _SIGMAS = 5.0
+_NULL_SIGMAS = 20.0  # by which draws of independent units have to fail
+_MOST_DOUBLINGS = 12  # of the squared weights
 
 
 def check_negative_phase(phase: NegativePhase, machine: RBM | None = None, *, seed: int = 0) -> None:
@@ -33,7 +36,8 @@ def check_negative_phase(phase: NegativePhase, machine: RBM | None = None, *, se
 
     Uses a small machine whose distribution p is known exactly. Checks that
 
-    * if the phase has chains, chains that start from p are distributed as p after 20 steps;
+    * if the phase has chains, chains that start from p are distributed as p after 20 steps; also with weights so
+      large that draws of independent units would fail this check by 20 standard errors;
     * the gradient is that of its ``loss``, if it has one: the loss at the states that the phase has used;
     * every learned parameter gets a finite gradient, for batches of different sizes;
     * a step changes neither the batch nor the state that it gets;
@@ -60,7 +64,8 @@ def check_negative_phase(phase: NegativePhase, machine: RBM | None = None, *, se
     with torch.no_grad():
         _gradient(subject, phase, rbm, _draw(states, log_p, 12, source))
         _resume(subject, phase, rbm, _draw(states, log_p, 12, source))
-        _stationarity(subject, phase, rbm, states, log_p, source)
+        if _stationarity(subject, phase, rbm, source):
+            _stationarity(subject, phase, _coupled(subject, rbm), source)
     _training(subject, phase, rbm, _two_clusters(rbm, states, source))
 
 
@@ -156,17 +161,43 @@ def _resume(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) -> N
             subject.expect(torch.equal(value, others[name]), check, "bitwise equal", "different")
 
 
-def _stationarity(
-    subject: Subject, phase: NegativePhase, rbm: RBM, states: Tensor, log_p: Tensor, source: Generator
-) -> None:
-    """Check that chains that start from p keep this distribution; repeated if the phase has few chains."""
+def _tolerance(p: Tensor, n: int) -> Tensor:
+    """The largest accepted difference of the frequencies of all states in n draws from their probabilities p."""
+    return _SIGMAS * (p * (1 - p) / n).sqrt() + 10 / n
+
+
+def _coupled(subject: Subject, rbm: RBM) -> RBM:
+    """A copy with weights so large that draws of independent units with the means of p fail the check of its chains."""
+    strong = copy.deepcopy(rbm)
+    for _ in range(_MOST_DOUBLINGS):
+        states, log_p = strong.distribution()
+        apart = independent(strong, states[_systematic(log_p.exp())])
+        p, q = log_p.exp(), apart.distribution()[1].exp()
+        if bool(((p - q).abs() > _NULL_SIGMAS / _SIGMAS * _tolerance(p, _CHAINS)).any()):
+            return strong
+        strong.coupling.weight.mul_(2**0.5)
+    words = "a difference from p of 20 standard errors for a state"
+    subject.expect(False, "draws of independent units", words, "less, whatever the scale of the weights")
+    return strong
+
+
+def _systematic(p: Tensor) -> Tensor:
+    """Indices of states with frequencies proportional to p, as closely as 4000 draws can have."""
+    ends = p.cumsum(0)
+    places = (torch.arange(_CHAINS, dtype=F64) + 0.5) / _CHAINS * ends[-1]
+    return torch.searchsorted(ends, places).clamp_max(len(p) - 1)
+
+
+def _stationarity(subject: Subject, phase: NegativePhase, rbm: RBM, source: Generator) -> bool:
+    """Check that chains that start from p keep this distribution, repeated if they are few; False without chains."""
+    states, log_p = rbm.distribution()
     found: list[Tensor] = []
     for start in count():
         data = _draw(states, log_p, _CHAINS, source)
         trial = phase.resolved(_CHAINS)
         state = trial.init(rbm, data, source)
         if trial.visible_chains(rbm, state, source) is None:
-            return
+            return False
         for _ in range(_STEPS):
             _, state = trial.step(rbm, Batch(data[: _CHAINS if start == 0 else 1]), state, source)
         chains = trial.visible_chains(rbm, state, source)
@@ -178,14 +209,14 @@ def _stationarity(
     p = log_p.exp()
     same = (drawn.flatten(1).unsqueeze(1) == states.flatten(1)).all(-1)
     subject.expect(bool(same.any(1).all()), "states of the chains", "states of the visible layer", "other values")
-    error = (p * (1 - p) / len(drawn)).sqrt()
     check = f"frequency of every visible state, {len(drawn)} chains {_STEPS} steps after a start at p"
-    subject.close(check, same.double().mean(0), p, _SIGMAS * error + 10 / len(drawn))
+    subject.close(check, same.double().mean(0), p, _tolerance(p, len(drawn)))
     flat, exact = drawn.flatten(1), states.flatten(1)
     mean = p @ exact
     error = (p @ exact.square() - mean.square()).clamp_min(0.0).sqrt() / math.sqrt(len(drawn))
     check = f"means of the visible units, {len(drawn)} chains {_STEPS} steps after a start at p"
     subject.close(check, flat.mean(0), mean, _SIGMAS * error + 1e-9)
+    return True
 
 
 def _training(subject: Subject, phase: NegativePhase, rbm: RBM, data: Tensor) -> None:

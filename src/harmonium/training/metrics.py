@@ -11,8 +11,8 @@ import torch
 from torch import Generator, Tensor
 
 from .. import meanfield
-from ..likelihood import pseudo_log_likelihood
-from ..likelihood.data import mean_free_energy_bound
+from ..likelihood import pseudo
+from ..likelihood.rows import naive_bound
 from ..machines import RBM, BoltzmannMachine, Machine
 from ..machines.enumeration import is_small
 from ..units import Unit
@@ -53,7 +53,8 @@ def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Genera
     values = {"reconstruction": _reconstruction(machine, train)}
     if not isinstance(machine, RBM):
         if test is not None:
-            values["free_energy_gap"] = mean_free_energy_bound(machine, test) - mean_free_energy_bound(machine, train)
+            bounds = [naive_bound(machine, part).double().mean().item() for part in (train, test)]
+            values["free_energy_gap"] = bounds[0] - bounds[1]
         return values
     parts = list(zip(machine.visible.parts, machine.visible.split(train), strict=True))
     valid = all(bool(part.support.contains(x).all()) for part, x in parts)  # false for means
@@ -61,8 +62,8 @@ def _measure(machine: BoltzmannMachine, train: Any, test: Any, generator: Genera
         free_energy = machine.free_energy(train, check=False).double().mean().item()
         values["log_likelihood"] = -free_energy - machine.log_partition()
     if valid and all(_few_states(part) for part, _ in parts):
-        pseudo = pseudo_log_likelihood(machine, train, exact=False, sites=_SITES, generator=generator)
-        values["pseudo_likelihood"] = pseudo.double().mean().item() / machine.visible.sites
+        each = pseudo(machine, train, sites=_SITES, seed=generator)
+        values["pseudo_likelihood"] = each.double().mean().item() / machine.visible.sites
     if test is not None:
         assert isinstance(held_out, RBM)
         gap = held_out.free_energy(test, check=False).double().mean()

@@ -1,11 +1,11 @@
-"""ln Z from parallel tempering: the acceptance ratio of neighboring rungs (Bennett 1976)."""
+"""ln Z by enumeration, by population annealing, and from the exchanges of parallel tempering (Bennett 1976)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Unpack, overload
 
 import torch
 from torch import Generator, Tensor
@@ -14,7 +14,8 @@ from .. import noise
 from ..allocation import check_memory
 from ..checks import count
 from ..errors import InvalidOption
-from ..machines import BoltzmannMachine
+from ..estimates import Estimate, mean_of
+from ..machines import BoltzmannMachine, Machine
 from ..machines.chain import ArrayLike
 from ..machines.phase_masses import Phases, phases
 from ..noise import Seed
@@ -22,84 +23,114 @@ from ..sampling import ladder as ladders
 from ..sampling.base import base_log_partition, base_machine
 from ..sampling.ladder import PathLadder
 from ..sampling.path import Path
+from ..sampling.population import Options, Population, population_annealing
 from ..sampling.tempering import RoundTrips, anywhere, choose_betas
-from ..shown import Shown, short
-from .data import mean_free_energy
+from . import documents
+from .results import LogLikelihood, LogPartition, judge
+from .weights import Weights
 
 _BURN_IN = 0.25  # share of the sweeps that is not used
 _ERRORS = 3  # standard errors of intervals and of accepted differences
 _TOLERATED = 0.1  # nats that a difference may have in addition
 _LARGEST_ERROR = 0.5  # largest standard error of an estimate that can be trusted, in nats
 _LEAST_ACCEPTANCE = 0.01  # of exchanges between neighboring rungs
+_PARTS = {"halves": "the two halves of the sweeps", "starts": "chains from different initial states"}
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The difference of two estimates of ln Z from parts of the chains or of the sweeps, and its standard error."""
-
-    value: float
-    standard_error: float
-
-    @property
-    def significant(self) -> bool:
-        """Whether the parts disagree."""
-        return not abs(self.value) <= _ERRORS * self.standard_error + _TOLERATED
+@overload
+def exact(machine: Machine) -> LogPartition: ...
+@overload
+def exact(machine: Machine, data: ArrayLike, *, mask: ArrayLike | None = None) -> LogLikelihood: ...
 
 
-@dataclass(frozen=True, repr=False)
-class TemperedEstimate(Shown):
-    """Estimate of ln Z from parallel tempering.
+def exact(
+    machine: Machine, data: ArrayLike | None = None, *, mask: ArrayLike | None = None
+) -> LogPartition | LogLikelihood:
+    """Compute ln Z by enumeration of the smaller side, or the log-likelihood of ``data`` with it.
 
-    Attributes:
-        machine: the machine.
-        log_partition, standard_error: ln Z, and its error from the spread of the independent chains; where the chains
-            miss phases, those of the sum over the phases.
-        interval: interval of ln Z at the level of three standard errors, if the chains are in equilibrium.
-        problems: reasons to distrust the estimate.
-        exchanged: ln Z from the exchanges alone.
-        starts: ln Z from the chains that started at given states minus that from the others; None without such states.
-        halves: ln Z from the second half of the sweeps minus that from the first half.
-        round_trips: number of arrivals at the machine after a visit to the base, over all chains.
-        acceptance: acceptance rate of the exchanges between neighboring rungs (rungs - 1,).
-        betas: inverse temperatures of the rungs.
-        samples: last states of the machine, (chains, *visible).
-        phases: the phases of the machine, which the samples must have visited.
+    Documents of different lengths, and users who rate different items, have a ln Z of their own each, so that only the
+    log-likelihood of data is defined. That of documents is for sequences of words (:func:`estimate`).
+
+    Args:
+        machine: a machine with few states; for a deep belief network, ln Z is that of its top machine.
+        data: rows (n, *visible).
+        mask: boolean, ``True`` for observed units (:meth:`LogPartition.log_likelihood`).
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
+    >>> round(hm.likelihood.exact(rbm).value, 6), round(hm.likelihood.exact(rbm, torch.zeros(2, 3)).value, 6)
+    (3.465736, -2.079442)
     """
+    if data is not None and machine.visible.conserves:
+        return documents.exact(machine.machines[-1], data)
+    value = machine.machines[-1].log_partition()
+    found = LogPartition(
+        machine=machine, value=value, standard_error=0.0, interval=(value, value), method="enumeration"
+    )
+    return found if data is None else found.log_likelihood(data, mask=mask)
 
-    machine: BoltzmannMachine
-    log_partition: float
-    standard_error: float
-    interval: tuple[float, float]
-    problems: tuple[str, ...]
-    exchanged: float
-    starts: Difference | None
-    halves: Difference
-    round_trips: int
-    acceptance: Tensor
-    betas: tuple[float, ...]
-    samples: Tensor
-    phases: Phases
 
-    def shown(self) -> tuple[str, Mapping[str, Any]]:
-        """The value of ln Z, its interval, and whether to trust it."""
-        low, high = self.interval
-        facts = {"ln Z": short(self.log_partition, 6), "interval": f"[{short(low, 6)}, {short(high, 6)}]"}
-        trips = f"{self.round_trips} of {len(self.samples)} chains"
-        trust = "yes" if self.trustworthy else f"no: {'; '.join(self.problems)}"
-        return "TemperedEstimate", {**facts, "round trips": trips, "trustworthy": trust}
+# -- population annealing ----------------------------------------------------------------------------------------------
 
-    @property
-    def trustworthy(self) -> bool:
-        """Whether ``problems`` is empty."""
-        return not self.problems
 
-    def log_likelihood(self, data: Tensor) -> float:
-        """Mean of ln p(v) over the rows of ``data``, in nats, with this estimate of ln Z."""
-        return -mean_free_energy(self.machine, data) - self.log_partition
+def population(
+    machine: BoltzmannMachine,
+    n: int = 1000,
+    *,
+    threshold: float | None = 0.5,
+    populations: int | None = None,
+    **options: Unpack[Options],
+) -> LogPartition:
+    """Estimate ln Z by population annealing (Hukushima & Iba 2003, Machta 2010).
+
+    The arguments are those of :func:`harmonium.sampling.population_annealing`, whose states are the ``samples``. The
+    estimate of Z is unbiased, so ``interval`` has no upper end. ``details`` has the ``conditional_interval``, with both
+    ends, if the populations have found all relevant modes, the ``weights`` of the independent populations
+    (:class:`harmonium.likelihood.weights.Weights`), and the ``draws``. All populations miss the same phases, so the
+    standard error and the conditional interval include the nats that they ``missed``.
+
+    >>> import harmonium as hm
+    >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
+    >>> rbm.initialize(scale=0.8, seed=0)
+    >>> found = hm.likelihood.population(rbm, 2000, betas=10, seed=0)
+    >>> low, high = found.details["conditional_interval"]
+    >>> low < rbm.log_partition() < high, found.problems
+    (True, ())
+    """
+    options["seed"] = noise.generator(options.get("seed"), machine.device)
+    draws = population_annealing(machine, n, threshold=threshold, populations=populations, **options)
+    return from_population(machine, draws, phases(machine, seed=options["seed"]))
+
+
+def from_population(machine: BoltzmannMachine, draws: Population, check: Phases) -> LogPartition:
+    """The estimate of ln Z from the states of a population annealing, compared with the phases of the machine."""
+    weights = Weights(draws.log_partitions, draws.shares)
+    value, ends, n = weights.log_mean.item(), [end.item() for end in weights.interval], len(weights)
+    missed = 0.0
+    if math.isfinite(value):
+        missed = check.missed(value, draws.samples, draws.log_weights, weights.effective_families)
+    # a few populations tell their spread with an error of its own: the variance of Student's t distribution
+    error = weights.standard_error.item() * (math.sqrt((n - 1) / (n - 3)) if n > 3 else 1.0)
+    found = LogPartition(
+        machine=machine,
+        value=value,
+        standard_error=math.hypot(error, missed),
+        interval=(ends[0], ends[1]),
+        method="population",
+        problems=weights.problems(),
+        samples=(draws.samples, draws.log_weights),
+        details={"weights": weights, "draws": draws},
+    )
+    found = judge(found, check, missed, repair=False)
+    details = {**found.details, "conditional_interval": found.interval}
+    return replace(found, interval=(ends[0], math.inf), details=details)
+
+
+# -- parallel tempering ------------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
-def tempered(
+def tempering(
     machine: BoltzmannMachine,
     *,
     start: ArrayLike | None = None,
@@ -108,7 +139,7 @@ def tempered(
     betas: Sequence[float] | int | None = None,
     base: BoltzmannMachine | ArrayLike | None = None,
     seed: Seed = None,
-) -> TemperedEstimate:
+) -> LogPartition:
     """Estimate ln Z from the exchanges of parallel tempering (Bennett 1976).
 
     The weights of a state with the parameters of two neighboring rungs, which decide about an exchange, also give the
@@ -118,6 +149,11 @@ def tempered(
     two halves of the sweeps. Chains that all miss the same states agree with each other, so the samples must also have
     visited the phases of the machine (:func:`harmonium.sampling.phases`). If they have not, the sum over the phases
     replaces the estimate where it is precise; it also overrides other problems of an estimate with which it agrees.
+
+    ``samples`` are the last states of the machine. ``details`` has ln Z from the exchanges alone (``exchanged``), the
+    ``round_trips``, the ``acceptance`` of exchanges between neighboring rungs (rungs - 1,), the ``betas``, the
+    ``phases``, and two differences of ln Z with their errors: of chains that started at ``start`` from the others
+    (``starts``), and of the second half of the sweeps from the first (``halves``).
 
     Args:
         machine: machine with a finite partition function.
@@ -133,8 +169,8 @@ def tempered(
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(5), hm.units.Bernoulli(3))
     >>> rbm.initialize(weights="normal", scale=0.5, seed=0)
-    >>> found = hm.likelihood.tempered(rbm, sweeps=200, betas=4, seed=0)
-    >>> found.trustworthy, abs(found.log_partition - rbm.log_partition()) < 0.02
+    >>> found = hm.likelihood.tempering(rbm, sweeps=200, betas=4, seed=0)
+    >>> found.trustworthy, abs(found.value - rbm.log_partition()) < 0.02
     (True, True)
     """
     if count("chains", chains) < 4 or count("sweeps", sweeps) < 16:
@@ -155,8 +191,8 @@ def along(
     start: ArrayLike | None = None,
     check: Phases | None = None,
     generator: Generator | None = None,
-) -> TemperedEstimate:
-    """The estimate of :func:`tempered` along a path; ``check`` are the phases of its target, if they are known."""
+) -> LogPartition:
+    """The estimate of :func:`tempering` along a path; ``check`` are the phases of its target, if they are known."""
     machine = path.target
     if betas is None or isinstance(betas, int):
         betas = choose_betas(path, rungs=betas, generator=generator)
@@ -190,7 +226,7 @@ class _Run:
         self.gains = torch.stack(gains)  # (sweeps, rungs, chains)
         self.samples, self.round_trips = state.layers[0][-1], trips.count
 
-    def estimate(self, base: float, two_starts: bool, check: Phases) -> TemperedEstimate:
+    def estimate(self, base: float, two_starts: bool, check: Phases) -> LogPartition:
         """The estimate from the gains and ln Z of the base."""
         total, acceptance = base, []
         # to first order, the estimate from some of the chains has the mean of their influences in addition
@@ -206,30 +242,30 @@ class _Run:
             influence += (p - q).mean(0) / slope
             drift += ((p - q)[early:].mean(0) - (p - q)[:early].mean(0)) / slope
             acceptance.append((up + down).clamp(max=0).exp().mean())
-        half = influence[::2], influence[1::2]
-        starts = Difference((half[0].mean() - half[1].mean()).item(), math.hypot(*(_error(part) for part in half)))
-        halves = Difference(drift.mean().item(), _error(drift))
-        error, rates = _error(influence), torch.stack(acceptance)
-        problems = self._problems(error, rates, starts if two_starts else None, halves)
-        interval = total - _ERRORS * error, total + _ERRORS * error
-        found = check.verdict(total, interval, problems, check.missed(total, self.samples))
-        return TemperedEstimate(
-            self.ladder.top,
-            found.log_partition,
-            error if found.log_partition == total else check.standard_error,
-            found.interval,
-            found.problems,
-            total,
-            starts if two_starts else None,
-            halves,
-            self.round_trips,
-            rates,
-            tuple(self.ladder.betas.tolist()),
-            self.samples,
-            check,
+        error, rates = mean_of(influence).standard_error, torch.stack(acceptance)
+        differences = {"halves": mean_of(drift)}
+        if two_starts:
+            differences["starts"] = mean_of(influence[::2]) - mean_of(influence[1::2])
+        found = LogPartition(
+            machine=self.ladder.top,
+            value=total,
+            standard_error=error,
+            interval=(total - _ERRORS * error, total + _ERRORS * error),
+            method="tempering",
+            problems=tuple(self._problems(error, rates, differences)),
+            samples=(self.samples, torch.zeros(len(self.samples), dtype=torch.float64)),
+            details={
+                "exchanged": total,
+                "round_trips": self.round_trips,
+                "acceptance": rates,
+                "betas": tuple(self.ladder.betas.tolist()),
+                "phases": check,
+                **differences,
+            },
         )
+        return judge(found, check, check.missed(total, self.samples), repair=True)
 
-    def _problems(self, error: float, acceptance: Tensor, starts: Difference | None, halves: Difference) -> list[str]:
+    def _problems(self, error: float, acceptance: Tensor, differences: Mapping[str, Estimate]) -> list[str]:
         """Reasons to distrust the estimate that the chains themselves show."""
         found, chains = [], len(self.samples)
         if not error <= _LARGEST_ERROR:
@@ -238,18 +274,15 @@ class _Run:
             found.append(f"exchanges of two rungs are accepted with a rate of {acceptance.min():.3f}: use more betas")
         if self.round_trips < chains:
             found.append(f"the chains did not mix: {self.round_trips} round trips for {chains} chains")
-        parts = {"the two halves of the sweeps": halves, "chains from different initial states": starts}
-        for what, part in parts.items():
-            if part is not None and part.significant:
-                apart = f"{part.value:+.2f} ± {part.standard_error:.2f} nats"
-                found.append(f"{what} differ by {apart}: the chains are not in equilibrium")
+        for name, difference in differences.items():
+            if significant(difference):
+                found.append(f"{_PARTS[name]} differ by {difference:+.2f} nats: the chains are not in equilibrium")
         return found
 
 
-def _error(values: Tensor) -> float:
-    """The standard error of the mean of independent values."""
-    error = (values.std() / math.sqrt(len(values))).item()
-    return error if math.isfinite(error) else math.inf
+def significant(difference: Estimate) -> bool:
+    """Whether two estimates of ln Z from parts of the chains or of the sweeps disagree."""
+    return not abs(difference.value) <= _ERRORS * difference.standard_error + _TOLERATED
 
 
 def acceptance_ratio(up: Tensor, down: Tensor) -> float:
