@@ -85,10 +85,6 @@ class Inaccurate(UserWarning):
     """Results of an approximation that differ from a check of some of them."""
 
 
-class BusyMachine(UserWarning):
-    """Other processes use the CPU, so that a training uses fewer threads."""
-
-
 class NotLearned(UserWarning):
     """Training finished without an error, but its result should not be used."""
 
