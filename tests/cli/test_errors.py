@@ -261,7 +261,7 @@ def on(reader: tuple[str, ...], run: Path) -> list[object]:
 def test_truncated_checkpoint(fails, trained, reader):
     for path in (Run(trained).last, Run(trained).previous):
         path.write_bytes(path.read_bytes()[:-100])
-    fails(*on(reader, trained), words=("last.safetensors", "corrupt or truncated"))
+    fails(*on(reader, trained), words=("last.safetensors", "expected a safetensors file"))
 
 
 @pytest.mark.parametrize("content", ["", "\0garbage", "epoch,seconds\n", "epoch,seconds\n1,0.1\n2\n"])
@@ -425,24 +425,6 @@ def test_full_file_system(binary, tmp_path):
         assert not list(disk.iterdir())
     finally:
         subprocess.run(["umount", disk], check=True)
-
-
-@pytest.mark.parametrize(
-    ("options", "name", "why"),
-    [
-        (("--dtype=float32", "--dtype", "float64", "--dtype=float64"), "--dtype", "found 3 times"),
-        (("--seed", "1", "--seed=2"), "--seed", "expected once, found 2 times"),
-        (("--centered", 0.1, "--centered", "false"), "--centered", "expected once"),
-    ],
-)
-def test_repeated_options_are_rejected(train, options, name, why):
-    """Otherwise the last one would be used without notice."""
-    train(BINARY, *options, words=(name, why))
-
-
-def test_repeated_options_of_every_command(fails, tmp_path):
-    fails("sample", tmp_path, "-n", 3, "-n", 4, words=("-n", "expected once"))
-    fails("evaluate", tmp_path, "--sweeps", 3, "--sweeps", 4, words=("--sweeps", "expected once"))
 
 
 def test_options_that_collect_may_be_repeated(fails):

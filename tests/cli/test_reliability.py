@@ -222,36 +222,6 @@ def test_a_signal_stops_within_an_epoch_with_a_checkpoint(number, status, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "status"), SIGNALS)
-def test_a_signal_during_the_imports(number, status, binary, tmp_path):
-    """In a new interpreter, as a user starts it."""
-    process = subprocess.Popen(long_training(binary, tmp_path / "run"), stderr=subprocess.PIPE, text=True)
-    time.sleep(0.5)
-    process.send_signal(number)
-    try:
-        _, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    assert process.returncode in (status, -number) and "Traceback" not in err, err
-
-
-@pytest.mark.parametrize(("number", "status"), SIGNALS)
-def test_a_signal_that_an_import_turns_into_another_exception(number, status, monkeypatch, capsys):
-    def interrupted(_):
-        try:
-            signal.raise_signal(number)
-        except BaseException as error:
-            raise RecursionError("in an import") from error
-
-    before = signal.getsignal(number)
-    monkeypatch.setattr("harmonium.cli._run", interrupted)
-    with pytest.raises(SystemExit) as stop:
-        main(["info"])
-    assert stop.value.code == status and "stopped" in capsys.readouterr().err
-    assert signal.getsignal(number) == before
-
-
-@pytest.mark.slow
 def test_a_closed_pipe_does_not_end_the_training(binary, tmp_path):
     words = long_training(binary, tmp_path / "run", epochs=5)[len(COMMAND) :]
     process = server().start(*words, closed_output=True)
