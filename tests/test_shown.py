@@ -35,6 +35,7 @@ def objects(folder: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 def test_objects_are_shown_in_one_line_and_as_a_table(tmp_path) -> None:
     for shown in objects(tmp_path / "<run>"):
@@ -55,6 +56,7 @@ def test_a_result_is_shown_by_its_epochs_and_main_metrics() -> None:
     assert repr(hm.training.Result(hm.RBM(4, 2), [], hm.Plan())) == "Result(0 epochs)"
 
 
+@pytest.mark.slow
 def test_results_with_large_tensors_are_shown_in_one_line() -> None:
     rbm, rows = hm.RBM(4, 2), torch.eye(4).repeat(20, 1)
     shown = [
@@ -89,6 +91,7 @@ def test_lines_from_time_to_time_without_a_terminal(monkeypatch, capsys) -> None
     ]
 
 
+@pytest.mark.slow
 def test_thirty_rows_are_enough_for_the_defaults() -> None:
     """The default batch of 100 rows is limited to the rows there are, and the number of epochs grows."""
     rows = torch.tensor([[1.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).repeat(15, 1)

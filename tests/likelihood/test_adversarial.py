@@ -70,6 +70,7 @@ def test_data_of_a_mode_of_38_percent():
         assert found.problems or abs(found.annealed - found.exact) < WRONG
 
 
+@pytest.mark.slow
 def test_one_direction_does_not_certify_itself():
     assert not hasattr(Estimate, "trustworthy")
     for seed in range(2000, 2006):
@@ -200,6 +201,7 @@ def test_a_mode_that_the_samples_miss_is_found(seed):
 # -- the base -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["biased", "potts", "binary"])
 def test_short_chains_are_a_better_base_than_free_units(kind):
     machine = make(kind, 2001)

@@ -29,6 +29,7 @@ def test_a_chain_starts_where_it_is_asked_to_and_moves(rbm):
     assert len(found) == 3 and np.array_equal(found.frames[::2], expected.frames)
 
 
+@pytest.mark.slow
 def test_files(rbm, tmp_path):
     found = plots.animate_chain(rbm, 4, frames=3, image=(1, 4, 4), seed=0)
     gif = Image.open(found.save(tmp_path / "chain.gif"))
@@ -39,6 +40,7 @@ def test_files(rbm, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chain.gif"]
 
 
+@pytest.mark.slow
 def test_weights_and_spectrum_have_one_frame_for_each_checkpoint(rbm):
     later = hm.RBM(16, 4)
     later.initialize(weights="normal", scale=1.0, seed=1)

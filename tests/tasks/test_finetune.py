@@ -80,6 +80,7 @@ def pretrained() -> hm.DeepBeliefNetwork:
     return network
 
 
+@pytest.mark.slow
 def test_fine_tuning():
     network = pretrained()
     before = {name: value.clone() for name, value in network.state_dict().items()}
@@ -103,6 +104,7 @@ def test_the_same_seed_gives_the_same_network():
     assert torch.equal(state, torch.get_rng_state())  # dropout does not touch the state of torch's generator
 
 
+@pytest.mark.slow
 def test_validation_chooses_the_epoch():
     held_out = (DATA[1000:], LABELS[1000:])
     found = finetune(
@@ -132,6 +134,7 @@ def test_rows_are_read_in_batches(monkeypatch):
     assert found.predict(DATA[:3]).dtype == torch.int64
 
 
+@pytest.mark.slow
 def test_labels_need_not_count_from_zero():
     labels = torch.tensor([7, -2]).repeat(50)
     data = torch.tensor([[1.0, 0], [0, 1]]).repeat(50, 1)
