@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from types import FrameType
 
 __all__ = [
-    "BusyMachine",
     "CheckpointError",
     "DataNotFound",
     "Diverged",
