@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-fast test-all conformance durations campaign docs coverage architecture format clean
+.PHONY: demo test test-fast test-all conformance campaign docs coverage architecture format clean
 
 demo: $(INSTALLED)
 	$(BIN)/harmonium demo
@@ -31,11 +31,6 @@ test-all: test conformance
 # The conformance suite on every pair of units; `make test` has every unit with four partners.
 conformance: $(INSTALLED)
 	CONFORMANCE=all OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal tests/conformance
-
-# Measures all tests, and lists the slow ones in tests/slow_tests.txt.
-durations: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -vv -n 2 --dist worksteal --durations=0 --durations-min=0.05 > durations.log || (tail -30 durations.log; false)
-	$(BIN)/python tools/slow_tests.py durations.log
 
 # Kills, concurrent writers, random commands and calls, and a soak of 30 minutes; about two hours.
 # For a part of it: make campaign PARTS="--kills 50 --calls 1000"

@@ -1,8 +1,7 @@
 """Makes the scripts in ``tools`` importable, and marks tests as slow: most of the conformance suite, and more cases.
 
-``make test-fast`` leaves out what is slow. Tests outside the conformance suite are marked where they are written:
-``@pytest.mark.slow`` for the whole test, ``@pytest.mark.fast_cases(n)`` for all but n of its cases. Tests in
-``slow_tests.txt``, a list of measured times (``make durations``), are slow too.
+``make test-fast`` leaves out what is slow. Tests are marked where they are written: ``@pytest.mark.slow`` for the whole
+test, ``@pytest.mark.fast_cases(n)`` for all but n of its cases. The conformance suite has a rule in addition.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
-#: tests that took long when they were last measured
-MEASURED = frozenset(Path(__file__).with_name("slow_tests.txt").read_text(encoding="utf-8").splitlines())
 #: the fast part of the conformance suite has every unit as a visible and as a hidden layer, with this partner
 PARTNER = "bernoulli"
 #: of the tests that train, only these pairs are in the fast part
@@ -29,8 +26,6 @@ TRAINING = {"test_defaults.py", "test_optimizers.py"}
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     cases: dict[tuple[Path, str], list[pytest.Function]] = defaultdict(list)
     for item in items:
-        if item.nodeid in MEASURED:
-            item.add_marker(pytest.mark.slow)
         if isinstance(item, pytest.Function):
             if item.path.parent.name == "conformance" and not fast(item):
                 item.add_marker(pytest.mark.slow)

@@ -47,6 +47,7 @@ def modules_with(name: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_generated_parts_are_up_to_date():
     stale = [path.name for path in architecture.outdated()]
     assert not stale, f"{', '.join(stale)}: run python tools/architecture.py"

@@ -99,6 +99,7 @@ def test_conversion(kind):
     assert torch.equal(as_tensor(KINDS[kind]()).float(), EXPECTED)
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_kind_gives_the_same_result_in_every_function(function, rbm):

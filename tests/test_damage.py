@@ -36,6 +36,7 @@ def crafted(path, config: object, tensors: dict[str, torch.Tensor] | None = None
     save_file(tensors, path, {"harmonium": files._signed(json.dumps(entry))})
 
 
+@pytest.mark.slow
 def test_every_changed_bit_is_detected(path):
     """A changed bit is refused, or, in the padding of the header, has no effect at all."""
     whole = path.read_bytes()
@@ -57,6 +58,7 @@ def test_every_changed_bit_is_detected(path):
     assert refused >= 390
 
 
+@pytest.mark.slow
 def test_every_bit_of_the_weights_is_protected(path):
     whole = path.read_bytes()
     begin = len(whole) - 6 * 4 * 4 - 64
@@ -162,6 +164,7 @@ def run(tmp_path):
     return hm.Run(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_the_previous_checkpoint_replaces_a_damaged_one(run, tmp_path):
     whole = hm.Run(tmp_path / "whole")
     hm.fit(hm.RBM(6, 2), ROWS, epochs=6, run=whole.folder, **OPTIONS)
@@ -184,6 +187,7 @@ def test_a_damaged_checkpoint_never_replaces_an_intact_one(run):
     assert run.previous.read_bytes() != intact
 
 
+@pytest.mark.slow
 def test_without_an_intact_checkpoint_the_newest_machine_is_named(run):
     for path in (run.last, run.previous):
         path.write_bytes(path.read_bytes()[:-9])
@@ -191,6 +195,7 @@ def test_without_an_intact_checkpoint_the_newest_machine_is_named(run):
         run.read_state()
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -237,6 +242,7 @@ STATES = {
 TYPES = (torch.float32, torch.float64, torch.int64, torch.complex64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STATES)
 def test_states_of_another_shape_or_type(kind, tmp_path):
     """Chains, walkers, offsets, averages and states of optimizers are checked before the run is changed."""
@@ -275,6 +281,7 @@ def test_states_of_another_shape_or_type(kind, tmp_path):
     fit(3, resume=True)  # what was written again without a change is intact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pcd", "parallel tempering", "standardized"])
 def test_a_run_in_float64_continues_in_float64(kind, tmp_path):
     """A machine in float32 takes the type of the file."""

@@ -47,6 +47,7 @@ def wrong_imports(path: Path) -> Iterator[str]:
             yield f"{where}, which is not to its left"
 
 
+@pytest.mark.slow
 def test_imports_only_from_the_left():
     assert [problem for path in MODULES for problem in wrong_imports(path)] == []
 
@@ -93,6 +94,7 @@ def test_imports_of_figures_are_found():
     assert {"experiments.tap.fig3", "experiments.tap.fig5", "experiments.judging", "experiments.tap.fig6"} <= found
 
 
+@pytest.mark.slow
 def test_the_package_does_not_need_the_experiments():
     names = {path: f"harmonium.{name_of(path).replace('/', '.')}" for path in MODULES}
     assert [names[path] for path in MODULES if list(experiment_imports(names[path], TREES[path]))] == []
@@ -121,6 +123,7 @@ def _names(trees: list[ast.AST]) -> set[str]:
     return plain | {part.attr for part in parts if isinstance(part, ast.Attribute)}
 
 
+@pytest.mark.slow
 def test_no_question_of_type():
     assert {name_of(path): lines for path, tree in TREES.items() if (lines := list(unit_tests(tree)))} == {}
 

@@ -155,6 +155,7 @@ def test_where_there_are_no_locks_a_warning_says_so(tmp_path, monkeypatch):
         pass
 
 
+@pytest.mark.slow
 def test_readers_do_not_wait(holder, tmp_path):
     run = hm.Run(tmp_path / "run")
     rbm = hm.RBM(6, 2)
@@ -164,6 +165,7 @@ def test_readers_do_not_wait(holder, tmp_path):
     assert run.read_metrics() and run.read_config() and hm.load(run.folder)
 
 
+@pytest.mark.slow
 def test_a_run_in_training_is_readable_at_any_moment(tmp_path):
     """A reader beside the writer sees complete files: rows of metrics up to the checkpoint, or one more."""
     seen: list[tuple[int, int]] = []

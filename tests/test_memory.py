@@ -10,6 +10,7 @@ from harmonium import allocation, interactions
 from harmonium.errors import HarmoniumError, InvalidOption, OutOfMemory
 
 
+@pytest.mark.slow
 def test_huge_layers():
     with pytest.raises(
         OutOfMemory, match=r"weights of shape .*needs 37,252\.9 GB of memory.*use fewer units, or a Masked"

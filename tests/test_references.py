@@ -58,6 +58,7 @@ def test_the_page_has_entries():
     assert {("Neal", "2001"), ("de Almeida", "1978"), ("Benaych-Georges", "2012"), ("Gabrié", "2015")} <= entries()
 
 
+@pytest.mark.slow
 def test_every_citation_of_the_code_has_an_entry():
     found = {(*citation, path.name) for path in PACKAGE.rglob("*.py") for text in docstrings(path)
              for citation in citations(text)}  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,6 +35,7 @@ def objects(folder: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 def test_objects_are_shown_in_one_line_and_as_a_table(tmp_path) -> None:
     for shown in objects(tmp_path / "<run>"):
@@ -57,6 +56,7 @@ def test_a_result_is_shown_by_its_epochs_and_main_metrics() -> None:
     assert repr(hm.training.Result(hm.RBM(4, 2), [], hm.Plan())) == "Result(0 epochs)"
 
 
+@pytest.mark.slow
 def test_results_with_large_tensors_are_shown_in_one_line() -> None:
     rbm, rows = hm.RBM(4, 2), torch.eye(4).repeat(20, 1)
     shown = [
@@ -78,28 +78,12 @@ def test_results_with_large_tensors_are_shown_in_one_line() -> None:
     assert "samples 10×4, acceptance 3 values" in repr(shown[0])
 
 
-def test_a_notebook_shows_one_line_that_is_replaced(monkeypatch) -> None:
-    shown: list[str] = []
-    handle = SimpleNamespace(update=lambda markup: shown.append(markup))
-    display = ModuleType("IPython.display")
-    display.HTML = str  # type: ignore[attr-defined]
-    display.display = lambda markup, display_id: (shown.append(markup), handle)[1]  # type: ignore[attr-defined]
-    ipython: Any = ModuleType("IPython")
-    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())
-    monkeypatch.setitem(sys.modules, "IPython", ipython)
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    hm.fit(hm.RBM(4, 2), ROWS, epochs=30, batch_size=10)
-    assert 1 < len(shown) < 30  # at most five times per second, and at the end
-    assert "epoch 30/30" in shown[-1] and "recon" in shown[-1] and '<progress max="100" value="100.0">' in shown[-1]
-
-
 def test_lines_from_time_to_time_without_a_terminal(monkeypatch, capsys) -> None:
     now = iter(range(0, 1000, 4))  # four seconds from one look at the clock to the next
     monkeypatch.setattr(progress.time, "perf_counter", lambda: next(now))
-    lines = progress.Lines(100)
+    lines = progress.ProgressBar(100, 0, True)
     for epoch in range(1, 7):
-        lines.update(epoch, "recon 0.1")
+        lines.update(epoch, {"reconstruction": 0.1})
     printed = capsys.readouterr()
     assert printed.out == "" and printed.err.splitlines() == [
         "epoch 3.0/100, 12 s  recon 0.1",
@@ -107,6 +91,7 @@ def test_lines_from_time_to_time_without_a_terminal(monkeypatch, capsys) -> None
     ]
 
 
+@pytest.mark.slow
 def test_thirty_rows_are_enough_for_the_defaults() -> None:
     """The default batch of 100 rows is limited to the rows there are, and the number of epochs grows."""
     rows = torch.tensor([[1.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).repeat(15, 1)

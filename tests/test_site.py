@@ -48,6 +48,7 @@ def test_every_package_is_in_the_reference() -> None:
     assert folders - without <= set(PACKAGES)
 
 
+@pytest.mark.slow
 def test_units_have_pages() -> None:
     assert {kind.__name__ for kind in site_units.unit_types()} == set(hm.units.__all__) - {"Tail", "Unit"}
     index = site_units.index()
@@ -111,6 +112,7 @@ def page() -> site_blocks.Executed:
     return site_blocks.executed("folder/page", PAGE)
 
 
+@pytest.mark.slow
 def test_results_are_below_the_blocks(page: site_blocks.Executed) -> None:
     written, first, command, plot = page.blocks
     assert (written.text, first.text, command.text) == ("", "printed\nUserWarning: careful\n2", "from a file")
@@ -121,6 +123,7 @@ def test_results_are_below_the_blocks(page: site_blocks.Executed) -> None:
     assert text.index("1 + 1") < text.index("UserWarning: careful") < text.index("mine.py\n```")
 
 
+@pytest.mark.slow
 def test_notebooks_have_the_same_results(page: site_blocks.Executed) -> None:
     text = notebook(page)
     cells = json.loads(text)["cells"]
@@ -140,6 +143,7 @@ def test_a_block_that_fails_names_its_place() -> None:
         site_blocks.executed("a", "```sh\nexit 3\n```\n")
 
 
+@pytest.mark.slow
 def test_other_pages_are_run_for_one_epoch() -> None:
     text = """```python
 import torch

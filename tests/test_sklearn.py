@@ -117,6 +117,7 @@ def test_features_and_likelihood_are_those_of_the_machine() -> None:
     np.testing.assert_allclose(model.inverse_transform(h), machine.reconstruct(states).detach().numpy())
 
 
+@pytest.mark.slow
 def test_visible_units_follow_the_data() -> None:
     assert trained(binary()).machine_.visible.name() == "bernoulli"
     gray = trained(X[:200])
@@ -129,6 +130,7 @@ def test_visible_units_follow_the_data() -> None:
     assert trained(pairs, visible=hm.units.Potts((64, 2))).machine_.visible.shape == (64, 2)
 
 
+@pytest.mark.slow
 def test_real_columns_are_standardized_and_restored() -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 3)) * [1e-3, 1.0, 1e6] + [5.0, 0.0, -1e7]
@@ -143,6 +145,7 @@ def test_real_columns_are_standardized_and_restored() -> None:
     assert scaled.score(rows) == pytest.approx(gaussian.sum(1).mean(), abs=0.3)  # independent columns, known scales
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", ["binary", "gray", "real"])
 def test_sparse_input_gives_the_same_machine(values: str) -> None:
     rows = {"binary": binary(150), "gray": X[:150], "real": 3 * X[:150]}[values]
@@ -151,6 +154,7 @@ def test_sparse_input_gives_the_same_machine(values: str) -> None:
     np.testing.assert_allclose(dense.transform(rows), thin.transform(sparse.csr_matrix(rows)), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_partial_fit_continues_the_chains_and_learns() -> None:
     rows = binary(1000)
     model = RBM(n_components=16, random_state=0, batch_size=50)
@@ -163,6 +167,7 @@ def test_partial_fit_continues_the_chains_and_learns() -> None:
     assert model.score(rows) > before + 0.5
 
 
+@pytest.mark.slow
 def test_fit_is_reproducible_and_estimators_can_be_cloned_and_pickled() -> None:
     rows = binary()
     model = trained(rows)
@@ -174,6 +179,7 @@ def test_fit_is_reproducible_and_estimators_can_be_cloned_and_pickled() -> None:
     assert model.set_output(transform="pandas").transform(rows).columns[0] == "rbm0"
 
 
+@pytest.mark.slow
 def test_searches_and_pipelines() -> None:
     search = GridSearchCV(
         make_pipeline(RBM(epochs=2, negative="pcd:1", random_state=0), LogisticRegression(max_iter=200)),
@@ -190,6 +196,7 @@ def test_searches_and_pipelines() -> None:
     assert likelihoods.best_params_ == {"n_components": 12}
 
 
+@pytest.mark.slow
 def test_wrong_parameters_are_named() -> None:
     with pytest.raises(InvalidOption, match="visible: expected 64 entries, as X has features, found"):
         RBM(visible=hm.units.Bernoulli(3)).fit(binary())
@@ -220,6 +227,7 @@ def test_twenty_thousand_sparse_columns_give_informative_features() -> None:
 # -- RBMClassifier ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_classifier_has_the_probabilities_of_its_machine() -> None:
     names = np.array(["zero", "one", "two"])
     rows, classes = X[y < 3][:150], names[y[y < 3][:150]]
@@ -236,6 +244,7 @@ def test_the_classifier_has_the_probabilities_of_its_machine() -> None:
         model.sample(["three"])
 
 
+@pytest.mark.slow
 def test_the_classifier_in_searches_and_pipelines() -> None:
     rows, classes = sparse.csr_matrix(binary(200)), y[:200]
     pipeline = make_pipeline(RBM(n_components=10, epochs=2, random_state=0), RBMClassifier(4, epochs=2, random_state=0))
@@ -255,6 +264,7 @@ def test_the_classifier_in_searches_and_pipelines() -> None:
     assert clone(again).get_params() == again.get_params()
 
 
+@pytest.mark.slow
 def test_standardized_features_of_the_classifier() -> None:
     rows = np.random.default_rng(0).normal(size=(120, 3)) * [1.0, 50.0, 0.01] + [0.0, 1000.0, 5.0]
     classes = (rows[:, 1] > 1000).astype(int)

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -128,14 +127,14 @@ class Networks(Machines):
         last = result.history[-1]
         self.record.say(f"reconstruction error {last['reconstruction']:.4f}, {last['seconds']:.0f} s")
 
-    def errors(self, name: str, dropout: str, make: Callable[[Path], Classifier]) -> np.ndarray:
-        """Which test images a classifier misclassifies: (n,) of 0 and 1. ``make`` is given the file of a checkpoint."""
+    def errors(self, name: str, dropout: str, make: Callable[[], Classifier]) -> np.ndarray:
+        """Which test images a classifier misclassifies: (n,) of 0 and 1."""
         kind, settings = name.replace(" ", "-"), self.settings
         file = name_by_settings(kind, dropout, rows=settings.rows, epochs=settings.epochs, seed=self.seed)
 
         def classify() -> np.ndarray:
             began = time.process_time()
-            classifier = make(self.folder / f"{file}.safetensors")
+            classifier = make()
             test, truth = hm.data.load(self.data, split="test", labels=True)
             wrong = (classifier.predict(test) != truth).double().numpy()
             seconds = time.process_time() - began
@@ -203,9 +202,8 @@ def tuned(
     settings: Settings,
     dropout: str,
     seed: int,
-    checkpoint: Path | None = None,
 ) -> Classifier:
-    """Fine-tune on gray values; continue from the checkpoint if there is one."""
+    """Fine-tune on gray values."""
     visible, hidden = DROPOUT[dropout]
     rates = (visible, *[hidden] * (len(settings.layers) - 1))
     return finetune(
@@ -218,7 +216,6 @@ def tuned(
         schedule=_SCHEDULE,
         dropout=rates,
         seed=seed,
-        checkpoint=checkpoint,
     )
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from types import FrameType
 
 __all__ = [
-    "BusyMachine",
     "CheckpointError",
     "DataNotFound",
     "Diverged",
@@ -83,10 +82,6 @@ class NotMixed(UserWarning):
 
 class Inaccurate(UserWarning):
     """Results of an approximation that differ from a check of some of them."""
-
-
-class BusyMachine(UserWarning):
-    """Other processes use the CPU, so that a training uses fewer threads."""
 
 
 class NotLearned(UserWarning):

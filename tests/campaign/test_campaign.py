@@ -15,6 +15,7 @@ def clean(found: Counts, least: int) -> None:
     assert not found.problems, f"{found.row()}\n{found.examples}"
 
 
+@pytest.mark.slow
 def test_calls(tmp_path):
     clean(calls(300, 1, tmp_path), 300)
 

@@ -27,6 +27,7 @@ def same(a: Path, b: Path) -> bool:
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_version_and_help(command):
     assert command("--version").out.strip() == f"harmonium {hm.__version__}"
     shown = command("--help").out
@@ -35,11 +36,13 @@ def test_version_and_help(command):
     assert command().out == shown
 
 
+@pytest.mark.slow
 def test_python_m_harmonium_is_the_command():
     done = subprocess.run([sys.executable, "-m", "harmonium", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"harmonium {hm.__version__}"
 
 
+@pytest.mark.slow
 def test_train_says_what_it_does_and_does_it(command, binary, tmp_path):
     run = tmp_path / "run"
     outcome = command(
@@ -59,6 +62,7 @@ def test_train_says_what_it_does_and_does_it(command, binary, tmp_path):
     assert hm.load(run).visible.shape == (6,)
 
 
+@pytest.mark.slow
 def test_config_holds_everything_and_runs_again_to_the_bit(command, binary, tmp_path):
     options = [
         "--hidden", "spin:3", "--negative", "cd:2", "--epochs", 3, "--batch-size", 10, "--seed", 7, "--validation", 0.2,
@@ -86,6 +90,7 @@ def test_config_holds_everything_and_runs_again_to_the_bit(command, binary, tmp_
     assert not same(first, other)
 
 
+@pytest.mark.slow
 def test_the_command_in_the_report_is_the_configuration(command, trained, tmp_path):
     import shlex
 
@@ -98,6 +103,7 @@ def test_the_command_in_the_report_is_the_configuration(command, trained, tmp_pa
     assert Run(again).read_config() == Run(trained).read_config()
 
 
+@pytest.mark.slow
 def test_config_paths_are_relative_to_the_file(command, binary, tmp_path, monkeypatch):
     (tmp_path / "run.toml").write_text('[data]\nsource = "binary.npy"\n[training]\nepochs = 1\nbatch_size = 20\n')
     elsewhere = tmp_path / "elsewhere"
@@ -107,6 +113,7 @@ def test_config_paths_are_relative_to_the_file(command, binary, tmp_path, monkey
     assert Run(elsewhere / "runs" / "binary").read_config()["data"]["source"] == str(binary.resolve())
 
 
+@pytest.mark.slow
 def test_default_folder_is_numbered_and_a_given_one_is_refused(command, binary, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ["train", binary, "--epochs", 1, "--batch-size", 20, "-q", "--no-report"]
@@ -146,6 +153,7 @@ def test_options_change_the_training(command, binary, tmp_path):
         assert not torch.equal(weights(name, *options), plain), name
 
 
+@pytest.mark.slow
 def test_named_data_sets_choose_their_units(command, tmp_path):
     run = tmp_path / "digits"
     assert (
@@ -210,6 +218,7 @@ def test_mixed_layers(command, tmp_path):
     assert hm.load(run).visible.name() == "mixed"
 
 
+@pytest.mark.slow
 def test_gray_files_are_binarized_at_half_of_their_largest_value(command, tmp_path):
     levels = np.random.default_rng(0).integers(0, 256, (30, 4, 4)).astype(np.uint8)
     levels[0, 0, 0] = 255
@@ -222,11 +231,13 @@ def test_gray_files_are_binarized_at_half_of_their_largest_value(command, tmp_pa
     assert same(*runs)
 
 
+@pytest.mark.slow
 def test_resume_of_a_finished_run_says_so(command, trained):
     outcome = command("resume", trained)
     assert outcome.status == 0 and "finished" in outcome.out
 
 
+@pytest.mark.slow
 def test_resume_goes_on_to_more_epochs_as_if_they_had_been_asked_for_at_once(command, binary, tmp_path):
     whole, longer = tmp_path / "whole", tmp_path / "longer"
     arguments = ["--hidden", "bernoulli:3", "--batch-size", 20, "--validation", 0.2, "--schedule", "constant"]
@@ -239,6 +250,7 @@ def test_resume_goes_on_to_more_epochs_as_if_they_had_been_asked_for_at_once(com
     assert command("resume", longer, "--epochs", 3).status == 2
 
 
+@pytest.mark.slow
 def test_the_default_schedule_depends_on_the_learning_rate_and_is_recorded(command, trained, binary, tmp_path):
     assert Run(trained).read_config()["training"]["schedule"] == {"name": "linear", "constant": 0.5}
     for k, rate in enumerate((("--learning-rate", 0.1), ("--optimizer", "sgd,momentum=0.5"), ("--optimizer", "adam"))):
@@ -247,6 +259,7 @@ def test_the_default_schedule_depends_on_the_learning_rate_and_is_recorded(comma
         assert Run(run).read_config()["training"]["schedule"] == {"name": "constant"}
 
 
+@pytest.mark.slow
 def test_resume_begins_again_without_a_checkpoint(command, trained, tmp_path):
     import shutil
 
@@ -258,6 +271,7 @@ def test_resume_begins_again_without_a_checkpoint(command, trained, tmp_path):
     assert same(trained, copy)
 
 
+@pytest.mark.slow
 def test_resume_refuses_data_that_have_changed(command, binary, tmp_path):
     run = tmp_path / "run"
     assert command("train", binary, "--epochs", 1, "--batch-size", 20, "--run", run, "-q", "--no-report").status == 0
@@ -273,6 +287,7 @@ def test_data_that_have_moved_are_found_by_option(command, trained, binary):
     assert command("evaluate", trained, "--data", moved).status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".png"])
 def test_sample_writes_every_format(command, trained, tmp_path, suffix):
     out = tmp_path / f"samples{suffix}"
@@ -284,6 +299,7 @@ def test_sample_writes_every_format(command, trained, tmp_path, suffix):
         assert values.shape == (5, 6) and set(np.unique(values)) <= {0, 1}
 
 
+@pytest.mark.slow
 def test_sample_follows_seed_and_start(command, trained, tmp_path):
     def draw(*options: object) -> np.ndarray:
         assert command("sample", trained, "-n", 20, "--sweeps", 0, "--out", tmp_path / "s.npy", *options).status == 0
@@ -316,6 +332,7 @@ def _train_rows_log_likelihood(machine, run: Path) -> float:
     return hm.likelihood.exact(machine).log_likelihood(rows).value
 
 
+@pytest.mark.slow
 def test_info(command, trained):
     outcome = command("info", trained)
     for words in (
@@ -336,6 +353,7 @@ def test_info_alone_describes_the_installation(command):
     assert outcome.status == 2 and "a run folder or a file" in outcome.err
 
 
+@pytest.mark.slow
 def test_data_commands(command):
     shown = command("data", "list")
     assert shown.status == 0
@@ -345,6 +363,7 @@ def test_data_commands(command):
     assert "CC BY 4.0" in facts and "1,442 train" in facts
 
 
+@pytest.mark.slow
 def test_runs_of_the_library_can_be_looked_at(command, tmp_path):
     rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(2))
     hm.fit(rbm, torch.ones(10, 4), epochs=1, batch_size=5, run=tmp_path / "run", progress=False)
@@ -367,6 +386,7 @@ def test_demo_leaves_a_report(command, tmp_path, monkeypatch):
         assert (tmp_path / "runs" / folder / "report.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on(command, binary, tmp_path, monkeypatch):
     from harmonium.runs import training
 
@@ -385,6 +405,7 @@ def test_ctrl_c_says_how_to_go_on(command, binary, tmp_path, monkeypatch):
     assert command("resume", run, "--no-report").status == 0
 
 
+@pytest.mark.slow
 def test_samples_of_a_file_are_written_beside_it(trained, command, tmp_path):
     file = tmp_path / "rbm.safetensors"
     file.write_bytes(Run(trained).last.read_bytes())
@@ -392,6 +413,7 @@ def test_samples_of_a_file_are_written_beside_it(trained, command, tmp_path):
     assert np.load(tmp_path / "samples.npy").shape == (3, 6)
 
 
+@pytest.mark.slow
 def test_help_names_every_negative_phase_and_what_sample_reads(command):
     from harmonium.training.negative import PHASES
 
@@ -400,6 +422,7 @@ def test_help_names_every_negative_phase_and_what_sample_reads(command):
     assert "A run folder or a .safetensors file." in command("sample", "--help").out
 
 
+@pytest.mark.slow
 def test_gray_values_can_be_redrawn_in_every_epoch(command, tmp_path):
     gray = np.tile(np.array([0, 51, 255], dtype=np.uint8), (200, 1))
     path, run, again = tmp_path / "gray.npy", tmp_path / "run", tmp_path / "again"
@@ -443,6 +466,7 @@ def test_a_data_set_by_name_is_redrawn_in_training_and_drawn_once_elsewhere():
     assert set(out.unique().tolist()) == {0.0, 1.0}
 
 
+@pytest.mark.slow
 def test_samples_of_chains_that_did_not_mix_come_with_a_warning(command, tmp_path):
     rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(1))
     torch.nn.init.constant_(rbm.coupling.weight, 2.0)
@@ -462,6 +486,7 @@ def test_evaluate_compares_samples_with_the_data(command, tmp_path):
     assert (run / "quality.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_mean_field_is_a_negative_phase_of_the_command(command, binary, tmp_path):
     run = tmp_path / "run"
     outcome = command(
@@ -472,6 +497,7 @@ def test_mean_field_is_a_negative_phase_of_the_command(command, binary, tmp_path
     assert command("resume", run, "--epochs", 3, "--no-report").status == 0
 
 
+@pytest.mark.slow
 def test_denoise_prints_a_table_and_draws(command, tmp_path):
     run = tmp_path / "run"
     command("train", "digits", "--hidden", "bernoulli:16", "--epochs", 3, "--run", run, "--no-report")

@@ -49,6 +49,7 @@ def test_a_run_from_start_to_end(command, tmp_path: Path, hidden: str) -> None:
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_rows_of_a_file_take_the_shape_of_the_image(command, tmp_path: Path) -> None:
     values = np.random.default_rng(0).integers(0, 2, (40, 30))
     np.save(tmp_path / "rows.npy", values)
@@ -64,6 +65,7 @@ def test_rows_of_a_file_take_the_shape_of_the_image(command, tmp_path: Path) -> 
     assert "expects rows that are images; give their shape, as in --image 1x28x28" in failed.err
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     ("hidden", "words"),
     [
@@ -134,6 +136,7 @@ def test_presets_without_a_machine_or_with_other_images() -> None:
         machine_of("multinary-mnist", (784,))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 def test_a_preset_trains_in_python() -> None:
     network = machine_of("multinary-silhouettes", (1, 8, 8))
@@ -142,6 +145,7 @@ def test_a_preset_trains_in_python() -> None:
     assert result.history[-1]["reconstruction_1"] < result.history[0]["reconstruction_1"]
 
 
+@pytest.mark.slow
 def test_gray_values_are_scaled_to_the_levels() -> None:
     for visible, largest in (("multinary,levels=255,form=integral", 255), ("binomial,trials=16", 16), ("gaussian", 1)):
         config = Config(

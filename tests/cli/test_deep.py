@@ -48,6 +48,7 @@ def watched(folder: Path) -> list[dict[str, float]]:
     return [{k: v for k, v in row.items() if k not in ("seconds", "samples_per_second")} for row in rows]
 
 
+@pytest.mark.slow
 def test_configuration_of_a_deep_machine(deep, command, tmp_path):
     folder = deep("dbm")
     config = Run(folder).read_config()
@@ -75,6 +76,7 @@ def test_a_file_may_list_numbers_of_units(command, binary, tmp_path):
     assert not list(run.glob("machine-*"))
 
 
+@pytest.mark.slow
 def test_the_first_stage_is_the_training_of_an_rbm(deep, binary, tmp_path, command):
     """Pretraining continues from what `harmonium train` of the first two layers gives."""
     folder, one = deep("dbm"), tmp_path / "one"
@@ -87,6 +89,7 @@ def test_the_first_stage_is_the_training_of_an_rbm(deep, binary, tmp_path, comma
     assert torch.equal(start.couplings[1].weight, hm.load(folder / "machine-2").weight)
 
 
+@pytest.mark.slow
 def test_greedy_training_gathers_its_machines(deep):
     folder = deep("greedy")
     network = hm.load(folder)
@@ -102,6 +105,7 @@ def test_greedy_training_gathers_its_machines(deep):
     assert last["reconstruction_2"] == watched(folder / "machine-2")[-1]["reconstruction"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", ["dbm", "dbn"])
 def test_layers_of_feature_maps(machine, command, tmp_path):
     layers = ("--hidden", "bernoulli:3,kernel=3,stride=1", "--hidden", "bernoulli:2,kernel=2,stride=2", "--hidden", 5)
@@ -116,6 +120,7 @@ def test_layers_of_feature_maps(machine, command, tmp_path):
     assert table.status == 0 and "reconstruction error" in table.out
 
 
+@pytest.mark.slow
 def test_pooled_layers_in_a_stack(command, tmp_path):
     words = ("train", "digits", "--machine", "dbn", "--hidden", "bernoulli:2,kernel=3,pool=2", "--hidden", 5)
     run = tmp_path / "run"
@@ -126,7 +131,7 @@ def test_pooled_layers_in_a_stack(command, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_resumes_after_an_interrupt_in_any_epoch(kind, deep, binary, command, tmp_path, monkeypatch):
     """Every epoch of every stage is interrupted once; each run then ends as the uninterrupted one."""
     whole = deep(kind, "whole")
@@ -155,6 +160,7 @@ def test_resumes_after_an_interrupt_in_any_epoch(kind, deep, binary, command, tm
     assert epochs == {"dbm": 4, "greedy": 4, "joint": 2}[kind]
 
 
+@pytest.mark.slow
 def test_resume_extends_joint_training_only(deep, command):
     folder = deep("dbm")
     assert command("resume", folder, "--epochs", 3, "-q", "--no-report").status == 0
@@ -166,7 +172,7 @@ def test_resume_extends_joint_training_only(deep, command):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_commands_on_a_deep_machine(kind, deep, command, tmp_path):
     folder = deep(kind)
     shown = command("info", folder).out
@@ -191,6 +197,7 @@ def test_commands_on_a_deep_machine(kind, deep, command, tmp_path):
     assert outcome.status == 2 and "expected an RBM" in outcome.err and len(outcome.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_mean_field_commands_expect_a_boltzmann_machine(deep, command):
     machine, network = deep("dbm", "dbm"), deep("joint", "dbn")
     for words in (("landscape", "-n", 5), ("denoise", "-n", 5, "--levels", 0.1)):
@@ -241,6 +248,7 @@ def test_wrong_lists_in_a_file(command, binary, tmp_path, value):
     assert outcome.status == 2 and "[machine]: hidden" in outcome.err and len(outcome.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_finished_pretraining_is_kept_if_the_joint_training_fails(command, binary, tmp_path, monkeypatch):
     one_epoch = Training.one_epoch
 

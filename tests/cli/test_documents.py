@@ -56,6 +56,7 @@ def test_topics_and_samples_are_words(text, tmp_path, command):
     assert [sum(map(float, line)) for line in lines] == samples.counts.sum(1).tolist()
 
 
+@pytest.mark.slow
 def test_the_plan_says_what_was_left_out(text, tmp_path, command):
     options = ["--hidden", 2, "--epochs", 1, "--no-report", "--vocabulary", 4, "--run", tmp_path / "run"]
     shown = command("train", text, *options)
@@ -84,6 +85,7 @@ def test_options_that_do_not_fit_documents(options, words, text, tmp_path, comma
     assert shown.status == 2 and words in " ".join(shown.err.split())
 
 
+@pytest.mark.slow
 def test_words_are_for_documents_only(binary, trained, tmp_path, command):
     shown = command("train", binary, "--vocabulary", 10, "--run", tmp_path / "other", "-q")
     message = "vocabulary: expected none for the numbers in binary.npy"

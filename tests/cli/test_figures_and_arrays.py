@@ -20,6 +20,7 @@ def recording(tmp_path):
     return tmp_path / "recording.mat", spikes
 
 
+@pytest.mark.slow
 def test_an_array_by_name_transposed(recording, tmp_path, command):
     path, _ = recording
     run = tmp_path / "run"
@@ -44,6 +45,7 @@ def test_an_array_by_name_transposed(recording, tmp_path, command):
     assert outcome.status == 2 and ".pdf" in outcome.err
 
 
+@pytest.mark.slow
 def test_transposing_expects_a_matrix(tmp_path, command):
     np.save(tmp_path / "images.npy", np.zeros((10, 2, 2), dtype=np.uint8))
     outcome = command("train", tmp_path / "images.npy", "--transpose", "--run", tmp_path / "run")

@@ -28,6 +28,7 @@ def fitted(binary: Path, folder: Path | None, **options) -> hm.RBM:
     return rbm
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -54,6 +55,7 @@ def test_the_command_line_continues_a_run_of_fit_bit_for_bit(options, binary, tm
     assert hm.Run(run).read_config()["training"]["epochs"] == 6
 
 
+@pytest.mark.slow
 @pytest.mark.whole_report
 def test_commands_on_a_run_of_fit(binary, tmp_path, command) -> None:
     run = tmp_path / "run"
@@ -70,6 +72,7 @@ def test_commands_on_a_run_of_fit(binary, tmp_path, command) -> None:
     assert command("interactions", run).status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.whole_report
 def test_the_shape_of_images_of_a_run_of_fit(binary, tmp_path, command) -> None:
     run = tmp_path / "run"
@@ -85,6 +88,7 @@ def test_the_shape_of_images_of_a_run_of_fit(binary, tmp_path, command) -> None:
     assert (tmp_path / "s.png").exists()
 
 
+@pytest.mark.slow
 def test_other_rows_are_rejected(binary, tmp_path, command) -> None:
     run, rows = tmp_path / "run", np.load(binary)
     fitted(binary, run, callbacks=[StopAfter(2)])

@@ -49,6 +49,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 @pytest.mark.whole_report
 def test_every_command_works_on_a_run_with_a_window(run, command):
     page = (run / "report.html").read_text()
@@ -88,6 +89,7 @@ def test_a_resumed_run_has_the_same_machine(sequences, tmp_path, command):
     assert all((one[name] == other[name]).all() for name in one)
 
 
+@pytest.mark.slow
 def test_a_forecast_continues_the_sequences_in_their_units(run, command):
     shown = command("forecast", run, "--frames", 12, "-n", 2, "--means")
     assert shown.status == 0, shown.err
@@ -97,6 +99,7 @@ def test_a_forecast_continues_the_sequences_in_their_units(run, command):
     assert all(3e3 < float(row["pressure"]) < 7e3 for row in rows)
 
 
+@pytest.mark.slow
 def test_a_forecast_may_continue_another_file(run, tmp_path, command):
     other = write(tmp_path / "other.csv", swing(3))
     assert command("forecast", run, "--after", other, "--frames", 2, "--out", tmp_path / "o.csv").status == 0
@@ -165,6 +168,7 @@ def test_rows_of_other_data_sets_are_no_frames(tmp_path, command):
     assert "window: expected a data set of sequences, found 'digits'" in " ".join(shown.err.split())
 
 
+@pytest.mark.slow
 def test_forecast_needs_a_run_with_a_window(trained, command):
     shown = command("forecast", trained)
     assert shown.status == 2 and "expected a run on sequences, made with" in " ".join(shown.err.split())

@@ -31,6 +31,7 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}", found
 
 
+@pytest.mark.slow
 def test_every_command_has_an_example_that_it_accepts() -> None:
     known = dict(commands(get_command(app)))
     assert set(known) == set(EXAMPLES)
@@ -51,6 +52,7 @@ def _flags(found: Any) -> list[str]:
     return [flag for part in found.params for flag in part.opts]
 
 
+@pytest.mark.slow
 def test_numbers_as_json(trained, command, tmp_path) -> None:
     for words in (
         ["evaluate", trained, "--betas", 0],
@@ -79,6 +81,7 @@ def test_numbers_as_json(trained, command, tmp_path) -> None:
     assert mean == pytest.approx(exact.log_likelihood(rows), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_compare_shows_the_runs_side_by_side(trained, binary, tmp_path, command) -> None:
     other = tmp_path / "other"
     hm.fit(hm.RBM(6, 2), np.load(binary), epochs=3, negative="cd:1", run=other, progress=False)
@@ -95,6 +98,7 @@ def test_compare_shows_the_runs_side_by_side(trained, binary, tmp_path, command)
     assert outcome.status == 2 and "expected two or more run folders, found 1" in outcome.err
 
 
+@pytest.mark.slow
 def test_select_prints_a_table_and_draws_a_plot(binary, tmp_path, command) -> None:
     words = ["select", binary, "--hidden", "1,3", "--l2", "0,0.1", "--folds", 2, "--epochs", 2, "--jobs", 1]
     outcome = command(*words, "--out", tmp_path / "plot.png", "--negative", "exact")
@@ -105,6 +109,7 @@ def test_select_prints_a_table_and_draws_a_plot(binary, tmp_path, command) -> No
     assert outcome.status == 2 and "expected one of --l1, --l2" in outcome.err
 
 
+@pytest.mark.slow
 def test_sample_warns_and_offers_tempering(tmp_path, command) -> None:
     rbm = hm.RBM(hm.units.Spin(20), hm.units.Spin(4))
     torch.nn.init.constant_(rbm.weight, 1.0)  # two modes that Gibbs sampling does not leave

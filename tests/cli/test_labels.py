@@ -37,6 +37,7 @@ def trained(command, table, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_train_and_classify(command, trained, table):
     config = tomllib.loads((trained / "config.toml").read_text(encoding="utf-8"))
     assert config["data"]["labels"] is True and config["machine"]["visible"] == "bernoulli:6+potts:1x2"
@@ -52,6 +53,7 @@ def test_train_and_classify(command, trained, table):
     assert again.error(torch.tensor(rows[:, :6]).float(), rows[:, 6]) < 0.1
 
 
+@pytest.mark.slow
 def test_samples_of_a_class(command, tmp_path):
     """One hidden unit for each class, which is coupled to the label and to the three pixels of the class."""
     machine = hm.tasks.label_rbm(hm.units.Bernoulli(6, bias=-2.0), 2, hm.units.Bernoulli(2, bias=-10.0))
@@ -71,6 +73,7 @@ def test_samples_of_a_class(command, tmp_path):
     assert wrong.status == 2 and "labels: expected whole numbers from 0 to 1, found 2 in row 0" in wrong.err
 
 
+@pytest.mark.slow
 def test_resume_is_bitwise(command, table, tmp_path):
     options = ("--labels", "--hidden", 3, "--batch-size", 10, "--schedule", "constant", "--no-report", "-q")
     command("train", table, *options, "--epochs", 4, "--run", tmp_path / "whole")

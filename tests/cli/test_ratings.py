@@ -41,6 +41,7 @@ def trained(rated, tmp_path, command) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_training_and_recommending(trained, command, tmp_path):
     metrics = list(csv.DictReader((trained / "metrics.csv").open()))
     assert float(metrics[-1]["rmse"]) < float(metrics[0]["rmse"]) - 0.1
@@ -58,6 +59,7 @@ def test_training_and_recommending(trained, command, tmp_path):
     assert f"{float(metrics[-1]['rmse']):.4f}" in errors.out  # the same ratings were held out
 
 
+@pytest.mark.slow
 def test_samples_are_ratings_of_items(trained, rated, command):
     drawn = command("sample", trained, "-n", 5, "--sweeps", 20)
     assert drawn.status == 0, drawn.err
@@ -77,6 +79,7 @@ def test_report(rated, command, tmp_path):
     assert "rated items are not known" in outcome.out
 
 
+@pytest.mark.slow
 def test_resumed_bit_for_bit(rated, command, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     options = [*OPTIONS, "-q", "--schedule", "constant", "--validation", 0.1]
@@ -88,6 +91,7 @@ def test_resumed_bit_for_bit(rated, command, tmp_path):
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_options_of_the_user_replace_the_defaults(rated, command, tmp_path):
     run = tmp_path / "run"
     outcome = command(
@@ -129,6 +133,7 @@ def test_errors(rated, command, tmp_path, options, words):
     assert words in outcome.err
 
 
+@pytest.mark.slow
 def test_other_errors(trained, command, tmp_path):
     assert "unknown user 'nobody'" in command("recommend", trained, "--user", "nobody").err
     assert "unknown method" in command("recommend", trained, "--method", "guess").err

@@ -36,6 +36,7 @@ def long_training(binary: Path, run: Path, epochs: int = 100_000) -> list[str]:
 # -- one writer ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_refused(trained, binary, command, tmp_path):
     code = f"from harmonium.locking import locked\nwith locked({str(trained)!r}): print(flush=True); input()"
     started = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -51,6 +52,7 @@ def test_a_second_writer_is_refused(trained, binary, command, tmp_path):
     assert command("resume", trained, "--epochs", 8, "-q", "--no-report").status == 0
 
 
+@pytest.mark.slow
 def test_a_new_run_in_a_folder_in_use(binary, command, tmp_path):
     """The folder of a run that has not yet written anything is in use."""
     (tmp_path / "run").mkdir()
@@ -67,6 +69,7 @@ def test_a_new_run_in_a_folder_in_use(binary, command, tmp_path):
 # -- validate first, write last -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -88,6 +91,7 @@ def test_a_failed_resume_changes_nothing(trained, command, tmp_path, options, me
     assert command("resume", trained, "--epochs", 5, "-q", "--no-report").status == 0  # it still can be resumed
 
 
+@pytest.mark.slow
 def test_a_failure_within_training_keeps_the_configuration(trained, command, monkeypatch):
     """The checks of the loop come before the first write, too."""
     from harmonium.training import checkpoints
@@ -113,6 +117,7 @@ def test_the_data_of_a_run_cannot_be_exchanged_by_name(name, command, tmp_path):
     assert contents(run) == before
 
 
+@pytest.mark.slow
 def test_a_moved_file_is_recorded_when_the_run_continues(trained, binary, command, tmp_path):
     moved = binary.rename(tmp_path / "moved.npy")
     assert command("resume", trained, "--epochs", 5, "--data", moved, "-q", "--no-report").status == 0
@@ -123,6 +128,7 @@ def test_a_moved_file_is_recorded_when_the_run_continues(trained, binary, comman
 # -- damage -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_verify(trained, command):
     good = command("info", trained, "--verify")
     assert good.status == 0 and good.out.count("intact") >= 7
@@ -186,6 +192,7 @@ def test_checkpoints_that_a_user_replaces_during_training(binary, command, tmp_p
     assert [row["epoch"] for row in Run(run).read_metrics()] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_absurd_numbers_of_samples(trained, command):
     refused = command("sample", trained, "-n", "9" * 400)
     assert refused.status == 2 and "-n" in refused.err
@@ -222,36 +229,6 @@ def test_a_signal_stops_within_an_epoch_with_a_checkpoint(number, status, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "status"), SIGNALS)
-def test_a_signal_during_the_imports(number, status, binary, tmp_path):
-    """In a new interpreter, as a user starts it."""
-    process = subprocess.Popen(long_training(binary, tmp_path / "run"), stderr=subprocess.PIPE, text=True)
-    time.sleep(0.5)
-    process.send_signal(number)
-    try:
-        _, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    assert process.returncode in (status, -number) and "Traceback" not in err, err
-
-
-@pytest.mark.parametrize(("number", "status"), SIGNALS)
-def test_a_signal_that_an_import_turns_into_another_exception(number, status, monkeypatch, capsys):
-    def interrupted(_):
-        try:
-            signal.raise_signal(number)
-        except BaseException as error:
-            raise RecursionError("in an import") from error
-
-    before = signal.getsignal(number)
-    monkeypatch.setattr("harmonium.cli._run", interrupted)
-    with pytest.raises(SystemExit) as stop:
-        main(["info"])
-    assert stop.value.code == status and "stopped" in capsys.readouterr().err
-    assert signal.getsignal(number) == before
-
-
-@pytest.mark.slow
 def test_a_closed_pipe_does_not_end_the_training(binary, tmp_path):
     words = long_training(binary, tmp_path / "run", epochs=5)[len(COMMAND) :]
     process = server().start(*words, closed_output=True)
@@ -284,6 +261,7 @@ def test_output_on_a_full_disk(monkeypatch, capsys):
 # -- odd environments -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_output_in_a_narrow_encoding(trained, encoding, monkeypatch):
     monkeypatch.chdir(trained.parent)
@@ -296,6 +274,7 @@ def test_output_in_a_narrow_encoding(trained, encoding, monkeypatch):
         assert not stop.value.code and written.getvalue().decode(encoding)
 
 
+@pytest.mark.slow
 def test_a_process_with_a_narrow_encoding():
     found = subprocess.run(
         [*COMMAND, "train", "--help"], env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False
@@ -311,6 +290,7 @@ def test_without_a_home_folder(command, monkeypatch):
     assert found.status == 2 and "nosuchuser" in found.err and "Traceback" not in found.err
 
 
+@pytest.mark.slow
 def test_a_user_without_a_home(command, monkeypatch):
     """As in a container whose user is not in the list of users: nothing tells where the cache is."""
     for name in ("HOME", "XDG_CACHE_HOME", "HARMONIUM_DATA"):
@@ -321,6 +301,7 @@ def test_a_user_without_a_home(command, monkeypatch):
     assert found.status == 2 and "home" in found.err
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal(trained, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     for words in (["info", trained], ["data", "list"], ["train", "--help"]):
@@ -345,6 +326,7 @@ def test_a_folder_that_cannot_be_written(owner, function, binary, command, tmp_p
     assert contents(tmp_path) == before
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["~nosuchuser/rows.npy", "loop.npy", "x" * 3000 + ".npy"])
 def test_paths_that_cannot_be(name, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -355,6 +337,7 @@ def test_paths_that_cannot_be(name, command, tmp_path, monkeypatch):
     assert outcome.status == 2 and "Traceback" not in outcome.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["~nosuchuser/x", "loop", "x" * 3000])
 def test_paths_of_other_commands_that_cannot_be(name, trained, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -369,6 +352,7 @@ def test_paths_of_other_commands_that_cannot_be(name, trained, command, tmp_path
     assert contents(trained) == before
 
 
+@pytest.mark.slow
 def test_a_data_file_behind_a_link(binary, command, tmp_path):
     (tmp_path / "link.npy").symlink_to(binary)
     assert (
@@ -404,6 +388,7 @@ def test_hostile_configurations(text, command, tmp_path):
     assert outcome.status == 2 and len(outcome.err) < 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["training = 3", "data = []", "[training]\nepochs = '<script>alert(1)</script>'"])
 def test_edited_configurations(trained, command, text):
     Run(trained).config_path.write_text(text)
@@ -412,6 +397,7 @@ def test_edited_configurations(trained, command, text):
         assert outcome.status in (0, 2) and "Traceback" not in outcome.err
 
 
+@pytest.mark.slow
 def test_infinite_seconds(trained, command):
     path = Run(trained).metrics_path
     lines = path.read_text().splitlines()
@@ -452,6 +438,7 @@ def test_control_characters_do_not_reach_the_terminal(command, tmp_path):
         assert not set("\x07\x1b\x9b") & set(text)
 
 
+@pytest.mark.slow
 def test_one_process_of_a_host_reports_a_common_error(command, monkeypatch):
     """Under ``torchrun`` every process finds a mistake in the options; only the first one prints it."""
     assert "did you mean 'digits'" in command("train", "digitz").err
@@ -460,6 +447,7 @@ def test_one_process_of_a_host_reports_a_common_error(command, monkeypatch):
     assert (again.status, again.err) == (2, "")
 
 
+@pytest.mark.slow
 def test_leftovers_of_figures_are_removed(trained, command):
     left = [trained / ".spectrum.png.abc.tmp", trained / ".report.html.x.tmp"]
     for path in left:

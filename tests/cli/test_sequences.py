@@ -56,6 +56,7 @@ def table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_training_on_a_fasta_file(command, fasta, tmp_path):
     run = tmp_path / "run"
     outcome = command("train", fasta, *OPTIONS[:-1], "--epochs", 2, "--run", run)
@@ -68,6 +69,7 @@ def test_training_on_a_fasta_file(command, fasta, tmp_path):
     assert config["machine"]["visible"] == "potts:8x21"
 
 
+@pytest.mark.slow
 def test_weights_change_what_is_learned_and_resume_keeps_them(command, fasta, trained, tmp_path):
     def weights(run: Path) -> torch.Tensor:
         return hm.load(run).coupling.weight
@@ -83,6 +85,7 @@ def test_weights_change_what_is_learned_and_resume_keeps_them(command, fasta, tr
     assert not torch.equal(weights(plain), weights(trained))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.a3m", "a.sto"])
 def test_every_format_gives_the_same_machine(command, fasta, trained, tmp_path, name):
     found = hm.data.read_alignment(fasta)
@@ -116,6 +119,7 @@ def test_held_out_sequences_are_weighted_like_the_others(fasta):
     assert [loaded.name(k) for k in range(3)] == [loaded.names[k] for k in range(3)]
 
 
+@pytest.mark.slow
 def test_contacts(command, trained, tmp_path):
     plain = command("contacts", trained, "--separation", 2, "-n", 3)
     assert plain.status == 0 and "contact " not in plain.out
@@ -139,6 +143,7 @@ def test_contacts(command, trained, tmp_path):
     assert (tmp_path / "known.png").exists()
 
 
+@pytest.mark.slow
 def test_mutants(command, trained, fasta):
     outcome = command("mutants", trained, "--sequence", "S7")
     if outcome.status:  # S7 is held out
@@ -157,12 +162,14 @@ def test_mutants(command, trained, fasta):
     assert wrong.status == 2 and "found '?'" in wrong.err
 
 
+@pytest.mark.slow
 def test_logos(command, trained):
     outcome = command("logos", trained, "-n", 2, "--sweeps", 2)
     assert outcome.status == 0, outcome.err
     assert all((trained / name).exists() for name in ("logo.png", "logo-samples.png", "logo-hidden.png"))
 
 
+@pytest.mark.slow
 def test_new_sequences(command, trained, fasta, tmp_path):
     assert command("sample", trained, "-n", 6, "--sweeps", 5).status == 0
     new = hm.data.read_alignment(trained / "samples.fasta", LETTERS)
@@ -187,6 +194,7 @@ def test_new_sequences(command, trained, fasta, tmp_path):
     assert np.load(tmp_path / "new.npy").shape == (6, 8, 21)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["contacts", "logos", "mutants"])
 def test_runs_without_letters(command, binary, tmp_path, name):
     run = tmp_path / "run"
@@ -220,6 +228,7 @@ def test_errors(command, tmp_path, case):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_options_of_sequences_need_sequences(command, binary, tmp_path):
     cases = {
         ("--alphabet", "dna"): "alphabet: expected none for the numbers in binary.npy",

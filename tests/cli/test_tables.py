@@ -56,6 +56,7 @@ def run(people, tmp_path, command):
     return folder
 
 
+@pytest.mark.slow
 def test_samples_are_a_table(run, command):
     assert command("sample", run, "-n", 30, "--sweeps", 5).status == 0
     samples = pd.read_csv(run / "samples.csv")
@@ -68,6 +69,7 @@ def test_samples_are_a_table(run, command):
     assert np.load(run / "s.npy").shape == (4, TableEncoder.load(run / "table.json").size)
 
 
+@pytest.mark.slow
 def test_missing_cells_are_imputed(run, people, tmp_path, command):
     given = pd.read_csv(people)
     shown = command("impute", run, people)
@@ -87,6 +89,7 @@ def test_missing_cells_are_imputed(run, people, tmp_path, command):
     assert pd.read_csv(out)["job"].notna().all()
 
 
+@pytest.mark.slow
 def test_evaluation_sums_missing_cells_out(run, command):
     shown = command("evaluate", run)
     assert shown.status == 0
@@ -110,6 +113,7 @@ def test_runs_resume_and_the_report_completes_rows(run, command):
     assert command("info", run).status == 0
 
 
+@pytest.mark.slow
 def test_errors_name_file_line_and_column(run, people, tmp_path, command):
     (tmp_path / "bad.csv").write_text(people.read_text() + "31,2e6,pilot,True,1,X\n")
     shown = command("impute", run, tmp_path / "bad.csv")
@@ -164,6 +168,7 @@ def test_an_entirely_missing_column_is_an_error(tmp_path, command):
     assert shown.status == 2 and "t.csv, column 'income': expected at least one value, found only missing" in shown.err
 
 
+@pytest.mark.slow
 def test_binary_tables_are_still_arrays(tmp_path, command):
     (tmp_path / "b.csv").write_text("a,b\n1,0\n0,1\n1,1\n0,0\n")
     assert (

@@ -88,6 +88,7 @@ def sample_of(machine: hm.RBM, phase: NegativePhase, v: Tensor, context: Tensor,
     return state["memory"].get(len(v), None)
 
 
+@pytest.mark.fast_cases(25)
 @some_pairs
 def test_stationarity_of_each_row(pair):
     machine = conditional(pair)

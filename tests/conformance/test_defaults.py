@@ -173,6 +173,7 @@ def gain(pair: tuple[str, str], **options: Any) -> float:
     return gains(learner, pair[1], data).mean().item()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("pair", TRIED, ids=cases.id_of)
 def test_defaults_learn(pair: tuple[str, str]) -> None:
     assert gain(pair, epochs=epochs(*pair)) > 0.01
@@ -190,6 +191,7 @@ DIFFICULT = {
 }
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("seed", range(3 if cases.EVERY_PAIR else 1))
 @pytest.mark.parametrize("pair", DIFFICULT, ids=cases.id_of)
 def test_defaults_learn_with_every_seed(pair: tuple[str, str], seed: int) -> None:

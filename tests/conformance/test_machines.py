@@ -59,6 +59,7 @@ def test_moments(name):
         torch.testing.assert_close(found, coupling.correlate(weighted, y[j]))
 
 
+@pytest.mark.fast_cases(12)
 @pytest.mark.parametrize(
     ("name", "sampler"),
     [

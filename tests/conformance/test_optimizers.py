@@ -37,6 +37,7 @@ def without_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outcome, "problems", lambda *_: [])
 
 
+@pytest.mark.fast_cases(9)
 @pytest.mark.parametrize("centered", [True, False], ids=["centered", "plain"])
 @pytest.mark.parametrize("pair", cases.PHASES["exact"].pairs(), ids=cases.id_of)
 def test_the_likelihood_never_falls(pair: tuple[str, str], centered: bool) -> None:

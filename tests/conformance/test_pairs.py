@@ -121,6 +121,7 @@ def test_log_partition(pair):
     assert machine.log_partition() == pytest.approx(joint(machine, case.nodes(machine)).log_partition, abs=1e-8)
 
 
+@pytest.mark.fast_cases(118)
 @every_pair
 def test_gradient_of_the_free_energy(pair):
     machine = rbm(*pair).build()

@@ -19,7 +19,7 @@ TWO = torch.tensor([0.3, -0.5], dtype=torch.float64)
 
 
 @pytest.mark.parametrize("name", UNITS)
-@pytest.mark.fast_cases(4)
+@pytest.mark.slow
 def test_units(name):
     check_unit(UNITS[name].build((2,), generator(name)))
 
@@ -28,7 +28,7 @@ def test_units(name):
 @pytest.mark.parametrize(
     "name", [name for name, case in PHASES.items() if name not in ("naive", "adatap", "bp") and not case.visible]
 )
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_phases(name):
     check_negative_phase(PHASES[name].build())
 

@@ -67,6 +67,7 @@ def test_conformance(name):
     check_coupling(CASES[name]())
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     channels=st.tuples(st.integers(1, 3), st.integers(1, 3)),

@@ -59,6 +59,7 @@ def test_columns_in_any_order():
     assert torch.equal(found.decode(found.encode(rows[:, order])), torch.from_numpy(rows[:, order]).float())
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
 def test_independent_columns_have_no_categories(share):
     rows = (np.random.default_rng(0).random((300, 60)) < share).astype(np.uint8)

@@ -57,6 +57,7 @@ def check_support(info, values):
         assert values.min() < 0 < values.max()
 
 
+@pytest.mark.slow
 def test_digits_are_those_of_scikit_learn():
     from sklearn.datasets import load_digits
 
@@ -92,6 +93,7 @@ def test_threshold_is_above_half_of_the_range():
     assert (values == 0.5).any()  # 8 of 16 is not above half
 
 
+@pytest.mark.slow
 def test_threshold_of_bytes_is_above_127():
     need("mnist")
     levels = (data.load("mnist", split="test") * 255).round()
@@ -126,6 +128,7 @@ def test_binarize_leaves_binary_data_as_they_are():
         assert torch.equal(data.load("spikes-15", binarize=how), plain)
 
 
+@pytest.mark.slow
 def test_threshold_of_counts_is_presence():
     need("kos")
     counts = data.load("kos", split="test")
@@ -147,6 +150,7 @@ def test_integer_types_for_binary_values(dtype):
     values.zero_()  # the caller owns the memory
 
 
+@pytest.mark.slow
 def test_full_precision_levels():
     need("mnist")
     levels = data.load("mnist", split="test", dtype=torch.float64) * 255
@@ -160,6 +164,7 @@ def test_a_type_too_small_for_the_counts_is_refused():
         data.load("kos", dtype=torch.bool)
 
 
+@pytest.mark.slow
 def test_published_facts_of_mnist():
     need("mnist")
     images, labels = data.load("mnist", labels=True)
@@ -167,6 +172,7 @@ def test_published_facts_of_mnist():
     assert images.mean().item() == pytest.approx(0.1307, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_published_facts_of_kos():
     need("kos")
     counts = data.load("kos", split="all")
@@ -192,12 +198,14 @@ def test_the_newsgroups_vocabulary():
         assert totals[i] == text.replace(" ", "  ").count(f" {words[i]} ")
 
 
+@pytest.mark.slow
 def test_no_sequence_of_the_test_split_was_seen():
     need("protein-ww")
     train, test = (data.load("protein-ww", split=split).argmax(-1) for split in ("train", "test"))
     assert not set(map(tuple, train.tolist())) & set(map(tuple, test.tolist()))
 
 
+@pytest.mark.slow
 def test_the_first_protein_can_be_read_back():
     need("protein-ww")
     info = data.info("protein-ww")

@@ -28,6 +28,7 @@ def test_verdicts(error, verdicts, tmp_path):
     assert "hidden units: 1000 instead of 500" in record.claims[1].measured
 
 
+@pytest.mark.slow
 def test_a_small_run_on_images(monkeypatch, tmp_path, capsys):
     def load(name: str, *, split: str = "train", labels: bool = False) -> Any:
         generator = torch.Generator().manual_seed(len(split))

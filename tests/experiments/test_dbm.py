@@ -31,6 +31,7 @@ def test_the_verdict_on_depth(difference, seconds, holds):
     assert dbm.judge_deeper(compared, {"start": 50, "rbm": 100, "dbm": seconds}) is holds
 
 
+@pytest.mark.slow
 def test_the_comparison_is_exact_for_small_machines():
     """Two machines with known likelihoods; the deep one has its visible distribution from enumeration."""
     rows = torch.bernoulli(torch.full((200, 6), 0.4), generator=torch.Generator().manual_seed(0))

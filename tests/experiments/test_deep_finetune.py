@@ -47,6 +47,7 @@ def test_the_comparison_is_paired(tmp_path):
     assert record.claims[-1].holds is False
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 def test_a_small_run(monkeypatch, tmp_path, capsys):
     def load(name: str, *, split: str = "train", labels: bool = False) -> Any:

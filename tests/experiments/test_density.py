@@ -39,6 +39,7 @@ def small(monkeypatch):
     monkeypatch.setattr(data, "status", lambda name: "here")
 
 
+@pytest.mark.slow
 def test_a_set_from_search_to_verdict(small, tmp_path, capsys):
     record = experiments.reproduce("density/nltcs", "quick", tmp_path / "one")
     rows = {title: record.numbers[title] for title in ("nltcs", "nltcs, categories")}
@@ -53,6 +54,7 @@ def test_a_set_from_search_to_verdict(small, tmp_path, capsys):
     assert "planned" in first_line and "minutes of one core" in first_line
 
 
+@pytest.mark.slow
 def test_every_training_is_kept(small, tmp_path, monkeypatch):
     """A run that was stopped continues with the next training, and all sets continue with the next set."""
     calls, compute = [], trained.measured
@@ -92,6 +94,7 @@ def test_sets_in_other_processes(tmp_path, monkeypatch):
     assert "unknown experiment" in (tmp_path / name / "log.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_test_rows_are_not_used_for_the_choice(small, tmp_path):
     rows, record = rows_of_a_machine(), experiments.Record("density/nltcs", "quick", tmp_path)
     chosen = trained.choose(record, Pieces(tmp_path / "a"), rows, "categories", BUDGET, 0)

@@ -97,6 +97,7 @@ def test_samplers(tmp_path, monkeypatch) -> None:
     assert len(verdict["claims"]) == len(samplers.PHASES) - 1
 
 
+@pytest.mark.slow
 def test_rows_of_every_data_set() -> None:
     for name, pixels in {"frey": 560, "olivetti": 256, "mnist": 784, "patches": 64}.items():
         try:

@@ -125,6 +125,7 @@ def machines(tmp_path, **given):
     return trained.Machines(experiments.Record("x", "quick", tmp_path), "quick", **chosen)
 
 
+@pytest.mark.slow
 def test_machines_are_trained_once(tmp_path, capsys):
     first, history = machines(tmp_path)("Step", 4)
     again, same = machines(tmp_path)("Step", 4)
@@ -384,6 +385,7 @@ def test_sampled_interactions_and_their_errors():
     assert covariance.diagonal().sqrt().tolist() == pytest.approx(found.std(0).tolist(), rel=0.15)
 
 
+@pytest.mark.slow
 def test_figures_3_and_4_are_told_apart():
     """Weak machines are pairwise and their orders decay; strong ones with high thresholds are neither."""
     weak, strong = (
@@ -409,6 +411,7 @@ def test_frozen_machines_are_left_out():
     assert counting.judge_pairwise(counting.typical(make, [0]).missed) is None  # one machine has no spread
 
 
+@pytest.mark.slow
 def test_large_negative_fields_of_no_pixel_are_open(tmp_path, monkeypatch):
     some = machines(tmp_path)
     monkeypatch.setattr(fig7, "_NEGATIVE", -1e6)

@@ -50,6 +50,7 @@ def test_item_means():
     torch.testing.assert_close(baselines.item_means(made, pairs), torch.tensor([1.5, 5.0, 8 / 3], dtype=torch.float64))
 
 
+@pytest.mark.slow
 def test_generated_ratings_have_the_distribution_of_the_known_machine():
     """The frequencies of the ratings of a pair of items, against enumeration of the machine of the two."""
     rbm = generated.machine(2, 3, seed=0)

@@ -24,7 +24,7 @@ def shared(tmp_path_factory):
 
 
 @pytest.mark.parametrize("module", [fig2, fig3, fig4])
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_runs(module, shared, tmp_path):
     name = module.__name__.rpartition(".")[2]
     record = Record(f"spectral/{name}", "quick", tmp_path)

@@ -75,6 +75,7 @@ def test_figure_9_has_the_same_machines(curves, shared, tmp_path, capsys):
     assert all(claim.holds is not False for claim in record.claims)  # other settings than the published ones
 
 
+@pytest.mark.slow
 def test_ways_of_training_differ_in_the_negative_phase_alone(shared, tmp_path, monkeypatch):
     trained = Machines(Record("x", "quick", tmp_path), "quick", machines=str(shared), **SMALL)
     noisy, tap = denoisers.trained_with(trained, 8, "noisy starts"), trained.machine(denoisers.DATASET, 8)
@@ -158,6 +159,7 @@ def test_estimates_that_are_nearly_empty():
     assert fig9.judge_caught(np.tile([1.0, 0.1], 5), seldom[:10]) is None
 
 
+@pytest.mark.slow
 def test_machines_side_by_side(shared, tmp_path):
     trained = Machines(Record("x", "quick", tmp_path), "quick", machines=str(shared), **SMALL)
     signals, train = trained.test(denoisers.DATASET)[:2], trained.rows(denoisers.DATASET)

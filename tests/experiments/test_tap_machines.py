@@ -201,6 +201,7 @@ def test_correlation_of_solutions():
     assert fig6.correlation(points).error == pytest.approx(judging.jackknife(0.0, without).error)
 
 
+@pytest.mark.slow
 def test_basins_that_gather_a_class():
     labels = torch.tensor([3, 6, 7]).repeat(20)
     base = 19 / 59  # of any two
@@ -288,6 +289,7 @@ def fields(median: float, n: int = 200, spread: float = 0.3) -> np.ndarray:
     return np.exp(np.random.default_rng(0).normal(np.log(median), spread, n))
 
 
+@pytest.mark.slow
 def test_localization():
     assert fig4.judge_local(fields(50), 784) is True
     assert fig4.judge_local(fields(300), 784) is False
@@ -341,6 +343,7 @@ def test_a_free_energy_that_rises_and_declines():
     assert fig5.judge_hump(epochs, hump(-60, math.nan, -50, -60, -70)) is None
 
 
+@pytest.mark.slow
 def test_several_modes():
     draw = np.random.default_rng(0)
     two = np.concatenate([draw.normal(0, 1, 60), draw.normal(5, 1, 60)])

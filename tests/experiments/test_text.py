@@ -28,6 +28,7 @@ def corpus(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor(np.array(rows), dtype=torch.float32), torch.from_numpy(labels)
 
 
+@pytest.mark.slow
 def test_lda_against_the_integral_over_the_share_of_a_topic():
     rows, _ = corpus(100)
     model, few = lda.fit(rows, 2, prior=0.5, iterations=5, seed=0), rows[:4]

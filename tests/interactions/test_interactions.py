@@ -94,7 +94,7 @@ def test_golden_small_parameter_couplings(case, activation):
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 def test_golden_generating_functions_and_cumulants(activation):
     for entry in CGF[activation]:
         bias = -tensor([entry["c"]])
@@ -334,6 +334,7 @@ def test_the_strongest_are_the_strongest(hidden, order):
     assert torch.allclose(values, known[best], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_strongest_are_found_without_a_look_at_all():
     generator = torch.Generator().manual_seed(0)
     W = torch.randn(40, 10, generator=generator, dtype=F64) * torch.rand(40, 1, generator=generator, dtype=F64) ** 2

@@ -49,7 +49,7 @@ def test_the_distribution_is_normalized():
 
 
 @pytest.mark.parametrize("variables", ["binary", "spin"])
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_gibbs_samples_have_the_model_s_frequencies(variables):
     model = random_model(4, 3, variables, scale=0.3)
     draws = model.sample(20_000, sweeps=30, seed=0)

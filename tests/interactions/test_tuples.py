@@ -25,6 +25,7 @@ def test_random_tuples_are_different_increasing_and_repeatable():
     assert not torch.equal(rows, random_tuples(50, 4, 3000, seed=4))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("count", [2, 8])  # by rejection sampling, and from the list of all tuples
 def test_random_tuples_are_equally_likely(count):
     counts = torch.zeros(6, 6)

@@ -117,6 +117,7 @@ def test_the_tree_has_stable_solutions_alone():
     assert found.landscapes[0].unstable is not None and len(found.landscapes[0].unstable) == 1
 
 
+@pytest.mark.slow
 def test_the_tree_splits_once_for_every_new_state(starts):
     machines = {0: hopfield(2, 0.002), 5: hopfield(2, 0.02), 10: hopfield(2, 0.05)}
     found = landscape.growth(machines, starts)

@@ -208,6 +208,7 @@ def test_a_mode_that_the_samples_miss_is_found(seed):
 # -- the base -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["biased", "potts", "binary"])
 def test_short_chains_are_a_better_base_than_free_units(kind):
     machine = make(kind, 2001)

@@ -89,6 +89,7 @@ def test_coverage_and_order_of_the_two_directions():
     assert np.mean(reverse) > log_z - 3 * error[1]
 
 
+@pytest.mark.slow
 def test_from_data_and_from_an_earlier_machine():
     machine = strong()
     log_z = machine.log_partition()
@@ -215,6 +216,7 @@ def test_a_well_that_data_and_samples_miss_is_found(temperatures):
     assert "no power" in doubts[0] and few.trustworthy  # the phases agree
 
 
+@pytest.mark.slow
 def test_no_seed():
     data = torch.zeros(5, 10)
     assert math.isfinite(estimate(strong(), data, runs=20, betas=50, sampling_sweeps=5, seed=None).value)
@@ -279,6 +281,7 @@ def test_a_layer_of_one_vector_unit(name):
     assert_brackets(machine, machine.log_partition(), start, source)
 
 
+@pytest.mark.slow
 def test_the_pilot_has_states_of_its_own(monkeypatch):
     module = sys.modules["harmonium.likelihood.annealing"]
     began, anneal = [], module._anneal
@@ -349,6 +352,7 @@ def stages() -> list[hm.RBM]:
     return [scaled(machine, 0.3), scaled(machine, 0.7), machine]
 
 
+@pytest.mark.slow
 def test_waypoints_bracket_the_exact_value(stages):
     *early, machine = stages
     exact = machine.log_partition()
@@ -364,6 +368,7 @@ def test_waypoints_bracket_the_exact_value(stages):
     assert not torch.equal(*(found.details["weights"].log_weights for found in (other, forward)))
 
 
+@pytest.mark.slow
 def test_waypoints_may_lead_anywhere(stages):
     """The path is arbitrary: with an unrelated waypoint, the mean weight is still Z."""
     wild = hm.RBM(hm.units.Bernoulli(10), hm.units.Bernoulli(6)).double()
@@ -380,6 +385,7 @@ def test_a_way_needs_a_step_for_every_leg(stages):
             ais(machine, betas=wrong, waypoints=early)
 
 
+@pytest.mark.slow
 def test_an_estimate_along_the_run(stages):
     *early, machine = stages
     data = machine.sample(500, sweeps=50, seed=0)

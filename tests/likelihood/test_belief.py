@@ -98,6 +98,7 @@ def test_the_bound_is_exact_if_the_second_machine_is_the_transpose_of_the_first(
     torch.testing.assert_close(sampled, log_p, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 def test_transposed_pretraining_starts_there():
     network = random(hm.DeepBeliefNetwork.of([6, 4, 6, 5]))
@@ -114,6 +115,7 @@ def test_transposed_pretraining_starts_there():
     assert found.bound and found.value == pytest.approx(expected, abs=1e-10)
 
 
+@pytest.mark.slow
 def test_both_sides_hold_the_bound():
     network = random(hm.DeepBeliefNetwork.of([5, 4, 3]), 3)
     states, log_p, bound = exact(network)
@@ -133,6 +135,7 @@ def test_both_sides_hold_the_bound():
     assert based.details["forward"].value == pytest.approx(network.top.log_partition(), abs=0.2)
 
 
+@pytest.mark.slow
 def test_one_machine_has_an_exact_free_energy():
     network = random(hm.DeepBeliefNetwork.of([4, 3]))
     rows = torch.eye(4).double()

@@ -77,6 +77,7 @@ def inside(groups, log_z, sigmas=3.0):
     return sum(low <= log_z <= high for low, high in scaled)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", [*CASES, *SMALL])
 def test_coverage(name):
     *sides, log_z = annealed(name)
@@ -87,6 +88,7 @@ def test_coverage(name):
         assert min(group.details["effective_runs"] for group in groups) > 0.5 * RUNS
 
 
+@pytest.mark.slow
 def test_all_together():
     found = [[annealed(name)[side] for name in (*CASES, *SMALL)] for side in (0, 1)]
     truth = [annealed(name)[2] for name in (*CASES, *SMALL)]

@@ -25,6 +25,7 @@ def test_the_bound_lies_below_the_likelihood_and_meets_it_without_a_second_layer
     assert bound_of(machine) == pytest.approx(truth, abs=1e-10)
 
 
+@pytest.mark.slow
 def test_it_is_the_free_energy_of_an_rbm():
     machine = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(3)).double()
     machine.initialize(seed=0, scale=1.0)
@@ -78,6 +79,7 @@ def test_another_base_for_the_annealing():
         hm.likelihood.estimate(machine, ROWS, base=ROWS[:0], **options)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_annealing_the_hidden_layers_is_closer_than_the_bound(seed, monkeypatch):
     machine = small(seed, 1.5)
@@ -89,6 +91,7 @@ def test_annealing_the_hidden_layers_is_closer_than_the_bound(seed, monkeypatch)
     assert high - low < truth - log_z.log_likelihood(ROWS).value
 
 
+@pytest.mark.slow
 def test_annealing_the_hidden_layers_of_four_layers_and_of_an_rbm(monkeypatch):
     sizes = (3, 2, 2, 2)
     deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(n) for n in sizes]).double()

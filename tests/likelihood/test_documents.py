@@ -78,6 +78,7 @@ def test_a_hidden_bias_proportional_to_the_length_is_part_of_the_weights():
         biased.hidden.bias.data -= length * shift  # the layer is shared with rbm
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_annealing_contains_the_exact_likelihood(dtype):
     rbm = machine(dtype=dtype)

@@ -95,6 +95,7 @@ def test_uncoupled(name):
     torch.testing.assert_close(pseudo(model, v), model.log_probability(v).detach())
 
 
+@pytest.mark.fast_cases(8)
 @every_unit
 def test_the_estimate_is_unbiased(name):
     model, n = machine(name), 20_000

@@ -31,6 +31,7 @@ def exact(network: hm.DeepBeliefNetwork) -> tuple[torch.Tensor, torch.Tensor]:
     return v, torch.logsumexp(joint - torch.logsumexp(joint, 0) + log_p, 1)
 
 
+@pytest.mark.slow
 def test_samples_follow_the_exact_distribution():
     network = small()
     states, log_p = exact(network)

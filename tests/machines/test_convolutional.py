@@ -89,6 +89,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", SMALL)
 def test_annealing_and_mean_field_agree_with_enumeration(name: str) -> None:
     rbm = small(**SMALL[name])
@@ -103,7 +104,7 @@ def test_annealing_and_mean_field_agree_with_enumeration(name: str) -> None:
 
 @pytest.mark.parametrize("negative", [hm.CD(1), hm.PCD(1), hm.Exact(), hm.MeanField(3)], ids=lambda n: type(n).__name__)
 @pytest.mark.parametrize("pool", [1, 2])
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 def test_training_raises_the_likelihood(negative: Any, pool: int) -> None:
     images = torch.zeros(40, 1, 3, 3)
     images[:20, 0, :2] = 1.0

@@ -134,6 +134,7 @@ def test_deep_clamped():
     torch.testing.assert_close(means, tensor(case["mean_clamped_exact"]), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_trained_on_digits():
     machine, log_z = digits()
     assert log_z == pytest.approx(215.138406, abs=5e-7)

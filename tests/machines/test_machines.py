@@ -128,6 +128,7 @@ def test_energy_of_the_wrong_number_of_states():
 # -- identities -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @exact
 @given(n=sizes, m=sizes, seed=seeds)
 def test_the_order_of_hidden_units_does_not_matter(n, m, seed):
@@ -143,6 +144,7 @@ def test_the_order_of_hidden_units_does_not_matter(n, m, seed):
     assert first.log_partition() == pytest.approx(second.log_partition(), abs=1e-10)
 
 
+@pytest.mark.slow
 @exact
 @given(n=sizes, m=sizes, seed=seeds)
 def test_upside_down(n, m, seed):
@@ -153,6 +155,7 @@ def test_upside_down(n, m, seed):
     torch.testing.assert_close(first.hidden_free_energy(h), second.free_energy(h), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @exact
 @given(n=sizes, m=sizes, seed=seeds, flipped=st.lists(st.booleans(), min_size=6, max_size=6))
 def test_hidden_units_can_be_flipped(n, m, seed, flipped):
@@ -171,6 +174,7 @@ def test_hidden_units_can_be_flipped(n, m, seed, flipped):
     torch.testing.assert_close(first.distribution()[1], second.distribution()[1], rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @exact
 @given(n=sizes, m=sizes, seed=seeds)
 def test_spins_and_bits(n, m, seed):
@@ -184,6 +188,7 @@ def test_spins_and_bits(n, m, seed):
     torch.testing.assert_close(bits.log_probability(v), spins.log_probability(2 * v - 1), rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @exact
 @given(sites=st.integers(1, 3), q=st.integers(2, 4), m=st.integers(1, 4), seed=seeds)
 def test_gauge_of_one_hot_units(sites, q, m, seed):

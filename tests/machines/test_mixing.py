@@ -36,11 +36,13 @@ def warned(machine: hm.BoltzmannMachine, n: int, steps: int, seed: int = 0, **op
     return [str(warning.message) for warning in found]
 
 
+@pytest.mark.slow
 def test_chains_that_mix_give_no_warning():
     alarms = sum(bool(warned(coupled(0.3), 100, 30, seed)) for seed in range(100))
     assert alarms <= 1
 
 
+@pytest.mark.slow
 def test_wells_that_are_never_left_are_seen():
     (message,) = warned(two_wells(), 100, 500)
     assert "have not mixed" in message
@@ -77,10 +79,12 @@ def test_too_few_sweeps_from_given_states():
     assert "the initial states" in message
 
 
+@pytest.mark.slow
 def test_it_can_be_silenced():
     assert not warned(two_wells(), 100, 500, check_mixing=False)
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("n", "steps", "needed"),
     [
@@ -122,6 +126,7 @@ def test_chains_that_drift_together_are_seen():
     assert monitor.drift(0) > monitor.drift(0.5) > 5
 
 
+@pytest.mark.slow
 def test_the_time_is_that_of_the_slowest_direction():
     """A first-order autoregressive process with coefficient a has τ = (1 + a)/(2(1 - a))."""
     generator = torch.Generator().manual_seed(0)

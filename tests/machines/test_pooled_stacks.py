@@ -35,6 +35,7 @@ def exact(network: hm.DeepBeliefNetwork) -> tuple[torch.Tensor, torch.Tensor, to
     return v, torch.logsumexp(p + log_prior, 1), (q.exp() * (p - q + log_prior)).sum(1)
 
 
+@pytest.mark.slow
 def test_samples(network):
     states, log_p, _ = exact(network)
     drawn = network.sample(20_000, sweeps=50, seed=0)
@@ -51,6 +52,7 @@ def test_bound(network):
     assert ((found - bound) / error).abs().max() < 4.5 and (bound < log_p).all()
 
 
+@pytest.mark.slow
 def test_features_and_networks(network):
     v = torch.eye(3, dtype=torch.float64)
     assert network.features(v, 1).shape == (3, 2) and network.reconstruct(v).shape == (3, 3)

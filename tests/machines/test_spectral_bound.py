@@ -103,6 +103,7 @@ def test_chains_of_gaussian_layers() -> None:
     deep.check_normalizable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [units.Gaussian, units.ReLU])
 def test_defaults_learn_columns_with_a_variance_far_from_that_of_the_units(kind: type[units.Unit]) -> None:
     """The weights must come near the bound, which single steps passed: training diverged."""

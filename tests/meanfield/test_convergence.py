@@ -56,7 +56,7 @@ def ends(found: Solutions) -> list[Tensor]:
 
 
 @every_method
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_heavy_damping_does_not_converge_at_once(method):
     machine = random_rbm()
     truth = METHODS[method](machine, **CAREFUL)
@@ -120,6 +120,7 @@ def test_what_has_converged_is_a_fixed_point(method, damping):
         assert (x - y).square().sum(1).max() < 11 * tolerance * 4
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("method", ["tap", "bp"])
 @pytest.mark.parametrize("damping", [0.0, 0.5, 0.9])
 def test_variances_have_to_converge_too(method, damping):
@@ -135,7 +136,7 @@ def test_variances_have_to_converge_too(method, damping):
 
 @pytest.mark.parametrize("name", ["deep", "deep-units", "deep-four", "rbm-masked", "rbm-conv2d", "chain"])
 @pytest.mark.parametrize("method", ["naive", "tap"])
-@pytest.mark.fast_cases(3)
+@pytest.mark.slow
 def test_every_machine_free_and_clamped(name, method):
     machine = MACHINES[name].build()
     rows = machine.independent(3, generator(name))
@@ -149,6 +150,7 @@ def test_every_machine_free_and_clamped(name, method):
         assert late.converged.all() and distance(exact, late) < 1e-5
 
 
+@pytest.mark.slow
 def test_rows_end_at_their_own_time_with_heavy_damping():
     """A row that starts at a solution converges at once; the others continue."""
     machine = random_rbm(1.5)
@@ -162,6 +164,7 @@ def test_rows_end_at_their_own_time_with_heavy_damping():
     assert found.iterations[0] == 1 and found.iterations[1] > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tap", "naive"])
 def test_training_stops_at_the_undamped_residual(method):
     """With a tolerance, ``k`` is the largest number of iterations; with strong damping, all of them are needed."""

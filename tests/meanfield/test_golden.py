@@ -37,6 +37,7 @@ def test_binary(case, method):
     check(METHODS[method](binary(case), **CONVERGED), known["lnZ"], magnetizations)
 
 
+@pytest.mark.fast_cases(2)
 @every_binary
 def test_adaptive_fields(case):
     """Here the field of a unit does not include its bias."""
@@ -56,6 +57,7 @@ def test_gradient(case):
         torch.testing.assert_close(-unit.bias.grad, tensor(case["tap"][name]), rtol=0, atol=1e-10)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", REAL, ids=[case["visible"] for case in REAL])
 def test_real_visible(case):
     found = meanfield.tap(real_visible(case), **CONVERGED)

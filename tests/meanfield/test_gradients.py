@@ -75,27 +75,30 @@ def test_adatap(pair):
 
 
 @pytest.mark.parametrize("name", ["rbm-conv2d", "rbm-masked", "deep", "deep-masked", "deep-relu"])
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 def test_adatap_machines(name):
     check(MACHINES[name], meanfield.adatap)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("pair", [("bernoulli", "spin"), ("potts", "binomial"), ("multinomial", "potts")], ids=id_of)
 def test_exact_messages(pair):
     check(rbm(*pair, (2, 2)), exact_messages)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", ["rbm-conv2d", "rbm-masked", "deep", "deep-masked", "deep-four"])
 def test_exact_messages_machines(name):
     check(MACHINES[name], exact_messages)
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "binomial", "gaussian", "relu", "truncated-gaussian"])
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 def test_relaxed_bp(name):
     check(rbm(name, "spin"), meanfield.bp)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rbm-conv2d", "rbm-masked", "deep", "deep-masked"])
 def test_relaxed_bp_machines(name):
     check(MACHINES[name], meanfield.bp)

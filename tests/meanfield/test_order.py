@@ -58,6 +58,7 @@ def test_tap_machines(name):
     check_third_order(MACHINES[name], meanfield.tap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [("potts", "potts"), ("mixed", "multinomial"), ("mixed", "mixed")], ids=id_of)
 def test_tap_softmax_on_both_sides(pair):
     check_third_order(rbm(*pair, (2, 1)), meanfield.tap)

@@ -134,6 +134,7 @@ def test_distinct_solutions():
 # -- what it does not depend on, and where it is exact ------------------------------------------------------------
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("method", ["naive", "tap", "exact-messages"])
 def test_the_encoding_does_not_matter(method):
     """x = (1 + s)/2 of a machine of {0, 1} units gives one of {-1, 1} units, and the same fixed points."""
@@ -164,6 +165,7 @@ def test_two_states_are_binary():
     torch.testing.assert_close(one.magnetizations[1], two.magnetizations[1], rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_gauge_of_softmax_units():
     """A constant added to all weights of a site and taken from the hidden bias changes nothing."""
     machine = rbm("potts", "binomial", (2, 2)).build()
@@ -175,6 +177,7 @@ def test_gauge_of_softmax_units():
     torch.testing.assert_close(one.free_energy, two.free_energy, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_documents_of_any_length():
     """Without ``total``, each start has its own number of counts."""
     source = generator("documents")
@@ -188,7 +191,7 @@ def test_documents_of_any_length():
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "spin", "binomial", "potts", "multinary", "multinomial"])
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 def test_exact_messages_are_exact_on_trees(name):
     """A star (all visible units are coupled to a single hidden unit) and a chain of single units."""
     star = rbm(name, "spin", (3, 1))
@@ -309,6 +312,7 @@ def test_what_has_not_converged_is_flagged(method):
     assert bool(torch.isfinite(asked.free_energy).all())
 
 
+@pytest.mark.slow
 def test_oscillation_is_flagged():
     """Undamped TAP of strongly coupled spins does not converge; with damping it does."""
     machine = random_rbm(units.Spin, 12, 10, scale=0.5)

@@ -130,6 +130,7 @@ def test_dense_jacobian_of_every_machine(name, method):
     assert_agrees(solve, machine, solve(machine, clamped=rows, damping=0.4, **CAREFUL), 0.4)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("method", ["naive", "tap", "bp", "bp-exact"])
 def test_unstable_fixed_points_agree_too(method):
     machine, solve = ferromagnet(n=6, coupling=0.3), METHODS[method]
@@ -181,6 +182,7 @@ def test_undamped_tap_converges_up_to_the_line_of_de_almeida_and_thouless():
         assert stability.attractive.item() == (sigma < 1)
 
 
+@pytest.mark.slow
 def test_a_row_does_not_depend_on_the_others():
     machine = random_rbm(1.5)
     starts = machine.independent(4, generator("rows"))
@@ -218,6 +220,7 @@ def test_nothing_is_coupled():
     assert len(none.stable) == len(none.rate) == 0
 
 
+@pytest.mark.slow
 def test_documents_of_any_length():
     weight = 0.3 * torch.randn(4, 3, generator=generator("documents"), dtype=F64)
     free = hm.RBM(units.Multinomial(4), units.Bernoulli(3), Dense(4, 3, weight))

@@ -88,6 +88,7 @@ def test_what_was_erased_is_gray(tmp_path):
     assert np.allclose(pixels(figure, 5, 4)[1], 0.5, atol=1 / 255)
 
 
+@pytest.mark.slow
 def test_pictures_go_where_they_are_asked_to(curves):
     for draw in (
         lambda ax: plots.denoising_curves(curves, ax=ax),

@@ -19,6 +19,7 @@ def machine() -> hm.RBM:
     return rbm
 
 
+@pytest.mark.slow
 def test_every_picture_is_a_figure_and_changes_nothing_global(machine, tmp_path):
     before = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
     couplings = interactions.n_body(machine, 2)

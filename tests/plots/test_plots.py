@@ -182,6 +182,7 @@ def test_hidden_activity_is_sorted():
     assert np.allclose(y, sorted(style.as_array(rbm.hidden_mean(rows).mean(0)), reverse=True))
 
 
+@pytest.mark.slow
 def test_weight_histogram_counts_every_weight_of_every_coupling():
     deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(n) for n in (5, 4, 3)])
     deep.initialize(seed=0)

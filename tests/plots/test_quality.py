@@ -36,7 +36,7 @@ def comparison():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_the_page_of_every_kind(kind, tmp_path):
     before = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
     found = compare(*sets(kind))
@@ -50,6 +50,7 @@ def test_the_page_of_every_kind(kind, tmp_path):
     assert {name: matplotlib.rcParams[name] for name in before} == before, "a picture changed global settings"
 
 
+@pytest.mark.slow
 def test_scatter_has_every_tuple_the_identity_and_the_floor(comparison):
     found = comparison.correlations[2]
     ax = plots.correlation_scatter(found).axes[0]

@@ -61,6 +61,7 @@ def rbm() -> hm.RBM:
     return machine
 
 
+@pytest.mark.slow
 def test_hidden_logos_are_in_the_zero_sum_gauge(rbm):
     figure = plots.hidden_logos(rbm, LETTERS, n=3, title="machine")
     weights = rbm.coupling.weight.detach().view(7, 5, 4)

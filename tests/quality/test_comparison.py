@@ -21,7 +21,7 @@ UNITS = {
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_good_and_bad_samples(unit):
     rbm = machine(UNITS[unit]())
     data, good = draws(rbm, 2000, 1), draws(rbm, 1500, 2)
@@ -43,6 +43,7 @@ def test_alarms_are_rare():
     assert alarms <= 2
 
 
+@pytest.mark.slow
 def test_noise_and_crowding_do_not_hide_in_an_accuracy_of_one_half():
     """Halving or doubling the spread of normal data changes AA_truth and AA_syn in opposite directions."""
     data, others = (torch.randn(800, 30, generator=generator(k)) for k in (0, 1))
@@ -52,6 +53,7 @@ def test_noise_and_crowding_do_not_hide_in_an_accuracy_of_one_half():
         assert words in found.verdict
 
 
+@pytest.mark.slow
 def test_memorizing_is_named():
     train, data = (torch.rand(300, 30, generator=generator(k)).round() for k in (0, 1))
     found = compare(train.flip(0), data, train=train)
@@ -60,6 +62,7 @@ def test_memorizing_is_named():
     assert "like copies" in compare(data.flip(0), data).problems[0]
 
 
+@pytest.mark.slow
 def test_the_table_has_every_measure_in_words():
     rbm = machine(hm.units.Bernoulli(5))
     train, data, samples = (draws(rbm, 500, seed) for seed in range(3))
@@ -81,6 +84,7 @@ def test_the_table_has_every_measure_in_words():
     assert "privacy loss" not in plain and "copies of data rows, fraction" in plain
 
 
+@pytest.mark.slow
 def test_real_numbers_have_no_entropy_of_states():
     x = torch.randn(400, 5, generator=generator(0))
     found = compare(x[:200], x[200:])
@@ -88,6 +92,7 @@ def test_real_numbers_have_no_entropy_of_states():
     assert not any("entropy" in row.name for row in found.table())
 
 
+@pytest.mark.slow
 def test_the_seed_decides():
     x = torch.rand(500, 6, generator=generator(0)).round()
     first, again, other = (compare(x[:200], x[200:], seed=seed).table() for seed in (3, 3, 4))
@@ -109,6 +114,7 @@ def test_arrays_lists_and_kinds_of_number():
         assert np.allclose([row[1:] for row in found], [row[1:] for row in table], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1,), (2,), (3, 2), (2, 2, 2)])
 def test_narrow_rows(shape):
     x = torch.randn(100, *shape, generator=generator(0))
@@ -116,6 +122,7 @@ def test_narrow_rows(shape):
     assert list(found.correlations) == [order for order in (1, 2, 3) if order <= math.prod(shape)]
 
 
+@pytest.mark.slow
 def test_constant_rows():
     zeros = torch.zeros(60, 4)
     assert compare(zeros, zeros).problems == ()

@@ -91,6 +91,7 @@ def test_the_floor_knows_that_each_set_has_its_own_mean():
     assert floor.square().mean().sqrt() == pytest.approx((6 * 2 / 200) ** 0.5, rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_jackknife_error_is_right():
     rbm = machine(hm.units.Bernoulli(8), seed=3)
     pool = draws(rbm, 40 * 800, 1).split(800)

@@ -25,6 +25,7 @@ def by_sum(rbm: hm.RBM) -> float:
     return -math.fsum(math.exp(x) * x for x in log_p.tolist())
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("unit", UNITS)
 def test_exact_and_from_samples(unit):
     rbm = machine(UNITS[unit]())
@@ -61,6 +62,7 @@ def test_states_that_can_be_counted(unit):
     assert abs(found.estimate - by_sum(rbm)) < 4 * found.standard_error < 0.1
 
 
+@pytest.mark.slow
 def test_miller_and_madow_take_the_bias_away():
     rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(1)).double()  # 16 equal states
     values = torch.tensor([state_entropy(draws(rbm, 200, seed)).estimate for seed in range(100)])
@@ -80,6 +82,7 @@ def test_too_few_rows_are_not_trusted():
     assert not found.trustworthy and found.coverage == 0 and found.states == 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 def test_independent_sites_bound_the_entropy(unit):
     rbm = machine(UNITS[unit]())

@@ -38,6 +38,7 @@ SETS = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", SETS)
 def test_against_loops_with_ties(name):
     samples, data = SETS[name](generator(0)), SETS[name](generator(1))
@@ -85,6 +86,7 @@ def test_clusters_that_lie_apart_are_told_apart():
     assert found.estimate == 1 and found.standard_error == 0
 
 
+@pytest.mark.slow
 def test_copies_of_training_rows_show():
     train, test = (torch.rand(300, 20, generator=generator(k)) for k in (0, 1))
     found = accuracy(train[torch.randperm(300, generator=generator(2))], test, train=train)
@@ -94,6 +96,7 @@ def test_copies_of_training_rows_show():
     assert found.privacy_loss.above(0)
 
 
+@pytest.mark.slow
 def test_honest_samples_have_no_privacy_loss():
     samples, test, train = (torch.rand(300, 20, generator=generator(k)) for k in range(3))
     loss = accuracy(samples, test, train=train).privacy_loss
@@ -101,11 +104,13 @@ def test_honest_samples_have_no_privacy_loss():
     assert loss.standard_error < 0.06
 
 
+@pytest.mark.slow
 def test_copies_of_binary_rows_with_duplicates_are_below_half():
     data = draws(machine(hm.units.Bernoulli(10)), 400, seed=0)
     assert accuracy(data, data).accuracy.below(0.5)
 
 
+@pytest.mark.slow
 def test_wrong_frequencies_of_states_that_both_have():
     """Every state has a neighbor at distance zero in both sets: counting ties as one half would detect nothing."""
     p = torch.rand(4000, 2, generator=generator(0))
@@ -114,11 +119,13 @@ def test_wrong_frequencies_of_states_that_both_have():
     assert found.tied == 1 and found.accuracy.above(0.5)
 
 
+@pytest.mark.slow
 def test_destroyed_correlations_are_seen():
     data = torch.randn(1000, 1, generator=generator(0)) + 0.1 * torch.randn(1000, 5, generator=generator(1))
     assert accuracy(shuffled(data[:500], 2), data[500:]).accuracy.above(0.5)
 
 
+@pytest.mark.slow
 def test_duplicates_of_real_numbers_are_ties():
     rows = 1e4 + torch.randn(60, 8, generator=generator(0), dtype=torch.float64)
     data = torch.cat([rows, rows])
@@ -134,6 +141,7 @@ def test_distances_that_single_precision_does_not_resolve_are_ties():
     assert found.tied == 1 and found.estimate == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 def test_as_many_rows_of_each_kind():
     data = torch.rand(500, 4, generator=generator(0))
     assert accuracy(data[:100], data[100:]).rows == 100
@@ -141,6 +149,7 @@ def test_as_many_rows_of_each_kind():
     assert accuracy(data[:200], data[200:400], train=data[400:450]).rows == 50
 
 
+@pytest.mark.slow
 def test_the_seed_decides():
     samples, data = (torch.rand(300, 5, generator=generator(k)) for k in (0, 1))
     first, again, other = (accuracy(samples, data, most_rows=100, seed=seed) for seed in (1, 1, 2))

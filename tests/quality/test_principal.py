@@ -43,6 +43,7 @@ def test_spectra_come_from_as_many_rows():
     assert found.data_spectrum[0].item() == pytest.approx(found.sample_spectrum[0].item(), rel=0.25)
 
 
+@pytest.mark.slow
 def test_alike_sets_are_at_the_floor():
     flagged = []
     for seed in range(20):

@@ -76,6 +76,7 @@ def test_layers_change_places_with_kappa():
     assert one.free_energy == pytest.approx(other.free_energy, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_paramagnet():
     """Paramagnet: ln Z / L is that of free spins plus σ²/2, also for an ensemble without modes."""
     for w in ([], [0.9, 0.2]):
@@ -85,6 +86,7 @@ def test_paramagnet():
     assert saddle_point(Ensemble([], 1.5)).phase == "spin glass"
 
 
+@pytest.mark.slow
 def test_many_modes_cost_nothing():
     """Gaussian modes with zero overlap do not change the result."""
     one, many = saddle_point(Ensemble([1.5], 0.5)), saddle_point(Ensemble([1.5] + [1.2] * 20, 0.5))
@@ -103,6 +105,7 @@ def returns(point: SaddlePoint, by: float = 1e-3) -> bool:
     return np.allclose(again.hidden, point.hidden, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_only_the_strongest_gaussian_mode_attracts():
     """At mode α, w_α² (1 - q)(1 - q̄) = 1, so a perturbation along mode β grows by the factor (w_β/w_α)²."""
     w = (2.0, 1.8, 1.5)
@@ -116,6 +119,7 @@ def test_only_the_strongest_gaussian_mode_attracts():
     assert [point.free_energy for point in found] == sorted(point.free_energy for point in found)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("components", ["bernoulli", "uniform"])
 def test_lower_modes_of_smaller_kurtosis_attract(components):
     found = saddle_points(Ensemble([2.0, 1.95, 1.9], 0.2, 0.5, components), starts=10)
@@ -168,7 +172,7 @@ def test_at_is_the_rate_of_replicas(case):
 
 
 @pytest.mark.parametrize("components", KINDS)
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_the_paramagnet_ends_at_one(components):
     assert saddle_point(Ensemble([0.96], 0.5, 0.5, components), tolerance=1e-9).phase == "paramagnetic"
     assert saddle_point(Ensemble([1.04], 0.5, 0.5, components), tolerance=1e-9).phase == "ferromagnetic"
@@ -176,6 +180,7 @@ def test_the_paramagnet_ends_at_one(components):
     assert saddle_point(Ensemble([0.3], 1.04, 0.5, components), tolerance=1e-9).phase == "spin glass"
 
 
+@pytest.mark.slow
 def test_where_the_spin_glass_ends():
     """The mode appears at w² (1 - q)(1 - q̄) = 1, which is w/σ = √(π/2) at zero temperature."""
     glass = saddle_point(Ensemble([], 2.0, 0.5))
@@ -188,6 +193,7 @@ def test_where_the_spin_glass_ends():
     assert end / 400 == pytest.approx(math.sqrt(math.pi / 2), rel=1 / 400)
 
 
+@pytest.mark.slow
 def test_phase_diagram():
     temperatures, couplings = [0.4, 0.8, 1.5], [0.3, 1.15, 2.0]
     diagram = phase_diagram(temperatures, couplings, kappa=0.5, components="bernoulli")

@@ -65,6 +65,7 @@ def pictures(tmp_path_factory) -> Path:
     return folder / "report.html"
 
 
+@pytest.mark.slow
 def test_page_is_whole_and_stands_alone(pictures):
     text = pictures.read_text(encoding="utf-8")
     page = Page(text)
@@ -145,6 +146,7 @@ def test_rows_of_another_kind_than_those_of_the_run(pictures):
     assert pictures.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_strings_of_the_user_are_escaped(tmp_path):
     nasty = '<script>alert("x")</script>'
     rows = torch.ones(20, 4)
@@ -189,6 +191,7 @@ def test_the_page_is_the_same_each_time(pictures, tmp_path):
     assert pictures.read_text(encoding="utf-8") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dbm", "dbn"])
 def test_deep_machines_show_every_layer(tmp_path, kind):
     rows = (torch.rand(40, 12, generator=torch.Generator().manual_seed(0)) < 0.5).float()
@@ -207,6 +210,7 @@ def test_deep_machines_show_every_layer(tmp_path, kind):
         assert "Reconstruction error, machine 3" in words
 
 
+@pytest.mark.slow
 def test_pretraining_has_its_curves(tmp_path):
     rows = (torch.rand(40, 6, generator=torch.Generator().manual_seed(0)) < 0.5).float()
     deep = hm.DeepBoltzmannMachine([hm.units.Bernoulli(n) for n in (6, 4, 3)])

@@ -59,6 +59,7 @@ def two_wells():
     return rbm
 
 
+@pytest.mark.slow
 def test_coupled_bases_that_can_be_enumerated_are_drawn_from_exactly(monkeypatch):
     rbm = two_wells()
     states, log_p = rbm.distribution()

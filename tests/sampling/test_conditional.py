@@ -82,7 +82,7 @@ def sample(machine, *args, **options):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.fast_cases(3)
+@pytest.mark.slow
 def test_samples_are_draws_of_the_conditional(name):
     case = CASES[name]
     machine = strong(case)
@@ -155,6 +155,7 @@ def test_imputation_moves_alike(name):
         assert torch.allclose(x, y)
 
 
+@pytest.mark.slow
 def test_mixing_is_judged_within_a_row():
     """Different rows do not count as unmixed chains, but unmixed chains of one row are detected."""
     machine = hm.RBM(units.Bernoulli(12), units.Bernoulli(2))

@@ -45,6 +45,7 @@ SAMPLERS = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("step_size", [0.1, 0.6, 1.5])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_stationarity(name: str, step_size: float) -> None:
@@ -55,6 +56,7 @@ def test_stationarity(name: str, step_size: float) -> None:
     assert (found.samples - draws(rbm)).abs().max() > 1.0  # the chains have moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_same_check_detects_the_bias_without_metropolis_steps(name: str) -> None:
     rbm = machine()
@@ -62,6 +64,7 @@ def test_the_same_check_detects_the_bias_without_metropolis_steps(name: str) -> 
     assert deviations(rbm, found.samples) > 20 and found.acceptance == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_bias_without_couplings(name: str) -> None:
     """The variance is 1/(1 - ε/2) times too large."""

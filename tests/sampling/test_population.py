@@ -94,6 +94,7 @@ def test_wrong_weights_are_found(monkeypatch):
     assert abs(ratios.mean().item() - 1) > 4 * ratios.std().item() / math.sqrt(len(ratios))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [None, 0.5])
 @pytest.mark.fast_cases(1)
 def test_the_error_is_that_of_repeated_runs(threshold):
@@ -141,6 +142,7 @@ def test_chosen_temperatures():
     assert again.betas == found.betas
 
 
+@pytest.mark.slow
 def test_the_threshold_says_how_often():
     machine = strong(4.0)
     counts = [population_annealing(machine, 500, betas=20, threshold=t, seed=0).resampled for t in (0, 0.5, 1)]
@@ -189,6 +191,7 @@ def test_the_interval_is_that_of_the_populations():
     assert not any(one.problems for one in found)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("kind", "seed"), [("spin_glass", 1014), ("binomial", 1009), ("poisson", 1012)])
 def test_families_that_die_out_by_chance_are_no_reason_for_distrust(kind, seed):
     """Fewer than one family in ten survives, and the independent populations agree on the correct value."""
@@ -219,6 +222,7 @@ def test_collapse_is_flagged():
 # -- resampling -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_copies_are_systematic():
     source = torch.Generator().manual_seed(0)
     n, total = 50, torch.zeros(50)

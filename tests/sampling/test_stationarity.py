@@ -341,7 +341,7 @@ both_ladders = pytest.mark.parametrize("kind", ["path", "machines"])
 
 @both_ladders
 @every_case
-@pytest.mark.fast_cases(6)
+@pytest.mark.slow
 def test_tempering(name, kind):
     case = CASES[name]
     machine = case.build()
@@ -349,6 +349,7 @@ def test_tempering(name, kind):
     assert rungs.after_both(rungs.ladder(kind), generator("tempering", kind, name)) < FLOORS
 
 
+@pytest.mark.slow
 @both_ladders
 def test_exchange_between_rungs_that_differ(kind):
     case, machine = strong()
@@ -372,7 +373,7 @@ WRONG_RATIOS = {
 
 @pytest.mark.parametrize("mutation", WRONG_RATIOS)
 @both_ladders
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 def test_a_wrong_swap_ratio_is_found(kind, mutation, monkeypatch):
     case, machine = strong()
     rungs = Rungs(case, machine, free(machine))
@@ -381,6 +382,7 @@ def test_a_wrong_swap_ratio_is_found(kind, mutation, monkeypatch):
     assert rungs.after_exchanges(rungs.ladder(kind), source) > FLOORS
 
 
+@pytest.mark.slow
 def test_a_missed_temperature_is_found():
     case, machine = strong()
     rungs = Rungs(case, machine, free(machine))

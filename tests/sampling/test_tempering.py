@@ -23,6 +23,7 @@ def share_on(v):
     return (v.mean(1) > 0.5).double().mean().item()
 
 
+@pytest.mark.slow
 def test_both_wells_in_the_right_proportion():
     machine = two_wells()
     states, log_p = machine.distribution()
@@ -47,6 +48,7 @@ def test_a_ladder_of_checkpoints():
     assert abs(share_on(result.samples) - exact) < 4.5 * math.sqrt(exact * (1 - exact) / 1000)
 
 
+@pytest.mark.slow
 def test_chosen_rungs_accept_alike():
     path = Path(two_wells())
     betas = choose_betas(path, rungs=7, generator=torch.Generator().manual_seed(3))
@@ -55,6 +57,7 @@ def test_chosen_rungs_accept_alike():
     assert result.acceptance.max() - result.acceptance.min() < 0.15
 
 
+@pytest.mark.slow
 def test_same_seed_same_samples():
     machine = hm.RBM(12, 3)
     torch.nn.init.normal_(machine.weight, generator=torch.Generator().manual_seed(0))
@@ -62,6 +65,7 @@ def test_same_seed_same_samples():
     assert torch.equal(first, second)
 
 
+@pytest.mark.slow
 def test_autocorrelation_time_of_a_known_process():
     g = torch.Generator().manual_seed(0)
     rho = 0.8
@@ -96,6 +100,7 @@ def test_a_layer_of_one_vector_unit(side, kind):
     assert ((result.samples.mean(0) - mean).abs() < 4.5 * error).all()
 
 
+@pytest.mark.slow
 def test_starting_states_are_cycled():
     machine = two_wells()
     start = torch.zeros(7, 12)
@@ -106,6 +111,7 @@ def test_starting_states_are_cycled():
     assert run.samples.shape == (7, 12)
 
 
+@pytest.mark.slow
 def test_base_as_an_array():
     data = two_wells().sample(20, sweeps=5, seed=0)
     first, second = (
@@ -115,6 +121,7 @@ def test_base_as_an_array():
     assert torch.equal(first, second)
 
 
+@pytest.mark.slow
 def test_bad_starts_are_refused():
     machine = two_wells()
     for bad, message in ((torch.full((2, 12), 0.5), "start: expected binary"), (torch.zeros(0, 12), "at least one")):

@@ -24,6 +24,7 @@ def exact(machine, beta, step=1e-3):
     return -(high - low) / (2 * step), beta**2 * (high - 2 * here + low) / step**2
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("visible", "hidden"),
     [
@@ -43,6 +44,7 @@ def test_energy_and_specific_heat(visible, hidden):
     assert (found.energy_error < 0.1).all() and (found.specific_heat_error < 0.1 * (1 + found.specific_heat)).all()
 
 
+@pytest.mark.slow
 def test_states_at_every_temperature():
     machine = machine_of(hm.units.Bernoulli(5), hm.units.Bernoulli(2))
     found = temperature_sweep(machine, BETAS, n=2000, sweeps=30, seed=1)

@@ -140,6 +140,7 @@ def gaussian(precision: float, weight: torch.Tensor) -> hm.RBM:
     return rbm
 
 
+@pytest.mark.slow
 def test_rates_and_likelihood_are_those_of_a_gaussian_machine():
     """For aligned modes, compare with the gradient of a machine with exact samples, and with its likelihood."""
     theory = spectra.LinearTheory([4.0, 2.0, 1.0, 0.5], visible_variance=1.25)

@@ -176,6 +176,7 @@ def test_modes_of_the_data():
 # -- during a run ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_picks_up_the_axes_of_its_data():
     """Data vary along two axes; the two leading modes align with them, one after the other."""
     generator = torch.Generator().manual_seed(3)

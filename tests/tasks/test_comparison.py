@@ -69,6 +69,7 @@ def test_real_units_are_scored_by_their_squared_error():
         compare_denoisers(machine, x, x, [])
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     folder = tmp_path / "run"
     chosen = schema.merge(schema.Config(), {"data": {"source": "digits"}, "machine": {"hidden": "bernoulli:8"}})

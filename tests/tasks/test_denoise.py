@@ -127,6 +127,7 @@ def test_it_is_the_machine_with_a_shifted_bias():
     torch.testing.assert_close(found.free_energy, expected.free_energy, rtol=1e-12, atol=0)
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("method", ["tap", "naive", "gibbs"])
 @pytest.mark.parametrize("build", [binary, deep], ids=["rbm", "deep"])
 def test_without_noise_the_signal_comes_back_exactly(method, build):
@@ -137,6 +138,7 @@ def test_without_noise_the_signal_comes_back_exactly(method, build):
     assert bool(found.converged.all()) and not found.variances.any()
 
 
+@pytest.mark.slow
 def test_with_all_information_lost_the_prior_is_left():
     machine, channel = binary(), BinarySymmetric(0.5)
     other = 1 - NOISY
@@ -301,7 +303,7 @@ def test_deep_machines(method):
 
 
 @pytest.mark.parametrize("method", ["tap", "naive"])
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_every_row_has_evidence_of_its_own(method):
     """Converged rows are removed from the batch; no row may use the evidence of another."""
     machine = binary(scale=2.0)

@@ -80,6 +80,7 @@ def pretrained() -> hm.DeepBeliefNetwork:
     return network
 
 
+@pytest.mark.slow
 def test_fine_tuning():
     network = pretrained()
     before = {name: value.clone() for name, value in network.state_dict().items()}
@@ -103,6 +104,7 @@ def test_the_same_seed_gives_the_same_network():
     assert torch.equal(state, torch.get_rng_state())  # dropout does not touch the state of torch's generator
 
 
+@pytest.mark.slow
 def test_validation_chooses_the_epoch():
     held_out = (DATA[1000:], LABELS[1000:])
     found = finetune(
@@ -112,44 +114,6 @@ def test_validation_chooses_the_epoch():
     errors = [row["validation_error"] for row in found.history]
     assert found.error(*held_out) == min(errors) < errors[-1]
     assert len(errors) < 40 and len(errors) - 1 - errors.index(min(errors)) == 3
-
-
-class Stopped(Exception):
-    """The process ends."""
-
-
-@pytest.mark.parametrize("validated", [False, True])
-def test_an_interrupted_training_continues(validated, tmp_path, monkeypatch):
-    """The result is that of a training without an interruption; other arguments and machines are rejected."""
-    machine, path = random(hm.RBM(64, 8)), tmp_path / "tuned.safetensors"
-    options = {"epochs": 6, "dropout": (0.1, 0.5), "learning_rate": 0.05, "seed": 3}
-    if validated:
-        options |= {"validation": (DATA[200:300], LABELS[200:300]), "patience": 2}
-    whole = finetune(machine, DATA[:200], LABELS[:200], **options)
-    write, written = hm.files.write_tensors, []
-
-    def interrupted(*arguments: Any) -> None:
-        write(*arguments)
-        written.append(arguments)
-        if len(written) == 2:
-            raise Stopped
-
-    monkeypatch.setattr(hm.files, "write_tensors", interrupted)
-    with pytest.raises(Stopped):
-        finetune(machine, DATA[:200], LABELS[:200], checkpoint=path, **options)
-    monkeypatch.undo()
-    for _ in range(2):  # the second time there is nothing left to do
-        again = finetune(machine, DATA[:200], LABELS[:200], checkpoint=path, **options)
-        assert again.history == whole.history
-        for name, value in whole.network.state_dict().items():
-            assert torch.equal(again.network.state_dict()[name], value)
-    with pytest.raises(hm.errors.RunError, match="seed: expected 3, as in the checkpoint, found 4"):
-        finetune(machine, DATA[:200], LABELS[:200], checkpoint=path, **{**options, "seed": 4})
-    with pytest.raises(hm.errors.RunError, match="one with other parameters"):
-        finetune(random(hm.RBM(64, 8), seed=1), DATA[:200], LABELS[:200], checkpoint=path, **options)
-    hm.save(machine, path)
-    with pytest.raises(hm.errors.CheckpointError, match="expected a checkpoint of fine-tuning"):
-        finetune(machine, DATA[:200], LABELS[:200], checkpoint=path, **options)
 
 
 def test_rows_are_read_in_batches(monkeypatch):
@@ -170,6 +134,7 @@ def test_rows_are_read_in_batches(monkeypatch):
     assert found.predict(DATA[:3]).dtype == torch.int64
 
 
+@pytest.mark.slow
 def test_labels_need_not_count_from_zero():
     labels = torch.tensor([7, -2]).repeat(50)
     data = torch.tensor([[1.0, 0], [0, 1]]).repeat(50, 1)

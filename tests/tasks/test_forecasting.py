@@ -23,6 +23,7 @@ def machine(visible: units.Unit, hidden: int = 3, order: int = 2) -> hm.Conditio
     return made
 
 
+@pytest.mark.slow
 def test_predict_is_the_exact_mean_of_binary_units() -> None:
     made = machine(units.Bernoulli(3))
     context = torch.bernoulli(torch.full((4, 2, 3), 0.5, dtype=F64), generator=torch.Generator().manual_seed(1))
@@ -34,6 +35,7 @@ def test_predict_is_the_exact_mean_of_binary_units() -> None:
     assert error.max() < 0.005
 
 
+@pytest.mark.slow
 def test_predict_is_the_exact_mean_of_gaussian_units() -> None:
     made = machine(units.Gaussian(2))
     context = torch.randn(3, 2, 2, generator=torch.Generator().manual_seed(1), dtype=F64)
@@ -76,6 +78,7 @@ def test_frames_of_a_forecast_have_the_conditional_distribution() -> None:
         assert (share - p).abs() < 4.5 * (p * (1 - p) / 20_000).sqrt()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_continuation() -> None:
     made = machine(units.Gaussian(2))
     start = torch.zeros(2, 2)

@@ -91,6 +91,7 @@ def test_any_part_with_few_states_can_be_the_label():
     assert found.predict_proba(v[:, 1:]).shape == (len(v), 3)  # the features are the other parts
 
 
+@pytest.mark.slow
 def test_class_conditional_samples_have_the_exact_distribution():
     machine = random(label_rbm(units.Bernoulli(3), 3, 2), 1.0)
     n = 20_000
@@ -130,6 +131,7 @@ def test_training(objective):
     assert len(found.history) == 12
 
 
+@pytest.mark.slow
 def test_validation_chooses_the_epoch():
     machine = label_rbm(units.Bernoulli(64), 10, 10)
     held_out = (DATA[1000:], LABELS[1000:])

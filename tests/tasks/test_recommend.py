@@ -38,6 +38,7 @@ def rows():
     return v
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_probabilities_equal_enumeration(hidden):
     """p(rating of q | the others) from the joint probabilities of the user's machine with q added."""

@@ -17,6 +17,7 @@ SIGNAL = SOURCE.random((80, 60)) < 0.3
 GUESS = np.where(SOURCE.random(SIGNAL.shape) < 0.2, ~SIGNAL, SIGNAL)
 
 
+@pytest.mark.slow
 def test_mcc_is_that_of_scikit_learn():
     each = [matthews_corrcoef(a, b) for a, b in zip(SIGNAL, GUESS, strict=True)]
     images = mcc(SIGNAL.astype(float), GUESS.astype(float))
@@ -43,6 +44,7 @@ def test_mse():
     np.testing.assert_allclose(score.images, ((x - y) ** 2).mean((1, 2)))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_intervals_hold_the_truth_as_often_as_they_say(level):
     """Images with a known mean squared error of 1."""

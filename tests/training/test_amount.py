@@ -127,6 +127,7 @@ def test_the_likelihood_still_rises(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gain / 3 < first.expected_gain < 3 * gain
 
 
+@pytest.mark.slow
 def test_a_finished_training_is_not_reported() -> None:
     data = torch.tensor([[1.0, 1, 0], [0, 0, 1]])
     with warnings.catch_warnings():

@@ -80,6 +80,7 @@ def test_rows_with_missing_values_have_sampled_gradients():
         assert type(chosen) is (hm.PCD if rows.isnan().any() else hm.Exact)
 
 
+@pytest.mark.slow
 def test_options_change_what_is_learned():
     plain = trained()
     for options in ({"learning_rate": 0.3}, {"optimizer": "adam"}, {"negative": "cd:1"}, {"plan": "plain"}):

@@ -252,6 +252,7 @@ def test_machines_without_a_partition_function_are_refused() -> None:
 # -- redrawn gray values ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_gray_rows_are_drawn_anew_each_time(tmp_path) -> None:
     gray = torch.rand(60, 8, generator=torch.Generator().manual_seed(0))
     source = hm.Redrawn(gray)

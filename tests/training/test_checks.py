@@ -60,6 +60,7 @@ def test_pairs_without_a_partition_function_are_not_trained() -> None:
             hm.fit(hm.RBM(units.Poisson(4), hidden), counts, epochs=1, batch_size=20)
 
 
+@pytest.mark.slow
 def test_training_does_not_leave_the_normalizable_machines() -> None:
     """The best weights are at 0.9965 of the spectral bound, where single steps pass it."""
     x = 3 * torch.randn(200, 4, generator=torch.Generator().manual_seed(0)) @ torch.ones(4, 4)
@@ -95,6 +96,7 @@ def test_a_run_is_resumed_with_what_it_was_made_with(tmp_path, change, message) 
     train(2, True)
 
 
+@pytest.mark.slow
 def test_parallel_tempering_resumes_to_the_bit(tmp_path) -> None:
     def train(folder: str, epochs: int, resume: bool) -> torch.Tensor:
         machine = binary()
@@ -164,7 +166,7 @@ class Ternary(units.Unit):
 
 
 @pytest.mark.parametrize("phase", [hm.CD(1), hm.PCD(1), hm.Exact()])
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_a_unit_of_ones_own_trains(phase, tmp_path) -> None:
     data = torch.randint(-1, 2, (90, 4), generator=torch.Generator().manual_seed(0)).double()
     data[:, 1] = data[:, 0]

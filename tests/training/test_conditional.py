@@ -389,6 +389,7 @@ def test_penalties_act_on_all_couplings() -> None:
 # -- learning ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("negative", ["cd:1", "cd:5", "reconstruction:1", "exact"])
 def test_the_conditional_likelihood_rises(negative: str) -> None:
     v, u = rows(400)
@@ -411,6 +412,7 @@ def test_the_conditional_likelihood_rises(negative: str) -> None:
     assert after < -1.77
 
 
+@pytest.mark.slow
 def test_defaults_learn() -> None:
     v, u = rows(400)
     made = hm.ConditionalRBM(4, 2, 3)
@@ -448,6 +450,7 @@ def test_mixed_units_start_at_the_linear_regression_of_the_real_part() -> None:
     assert bool(made.to_visible.weight[:, 1:].all())
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "momentum"])
 def test_resume_is_exact(optimizer: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {
@@ -486,6 +489,7 @@ def test_default_rates_follow_the_scale_of_the_context() -> None:
     assert rates[1]["couplings.0.weight"] == rates[0]["couplings.0.weight"]
 
 
+@pytest.mark.slow
 def test_rounded_products() -> None:
     v, u = rows(200)
     made = hm.ConditionalRBM(4, 2, 3)

@@ -26,6 +26,7 @@ def correlated(n: int = 400) -> Tensor:
     return (rows - (torch.rand(n, 6, generator=source) < 0.1).to(F64)).abs()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("method", ["cd", "reconstruction"])
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
 def test_the_exact_likelihood_rises(optimizer: type[torch.optim.Optimizer], method: str) -> None:

@@ -41,6 +41,7 @@ def test_the_gradient_is_that_of_the_bound():
         assert expected.abs().max() > 5 * tolerance  # otherwise zero would pass the test too
 
 
+@pytest.mark.slow
 def test_the_gradient_with_sampled_hidden_layers_is_that_of_the_likelihood():
     """With strong couplings, where that of the bound differs by more than the noise."""
     machine, n = small(scale=1.2), 20_000
@@ -182,6 +183,7 @@ def test_resumes_bit_for_bit(tmp_path):
         assert torch.equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("positive", ["mean-field", "gibbs"])
 def test_training_with_chains_improves_the_exact_likelihood(positive):
     machine = small(3, 0.1)

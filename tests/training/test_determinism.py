@@ -60,6 +60,7 @@ def test_training_draws_nothing_from_the_global_generator() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("phase", PHASES)
 def test_measuring_does_not_disturb_training(phase: str) -> None:
     plain, chains = trained(phase)
@@ -92,6 +93,7 @@ def test_metrics_on_a_schedule() -> None:
     assert [row["epoch"] for row in history] == list(range(1, 602))
 
 
+@pytest.mark.slow
 def test_metrics_of_layers_with_too_many_states_to_visit() -> None:
     """A document of 100 words of 50 has about 10^40 states: there is no pseudo-likelihood, but training continues."""
     rows = torch.distributions.Multinomial(100, torch.ones(50)).sample((20,))

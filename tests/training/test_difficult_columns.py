@@ -80,7 +80,7 @@ def layer_of(name: str) -> units.Unit:
 
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_no_column_gives_nan_under_any_transform(case: str) -> None:
     rows = CASES[case](ordinary())
     for name, parts in chosen():

@@ -145,6 +145,7 @@ def test_the_sum_is_the_sum():
         torch.testing.assert_close(value, expected[name].detach(), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"optimizer": "adam"}, {"penalties": [hm.L2(1e-3)], "centered": False}],

@@ -131,6 +131,7 @@ def of_ranks(results: Path, name: str) -> list[dict[str, Any]]:
     return [torch.load(results / f"rank{rank}.pt", weights_only=True)[name] for rank in range(2)]
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_parameters_and_metrics_in_both(name: str, results: Path) -> None:
     first, second = of_ranks(results, name)

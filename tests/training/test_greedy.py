@@ -21,6 +21,7 @@ def deep() -> hm.DeepBoltzmannMachine:
     return hm.DeepBoltzmannMachine([hm.units.Bernoulli(64), hm.units.Bernoulli(12), hm.units.Bernoulli(6)])
 
 
+@pytest.mark.slow
 def test_the_first_layer_is_that_of_an_rbm(data):
     machine, rbm = deep(), hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(12))
     results = hm.pretrain(machine, data, epochs=2, seed=3, progress=False)
@@ -31,6 +32,7 @@ def test_the_first_layer_is_that_of_an_rbm(data):
     assert torch.equal(machine.layers[1].bias, rbm.hidden.bias)
 
 
+@pytest.mark.slow
 def test_the_second_learns_the_hidden_states_of_the_first(data):
     """Its weights reproduce the correlations of the layer below better than zero weights."""
     machine = deep()
@@ -81,6 +83,7 @@ def test_a_new_layer_leaves_the_distribution_and_is_learned(data):
         hm.deepen(rbm, 0, data)
 
 
+@pytest.mark.slow
 def test_a_new_layer_on_a_deep_machine(data):
     machine = deep()
     hm.pretrain(machine, data, epochs=2, progress=False)

@@ -60,6 +60,7 @@ def gradient(rbm, rows, phase, sweeps=1, seed=0):
     return {name: parameter.grad.clone() for name, parameter in rbm.named_parameters()}
 
 
+@pytest.mark.slow
 def test_exact_gradient_equals_finite_differences():
     rbm = machine()
     rows = rows_with_gaps(rbm, 20)
@@ -117,6 +118,7 @@ def test_likelihood_of_observed_values_rises(negative):
     assert log_likelihood(independent, rows) + 0.2 < middle < log_likelihood(rbm, rows)
 
 
+@pytest.mark.slow
 def test_without_missing_values_nothing_changes():
     rows = rows_with_gaps(machine(), 50, share=0.0)
     states = []

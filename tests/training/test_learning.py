@@ -192,6 +192,7 @@ def test_a_gradient_of_zero_stays() -> None:
         torch.testing.assert_close(parameter.grad, a - b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("negative", [hm.CD(1), hm.CD(3), hm.PCD(1), hm.PCD(2, chains=70)])
 def test_documents_keep_their_lengths(negative: NegativePhase) -> None:
     noise = generator(0)

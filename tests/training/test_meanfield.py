@@ -224,6 +224,7 @@ def test_it_learns(method):
     assert log_likelihood(machine, data) > before + 0.9
 
 
+@pytest.mark.slow
 def test_deep_machines_learn():
     data = torch.tensor([[1.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).double().repeat(50, 1)
     machine = hm.DeepBoltzmannMachine([units.Bernoulli(6), units.Bernoulli(4), units.Bernoulli(3)]).double()
@@ -297,7 +298,7 @@ class Stop(hm.Callback):
 
 
 @pytest.mark.parametrize("options", [*({"method": m} for m in METHODS), {"persistent": False, "noise": 0.5}], ids=str)
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 def test_resumed_to_the_bit(options, tmp_path):
     data = draw(binary(6, 3, seed=5), 60)
 

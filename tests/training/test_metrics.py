@@ -17,6 +17,7 @@ def patterns(n: int = 200) -> torch.Tensor:
     return ((torch.rand(n, 1, generator=generator) < 0.5) ^ (torch.rand(n, 12, generator=generator) < 0.2)).float()
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", ["rbm", "dbm", "dbn"])
 def test_a_machine_that_does_not_change_has_the_same_metrics_in_every_epoch(kind) -> None:
     layers = [hm.units.Bernoulli(n) for n in (12, 5, 3)]

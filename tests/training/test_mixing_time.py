@@ -27,6 +27,7 @@ def watched(negative: hm.training.NegativePhase, rate: float, epochs: int = 3, *
     return callback.verdict, result.history
 
 
+@pytest.mark.slow
 def test_a_slow_learner_is_in_equilibrium():
     verdict, history = watched(hm.PCD(10), 0.01)
     assert verdict.startswith("in equilibrium")
@@ -63,6 +64,7 @@ def test_the_mixing_time_grows_with_learning():
     assert history[-1]["mixing_time"] > 2 * history[0]["mixing_time"]
 
 
+@pytest.mark.slow
 def test_it_measures_on_its_schedule_and_does_not_disturb_training():
     _, history = watched(hm.PCD(1), 0.1, epochs=5, every=2)
     assert ["mixing_time" in row for row in history] == [False, True, False, True, True]

@@ -55,7 +55,7 @@ def likelihoods(machine: hm.RBM, data: Tensor, epochs: int, make: Make, centered
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop", "momentum"])
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_long_training_does_not_fall_from_its_maximum(optimizer: str) -> None:
     """With centering applied to the gradient only, Adam lost 0.02 nats here."""
     make = {
@@ -138,6 +138,7 @@ def test_momentum_moves_with_the_offsets() -> None:
     torch.testing.assert_close(optimizer.state[machine.coupling.weight]["momentum_buffer"], mapped)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 def test_centered_momentum_resumes_bit_for_bit(optimizer: str, tmp_path: Path) -> None:
     data = draw(binary(5, 3, seed=1), 60)

@@ -29,6 +29,7 @@ def test_a_rate_far_too_large_is_reported() -> None:
         hm.fit(rbm, digits(), epochs=5, progress=False, optimizer=lambda p: torch.optim.SGD(p, lr=100.0))
 
 
+@pytest.mark.slow
 def test_training_that_learns_is_quiet() -> None:
     rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
     with warnings.catch_warnings():

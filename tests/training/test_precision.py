@@ -59,6 +59,7 @@ def test_one_step_is_the_exact_one_within_rounding(parts: dict) -> None:
     assert 0 < (rounded - exact).norm() / exact.norm() < 0.1
 
 
+@pytest.mark.slow
 def test_training_is_as_good_as_without_rounding() -> None:
     rows, found = _digits(), {}
     for precision in ("float32", "bfloat16"):
@@ -73,6 +74,7 @@ def _digits() -> torch.Tensor:
     return hm.data.load("digits", binarize="threshold")[:1000]
 
 
+@pytest.mark.slow
 def test_resumed_to_the_bit(tmp_path) -> None:
     whole, parts = _machine(), _machine()
     options = {"batch_size": 50, "precision": "bfloat16", "initialize": "keep", "progress": False, "seed": 0}

@@ -129,6 +129,7 @@ def test_rates_of_the_user_are_not_changed() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
+@pytest.mark.slow
 def test_runs_resume_exactly(tmp_path: Path) -> None:
     """The lowered rates are part of a checkpoint."""
     rows = rare_mode(400)

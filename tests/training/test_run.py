@@ -37,6 +37,7 @@ def machine() -> RBM:
 # -- what is in the folder --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files(tmp_path: Path) -> None:
     trained = machine()
     result = hm.fit(trained, DATA, epochs=20, batch_size=20, run=tmp_path / "a" / "run", validation=DATA[:20], seed=7)
@@ -353,7 +354,7 @@ class Trained:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
-@pytest.mark.fast_cases(5)
+@pytest.mark.slow
 def test_resume_is_exact(case: tuple[str, str, str, bool], tmp_path: Path) -> None:
     whole = Trained(case, tmp_path / "whole")
     Trained(case, tmp_path / "stopped", callbacks=[Stop(3, "stop")])
@@ -363,6 +364,7 @@ def test_resume_is_exact(case: tuple[str, str, str, bool], tmp_path: Path) -> No
     Trained(case, tmp_path / "broken", resume=True).assert_same(whole)
 
 
+@pytest.mark.slow
 def test_resume_with_the_default_schedule_is_exact(tmp_path: Path) -> None:
     def trained(run: str, **options: Any) -> dict[str, Tensor]:
         learner = machine()
@@ -375,6 +377,7 @@ def test_resume_with_the_default_schedule_is_exact(tmp_path: Path) -> None:
     assert_same(trained("stopped", resume=True), whole)
 
 
+@pytest.mark.slow
 def test_resume_after_several_stops_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     case = ("adam", "pcd", "many", True)
     whole = Trained(case, tmp_path / "whole")
@@ -385,6 +388,7 @@ def test_resume_after_several_stops_in_the_middle_of_an_epoch(tmp_path: Path) ->
     Trained(case, tmp_path / "broken", Broken(DATA, None), resume=True).assert_same(whole)
 
 
+@pytest.mark.slow
 def test_resume_before_the_first_checkpoint_begins_at_the_beginning(tmp_path: Path) -> None:
     case = ("momentum", "pcd", "centered", False)
     whole = Trained(case, tmp_path / "whole")
@@ -395,6 +399,7 @@ def test_resume_before_the_first_checkpoint_begins_at_the_beginning(tmp_path: Pa
     Trained(case, tmp_path / "fresh", resume=True).assert_same(whole)
 
 
+@pytest.mark.slow
 def test_resume_of_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     case = ("adam", "pcd", "many", False)
     whole = Trained(case, tmp_path / "whole")
@@ -429,6 +434,7 @@ def test_documents_resume_with_their_lengths(tmp_path: Path) -> None:
     assert_same(train("broken", resume=True), whole)
 
 
+@pytest.mark.slow
 def test_resume_in_another_precision_takes_that_of_the_file(tmp_path: Path) -> None:
     case = ("adam", "pcd", "centered", False)
     whole = Trained(case, tmp_path / "whole")
@@ -494,7 +500,7 @@ def test_trees_of_tensors() -> None:
         ("last.safetensors", "fsync"),
     ],
 )
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_last_checkpoint(
     where: str, failing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -623,6 +629,7 @@ def test_divergence_within_a_long_epoch_is_seen_before_its_end(monkeypatch: pyte
     assert len(steps) <= 100
 
 
+@pytest.mark.slow
 def test_gaussian_machines_train_at_the_default_rate() -> None:
     noise = generator(0)
     rows = torch.randn(500, 6, generator=noise) @ torch.randn(6, 6, generator=noise)

@@ -146,6 +146,7 @@ def test_the_last_batch_of_an_epoch_takes_the_rest_with_its_share_of_the_rate() 
     assert [rates for _, _, rates, _, _ in seen] == [[0.1, 0.02]] * 3 + [pytest.approx([0.1 / 3, 0.02 / 3])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plain", [True, False], ids=["sgd", "momentum"])
 def test_the_rate_of_the_optimizer_at_the_time_of_the_step_counts(plain: bool) -> None:
     """Also when it was changed after the optimizer's first use: by hand, or by a scheduler of torch."""

@@ -56,6 +56,7 @@ def test_processes_give_the_same_scores() -> None:
     assert "validation log-likelihood" in repr(one) and "<table>" in one._repr_html_()
 
 
+@pytest.mark.slow
 def test_more_hidden_units_are_chosen_only_if_they_help() -> None:
     """Two patterns need one hidden unit; independent columns need none of a second."""
     options = {"negative": "exact", "epochs": 60, "learning_rate": 1.0, "batch_size": 40, "initialize": "normal:0.5"}

@@ -51,6 +51,7 @@ def options(**more: Any) -> dict[str, Any]:
 # -- joint training ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inputs", ["samples", "means"])
 @pytest.mark.parametrize(
     "optimizer", [None, sgd(0.1, momentum=0.9), adam(0.01)], ids=["default", "momentum", "adam"]
@@ -95,7 +96,7 @@ def test_the_gradient_is_that_of_the_sum_of_the_losses(inputs):
 
 
 @pytest.mark.parametrize("inputs", ["samples", "means"])
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_every_machine_improves_on_its_own_input(inputs):
     """Exact likelihoods of all three machines on their inputs, compared with independent units."""
     network = stack(inputs)
@@ -108,6 +109,7 @@ def test_every_machine_improves_on_its_own_input(inputs):
         assert log_likelihood(rbm, x) > log_likelihood(apart, x) + least
 
 
+@pytest.mark.slow
 def test_joint_training_raises_the_variational_bound():
     network = stack(layers=(6, 4, 4))
     network.initialize(DATA, scale=0.1, seed=1)
@@ -143,6 +145,7 @@ class Stop(hm.Callback):
         progress.stop = progress.epoch == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", [hm.CD(1), hm.PCD(2, chains=7)], ids=["cd", "pcd"])
 @pytest.mark.parametrize("inputs", ["samples", "means"])
 def test_a_run_resumes_bit_for_bit(phase, inputs, tmp_path):
@@ -164,6 +167,7 @@ def test_a_run_resumes_bit_for_bit(phase, inputs, tmp_path):
         train("whole", negative=hm.Exact(), resume=True)
 
 
+@pytest.mark.slow
 def test_metrics_and_rates_of_every_machine():
     network = stack()
     history = hm.fit(network, DATA, validation=DATA[:30], **options()).history
@@ -185,6 +189,7 @@ def test_only_machines_with_zero_weights_are_initialized():
     assert network.machines[1].weight.any()
 
 
+@pytest.mark.slow
 def test_transforms_where_they_apply():
     network = hm.DeepBeliefNetwork([hm.RBM(units.Potts((2, 3)), 4), hm.RBM(4, 2)]).double()
     data = torch.eye(3, dtype=F64)[torch.randint(3, (60, 2), generator=generator(0))]
@@ -197,6 +202,7 @@ def test_transforms_where_they_apply():
         hm.fit(fixed, DATA, **options())
 
 
+@pytest.mark.slow
 def test_a_growing_number_of_sweeps_and_other_batches():
     phase = hm.CD(1)
     hm.fit(stack(), DATA[:70], negative=phase, schedule=hm.Growing(1), **options())  # last batch: 10 rows
@@ -259,6 +265,7 @@ def test_errors_of_the_loss():
 # -- greedy training ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_greedy_training_is_fit_on_hidden_states():
     network = hm.DeepBeliefNetwork.of([6, 4, 3]).double()
     results = hm.pretrain(network, DATA, **options(epochs=(2, 3)))
@@ -279,6 +286,7 @@ def test_a_deep_boltzmann_machine_gets_the_parameters_of_the_stack():
     assert torch.equal(deep.layers[0].bias, network.visible.bias)
 
 
+@pytest.mark.slow
 def test_greedy_runs_resume(tmp_path):
     whole = hm.DeepBeliefNetwork.of([6, 4, 3]).double()
     hm.pretrain(whole, DATA, run=tmp_path / "whole", validation=DATA[:30], **options(epochs=2))
@@ -297,6 +305,7 @@ def test_greedy_runs_resume(tmp_path):
     assert_same(parameters(whole), parameters(again))
 
 
+@pytest.mark.slow
 def test_greedy_training_raises_the_variational_bound():
     """A second machine that starts as the transpose of the first can only improve the bound (Hinton et al. 2006)."""
     network = stack(layers=(6, 4, 6))
@@ -310,6 +319,7 @@ def test_greedy_training_raises_the_variational_bound():
     assert found.interval[0] > first + 0.05
 
 
+@pytest.mark.slow
 def test_hidden_states_stream(monkeypatch):
     """No call passes more than a chunk of rows up, and training only batches, first rows and metric rows."""
     network = stack()

@@ -133,6 +133,7 @@ def test_units_of_measurement_do_not_matter(name: str) -> None:
     torch.testing.assert_close(other.visible.precision * SCALE.square(), one.visible.precision, rtol=1e-4, atol=0.0)
 
 
+@pytest.mark.slow
 def test_mixed_layers_standardize_their_gaussian_part() -> None:
     source = torch.Generator().manual_seed(1)
     bits = (torch.rand(300, 2, generator=source) < 0.5).double()
@@ -144,6 +145,7 @@ def test_mixed_layers_standardize_their_gaussian_part() -> None:
     torch.testing.assert_close(other.weight * scale[:, None], one.weight, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_defaults_learn_binary_causes_better_than_a_full_covariance() -> None:
     """In the user's units, on held-out rows; the Gaussian with a full covariance has no clusters."""
     x = rows(3000) * SCALE + LOCATION
@@ -164,6 +166,7 @@ class StopAfter(Callback):
         progress.stop = progress.epoch == self.epoch
 
 
+@pytest.mark.slow
 def test_runs_resume_bit_for_bit(tmp_path: Path) -> None:
     x, options = rows() * SCALE + LOCATION, {"epochs": 4, "schedule": "constant"}
     whole = trained(x, **options)
@@ -198,7 +201,7 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_no_column_makes_training_fail(column: str) -> None:
     """Single precision, under every transform and optimizer: finite parameters, likelihood and samples."""
     x = rows(120)
@@ -217,7 +220,7 @@ def test_no_column_makes_training_fail(column: str) -> None:
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_other_columns_are_learned_as_well_as_without_it(column: str) -> None:
     """The machine's mean and spread of three ordinary columns next to a difficult one."""
     x = rows()
@@ -228,6 +231,7 @@ def test_other_columns_are_learned_as_well_as_without_it(column: str) -> None:
     torch.testing.assert_close(drawn.std(0), x[:, :3].std(0), rtol=0.25, atol=0.0)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("transforms", PARTS)
 def test_all_zero_weights(transforms: str) -> None:
     """Zero weights stay finite, and so does everything that is computed from them."""

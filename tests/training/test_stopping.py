@@ -43,6 +43,7 @@ def train(run: Path, phase: str, schedule: Signals, *, resume: bool = False, see
     )  # fmt: skip
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.filterwarnings("ignore::harmonium.errors.NotLearned")
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_stopped_run_continues_within_the_epoch(phase, tmp_path):

@@ -63,6 +63,7 @@ def test_difficult_columns_give_finite_numbers(name):
     assert encoder.complete(table, imputed.rounded).notna().all(axis=None)
 
 
+@pytest.mark.slow
 def test_zero_weights_give_finite_numbers():
     table = difficult()
     encoder = TableEncoder.fit(table)

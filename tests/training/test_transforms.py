@@ -188,6 +188,7 @@ def flipped(machine: RBM) -> RBM:
     return other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("centered", [True, False])
 def test_centered_learning_does_not_see_a_flip_of_the_data(centered: bool) -> None:
     data = draw(binary(5, 3, seed=3), 200)
@@ -213,6 +214,7 @@ def test_centered_learning_does_not_see_a_flip_of_the_data(centered: bool) -> No
         assert difference > 1e-2  # without centering, learning depends on the labels 0 and 1
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("kind", CENTERED)
 def test_centered_learning_for_every_layer_and_coupling(kind: str) -> None:
     machine = CENTERED[kind]()
@@ -273,6 +275,7 @@ def test_values_of_the_penalties() -> None:
     assert hm.L1Squared(0.5).loss(machine) == pytest.approx(0.5 / 4 * (16 + 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [hm.L1(0.02), hm.L2(0.05), hm.L1Squared(0.02)], ids=["l1", "l2", "l1-squared"])
 def test_penalties_shrink_the_weights(penalty: Any) -> None:
     data = draw(binary(5, 3, seed=3, weight=2.0), 200)
@@ -364,6 +367,7 @@ class Recorder(Constraint):
         return state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("last", "every"), [(0.3, 1), (0.5, 3), (1.0, 2)])
 def test_average_is_the_plain_mean(last: float, every: int) -> None:
     machine = binary(5, 3, seed=4)

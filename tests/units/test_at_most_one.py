@@ -39,6 +39,7 @@ def test_large_fields() -> None:
     torch.testing.assert_close(unit.log_partition(low), 3 * low[..., 0].exp(), rtol=1e-5, atol=0.0)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("shared", [(0,), (1,), (0, 1), (0, 1, 2)])
 def test_shared_biases(shared: tuple[int, ...]) -> None:
     """Also over the components, as in Lee et al. (2009) with one bias for a feature map."""

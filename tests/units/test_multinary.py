@@ -43,6 +43,7 @@ def probabilities(unit: units.Multinary, B: float) -> Tensor:
 # -- tables ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(("scale", "activation"), [(0.1, "sigmoid"), (1.0, "sigmoid"), (1.0, "relu"), (3.0, "sigmoid")])
 def test_series_agree_with_the_sum(scale: float, activation: str) -> None:
     """ln Z and four derivatives with full relative precision, in and far outside the table."""
@@ -84,6 +85,7 @@ def test_not_a_number_stays_one() -> None:
 # -- draws ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("scale", [0.1, 1.0])
 @pytest.mark.parametrize("form", FORMS)
 def test_draws_of_255_levels(form: str, scale: float) -> None:
@@ -106,6 +108,7 @@ def test_draws_of_255_levels(form: str, scale: float) -> None:
         assert abs(x.var() / variance - 1) < 5 * math.sqrt(3 / len(x))
 
 
+@pytest.mark.slow
 def test_mean_and_variance_are_those_of_the_activation() -> None:
     """Draws of form "integral": N σ(kx) and N k σ'(kx). A unit with another scale fails the same test."""
     x = torch.full((100_000, 1), 8.0)
@@ -133,6 +136,7 @@ def test_gaussian_draws(form: str) -> None:
     assert far.flatten().tolist() == [0.0, 255.0]
 
 
+@pytest.mark.slow
 def test_units_too_large_for_a_table() -> None:
     """Far offsets and very many levels are drawn without tables."""
     far = units.Multinary(1, levels=3, offsets=(-1e6, 0.0, 1e6))
@@ -191,6 +195,7 @@ def test_integral_form_of_any_function(name: str, given: bool) -> None:
     torch.testing.assert_close(unit.variance(B), slope)
 
 
+@pytest.mark.slow
 def test_integral_form_trains_but_has_no_weights() -> None:
     hidden = units.Multinary(3, levels=10, activation=torch.special.ndtr, form="integral", sampling="gaussian")
     rbm = hm.RBM(units.Bernoulli(5), hidden)
@@ -291,6 +296,7 @@ def test_a_function_in_the_integral_form_cannot_be_saved(tmp_path: Path) -> None
         hm.save(hm.RBM(units.Bernoulli(2), hidden), tmp_path / "machine.safetensors")
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("more", ["", ",form=integral", ",form=integral,sampling=gaussian", ",activation=relu"])
 def test_names_on_the_command_line(more: str) -> None:
     unit = UnitSpec.parse(f"multinary:100,levels=255,scale=0.1{more}").build()
@@ -323,6 +329,7 @@ def test_255_levels_learn_with_the_defaults(form: str, layer: str) -> None:
 # -- the numbers in docs/multinary.md ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_documented_errors() -> None:
     if not BENCHMARK.exists():
         pytest.skip("the benchmarks are not beside the tests")

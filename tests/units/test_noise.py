@@ -70,6 +70,7 @@ def test_independent_units_and_steps(p: float) -> None:
     assert off.abs().max() < 5 / math.sqrt(steps)
 
 
+@pytest.mark.slow
 def test_rare_events_do_not_pair() -> None:
     """Rare draws share bits with a neighbor: p near 2⁻¹⁶ must not correlate neighbors."""
     p = torch.full((N,), 3e-3)

@@ -206,6 +206,7 @@ def test_zero_sum_is_refused() -> None:
         hm.ZeroSum().check(rbm)
 
 
+@pytest.mark.slow
 def test_training_learns() -> None:
     teacher = machine(seed=3)
     data = teacher.sample(300, sweeps=200, seed=1, check_mixing=False)

@@ -198,6 +198,7 @@ def test_cumulants(name: str) -> None:
             assert_close(unit.cumulant(n)[site], torch.tensor(float(kappa), dtype=F64), 1e-9, sigma**n)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("bias", [-30.0, -9.5, -9.0])
 def test_relu_cumulants_far_below_threshold(bias: float) -> None:
     """Relative accuracy where polynomial formulas lose all precision."""
@@ -263,6 +264,7 @@ def test_only_the_mean_without_a_learned_precision() -> None:
         assert_close(unit.mean(torch.zeros(3, dtype=F64)), data.mean(0), 1e-10)
 
 
+@pytest.mark.slow
 def test_solve_moments_in_boundary_layers() -> None:
     segment = Segment(0.0, 1.0)
     h, p = t(-300.0, 80.0, -20.0, 3.0), t(5.0, -40.0, -45.0, 0.0)
@@ -327,6 +329,7 @@ def test_ln_z_is_convex_and_the_mean_grows(name: str, B: float, step: float, A: 
     assert bool((variance >= 0).all())
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(h=fields, p=st.floats(-1e4, 1e4), low=st.floats(-5.0, 5.0), width=st.floats(1e-2, 10.0))
 def test_segments_of_every_kind(h: float, p: float, low: float, width: float) -> None:
@@ -346,6 +349,7 @@ def test_segments_of_every_kind(h: float, p: float, low: float, width: float) ->
     assert 0 < variance <= (mean - segment.low) * (segment.high - mean) * (1 + 1e-9) + 1e-14 * width**2
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(u=st.floats(-1e4, 1e4), p=st.floats(1e-4, 1e4))
 def test_half_line_by_both_roads(u: float, p: float) -> None:
@@ -358,6 +362,7 @@ def test_half_line_by_both_roads(u: float, p: float) -> None:
         assert_close(HalfLine().moment(1, h, t(p)), -1 / h, 3 / u**2)
 
 
+@pytest.mark.slow
 def test_poisson_stays_finite() -> None:
     unit = units.Poisson(1, bias=torch.zeros(1))
     B = torch.linspace(-1e4, 1e4, 201)[:, None]

@@ -295,7 +295,7 @@ def test_mixed_is_its_parts() -> None:
 
 
 @pytest.mark.parametrize(("B", "A"), [(50.0, 1e-3), (8.0, 1e-6), (4.0, 1e-4), (-50.0, 1e-3), (3.2, 1e-9)])
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 def test_poisson_sums_of_every_stride(B: float, A: float) -> None:
     """Sums over all terms and strided sums; the reference adds all terms."""
     with mp.workdps(40):

@@ -58,6 +58,7 @@ def test_scalar_units(name: str, dtype: torch.dtype) -> None:
         assert bool((weights.max(0).values <= best + slack).all()), (B, mode, best, weights.max(0))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("dtype", [F64, torch.float32])
 def test_potts_and_mixed(dtype: torch.dtype) -> None:
     for B in itertools.product([-1e4, -3.0, 0.0, 0.5, 1e4], repeat=3):

@@ -98,7 +98,7 @@ def test_discrete(name: str, A: float | None) -> None:
 
 
 @pytest.mark.parametrize("A", [None, 0.5])
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_potts(A: float | None) -> None:
     bias = torch.tensor([[0.25, -1.0, 0.0, 0.5]])
     for seed, B in enumerate(([0.0, 0.0, 0.0, 0.0], [1.0, -2.0, 0.5, 0.0], [-4.0, 2.0, 0.0, 1.0])):
@@ -126,7 +126,7 @@ def test_multinomial(A: float | None) -> None:
 
 
 @pytest.mark.parametrize(("A", "fields"), [(None, [-1.0, 1.0, 5.0]), (0.0, [1.0]), (0.25, [-1.0, 3.0]), (0.002, [6.0])])
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_poisson(A: float | None, fields: list[float]) -> None:
     for seed, B in enumerate(fields):
         unit = units.Poisson(1, bias=0.25)
@@ -232,6 +232,7 @@ def test_spike_and_slab(A: float | None) -> None:
         assert kolmogorov(on, slab, B, A or 0.0, -1.0, 2.0) > LEAST
 
 
+@pytest.mark.slow
 def test_mixed_draws_each_part() -> None:
     unit = units.Mixed(units.Bernoulli(1), units.ReLU(1))
     x = draws(unit, [0.5, -1.0])

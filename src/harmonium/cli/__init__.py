@@ -8,15 +8,14 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import DataNotFound, HarmoniumError, InvalidData, InvalidOption, RunError
 from ..extras import explained
 from .streams import prepared_streams, printable
 
-__all__ = ["importing", "main"]
+__all__ = ["main"]
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 
@@ -38,25 +37,19 @@ class Terminated(BaseException):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command with ``arguments`` (by default those of the process) and exit with its status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    received: list[int] = []
-    with prepared_streams(), _signals(received):
+    with prepared_streams(), _termination():
         try:
             status = _run(arguments)
         except KeyboardInterrupt:
             _stop("stopped", INTERRUPTED)
         except Terminated as stop:
             _stop("stopped", stop.status)
-        except Exception:
-            if not received:  # an import that a signal interrupts can raise another exception
-                raise
-            _stop("stopped", received[0])
         sys.exit(status if isinstance(status, int) else 0)
 
 
 def _run(arguments: list[str]) -> Any:
     try:
-        with importing():
-            from .app import app
+        from .app import app
 
         with warnings.catch_warnings():
             warnings.showwarning = _warn
@@ -86,58 +79,21 @@ def _run(arguments: list[str]) -> Any:
 _SAME_EVERYWHERE = (DataNotFound, InvalidData, InvalidOption, RunError)
 
 
-class _Imports:
-    """Whether modules are being imported, and the exception of a signal that arrived meanwhile."""
-
-    running = False
-    pending: type[BaseException] | None = None
-
-    @classmethod
-    def deliver(cls, kind: type[BaseException]) -> None:
-        if not cls.running:
-            raise kind
-        cls.pending = kind
-
-
 @contextlib.contextmanager
-def importing() -> Iterator[None]:
-    """Let signals act at the end of the block: an exception in the middle of an import can be lost there."""
-    _Imports.running, _Imports.pending = True, None
+def _termination() -> Iterator[None]:
+    """Let SIGTERM raise :class:`Terminated` in the block, unless the program handles it."""
+
+    def terminate(*_: object) -> None:
+        raise Terminated
+
+    own = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if own:
+        signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     finally:
-        _Imports.running = False
-    if _Imports.pending is not None:
-        raise _Imports.pending
-
-
-@contextlib.contextmanager
-def _signals(received: list[int]) -> Iterator[None]:
-    """Let SIGTERM raise :class:`Terminated` in the block, and SIGINT ``KeyboardInterrupt``, unless they are handled.
-
-    The exit status of each signal is appended to ``received``.
-    """
-
-    def handler(status: int, kind: type[BaseException]) -> Callable[[int, FrameType | None], None]:
-        def handle(number: int, frame: FrameType | None) -> None:
-            received.append(status)
-            _Imports.deliver(kind)
-
-        return handle
-
-    own: dict[signal.Signals, tuple[Any, Any]] = {
-        signal.SIGTERM: (signal.SIG_DFL, handler(Terminated.status, Terminated)),
-        signal.SIGINT: (signal.default_int_handler, handler(INTERRUPTED, KeyboardInterrupt)),
-    }
-    main_thread = threading.current_thread() is threading.main_thread()
-    caught = [number for number, (default, _) in own.items() if main_thread and signal.getsignal(number) == default]
-    for number in caught:
-        signal.signal(number, own[number][1])
-    try:
-        yield
-    finally:
-        for number in caught:
-            signal.signal(number, own[number][0])
+        if own:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:

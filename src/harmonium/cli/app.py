@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .calls import calls, load
-from .once import App
+from .command import App
 from .training_command import train
 
 app = App(

@@ -7,8 +7,6 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from . import importing
-
 
 def calls(path: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Turn a declaration into a command that passes its arguments, by name, to a function of this package.
@@ -37,7 +35,6 @@ def calls(path: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def load(path: str) -> Any:
-    """Import a function of this package. Signals that arrive meanwhile act afterwards."""
+    """Import a function of this package."""
     module, _, name = path.rpartition(".")
-    with importing():
-        return getattr(importlib.import_module(f".{module}", __package__), name)
+    return getattr(importlib.import_module(f".{module}", __package__), name)

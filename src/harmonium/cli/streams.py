@@ -1,98 +1,48 @@
-"""Standard output and standard error that never raise: closed pipes and narrow encodings are common."""
+"""Standard output and standard error that do not raise if their reader has gone, or cannot show a character."""
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
-import io
 import os
 import sys
 import unicodedata
 from collections.abc import Iterator
-from typing import Any, TextIO, cast
-
-#: replacements for terminals that cannot show a character
-_PLAIN = {
-    **dict.fromkeys("–−—━╸╺", "-"),
-    **dict.fromkeys("·•", "*"),
-    **dict.fromkeys("‘’", "'"),
-    **{"×": "x", "…": "...", "⟨": "<", "⟩": ">", "≥": ">=", "≤": "<=", "→": "->", "±": "+-"},
-}
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Replace characters that an encoding lacks: by similar ones, or by a question mark."""
-    assert isinstance(error, UnicodeEncodeError)
-    text = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(character, "?") for character in text), error.end
-
-
-#: errors after which a file behind a redirection is incomplete; others are readers or terminals that are gone
-_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-codecs.register_error("harmonium", _plain)
-
+from typing import Any
 
 _NOT_WRITTEN = 1  # status of a command whose output was lost
 
 
-class Tolerant(io.TextIOBase):
-    """A text stream that forgets what it is given after its reader has gone."""
+class Tolerant:
+    """A text stream that forgets what it is given after a failure, as when its reader has gone."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: Any) -> None:
         self.stream = stream
-        self.closed_by_reader = False
-        self.failure: OSError | None = None  # text was lost although a reader wants it, as on a full disk
+        self.failure: OSError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        """Write the text, or nothing if nobody reads."""
-        if not self.closed_by_reader:
-            try:
-                return self.stream.write(text)
-            except (OSError, ValueError) as error:
-                self._end(error)
+        """Write the text, or nothing after a failure."""
+        with self._tolerance():
+            self.stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush, unless nobody reads."""
-        if not self.closed_by_reader:
-            try:
-                self.stream.flush()
-            except (OSError, ValueError) as error:
-                self._end(error)
+        """Flush, or do nothing after a failure."""
+        with self._tolerance():
+            self.stream.flush()
 
-    def _end(self, error: OSError | ValueError) -> None:
-        self.closed_by_reader = True  # also by a ValueError: the stream was closed
-        if isinstance(error, OSError) and error.errno in _LOST:
+    @contextlib.contextmanager
+    def _tolerance(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
             self.failure = error
-
-    def isatty(self) -> bool:
-        """Return whether the stream is a terminal."""
-        return not self.closed_by_reader and self.stream.isatty()
-
-    def fileno(self) -> int:
-        """Return the file descriptor."""
-        return self.stream.fileno()
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of the stream."""
-        return self.stream.encoding or "utf-8"
-
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]
-        """How the stream treats characters that its encoding lacks."""
-        return self.stream.errors
-
-    @property
-    def buffer(self) -> Any:
-        """The stream of bytes."""
-        return self.stream.buffer
+            null = os.open(os.devnull, os.O_WRONLY)  # takes the rest, also what Python writes when it exits
+            os.dup2(null, self.stream.fileno())
+            os.close(null)
 
 
 @contextlib.contextmanager
@@ -102,11 +52,11 @@ def prepared_streams() -> Iterator[None]:
     Raises ``SystemExit`` if the block was successful, but its output could not be written, as on a full disk.
     """
     former = sys.stdout, sys.stderr
-    streams = [Tolerant(stream if stream is not None else open(os.devnull, "w")) for stream in former]  # noqa: SIM115
+    streams = [Tolerant(stream) for stream in former]
     for stream in streams:
-        with contextlib.suppress(AttributeError, OSError, ValueError):
-            cast("Any", stream.stream).reconfigure(errors="harmonium")
-    sys.stdout, sys.stderr = cast("list[Any]", streams)
+        with contextlib.suppress(AttributeError):
+            stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = streams
     status: object = 0
     try:
         yield
@@ -116,12 +66,10 @@ def prepared_streams() -> Iterator[None]:
     finally:
         for stream in streams:
             stream.flush()
-            if stream.closed_by_reader:
-                _discard(stream.stream)
         sys.stdout, sys.stderr = former
         lost = streams[0].failure
-        if lost is not None and status in (0, None) and sys.exc_info()[0] in (None, SystemExit):
-            print(f"error: the output could not be written: {os.strerror(lost.errno or 0)}", file=sys.stderr)
+        if lost is not None and lost.errno != errno.EPIPE and status in (0, None):
+            print(f"error: the output could not be written: {lost.strerror}", file=sys.stderr)
             raise SystemExit(_NOT_WRITTEN)
 
 
@@ -132,11 +80,3 @@ def printable(text: object) -> str:
     'a\\x1b[31m\nb'
     """
     return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else repr(c)[1:-1] for c in str(text))
-
-
-def _discard(stream: TextIO) -> None:
-    """Connect a broken stream to nothing, so that Python does not complain about it when it exits."""
-    with contextlib.suppress(OSError, ValueError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, stream.fileno())
-        os.close(null)

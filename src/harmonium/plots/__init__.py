@@ -36,7 +36,6 @@ from .sample_quality import (
     quality,
     spectra,
 )
-from .saving import save_figure
 from .sequences import contact_map, hidden_logos, logo, mutation_map
 from .spectrum import (
     alignment_map,
@@ -96,7 +95,6 @@ __all__ = [
     "receptive_fields",
     "reconstructions",
     "samples",
-    "save_figure",
     "selection",
     "singular_values",
     "solution_counts",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import html
 import io
-import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,29 +31,13 @@ from .spectrum import spectrum_histogram
 from .tiling import diverging, pictures, show
 
 _COLORS = 128  # of the palette of a GIF
-_PAGE = """<!doctype html><html><head><meta charset="utf-8"><title>{title}</title></head>
-<body style="font-family: sans-serif">{player}</body></html>
-"""
-_PLAYER = """<div class="animation"><img alt="{title}" style="max-width: 100%"><br>
-<button type="button">pause</button> <input type="range" min="0" max="{last}" value="0" style="width: 20em">
-<script>(() => {{
-  const frames = {frames}, box = document.currentScript.parentElement;
-  const [image, button, slider] = ["img", "button", "input"].map((tag) => box.querySelector(tag));
-  let playing = true;
-  const draw = () => {{ image.src = "data:image/png;base64," + frames[slider.value]; }};
-  slider.oninput = draw;
-  button.onclick = () => {{ playing = !playing; button.textContent = playing ? "pause" : "play"; }};
-  setInterval(() => {{ if (playing) {{ slider.value = (+slider.value + 1) % frames.length; draw(); }} }}, {pause});
-  draw();
-}})();</script></div>
-"""
 
 
 @dataclass(frozen=True)
 class Animation:
     """A series of images of equal size, RGB bytes (frames, height, width, 3), each shown for ``seconds``.
 
-    A notebook shows it as a GIF; :meth:`save` writes a GIF or a page with a slider.
+    A notebook shows it as a GIF, which :meth:`save` writes.
     """
 
     frames: np.ndarray
@@ -65,13 +48,12 @@ class Animation:
         return len(self.frames)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the animation as ``.gif`` or ``.html``, atomically, and return the path."""
+        """Write the animation as ``.gif``, atomically, and return the path."""
         target = Path(path)
-        writers: dict[str, Callable[[], bytes]] = {".gif": lambda: self.gif, ".html": lambda: self.page().encode()}
-        if target.suffix.lower() not in writers:
-            raise InvalidOption(f"path: expected a suffix .gif or .html, found '{target.name}'")
+        if target.suffix.lower() != ".gif":
+            raise InvalidOption(f"path: expected a suffix .gif, found '{target.name}'")
         with atomic(target) as temporary:
-            temporary.write_bytes(writers[target.suffix.lower()]())
+            temporary.write_bytes(self.gif)
         return target
 
     @cached_property
@@ -90,20 +72,6 @@ class Animation:
             loop=0,
         )
         return buffer.getvalue()
-
-    def page(self) -> str:
-        """The animation as a page of HTML without other files: a slider, and a button that stops and starts it."""
-        Image = require("PIL.Image", "animations need")
-        codes = []
-        for frame in self.frames:
-            buffer = io.BytesIO()
-            Image.fromarray(frame).quantize(_COLORS).save(buffer, format="png", optimize=True)
-            codes.append(base64.b64encode(buffer.getvalue()).decode())
-        title = html.escape(self.title)
-        player = _PLAYER.format(
-            title=title, frames=json.dumps(codes), last=len(codes) - 1, pause=round(1000 * self.seconds)
-        )
-        return _PAGE.format(title=title, player=player)
 
     def __repr__(self) -> str:
         height, width = self.frames.shape[1:3]

@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import Any
 
 import torch
@@ -22,9 +21,7 @@ from ..training.batches import Source, as_labels, as_source
 from ..training.optimizers import Optimizer
 from ..training.plan import Plan
 from ..training.schedules import Clock, Schedule
-from ..training.state import load_optimizer
 from .classifiers import Classifier, check_pair
-from .continuing import Checkpoint
 from .networks import to_sequential
 
 _RATE = 0.1  # of an optimizer that has no usual one
@@ -69,7 +66,6 @@ def finetune(
     validation: tuple[Any, Any] | None = None,
     patience: int | None = None,
     seed: int = 0,
-    checkpoint: str | PathLike[str] | None = None,
 ) -> FeedforwardClassifier:
     """Train the feedforward network of a machine (:func:`to_sequential`) with labels by cross entropy.
 
@@ -90,8 +86,6 @@ def finetune(
         validation: rows and labels that are used to choose the epoch; never test data.
         patience: with ``validation``, stop after this number of epochs without a smaller error; by default never.
         seed: seed of the order of the rows and of dropout.
-        checkpoint: file that is written after every epoch. If it exists, the training continues from it, and the result
-            is the same as without an interruption.
 
     Returns:
         a :class:`Classifier` with ``predict``, ``predict_proba`` and ``error``.
@@ -114,14 +108,8 @@ def finetune(
     classifier = FeedforwardClassifier(network, classes.to(machine.device), [], machine)
     steps = _Steps(network, source, target.to(machine.device), machine, _maker(optimizer, learning_rate), seed)
     rule = Plan(schedule=schedule).schedule
-    arguments = {"rows": len(source), "epochs": epochs, "batch_size": batch_size, "seed": seed}
-    kept = Checkpoint(checkpoint, machine, {**arguments, "optimizer": type(steps.optimizer).__name__})
     best = _Best(patience)
-    if (state := kept.read()) is not None:
-        steps.load_state_dict(state["steps"])
-        best.load_state_dict(state["best"])
-        classifier.history.extend(state["history"])
-    for epoch in range(len(classifier.history) + 1, epochs + 1):
+    for epoch in range(1, epochs + 1):
         if best.over:
             break
         row: dict[str, float] = {"epoch": epoch, "loss": steps.one_epoch(epoch, epochs, batch_size, rule)}
@@ -131,7 +119,6 @@ def finetune(
         if held_out is not None:
             row["validation_error"] = classifier.error(*held_out)
             best.compare(row["validation_error"], network)
-        kept.write({"steps": steps.state_dict(), "best": best.state_dict(), "history": classifier.history})
     if best.parameters is not None:
         network.load_state_dict(best.parameters)
     network.eval()
@@ -154,12 +141,6 @@ class _Best:
         if error < self.error:
             self.error, self.parameters, self.waited = error, copy.deepcopy(network.state_dict()), 0
 
-    def state_dict(self) -> dict[str, Any]:
-        return {} if self.parameters is None else {k: getattr(self, k) for k in ("error", "parameters", "waited")}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
 
 class _Steps:
     """The gradient steps on batches of the rows, which are read when they are needed."""
@@ -172,20 +153,6 @@ class _Steps:
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.order = noise.generator(seed)
         self.rows = noise.generator(seed, machine.device)
-        self._own = [generator for generator in (self.order, self.rows) if generator is not None]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "generators": [generator.get_state() for generator in self._own],
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.network.load_state_dict(state["network"])
-        load_optimizer(self.optimizer, state["optimizer"])
-        for generator, kept in zip(self._own, state["generators"], strict=True):
-            generator.set_state(kept)
 
     def one_epoch(self, epoch: int, epochs: int, batch_size: int, schedule: Schedule) -> float:
         """Return the mean loss of the epoch."""

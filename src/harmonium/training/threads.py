@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from ..errors import BusyMachine, InvalidOption
+from ..errors import InvalidOption
 from ..machines import Machine
 from .run import Run
 
@@ -39,7 +39,8 @@ def using(threads: int | None, run: str | Path | None = None, resume: bool = Fal
     """
     before = torch.get_num_threads()
     if threads is None and run is not None and resume:
-        threads = _recorded(run)
+        recorded = Run(run).recorded("machine", "threads")
+        threads = recorded if type(recorded) is int and recorded >= 1 else None
     torch.set_num_threads(choose_threads() if threads is None else check_threads(threads))
     try:
         yield
@@ -92,7 +93,6 @@ def choose_threads() -> int:
         warnings.warn(
             f"threads: other processes use {min(others, cores)} of {cores} cores, so this training uses {chosen} "
             f"of {threads} threads. The environment variable OMP_NUM_THREADS={threads} changes this",
-            BusyMachine,
             stacklevel=2,
         )
     return chosen
@@ -111,9 +111,3 @@ def running_elsewhere() -> int:
         except (OSError, ValueError, IndexError):  # not Linux
             return 0
     return max(0, min(counts) - 1)
-
-
-def _recorded(folder: str | Path) -> int | None:
-    """Return the number of threads in the configuration of a run, if it is known."""
-    threads = Run(folder).recorded("machine", "threads")
-    return threads if type(threads) is int and threads >= 1 else None

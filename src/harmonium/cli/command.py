@@ -1,9 +1,8 @@
-"""Commands that reject an option given twice, instead of using the last, and suggest corrections of unknown options."""
+"""Commands that suggest corrections of unknown options, and whose help ends with an example."""
 
 from __future__ import annotations
 
 import difflib
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,22 +13,17 @@ from ..checks import SYNONYMS
 from .examples import epilog
 
 
-class OnceCommand(TyperCommand):
-    """A command whose options may be given only once, except those that collect several values."""
+class SuggestingCommand(TyperCommand):
+    """A command that suggests an option for an unknown one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse as click does, whose parser reports every occurrence of an option."""
+        """Parse as click does."""
         try:
-            _, _, order = self.make_parser(ctx).parse_args(list(args))
+            return super().parse_args(ctx, args)
         except Exception as error:  # click's NoSuchOption is not public in all versions of typer
             if hasattr(error, "option_name") and hasattr(error, "possibilities"):
                 error.possibilities = suggested(error.option_name, self._flags(ctx))
             raise
-        for param, count in Counter[Any](order).items():
-            many = getattr(param, "multiple", False) or getattr(param, "count", False) or param.nargs != 1
-            if count > 1 and not many and param.param_type_name == "option":
-                raise typer.BadParameter(f"expected once, found {count} times", ctx=ctx, param=param)
-        return super().parse_args(ctx, args)
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """Return the whole first paragraph for the list of commands, which wraps it; click would cut it."""
@@ -61,7 +55,7 @@ class App(typer.Typer):
 
     def command(self, *names: Any, **options: Any) -> Any:
         """Register a command, as ``typer.Typer.command`` does."""
-        options.setdefault("cls", OnceCommand)
+        options.setdefault("cls", SuggestingCommand)
 
         def register(function: Callable[..., Any]) -> Any:
             name = names[0] if names else function.__name__

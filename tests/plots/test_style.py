@@ -1,15 +1,12 @@
-"""Figures for publication: size, fonts, colors, and display in notebooks."""
+"""Fonts and colors of figures, and their display in notebooks."""
 
 from __future__ import annotations
-
-import re
 
 import matplotlib
 import numpy as np
 import pytest
 import torch
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 
 import harmonium as hm
 from harmonium import plots
@@ -18,61 +15,11 @@ from harmonium.plots import sequences, style
 HISTORY = [{"epoch": k, "reconstruction": 1 / k} for k in range(1, 9)]
 
 
-def points(path) -> tuple[float, float]:
-    """The size of the page of a PDF file."""
-    left, low, right, high = map(float, re.search(rb"/MediaBox \[ ([^\]]+) \]", path.read_bytes())[1].split())
-    return right - left, high - low
-
-
-@pytest.mark.parametrize(("width", "inches"), [("single", 3.5), ("double", 7.2), (5.0, 5.0), (None, 4.6)])
-def test_widths(tmp_path, width, inches):
-    figure = plots.learning_curve(HISTORY, "reconstruction")
-    path = plots.save_figure(figure, tmp_path / "figure.pdf", width=width)
-    across, down = points(path)
-    assert across == pytest.approx(72 * inches, abs=0.5) and down == pytest.approx(across * 2.8 / 4.6, abs=0.5)
-
-
-@pytest.mark.parametrize("save", [lambda figure, path: figure.savefig(path), plots.save_figure])
-def test_fonts_are_truetype(tmp_path, save):
-    path = tmp_path / "figure.pdf"
-    save(plots.learning_curve(HISTORY, "reconstruction"), path)
-    text = path.read_bytes()
+def test_fonts_are_truetype(tmp_path):
+    plots.learning_curve(HISTORY, "reconstruction").savefig(tmp_path / "figure.pdf")
+    text = (tmp_path / "figure.pdf").read_bytes()
     assert b"/FontFile2" in text and b"/Type3" not in text
-
-
-def test_figures_of_matplotlib_get_truetype_fonts_too(tmp_path):
-    figure = Figure()
-    figure.subplots().set_title("mine")
-    assert b"/FontFile2" in plots.save_figure(figure, tmp_path / "figure.pdf", width="single").read_bytes()
     assert matplotlib.rcParams["pdf.fonttype"] == 3, "a global setting was changed"
-
-
-def test_text_is_scaled_but_stays_legible_and_the_figure_is_unchanged(tmp_path, monkeypatch):
-    figure = plots.learning_curve(HISTORY, "reconstruction")
-    ax = figure.axes[0]
-    seen = []
-    save = type(figure).savefig
-
-    def watched(self, *given, **options):
-        save(self, *given, **options)
-        seen.extend([ax.title.get_fontsize(), ax.xaxis.label.get_fontsize(), ax.xaxis.get_ticklabels()[0].get_size()])
-
-    monkeypatch.setattr(type(figure), "savefig", watched)
-    before = (ax._left_title.get_fontsize(), ax.lines[0].get_linewidth(), *figure.get_size_inches())
-    plots.save_figure(figure, tmp_path / "figure.svg", width=2.3)
-    assert seen[1] == 6.0 and seen[2] == 6.0, "half of 9.5 and 9 points is below 6"
-    assert before == (ax._left_title.get_fontsize(), ax.lines[0].get_linewidth(), *figure.get_size_inches())
-    assert "<text" in (tmp_path / "figure.svg").read_text(encoding="utf-8")
-
-
-def test_invalid_names_and_widths(tmp_path):
-    figure = plots.tiles(torch.rand(2, 3, 3))
-    with pytest.raises(hm.errors.InvalidOption, match=r"expected a suffix .*found 'figure.doc'"):
-        plots.save_figure(figure, tmp_path / "figure.doc")
-    for width in ("triple", 0.0, float("nan")):
-        with pytest.raises(hm.errors.InvalidOption, match="width: expected 'single', 'double' or"):
-            plots.save_figure(figure, tmp_path / "figure.pdf", width=width)
-    assert not list(tmp_path.iterdir())
 
 
 def test_notebooks_show_figures():
