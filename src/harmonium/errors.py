@@ -93,9 +93,9 @@ class NotConverged(UserWarning):
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn about the line of the user: the first outside of this package, and of the decorators of torch."""
+    """Warn about the line of the user: the first outside of this package and of decorators."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _package(frame) in ("harmonium", "torch"):
+    while frame.f_back is not None and _package(frame) in ("harmonium", "torch", "contextlib"):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
