@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import harmonium as hm
 from harmonium import files, units
@@ -59,7 +59,7 @@ def test_format(path):
         names = sorted(file.keys())
     assert metadata["version"] == "1"
     assert json.loads(metadata["config"]) == machine().config()
-    assert names == sorted(f"machine/{name}" for name in machine().state_dict())
+    assert names == sorted(name for name in machine().state_dict())
 
 
 def test_equal_machines_make_equal_files(path):
@@ -284,9 +284,19 @@ def test_other_versions_are_refused(path):
             hm.load(path)
 
 
+def test_the_tensors_of_a_file_are_a_state_dict(path):
+    rbm, other = machine(), machine()
+    hm.save(rbm, path)
+    for parameter in other.parameters():
+        parameter.data.zero_()
+    assert {"visible.bias", "hidden.bias", "coupling.weight"} <= set(rbm.state_dict())
+    other.load_state_dict(load_file(path))
+    assert torch.equal(other.weight, rbm.weight)
+
+
 def test_what_is_unknown_is_ignored(path):
     hm.save(machine(), path)
-    rewrite(path, tensors={"training/chains": torch.ones(3), "note": torch.zeros(1)}, author="someone")
+    rewrite(path, tensors={"training/chains": torch.ones(3), "note/s": torch.zeros(1)}, author="someone")
     loaded = hm.load(path)
     assert torch.equal(loaded.coupling.weight, machine().coupling.weight)
 
@@ -333,7 +343,7 @@ def test_parameters_of_another_machine(path):
     tensors, _ = files.read_tensors(path)
     other = machine(hidden=5)
     before = {name: value.clone() for name, value in other.state_dict().items()}
-    with pytest.raises(CheckpointError, match=r"another machine: expected layers\.1\.bias .* \(5,\), found .* \(3,\)"):
+    with pytest.raises(CheckpointError, match=r"another machine: expected hidden\.bias .* \(5,\), found .* \(3,\)"):
         files.load_parameters(other, path, tensors)
     assert all(torch.equal(value, before[name]) for name, value in other.state_dict().items())
     deep = hm.DeepBoltzmannMachine([units.Bernoulli(4), units.Gaussian(3), units.Bernoulli(2)])
@@ -344,6 +354,6 @@ def test_parameters_of_another_machine(path):
 @pytest.mark.parametrize("change", [None, torch.zeros(7, 7)], ids=["missing", "shape"])
 def test_parameters_that_do_not_fit_the_description(path, change):
     hm.save(machine(), path)
-    rewrite(path, tensors={"machine/couplings.0.weight": change})
-    with pytest.raises(CheckpointError, match=r"machine: expected couplings\.0\.weight of type float32 \(4, 3\)"):
+    rewrite(path, tensors={"coupling.weight": change})
+    with pytest.raises(CheckpointError, match=r"machine: expected coupling\.weight of type float32 \(4, 3\)"):
         hm.load(path)

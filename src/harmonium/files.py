@@ -1,8 +1,9 @@
 """Save and load machines as safetensors files. All writes are atomic, and nothing is ever unpickled.
 
 A file has one metadata entry, ``harmonium``: a JSON object with the ``version`` of the format and the ``config`` of the
-machine. Tensors named ``machine/…`` are its ``state_dict``. Readers ignore unknown tensors and entries, so that the
-format can be extended, and reject other versions. Equal machines give identical files.
+machine. The tensors are its ``state_dict``, so that ``load_file`` of safetensors gives what ``load_state_dict`` takes;
+others have names with a slash. Readers ignore those and unknown entries, so that the format can be extended, and
+reject other versions. Equal machines give identical files.
 
 ``tensors`` has a SHA-256 of each tensor with its name, type and shape, and ``sha256``, the last entry, that of the rest
 of the metadata, so that any damage is detected. A file
@@ -43,7 +44,6 @@ FORMAT_VERSION = 1
 FIGURES = (".png", ".pdf", ".svg")
 _METADATA = "harmonium"
 _TENSORS, _SUM = "tensors", "sha256"
-_MACHINE = "machine/"
 #: what code that reads a damaged description raises
 _DAMAGE = (
     ArithmeticError,
@@ -107,7 +107,7 @@ def parameters_for(machine: Machine, path: Path, tensors: Mapping[str, Tensor]) 
 
     The real numbers of a file have one type, which may differ from that of the machine.
     """
-    state = {name.removeprefix(_MACHINE): t for name, t in tensors.items() if name.startswith(_MACHINE)}
+    state = {name: t for name, t in tensors.items() if "/" not in name}
     real = next((t.dtype for t in state.values() if t.dtype in _REAL), machine.dtype)
     current = {name: t.to(real) if t.is_floating_point() else t for name, t in machine.state_dict().items()}
     expected = {name: tensor_type(t) for name, t in current.items()}
@@ -165,9 +165,8 @@ def write_tensors(
     metadata: Mapping[str, str],
     machine: Machine,
 ) -> None:
-    """Write a machine with additional tensors and metadata, atomically."""
-    state = {_MACHINE + name: value for name, value in machine.state_dict().items()}
-    everything = {name: t.detach().cpu().contiguous() for name, t in {**state, **tensors}.items()}
+    """Write a machine with additional tensors, whose names have a slash, and metadata, atomically."""
+    everything = {name: t.detach().cpu().contiguous() for name, t in {**machine.state_dict(), **tensors}.items()}
     header = {"version": str(FORMAT_VERSION), "config": json.dumps(machine.config(), default=_refuse), **metadata}
     # one entry, because safetensors writes several in arbitrary order, and equal machines should give identical files
     entry = _signed(json.dumps({**header, _TENSORS: {name: digest(name, t) for name, t in everything.items()}}))

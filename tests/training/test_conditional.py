@@ -381,7 +381,7 @@ def test_penalties_act_on_all_couplings() -> None:
     with torch.no_grad():
         hm.L2(0.5).add(made, gradient, None, Clock(1, 1, 0.0), lambda weight: None)
         gradient.write()
-    for name in ("couplings.0.weight", "to_visible.weight", "to_hidden.weight"):
+    for name in ("coupling.weight", "to_visible.weight", "to_hidden.weight"):
         change = gradients(made)[name] - before[name]
         torch.testing.assert_close(change, 0.5 * made.get_parameter(name).detach())
 
@@ -486,7 +486,7 @@ def test_default_rates_follow_the_scale_of_the_context() -> None:
     names = [name for name, _ in made.named_parameters()]
     rates = [dict(zip(names, (group["lr"] for group in found), strict=True)) for found in groups]
     assert rates[1]["to_visible.weight"] == pytest.approx(rates[0]["to_visible.weight"] / 100)
-    assert rates[1]["couplings.0.weight"] == rates[0]["couplings.0.weight"]
+    assert rates[1]["coupling.weight"] == rates[0]["coupling.weight"]
 
 
 @pytest.mark.slow

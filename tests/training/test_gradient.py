@@ -134,11 +134,11 @@ def test_frozen_parameters_have_no_gradient() -> None:
     visible, hidden = units.Gaussian(4, learn=("precision",)), units.Bernoulli(3, learn=())
     machine = rbm(visible, hidden, 1, weight=0.3)
     check(machine, hm.PCD(1), some_rows(visible, 16, 2))
-    assert set(gradients(machine)) == {"layers.0.log_precision", "couplings.0.weight"}
+    assert set(gradients(machine)) == {"visible.log_precision", "coupling.weight"}
     machine.coupling.weight.requires_grad_(False)
     machine.zero_grad()
     check(machine, hm.CD(1), some_rows(visible, 16, 2))
-    assert set(gradients(machine)) == {"layers.0.log_precision"}
+    assert set(gradients(machine)) == {"visible.log_precision"}
 
 
 @pytest.mark.parametrize("kind", [*UNITS, "gaussian-visible"])
@@ -183,13 +183,13 @@ def test_golden_loss_and_gradient(equation: str) -> None:
     if equation == "4":
         machine, v, model = golden_case(units.Bernoulli(4, bias=bias))
         value = GOLDEN["L_eq4"]
-        slopes = {f"{name}.bias": GOLDEN["grad_L_eq4"][key] for name, key in (("layers.0", "a"), ("layers.1", "b"))}
-        slopes["couplings.0.weight"] = GOLDEN["grad_L_eq4"]["W"]
+        slopes = {f"{name}.bias": GOLDEN["grad_L_eq4"][key] for name, key in (("visible", "a"), ("hidden", "b"))}
+        slopes["coupling.weight"] = GOLDEN["grad_L_eq4"]["W"]
     else:
         case = GOLDEN["multinary"]
         hidden = units.Multinary(4, levels=case["N"], scale=case["k"], form="integral", bias=bias)
         machine, v, model = golden_case(hidden)
-        value, slopes = case["L_eq6"], {"couplings.0.weight": case["grad_W"]}
+        value, slopes = case["L_eq6"], {"coupling.weight": case["grad_W"]}
     loss = hm.losses.contrastive(machine, v, model)
     assert -3 * loss.item() == pytest.approx(value, rel=1e-12)
     loss.backward()

@@ -82,16 +82,16 @@ def test_centered_steps_are_those_of_the_optimizer_on_centered_parameters(optimi
     lam = torch.sigmoid(mu @ weight + c)
     order = [name for name, _ in machine.named_parameters()]
     values = {
-        "layers.0.bias": (b + weight @ lam).requires_grad_(),
-        "layers.1.bias": (c + mu @ weight).requires_grad_(),
-        "couplings.0.weight": weight.requires_grad_(),
+        "visible.bias": (b + weight @ lam).requires_grad_(),
+        "hidden.bias": (c + mu @ weight).requires_grad_(),
+        "coupling.weight": weight.requires_grad_(),
     }
     assert set(order) == set(values)
     stepped = OPTIMIZERS[optimizer]([values[name] for name in order])
 
     def plain() -> tuple[Tensor, Tensor, Tensor]:
-        w = values["couplings.0.weight"]
-        return w, values["layers.0.bias"] - w @ lam, values["layers.1.bias"] - mu @ w
+        w = values["coupling.weight"]
+        return w, values["visible.bias"] - w @ lam, values["hidden.bias"] - mu @ w
 
     def free_energy(v: Tensor) -> Tensor:
         w, b, c = plain()
@@ -103,7 +103,7 @@ def test_centered_steps_are_those_of_the_optimizer_on_centered_parameters(optimi
         stepped.step()
     likelihoods(machine, data, 20, OPTIMIZERS[optimizer], 1e-300)  # offsets that do not change
     found = parameters(machine)
-    for name, value in zip(("couplings.0.weight", "layers.0.bias", "layers.1.bias"), plain(), strict=True):
+    for name, value in zip(("coupling.weight", "visible.bias", "hidden.bias"), plain(), strict=True):
         torch.testing.assert_close(found[name], value.detach(), rtol=1e-9, atol=1e-11)
 
 

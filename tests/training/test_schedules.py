@@ -184,7 +184,7 @@ def test_the_rate_of_the_optimizer_at_the_time_of_the_step_counts(plain: bool) -
                centered=False)  # fmt: skip
     for name, value in scheduled().items():
         torch.testing.assert_close(value, parameters(by_hand)[name], rtol=1e-12, atol=1e-12)
-    assert not torch.equal(train([0.1])["couplings.0.weight"], train([0.2])["couplings.0.weight"])
+    assert not torch.equal(train([0.1])["coupling.weight"], train([0.2])["coupling.weight"])
 
 
 def test_a_rate_of_zero_moves_nothing() -> None:

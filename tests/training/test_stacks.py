@@ -233,7 +233,7 @@ def test_the_loss_separates_unless_gradients_go_through():
     joint(network, DATA, through=True, seed=0).backward()
     through = gradients(network)
     differ = {name for name in apart if not torch.allclose(apart[name], through[name])}
-    lower = [f"machines.{k}.{part}" for k in (0, 1) for part in ("couplings.0.weight", "layers.1.bias")]
+    lower = [f"machines.{k}.{part}" for k in (0, 1) for part in ("coupling.weight", "hidden.bias")]
     assert differ == set(lower)  # not the visible biases, on which the features do not depend
 
 

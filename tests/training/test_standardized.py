@@ -89,8 +89,7 @@ def test_the_standardized_layer_has_the_same_density() -> None:
     """ln p(x) = ln p(z) - Σ ln s, with W, b and γ converted; hidden biases absorb the location."""
     made = trained(rows(), epochs=1)
     scaling = Scaling(LOCATION, SCALE)
-    other = copy.deepcopy(made)
-    other.layers[0] = scaling.layer(made.visible)
+    other = hm.RBM(scaling.layer(made.visible), *copy.deepcopy(made).layers[1:], copy.deepcopy(made.coupling))
     with torch.no_grad():
         other.weight.mul_(other.coupling.lower_factors(SCALE))
         other.hidden.shift_bias(made.coupling.up(LOCATION[None])[0])

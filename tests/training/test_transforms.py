@@ -100,7 +100,7 @@ def centered_by_autograd(machine: RBM, data: Tensor, model: Tensor, mu: Tensor, 
     stored = dict(machine.named_parameters())
     centered = {name: (stored[name] + x).detach().requires_grad_() for name, x in fields(coupling).items()}
     values = {name: centered[name] - x for name, x in fields(coupling.with_weight(weight)).items()}
-    values = {f"machine.{name}": value for name, value in {"couplings.0.weight": weight, **values}.items()}
+    values = {f"machine.{name}": value for name, value in {"coupling.weight": weight, **values}.items()}
     module = FreeEnergy(machine)
     loss = (
         torch.func.functional_call(module, values, (data,)).mean()
@@ -109,7 +109,7 @@ def centered_by_autograd(machine: RBM, data: Tensor, model: Tensor, mu: Tensor, 
     g_weight, *g_biases = torch.autograd.grad(loss, (weight, *centered.values()))
     step = fields(coupling.with_weight(g_weight))
     biases = {name: (g - step[name]).detach() for name, g in zip(centered, g_biases, strict=True)}
-    return {"couplings.0.weight": g_weight, **biases}
+    return {"coupling.weight": g_weight, **biases}
 
 
 @pytest.mark.parametrize("kind", CENTERED)
@@ -223,10 +223,10 @@ def test_centered_learning_for_every_layer_and_coupling(kind: str) -> None:
     hm.fit(machine, data, negative=hm.PCD(1), epochs=2, batch_size=20, optimizer=sgd(0.01))
     after = parameters(machine)
     assert all(torch.isfinite(value).all() for value in after.values())
-    assert not torch.equal(after["couplings.0.weight"], before["couplings.0.weight"])
+    assert not torch.equal(after["coupling.weight"], before["coupling.weight"])
     mask = getattr(machine.coupling, "mask", None)
     if mask is not None:
-        assert not bool(after["couplings.0.weight"][mask == 0].any())
+        assert not bool(after["coupling.weight"][mask == 0].any())
 
 
 def test_centering_needs_the_biases() -> None:

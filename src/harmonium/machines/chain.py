@@ -99,7 +99,7 @@ class BoltzmannMachine(Shown, nn.Module):
     True
     """
 
-    #: the layers and the couplings, from the visible layer up (module lists)
+    #: the layers and the couplings, from the visible layer up
     layers: Sequence[Unit]
     couplings: Sequence[Coupling]
     #: the shape of a row of the context; ``None`` for a machine without one
@@ -127,11 +127,15 @@ class BoltzmannMachine(Shown, nn.Module):
         # with unbounded hidden units, learned variances easily leave the range where the partition function is finite
         if all(part.support.bounded for part in units[1].parts):
             units[0].become_visible()
-        self.layers = nn.ModuleList(units)  # type: ignore[assignment]
-        self.couplings = nn.ModuleList(couplings)  # type: ignore[assignment]
+        self.layers, self.couplings = tuple(units), tuple(couplings)
+        self._modules.update(self._named_parts())  # not as attributes, which would hide what has these names
         types = {parameter.dtype for parameter in self.parameters()}
         if len(types) > 1:  # all parts get the widest dtype among them
             self.to(dtype=reduce(torch.promote_types, types))
+
+    def _named_parts(self) -> dict[str, nn.Module]:
+        """The layers and the couplings as modules; their names begin those of the parameters in ``state_dict``."""
+        return {"layers": nn.ModuleList(self.layers), "couplings": nn.ModuleList(self.couplings)}
 
     # -- the parts ------------------------------------------------------------------------------------------
 

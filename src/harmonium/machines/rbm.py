@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import noise
 from ..couplings import Coupling
@@ -38,6 +38,9 @@ class RBM(BoltzmannMachine):
         coupling: Coupling | None = None,
     ) -> None:
         super().__init__([visible, hidden], None if coupling is None else [coupling])
+
+    def _named_parts(self) -> dict[str, nn.Module]:
+        return {"visible": self.visible, "hidden": self.hidden, "coupling": self.coupling}
 
     def _with_visible(self, visible: Unit) -> tuple[Any, ...]:
         return visible, self.hidden, self.coupling

@@ -170,7 +170,7 @@ class Run(Shown):
 
     def write_checkpoint(self, machine: Machine, training: dict[str, Any]) -> None:
         """Replace the newest checkpoint, which becomes the previous one."""
-        plain, tensors = flatten(training, _TRAINING)
+        plain, tensors = flatten(training, f"{_TRAINING}/state")
         if self._last_intact and self.last.exists():
             self.previous.unlink(missing_ok=True)
             try:
