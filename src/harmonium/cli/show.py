@@ -160,23 +160,6 @@ class Stages(Callback):
             print(f"{stage} of {layers(progress.machine)}", flush=True)
 
 
-class PlainLines(Callback):
-    """Callback that prints a line from time to time, if there is no terminal for a progress bar."""
-
-    pretraining = True
-
-    def __init__(self, lines: int = 10) -> None:
-        self.lines = lines
-
-    def on_epoch(self, progress: Progress) -> None:
-        step = max(1, progress.epochs // self.lines)
-        if progress.epoch % step == 0 or progress.epoch == progress.epochs:
-            wanted = ("label_error", "pseudo_likelihood", "reconstruction", "seconds")  # of a stack: for each machine
-            shown = {k: v for k, v in progress.metrics.items() if k.rstrip("_0123456789") in wanted}
-            words = "  ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())
-            print(f"epoch {progress.epoch}/{progress.epochs}  {words}", flush=True)
-
-
 def layers(machine: Machine) -> str:
     """Return the kind of a machine and its layers.
 
