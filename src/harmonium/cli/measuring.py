@@ -14,8 +14,8 @@ from ..machines.chain import check_undirected
 from ..quality import SampleComparison
 from ..quality.inputs import FEWEST_ROWS
 from ..runs.rows import load_test
+from ..runs.rows.tables import encoder_of
 from ..runs.setup import Setup, epochs_done, reopen
-from ..runs.tables import encoder_of
 from ..training import Incomplete, Run
 from ..training.batches import as_labels
 from . import output, show

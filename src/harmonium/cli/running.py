@@ -18,7 +18,7 @@ from ..machines import BoltzmannMachine
 from ..runs import config as schema
 from ..runs import setup as recipe
 from ..runs.rows import Rows, load_test
-from ..runs.tables import NAME as TABLE
+from ..runs.rows.tables import NAME as TABLE
 from ..runs.training import train
 from ..training import Callback, MixingTime, Run
 from ..training.distributed import writing

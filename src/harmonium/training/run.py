@@ -225,11 +225,9 @@ class Run(Shown):
         return {float(epoch): files.load(path) for epoch, path in self.trajectory()}
 
     def clean(self) -> None:
-        """Remove temporary files of an interrupted run, also of its figures and its report."""
-        own = ("config.toml", "metrics.csv", "report.html", "evaluation.json", "*.png", "*.csv", "samples.*")
-        for pattern in (*(f".{name}.*.tmp" for name in own), "checkpoints/.*.safetensors.*.tmp"):
-            for path in self.folder.glob(pattern):
-                path.unlink(missing_ok=True)
+        """Remove what interrupted writes have left over."""
+        for path in (*self.folder.glob(".*.tmp"), *self.folder.glob("checkpoints/.*.tmp")):
+            path.unlink(missing_ok=True)
 
     def discard(self, *names: str) -> None:
         """Remove what a run has written that stopped before its first checkpoint, with other files by ``names``."""
