@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..machines import RBM, Machine
+from ..shown import plain
 from ..training import Callback, Progress
 from .streams import printable
 
@@ -51,7 +52,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], num
 
 def json_object(value: Any) -> None:
     """Print plain values as one line of JSON; numbers that are not finite are null."""
-    print(json.dumps(_plain(value), ensure_ascii=False))
+    print(json.dumps(plain(value), ensure_ascii=False))
 
 
 def answer(as_json: bool, run: Callable[..., Any], /, *arguments: Any, **options: Any) -> None:
@@ -70,16 +71,6 @@ def answer(as_json: bool, run: Callable[..., Any], /, *arguments: Any, **options
         sys.stderr.write(printed.getvalue())
         raise
     json_object(found)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, (int, str, bool)) or value is None else str(value)
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from .. import __version__, files
 from ..errors import HarmoniumError
 from ..paths import check_file
 from ..quality import SampleComparison
+from ..shown import plain
 from .evaluation import LikelihoodRow
 
 NAME = "evaluation.json"
@@ -35,7 +35,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; numbers that are not finite are None."""
-        plain: dict[str, Any] = _finite(
+        values: dict[str, Any] = plain(
             {
                 "format": FORMAT,
                 "harmonium": __version__,
@@ -45,7 +45,7 @@ class Evaluation:
                 "samples": self.samples,
             }
         )
-        return plain
+        return values
 
     def save(self, folder: Path) -> Path:
         """Write the numbers into a run folder, atomically."""
@@ -81,12 +81,3 @@ def read(folder: Path, epoch: int) -> Evaluation | None:
     except (OSError, KeyError, TypeError, ValueError, HarmoniumError):
         return None
     return kept if kept.epoch == epoch else None
-
-
-def _finite(value: Any) -> Any:
-    """Return nested plain values, with None for numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
