@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from html import escape
@@ -54,6 +55,21 @@ def short(value: float, digits: int = 4) -> str:
     ('-18.12', '1.235e+06')
     """
     return f"{value:.{digits}g}"
+
+
+def plain(value: Any) -> Any:
+    """Return nested values as JSON has them: numbers that are not finite are None, and other objects text.
+
+    >>> plain({1: (0.5, float("nan"), "x")})
+    {'1': [0.5, None, 'x']}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, (int, str, bool)) or value is None else str(value)
 
 
 Class = TypeVar("Class", bound=type)

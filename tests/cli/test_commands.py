@@ -54,7 +54,6 @@ def test_train_says_what_it_does_and_does_it(command, binary, tmp_path):
         "bernoulli:6 – bernoulli:3",
         "negative: exact (small machine: exact gradients cost little)",
         "learning rate: auto (chosen from the data)",
-        "epoch 2/2",
         str(run),
     ):
         assert words in outcome.out
@@ -94,7 +93,7 @@ def test_config_holds_everything_and_runs_again_to_the_bit(command, binary, tmp_
 def test_the_command_in_the_report_is_the_configuration(command, trained, tmp_path):
     import shlex
 
-    from harmonium.report.page import command as words_of
+    from harmonium.report.configuration import command as words_of
 
     again = tmp_path / "again"
     words = shlex.split(words_of(Run(trained).read_config()))

@@ -11,7 +11,7 @@ import torch
 
 import harmonium as hm
 from harmonium import files
-from harmonium.report.page import command as words_of
+from harmonium.report.configuration import command as words_of
 from harmonium.training import Run
 from harmonium.training.loop import Training
 

@@ -15,6 +15,7 @@ from scipy.sparse import csc_matrix
 
 from harmonium import allocation, data
 from harmonium.convert import hdf5
+from harmonium.data import matlab
 from harmonium.errors import DataNotFound, HarmoniumError, InvalidData, OutOfMemory
 
 HEADER = "{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}"
@@ -88,6 +89,13 @@ def test_sparse_matrices_of_matlab(tmp_path):
     for packed, kind in ((False, rows), (True, rows), (True, rows > 0.5), (False, csc_matrix((3, 2)))):
         savemat(tmp_path / "rows.mat", {"data": kind}, do_compression=packed)
         assert np.array_equal(data.read(tmp_path / "rows.mat"), kind.toarray())
+
+
+def test_a_file_on_which_its_reader_crashes(tmp_path, monkeypatch):
+    savemat(tmp_path / "rows.mat", {"data": np.eye(4)})
+    monkeypatch.setattr(matlab, "_PROGRAM", "import os; os.abort()")
+    with pytest.raises(InvalidData, match=r"rows\.mat is damaged or not a \.mat file: its reader crashed"):
+        data.read(tmp_path / "rows.mat")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,7 +15,7 @@ from PIL import Image
 import harmonium as hm
 from harmonium import report
 from harmonium.likelihood import rows as row_module
-from harmonium.report import evaluation, saved
+from harmonium.report import evaluation
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -157,30 +156,6 @@ def test_strings_of_the_user_are_escaped(tmp_path):
     text = report.write(folder, data=rows, test=rows, test_name=nasty).read_text(encoding="utf-8")
     assert not Page(text).all("script") and "<b>run" not in text
     assert "&lt;script&gt;" in text
-
-
-ROW = {"name": "log-likelihood, exact", "unit": "nats per row", "train": -2.5}
-KEPT = {"epoch": 3, "rows": {"train": 9, "test": 0, "test_name": "test"}, "measures": [ROW], "samples": None}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"measures": [{**ROW, "name": value}]} for value in ([1], 3, None)),
-        *({"measures": [{**ROW, "train": value}]} for value in ([1], "<script>", True, {})),
-        *({"rows": {"train": value, "test": 0, "test_name": "test"}} for value in ("a", None, [], 1.5)),
-        *({"rows": {"train": 1, "test": 0, "test_name": value}} for value in ({}, 3)),
-        *({"samples": value} for value in ("x", [1], {}, {"verdict": []})),
-        *({"epoch": True}, {"measures": 3}, {"measures": ["x"]}),
-    ],
-    ids=str,
-)
-def test_saved_numbers_of_another_form_are_left_out(change, tmp_path):
-    """The file can be edited; the report would raise an error where it uses the values."""
-    (tmp_path / saved.NAME).write_text(json.dumps(KEPT))
-    assert saved.read(tmp_path, 3) is not None
-    (tmp_path / saved.NAME).write_text(json.dumps({**KEPT, **change}))
-    assert saved.read(tmp_path, 3) is None
 
 
 @pytest.mark.slow

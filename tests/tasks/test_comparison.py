@@ -75,7 +75,7 @@ def test_the_command(tmp_path, capsys):
     chosen = schema.merge(schema.Config(), {"data": {"source": "digits"}, "machine": {"hidden": "bernoulli:8"}})
     chosen.training = hm.Plan(epochs=1)
     runs.train(runs.prepare(chosen), folder, progress=False)
-    command.denoise_run(folder, levels=(0.0, 0.1), n=20)
+    command.denoise_run(folder, levels="0.0,0.1", n=20)
     printed = capsys.readouterr().out
     assert "MCC of 20 test rows" in printed and "1.0000 [1.0000, 1.0000]" in printed and "OPE" in printed
     for name in ("denoise.png", "denoised.png"):

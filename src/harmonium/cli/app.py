@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from .calls import calls, load
+from .calls import calls
 from .command import App
 from .training_command import train
 
@@ -159,6 +159,7 @@ def compare(
 
 
 @app.command("select")
+@calls("selecting.select_run")
 def select_command(
     source: Annotated[str, typer.Argument(metavar="DATA", help="Name of a data set, or a file.")],
     hidden: Annotated[
@@ -190,21 +191,6 @@ def select_command(
     quiet: Quiet = False,
 ) -> None:
     """Choose hidden units and a penalty by cross-validation on the training rows, in parallel processes."""
-    parse_penalty = load("selecting.parse_penalty")
-    select_run = load("selecting.select_run")
-    answer = load("show.answer")
-
-    penalty, strengths = parse_penalty(l1, l2, l1_squared)
-    options: dict[str, Any] = {
-        "folds": folds,
-        "one_standard_error": one_standard_error,
-        "jobs": jobs,
-        "seed": seed,
-        "epochs": epochs,
-    }
-    options |= {"batch_size": batch_size, "negative": negative, "progress": not quiet}
-    options |= {"visible": visible, "binarize": binarize, "array": array, "transpose": transpose}
-    answer(json, select_run, source, hidden=hidden, strengths=strengths, penalty=penalty, out=out, options=options)
 
 
 @app.command()
@@ -241,6 +227,7 @@ def classify(
 
 
 @app.command()
+@calls("tasks.denoise_run")
 def denoise(
     folder: Folder,
     data: OtherData = None,
@@ -260,21 +247,6 @@ def denoise(
     json: Json = False,
 ) -> None:
     """Denoise rows with a trained machine, and compare with single-pixel and nearest-neighbor baselines."""
-    answer = load("show.answer")
-    denoise_run = load("tasks.denoise_run")
-    numbers = load("tasks.numbers")
-
-    answer(
-        json,
-        denoise_run,
-        folder,
-        data=data,
-        levels=numbers("levels", levels),
-        n=n,
-        method=method,
-        neighbors=neighbors,
-        seed=seed,
-    )
 
 
 @app.command()
@@ -380,6 +352,7 @@ def logos(
 
 
 @app.command()
+@calls("ratings.recommend_run")
 def recommend(
     folder: Folder,
     user: Annotated[
@@ -400,13 +373,10 @@ def recommend(
     json: Json = False,
 ) -> None:
     """Recommend items from a run on ratings, those with the highest expected ratings."""
-    recommend_run = load("ratings.recommend_run")
-    answer = load("show.answer")
-
-    answer(json, recommend_run, folder, users=user or (), n=n, data=data, method=method, out=out)
 
 
 @app.command("forecast")
+@calls("frames.forecast_run")
 def forecast_command(
     folder: Folder,
     frames: Annotated[int, typer.Option(min=1, help="Number of frames to generate.")] = 100,
@@ -431,9 +401,6 @@ def forecast_command(
     ] = None,
 ) -> None:
     """Continue sequences with the machine of a run with --window, frame after frame."""
-    forecast_run = load("frames.forecast_run")
-
-    forecast_run(folder, frames=frames, n=n, after=after, sweeps=sweeps, means=means, seed=seed, out=out, source=data)
 
 
 @app.command()
@@ -451,6 +418,7 @@ def topics(
 
 
 @app.command()
+@calls("about.info_run")
 def info(
     path: Annotated[
         Path | None,
@@ -462,19 +430,6 @@ def info(
     json: Json = False,
 ) -> None:
     """Show the contents of a run folder or a file: machine, training, last metrics, files. Alone, the installation."""
-    describe = load("about.describe")
-    installation = load("about.installation")
-    verify_files = load("about.verify_files")
-    answer = load("show.answer")
-
-    if path is None and verify:
-        raise typer.BadParameter("expected a run folder or a file", param_hint="--verify")
-    if path is None:
-        answer(json, installation)
-    elif verify:
-        verify_files(path)
-    else:
-        answer(json, describe, path)
 
 
 @app.command()
@@ -498,6 +453,7 @@ def report_command(folder: Folder, data: OtherData = None, image: ImageShape = N
 
 
 @app.command()
+@calls("reproduce.reproduce_run")
 def reproduce(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Name, such as mnist/500. Without it, list all names.")
@@ -515,14 +471,6 @@ def reproduce(
     json: Json = False,
 ) -> None:
     """Reproduce a published result: figures, numbers, and a verdict on every claim."""
-    list_experiments = load("reproduce.list_experiments")
-    run_experiment = load("reproduce.run_experiment")
-    answer = load("show.answer")
-
-    if name is None:
-        list_experiments()
-    else:
-        answer(json, run_experiment, name, scale, run, option or ())
 
 
 # -- data sets ------------------------------------------------------------------------------------------------

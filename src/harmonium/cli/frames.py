@@ -26,19 +26,19 @@ def forecast_run(
     *,
     frames: int,
     n: int,
-    after: Path | None = None,
-    sweeps: int = 30,
-    means: bool = False,
-    seed: int = 0,
-    out: Path | None = None,
-    source: str | None = None,
+    after: Path | None,
+    sweeps: int,
+    means: bool,
+    seed: int,
+    out: Path | None,
+    data: str | None,
 ) -> None:
     """Continue the training sequences, or those in the file ``after``; write a table and a figure beside it."""
     path = folder / "forecast.csv" if out is None else out
     if path.suffix.lower() != ".csv":
         raise InvalidOption(f"out: expected a .csv file, found '{path.name}'")
     output.check_folder(path)
-    setup = reopen(folder, source)
+    setup = reopen(folder, data)
     machine, windows = _conditional(setup, folder)
     if after is None:
         pasts = [windows[windows.sequence == k][0] for k in windows.sequence.unique().tolist()]

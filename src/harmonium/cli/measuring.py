@@ -14,8 +14,8 @@ from ..machines.chain import check_undirected
 from ..quality import SampleComparison
 from ..quality.inputs import FEWEST_ROWS
 from ..runs.rows import load_test
+from ..runs.rows.tables import encoder_of
 from ..runs.setup import Setup, epochs_done, reopen
-from ..runs.tables import encoder_of
 from ..training import Incomplete, Run
 from ..training.batches import as_labels
 from . import output, show
@@ -128,22 +128,19 @@ def _given(machine: Any, label: int | None) -> dict[str, Any]:
 
 def _has_alphabet(folder: Path) -> bool:
     """Return whether a run was trained on sequences of letters: a file of them, or a data set by name."""
-    run = Run(folder)
-    table = run.read_config().get("data", {}) if run.config_path.exists() else {}
-    source = str(table.get("source", ""))
-    return "alphabet" in table or (source in names() and info(source).alphabet is not None)
+    source = Run(folder).recorded("data", "source")
+    named = source in names() and info(str(source)).alphabet is not None
+    return named or Run(folder).recorded("data", "alphabet") is not None
 
 
 def _has_window(folder: Path) -> bool:
     """Return whether a run was trained on sequences of frames."""
-    run = Run(folder)
-    return run.config_path.exists() and "window" in run.read_config().get("data", {})
+    return Run(folder).recorded("data", "window") is not None
 
 
 def _visible(folder: Path) -> str:
     """Return the visible units of a run, as text; empty for a file."""
-    run = Run(folder)
-    return str(run.read_config().get("machine", {}).get("visible", "")) if run.config_path.exists() else ""
+    return str(Run(folder).recorded("machine", "visible") or "")
 
 
 def check_exists(path: Path) -> None:

@@ -23,18 +23,18 @@ _MOST = 20_000  # training ratings that are predicted from the others
 
 
 def recommend_run(
-    folder: Path, *, users: Sequence[str], n: int, data: str | None, method: str = "exact", out: Path | None = None
+    folder: Path, *, user: Sequence[str] | None, n: int, data: str | None, method: str, out: Path | None
 ) -> dict[str, Any]:
     """Print the best items for each user, or the errors of predicted ratings if there are no users."""
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     setup = reopen(folder, data)
     machine, known = _rated(setup, folder)
-    if not users:
+    if not user:
         if out is not None:
             raise InvalidOption("out: expected --user NAME for a table of recommendations, found no user")
         return _print_errors(setup, folder, method)
-    found = tasks.recommend(machine, known, n, users=users, method=method)
+    found = tasks.recommend(machine, known, n, users=user, method=method)
     rows = [
         [one.user, rank, item, expected]
         for one in found

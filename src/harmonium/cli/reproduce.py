@@ -30,13 +30,19 @@ def find_experiments() -> ModuleType:
     )
 
 
-def list_experiments() -> None:
+def reproduce_run(name: str | None, scale: str, run: Path | None, option: Sequence[str] | None) -> dict[str, Any]:
+    """Run an experiment; without a name, list all names."""
+    return list_experiments() if name is None else run_experiment(name, scale, run, option or ())
+
+
+def list_experiments() -> dict[str, Any]:
     """Print the name and the subject of every experiment."""
     from . import show
 
     experiments = find_experiments()
     rows = [[name, experiments.describe(name)] for name in experiments.EXPERIMENTS]
     show.table("experiments", ["name", "about"], rows)
+    return {"experiments": dict(rows)}
 
 
 def run_experiment(name: str, scale: str, run: Path | None, options: Sequence[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..machines import BoltzmannMachine
 from ..runs import config as schema
 from ..runs import setup as recipe
 from ..runs.rows import Rows, load_test
-from ..runs.tables import NAME as TABLE
+from ..runs.rows.tables import NAME as TABLE
 from ..runs.training import train
 from ..training import Callback, MixingTime, Run
 from ..training.distributed import writing
@@ -174,8 +174,6 @@ def _fit(
         callbacks.append(show.Announcement(announce))
     if not quiet and len(setup.machine.couplings) > 1:
         callbacks.append(show.Stages())
-    if not quiet and not sys.stderr.isatty():
-        callbacks.append(show.PlainLines())
     if _mixes(setup):
         often = max(1, (setup.config.training.epochs or 1) // _MEASUREMENTS)
         callbacks.insert(0, MixingTime(every=often, sweeps=_MIXING_SWEEPS, chains=_MIXING_CHAINS))
@@ -183,7 +181,7 @@ def _fit(
         from .ratings import held_out_error
 
         callbacks.insert(0, held_out_error(setup))
-    train(setup, run, resume=resume, progress=not quiet and sys.stderr.isatty(), callbacks=callbacks)
+    train(setup, run, resume=resume, progress=not quiet, callbacks=callbacks)
 
 
 def _mixes(setup: recipe.Setup) -> bool:

@@ -23,15 +23,18 @@ def select_run(
     source: str,
     *,
     hidden: str,
-    strengths: str,
-    penalty: str,
+    l1: str | None,
+    l2: str | None,
+    l1_squared: str | None,
+    visible: str | None,
     out: Path,
-    options: dict[str, Any],
+    quiet: bool,
+    **options: Any,
 ) -> dict[str, Any]:
     """Print the score of every candidate, and write a plot."""
     output.check_figure(out)
-    visible = options.pop("visible", None)
-    chosen = {name: options.pop(name, None) for name in ("binarize", "array", "transpose")}
+    penalty, strengths = parse_penalty(l1, l2, l1_squared)
+    chosen = {name: options.pop(name) for name in ("binarize", "array", "transpose")}
     tables = {"data": {"source": source, "validation": "none", **chosen}, "machine": {"visible": visible}}
     config = schema.merge(schema.Config(training=Plan(seed=options["seed"])), tables)
     loaded = rows.load(config)
@@ -45,6 +48,7 @@ def select_run(
         penalties=numbers(penalty, strengths),
         penalty=penalty,
         visible=layer,
+        progress=not quiet,
         **{name: value for name, value in options.items() if value is not None},
     )
     from .. import plots

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..machines import RBM, Machine
+from ..shown import plain
 from ..training import Callback, Progress
 from .streams import printable
 
@@ -51,7 +52,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], num
 
 def json_object(value: Any) -> None:
     """Print plain values as one line of JSON; numbers that are not finite are null."""
-    print(json.dumps(_plain(value), ensure_ascii=False))
+    print(json.dumps(plain(value), ensure_ascii=False))
 
 
 def answer(as_json: bool, run: Callable[..., Any], /, *arguments: Any, **options: Any) -> None:
@@ -70,16 +71,6 @@ def answer(as_json: bool, run: Callable[..., Any], /, *arguments: Any, **options
         sys.stderr.write(printed.getvalue())
         raise
     json_object(found)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, (int, str, bool)) or value is None else str(value)
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -158,23 +149,6 @@ class Stages(Callback):
         if progress.epoch < progress.epochs:
             stage = "pretraining" if isinstance(progress.machine, RBM) else "training"
             print(f"{stage} of {layers(progress.machine)}", flush=True)
-
-
-class PlainLines(Callback):
-    """Callback that prints a line from time to time, if there is no terminal for a progress bar."""
-
-    pretraining = True
-
-    def __init__(self, lines: int = 10) -> None:
-        self.lines = lines
-
-    def on_epoch(self, progress: Progress) -> None:
-        step = max(1, progress.epochs // self.lines)
-        if progress.epoch % step == 0 or progress.epoch == progress.epochs:
-            wanted = ("label_error", "pseudo_likelihood", "reconstruction", "seconds")  # of a stack: for each machine
-            shown = {k: v for k, v in progress.metrics.items() if k.rstrip("_0123456789") in wanted}
-            words = "  ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())
-            print(f"epoch {progress.epoch}/{progress.epochs}  {words}", flush=True)
 
 
 def layers(machine: Machine) -> str:

@@ -15,7 +15,7 @@ from ..data.table import EXTENSIONS
 from ..errors import InvalidOption, NotEnumerable, RunError, unknown
 from ..machines import RBM
 from ..machines.enumeration import EXACT_STATES_PER_ROW, enumerable
-from ..runs.tables import NAME, encoder_of
+from ..runs.rows.tables import NAME, encoder_of
 from ..tasks.denoising import METHODS
 from ..training.batches import Source
 from ..training.incomplete import Incomplete

@@ -27,7 +27,7 @@ def denoise_run(
     folder: Path,
     *,
     data: str | None = None,
-    levels: Sequence[float] = (),
+    levels: str | None = None,
     n: int = 200,
     method: str | None = None,
     neighbors: int = 1,
@@ -42,7 +42,7 @@ def denoise_run(
         raise unknown("method", method, METHODS)
     setup = reopen(folder, data)
     unit = setup.machine.visible
-    channels = _channels(unit, levels)
+    channels = _channels(unit, numbers("levels", levels))
     name, test = load_test(setup.config, setup.rows)
     train = some_rows(setup.rows.train, setup.machine, 60_000, seed=0)
     signals = train[:n] if test is None else some_rows(test, setup.machine, n, seed=seed)

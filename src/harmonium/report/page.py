@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +29,16 @@ from ..training.batches import Source
 from ..training.greedy import machine_folder
 from ..training.incomplete import completed
 from ..training.state import stream
-from ..training.values import text_of
 from ..units.support import OneHot
 from . import figures
 from .analysis import Analysis, analyze, number
+from .configuration import command, layers, summary
 from .sequences import Sequences, forecasts
 from .subject import RunSubject
 
 _ROWS = 10_000  # rows of the evaluation
 _TILES, _WIDE = 60, 10
 _FIELDS = 120
-_TABLES = ("data", "machine", "training")
 _KINDS = {
     "RBM": "restricted Boltzmann machine",
     "ConditionalRBM": "conditional restricted Boltzmann machine",
@@ -125,12 +123,12 @@ def render(template: str, **parts: Any) -> str:
 def _page(subject: RunSubject) -> str:
     found = analyze(subject)
     run, training, source = subject.run, subject.table("training"), subject.table("data").get("source")
-    layers = _layers(subject.machine)
+    named = layers(subject.machine)
     held_out = any(row.test is not None for row in found.measures)
     drawn_figures = {name: found.figures.get(name) for name in ("quality", "spectrum", "landscape")}
     return render(
         "page.html",
-        title=f"{layers} on {Path(str(source)).name}" if source else layers,
+        title=f"{named} on {Path(str(source)).name}" if source else named,
         kind=_KINDS.get(type(subject.machine).__name__, "Boltzmann machine"),
         hidden_layers=len(subject.hidden_layers),
         done=subject.epoch,
@@ -156,16 +154,12 @@ def _page(subject: RunSubject) -> str:
         training=[_curve(subject.history, name, f"curve-{k}") for k, name in enumerate(drawable(subject.history))],
         **_activity(subject),
         **drawn_figures,
-        summary=_summary(subject),
+        summary=summary(subject),
         again=f"harmonium train --config {shlex.quote(run.folder.name)}/config.toml "
         f"--run {shlex.quote(run.folder.name)}-again",
         command=command(subject.config),
         config=run.config_path.read_text(encoding="utf-8"),
     )
-
-
-def _layers(machine: Machine) -> str:
-    return " – ".join(f"{'×'.join(map(str, unit.shape))} {unit.name()}" for unit in machine.layers)
 
 
 def _cards(subject: RunSubject, found: Analysis) -> list[tuple[str, str, str]]:
@@ -309,53 +303,3 @@ def _activity(subject: RunSubject) -> dict[str, Any]:
         parts.append({"title": title, "drawing": figures.svg(figure, f"activity-{layer}", alt)})
     histogram = figures.svg(plots.weight_histogram(subject.machine), "weights-1", "Histogram of the weights")
     return {"activity": parts, "weights": histogram}
-
-
-# -- tables -----------------------------------------------------------------------------------------------------
-
-
-def _summary(subject: RunSubject) -> dict[str, Any]:
-    data, training = (subject.table(name) for name in ("data", "training"))
-    words = {name: text_of(name, value) for name, value in training.items()}
-    rate = words.get("learning_rate")
-    rows = {
-        "machine": _layers(subject.machine),
-        "data": data.get("source"),
-        "rows": f"{data['rows']:,}" if isinstance(data.get("rows"), int) else data.get("rows"),
-        "binarized": data.get("binarize"),
-        "negative phase": words.get("negative"),
-        "pretraining": f"{training['pretrain']} epochs of each layer" if training.get("pretrain") else None,
-        "optimizer": None if rate is None else f"{words.get('optimizer')}, learning rate {rate}",
-        **{name: words.get(name) for name in ("schedule", "penalties", "constraints", "epochs")},
-        "batch size": words.get("batch_size"),
-        "seed": words.get("seed"),
-        "threads": subject.table("machine").get("threads"),
-        "version": subject.config.get("harmonium") if isinstance(subject.config.get("harmonium"), str) else None,
-    }
-    return {name: value for name, value in rows.items() if value is not None}
-
-
-def command(config: Mapping[str, Any]) -> str:
-    """Return the command that repeats a run, or an empty string if the configuration does not name its data.
-
-    >>> command({"data": {"source": "digits", "labels": True}, "training": {"epochs": 3, "centered": False}})
-    'harmonium train digits --labels --epochs 3 --centered false'
-    """
-    tables = {name: config[name] if isinstance(config.get(name), Mapping) else {} for name in _TABLES}
-    source = tables["data"].get("source")
-    if not source:
-        return ""
-    words = ["harmonium", "train", str(source)]
-    for table in (tables["data"], tables["machine"]):
-        for key, value in table.items():
-            if key not in ("source", "rows", "bytes", "sha256", "mean"):
-                flag = f"--{key.replace('_', '-')}"
-                words += [flag] if value is True else _repeated(flag, value)
-    for name, value in tables["training"].items():
-        if value != "custom":
-            words += _repeated(f"--{name.replace('_', '-')}", value, partial(text_of, name))
-    return shlex.join(words)
-
-
-def _repeated(flag: str, value: Any, text: Callable[[Any], str] = str) -> list[str]:
-    return [word for part in (value if isinstance(value, list) else [value]) for word in (flag, text(part))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from .. import __version__, files
 from ..errors import HarmoniumError
 from ..paths import check_file
 from ..quality import SampleComparison
+from ..shown import plain
 from .evaluation import LikelihoodRow
 
 NAME = "evaluation.json"
@@ -35,7 +35,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; numbers that are not finite are None."""
-        plain: dict[str, Any] = _finite(
+        values: dict[str, Any] = plain(
             {
                 "format": FORMAT,
                 "harmonium": __version__,
@@ -45,7 +45,7 @@ class Evaluation:
                 "samples": self.samples,
             }
         )
-        return plain
+        return values
 
     def save(self, folder: Path) -> Path:
         """Write the numbers into a run folder, atomically."""
@@ -63,7 +63,7 @@ def compared(found: SampleComparison, sweeps: int) -> dict[str, Any]:
 def read(folder: Path, epoch: int) -> Evaluation | None:
     """Read the numbers of a run folder; None if there are none, or if they are not those of the machine at ``epoch``.
 
-    A file of another form counts as none.
+    A damaged file counts as none.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -80,26 +80,4 @@ def read(folder: Path, epoch: int) -> Evaluation | None:
         kept = Evaluation(found["epoch"], rows["train"], rows["test"], rows["test_name"], measures, found["samples"])
     except (OSError, KeyError, TypeError, ValueError, HarmoniumError):
         return None
-    return kept if kept.epoch == epoch and _is_plausible(kept) else None
-
-
-def _is_plausible(found: Evaluation) -> bool:
-    """Whether the values have the types that :meth:`Evaluation.save` writes."""
-    words = [found.test_name, *(word for row in found.measures for word in (row.name, row.unit, row.note, row.better))]
-    values = [value for row in found.measures for value in (row.train, row.test) if value is not None]
-    counts = [found.epoch, found.train, found.test]
-    return (
-        all(type(word) is str for word in words)
-        and all(type(value) in (int, float) for value in values)
-        and all(type(count) is int for count in counts)
-        and (found.samples is None or (type(found.samples) is dict and type(found.samples.get("verdict")) is str))
-    )
-
-
-def _finite(value: Any) -> Any:
-    """Return nested plain values, with None for numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return kept if kept.epoch == epoch else None

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import selectors
 import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from .. import files
 from ..errors import Diverged, HarmoniumError
 from ..likelihood import ais, exact
 from ..likelihood.rows import mean_free_energy
@@ -81,7 +79,7 @@ def here(study: Study) -> Iterator[tuple[int, float, float]]:
 
 
 def elsewhere(study: Study, jobs: int) -> Iterator[tuple[int, float, float]]:
-    """Yield (task, train, validation) from ``jobs`` other processes, as they finish.
+    """Yield (task, train, validation) from ``jobs`` other processes, one after the other.
 
     They are started as commands, because the processes of ``multiprocessing`` run the user's program again.
     """
@@ -99,40 +97,23 @@ def elsewhere(study: Study, jobs: int) -> Iterator[tuple[int, float, float]]:
             for k in range(jobs)
         ]
         try:
-            yield from _results(workers)
+            for worker in workers:
+                assert worker.stdout is not None
+                for line in worker.stdout:
+                    task, train, validation = json.loads(line)
+                    yield task, train, validation
+                if worker.wait():
+                    raise HarmoniumError(f"select: a process ended with status {worker.returncode}; its error is above")
         finally:
             for worker in workers:
                 worker.kill()
                 worker.wait()
 
 
-def _results(workers: Sequence[subprocess.Popen[str]]) -> Iterator[tuple[int, float, float]]:
-    """Yield what the workers print, whichever is first."""
-    with selectors.DefaultSelector() as waiting:
-        for worker in workers:
-            waiting.register(worker.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
-        while waiting.get_map():
-            for key, _ in waiting.select():
-                line = key.fileobj.readline()  # type: ignore[union-attr]
-                if line:
-                    task, train, validation = json.loads(line)
-                    yield task, _number(train), _number(validation)
-                    continue
-                waiting.unregister(key.fileobj)
-                if key.data.wait():
-                    raise HarmoniumError(
-                        f"select: a process ended with status {key.data.returncode}; its error is above"
-                    )
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def _write(study: Study, folder: Path) -> None:
     save_file({"rows": study.rows.contiguous(), "fold": study.fold}, folder / "rows.safetensors")
     plain = {"visible": study.visible, "penalty": study.penalty, "tasks": study.tasks, "seed": study.seed}
-    files.write_text(folder / "study.json", json.dumps({**plain, "options": study.options}))
+    (folder / "study.json").write_text(json.dumps({**plain, "options": study.options}), encoding="utf-8")
 
 
 def _read(folder: Path) -> Study:
@@ -147,5 +128,4 @@ def work(folder: str, first: str, jobs: str) -> None:
     torch.set_num_threads(1)
     study = _read(Path(folder))
     for task in range(int(first), len(study.tasks), int(jobs)):
-        scores = [value if math.isfinite(value) else None for value in score(study, task)]
-        print(json.dumps([task, *scores]), flush=True)
+        print(json.dumps([task, *score(study, task)]), flush=True)

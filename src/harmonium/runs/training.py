@@ -9,7 +9,7 @@ from ..data import TableEncoder
 from ..training import Callback, LabelError, Progress, Result, Run
 from ..training.loop import measured_every
 from ..training.train import train as train_machine
-from . import tables
+from .rows.tables import NAME
 from .setup import Setup
 
 
@@ -51,4 +51,4 @@ class _SaveTable(Callback):
         self._table, self._run = table, run
 
     def on_start(self, progress: Progress) -> None:
-        self._table.save(self._run.folder / tables.NAME)
+        self._table.save(self._run.folder / NAME)

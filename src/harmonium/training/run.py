@@ -197,18 +197,10 @@ class Run(Shown):
             try:
                 found = _read_state(self.previous)
             except CheckpointError:
-                raise CheckpointError(f"{error}. {self._newest_machine()}") from None
+                raise CheckpointError(f"{error}; the checkpoint before it is not intact either") from None
             warnings.warn(f"{error}. The checkpoint before it, {self.previous.name}, is used", stacklevel=1)
             self._last_intact = False
             return found
-
-    def _newest_machine(self) -> str:
-        """Return a sentence about the newest intact machine."""
-        for _, path in reversed(self.trajectory()):
-            with contextlib.suppress(HarmoniumError):
-                files.load(path)
-                return f"The newest intact machine is {path}; it has no training state and cannot be resumed"
-        return "No other checkpoint is intact"
 
     def write_snapshot(self, machine: Machine, epoch: int) -> None:
         """Save the machine of this epoch."""
@@ -233,11 +225,9 @@ class Run(Shown):
         return {float(epoch): files.load(path) for epoch, path in self.trajectory()}
 
     def clean(self) -> None:
-        """Remove temporary files of an interrupted run, also of its figures and its report."""
-        own = ("config.toml", "metrics.csv", "report.html", "evaluation.json", "*.png", "*.csv", "samples.*")
-        for pattern in (*(f".{name}.*.tmp" for name in own), "checkpoints/.*.safetensors.*.tmp"):
-            for path in self.folder.glob(pattern):
-                path.unlink(missing_ok=True)
+        """Remove what interrupted writes have left over."""
+        for path in (*self.folder.glob(".*.tmp"), *self.folder.glob("checkpoints/.*.tmp")):
+            path.unlink(missing_ok=True)
 
     def discard(self, *names: str) -> None:
         """Remove what a run has written that stopped before its first checkpoint, with other files by ``names``."""

@@ -8,21 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ... import data
 from ...data.column_files import EXTENSIONS as COLUMN_FILES
 from ...data.documents import holds_documents
 from ...data.sequence_files import holds_sequences
-from ...data.table import EXTENSIONS, has_header, read_table
-from ...errors import InvalidOption
+from ...data.table import EXTENSIONS, TableEncoder, has_header, read_table
+from ...errors import HarmoniumError, InvalidOption, RunError
 from ...machines import layout
 from ...training.batches import Source, TensorSource
 from ...training.incomplete import Incomplete
 from .. import config as schema
-from .. import tables
 from .accepted import check_accepted, given
 from .base import Rows
 from .holding_out import halves, validation_of_file
 from .identity import identity, resolved
+
+#: file of a run folder with the encoder of its table
+NAME = "table.json"
 
 
 def load(path: Path, config: schema.Config) -> Rows | None:
@@ -35,7 +36,7 @@ def load(path: Path, config: schema.Config) -> Rows | None:
     train, held_out = torch.arange(len(frame)), None
     if share is not None:
         train, held_out = (half.sort().values for half in halves(len(frame), share, config.seed))
-    encoder = data.TableEncoder.fit(frame, kinds=tables.kinds_of(chosen.columns), rows=train.numpy())
+    encoder = TableEncoder.fit(frame, kinds=kinds_of(chosen.columns), rows=train.numpy())
     visible = layout.of_layer(encoder.layer())
     written = "+".join(map(str, visible))
     if config.machine.visible not in (None, written):
@@ -74,3 +75,30 @@ def _frame(path: Path, config: schema.Config) -> Any:
 
 def _is_binary(frame: Any) -> bool:
     return all(dtype.kind in "biuf" for dtype in frame.dtypes) and bool(frame.isin([0, 1]).all(axis=None))
+
+
+def kinds_of(columns: str | list[str] | None) -> dict[str, str]:
+    """Return the kinds of columns by name, from text such as ``age=real``.
+
+    >>> kinds_of(["age=real", "stars=count:5"])
+    {'age': 'real', 'stars': 'count:5'}
+    """
+    given = [] if columns is None else [columns] if isinstance(columns, str) else columns
+    found = {}
+    for text in given:
+        name, equals, kind = text.rpartition("=")
+        if not equals or not name or not kind:
+            raise InvalidOption(f"columns: expected NAME=KIND, such as age=real, found '{text}'")
+        found[name] = kind
+    return found
+
+
+def encoder_of(folder: Path) -> TableEncoder | None:
+    """Return the encoder of a run on a table, or ``None`` for a run on other data, or a file."""
+    path = folder / NAME
+    if not path.is_file():
+        return None
+    try:
+        return TableEncoder.load(path)
+    except HarmoniumError as error:
+        raise RunError(f"{path}: damaged ({error})") from None
