@@ -144,7 +144,7 @@ def timing() -> None:
             print(f"{rows} rows, {name}: {times}")
     data = layers["Categories"].sample(torch.randn(2000, sum(STATES), generator=generator), generator=generator)
     for name, layer in layers.items():
-        training = hm.training.train.prepare(hm.RBM(layer, 100), data, learning_rate=0.05, seed=0)
+        training = hm.Training(hm.RBM(layer, 100), data, hm.Plan(learning_rate=0.05, seed=0))
         print(f"update of 100 rows, 100 hidden units, {name}: {cpu_milliseconds(training.one_epoch, 20) / 20:.2f} ms")
 
 

@@ -29,7 +29,6 @@ from torch.nn import functional
 
 import harmonium as hm
 from common import binary_data, interleaved, ratios, show, write
-from harmonium.training.train import prepare
 
 SIZES = (784, 500, 1000)
 BATCH, STEPS = 100, 4
@@ -63,15 +62,9 @@ def floor(sizes: tuple[int, ...], iterations: int, precision: str) -> Callable[[
 def ours(machine: hm.BoltzmannMachine, negative: hm.training.NegativePhase, precision: str) -> Callable[[], None]:
     """Return a function that runs the steps of hm.fit on a small data set, centered and with weight decay."""
     data = binary_data(BATCH * STEPS, machine.visible.size)
-    training = prepare(
-        machine,
-        data,
-        negative=negative,
-        batch_size=BATCH,
-        learning_rate=0.01,
-        penalties=[hm.L2(1.5e-4)],
-        precision=precision,
-    )
+    penalties = [hm.L2(1.5e-4)]
+    plan = hm.Plan(negative=negative, batch_size=BATCH, learning_rate=0.01, penalties=penalties, precision=precision)
+    training = hm.Training(machine, data, plan)
     return training.one_epoch
 
 
@@ -121,7 +114,8 @@ def stack(channels: tuple[int, ...], images: Tensor) -> Callable[[], None]:
         machines.append(hm.machines.convolutional(visible, **options))
         visible = machines[-1].hidden.pooled_layer()
     network = hm.DeepBeliefNetwork(machines, inputs="means")
-    training = prepare(network, images, negative=hm.CD(1), batch_size=BATCH, optimizer="adam", centered=False)
+    plan = hm.Plan(negative=hm.CD(1), batch_size=BATCH, optimizer="adam", centered=False)
+    training = hm.Training(network, images, plan)
     return training.one_epoch
 
 

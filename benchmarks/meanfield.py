@@ -26,7 +26,6 @@ from harmonium import meanfield
 from harmonium.meanfield.chain import Chain
 from harmonium.meanfield.layers import MeanFieldLayer
 from harmonium.meanfield.starts import upward
-from harmonium.training.train import prepare
 
 VISIBLE, HIDDEN, BATCH = 784, 500, 100
 
@@ -115,7 +114,8 @@ def epochs(clock: Callable[[], float], chunks: int, rows: int = 2000) -> dict[st
     runs = {}
     for name, phase in phases.items():
         optimizer = lambda p: torch.optim.SGD(p, lr=0.005)  # noqa: E731
-        runs[name] = prepare(machine(0.01), data, negative=phase, batch_size=BATCH, optimizer=optimizer).one_epoch
+        plan = hm.Plan(negative=phase, batch_size=BATCH, optimizer=optimizer)
+        runs[name] = hm.Training(machine(0.01), data, plan).one_epoch
     table = ratios(interleaved(runs, chunks, clock), "PCD-1")
     show(f"An epoch of {rows} rows, {VISIBLE} x {HIDDEN}, batches of {BATCH}", table, "× PCD-1")
     return table

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 
 import harmonium as hm
-from harmonium.training.train import prepare
 
 from ..judging import Measured
 from ..options import override, parse_choice
@@ -93,7 +92,7 @@ def _machine(rows: Rows, hidden: int) -> hm.RBM:
 def _epochs(rows: Rows, negative: str, settings: Settings) -> int:
     """The number of epochs that take ``settings.seconds`` of CPU time."""
     made = _machine(rows, settings.hidden)
-    training = prepare(made, rows.training, negative=negative, seed=0)
+    training = hm.Training(made, rows.training, hm.Plan(negative=negative, seed=0))
     began, done = time.process_time(), 0
     while done < 2 or time.process_time() - began < settings.seconds / 10:
         training.one_epoch()

@@ -17,7 +17,6 @@ from torch.utils.data import (
 import harmonium as hm
 from harmonium.errors import InvalidData, InvalidOption, UnknownArgument
 from harmonium.training.batches import as_source
-from harmonium.training.train import prepare
 
 DATA = (torch.rand(60, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
 QUIET = {"epochs": 2, "progress": False, "seed": 0}
@@ -159,7 +158,7 @@ def test_data_of_every_kind():
 def test_a_loader_gives_its_batch_size_unless_one_is_given():
     def size(loader: DataLoader, **options: object) -> int:
         machine = hm.RBM(hm.units.Bernoulli(6), hm.units.Bernoulli(3))
-        return prepare(machine, loader, **options).batch_size
+        return hm.Training(machine, loader, hm.Plan.split(options)[0]).batch_size
 
     rows = TensorDataset(DATA)
     assert size(DataLoader(rows, batch_size=15)) == 15

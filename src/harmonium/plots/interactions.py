@@ -92,7 +92,7 @@ def exact_against_small(
     """Plot the small-parameter limit, Bulso & Roudi (2021), eqs. (19) and (21), against the exact interactions."""
     number = rbm.visible.sites
     chosen = all_tuples(number, order) if indices is None and order != 2 else indices
-    exact, small = (n_body(rbm, order, chosen, method=method, bias=False) for method in ("exact", "small"))
+    exact, small = (n_body(rbm, order, chosen, method=method, bias=False, seed=0) for method in ("exact", "small"))
     return interaction_scatter(exact, small, labels=("exact", "small-parameter limit"), title=title, ax=ax)
 
 

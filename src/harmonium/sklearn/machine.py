@@ -15,10 +15,9 @@ from torch import Tensor
 from ..errors import InvalidData, NotEnumerable
 from ..likelihood import ais
 from ..machines import RBM as Machine
-from ..training import fit
+from ..training import Plan, Training, fit
 from ..training.learner import Learner
 from ..training.negative.base import cycled
-from ..training.train import prepare
 from .base import TrainedMachine, Transformer, units
 from .rows import FLOATS, chunks
 
@@ -73,7 +72,8 @@ class RBM(Transformer, TrainedMachine):
         X = self._validated(X, reset=first)
         if first:
             self._build(X)
-        training = prepare(self.machine_, self._source(X), **{**self._fit_arguments(), "epochs": 1})
+        plan, others = Plan.split({**self._fit_arguments(), "epochs": 1})
+        training = Training(self.machine_, self._source(X), plan, **others)
         (learner,) = training.learners
         _continue(learner, self._chains)
         training.one_epoch()
@@ -146,7 +146,7 @@ class RBM(Transformer, TrainedMachine):
             try:
                 self._known_log_partition = self.machine_.log_partition()
             except NotEnumerable:
-                self._known_log_partition = ais(self.machine_, betas=1000, check=False).value
+                self._known_log_partition = ais(self.machine_, betas=1000, check=False, seed=0).value
         return self._known_log_partition
 
 

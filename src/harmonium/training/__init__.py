@@ -9,6 +9,7 @@ from .greedy import pretrain
 from .growing import deepen, widen
 from .incomplete import Incomplete
 from .loggers import MetricLogger, TensorBoard, WeightsAndBiases
+from .loop import Training
 from .losses import contrastive, discriminative, joint
 from .negative import (
     CD,
@@ -76,6 +77,7 @@ __all__ = [
     "Setting",
     "Smooth",
     "TensorBoard",
+    "Training",
     "TrajectoryTempering",
     "UnbiasedCD",
     "Weighted",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,23 +46,34 @@ _MEASUREMENTS = 200  # at most, of a training
 
 
 class Training:
-    """The state of one training with a complete plan (:meth:`Plan.resolved`), for running single epochs.
+    """A training, epoch by epoch: :func:`fit` is a loop over it.
 
-    ``tables`` are the tables ``[data]`` and ``[machine]`` of the configuration, beside what is recorded in any case.
+    An epoch gives its row of the history, after metrics, callbacks and checkpoints. The machine may be used, and the
+    loop left, after any of them. Single machines are not pretrained here.
+
+    Args:
+        machine: a machine or a stack, which is changed in place.
+        data: rows, as for :func:`fit`.
+        plan: the plan; what it leaves open is chosen from the machine and the data.
+        validation, callbacks, run, resume, progress: as for :func:`fit`.
+        initialize: whether the parameters are initialized as the plan says.
+        tables: the tables ``[data]`` and ``[machine]`` of the configuration, beside what is recorded in any case.
 
     >>> import harmonium as hm
-    >>> from harmonium.training.batches import as_source
-    >>> rbm = hm.RBM(hm.units.Bernoulli(64), hm.units.Bernoulli(8))
-    >>> rows = as_source(hm.data.load("digits", binarize="threshold"), rbm)
-    >>> training = Training(rbm, rows, hm.Plan(learning_rate=0.1).resolved(rbm, rows))
-    >>> training.one_epoch()
+    >>> rbm = hm.RBM(64, 8)
+    >>> images = hm.data.load("digits", binarize="threshold")
+    >>> for epoch in Training(rbm, images, hm.Plan(epochs=100, learning_rate=0.1, seed=0), progress=False):
+    ...     if epoch["weight_norm"] > 3:
+    ...         break
+    >>> epoch["epoch"] < 100
+    True
     """
 
     def __init__(
         self,
         machine: Any,  # a machine or a stack
-        source: Source,
-        plan: Plan,
+        data: Any,
+        plan: Plan | None = None,
         *,
         validation: Any = None,
         callbacks: Iterable[Callback] = (),
@@ -72,7 +83,8 @@ class Training:
         initialize: bool = True,
         tables: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        self.machine, self.source, self.plan = machine, source, plan
+        self.machine, self.source = machine, as_source(data, machine)
+        self.plan = plan = (plan or Plan()).resolved(machine, self.source)
         assert plan.seed is not None and plan.epochs is not None and plan.batch_size is not None
         self.seed, self.epochs, self.batch_size = plan.seed, plan.epochs, plan.batch_size
         self.callbacks, self.progress = check_callbacks(callbacks), progress
@@ -202,8 +214,8 @@ class Training:
 
     # -- the loop -------------------------------------------------------------------------------------------
 
-    def train(self) -> Result:
-        """Run the remaining epochs, with metrics, callbacks and checkpoints."""
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        """Run the remaining epochs, with metrics, callbacks and checkpoints; give the row of the history of each."""
         state = Progress(
             self.machine, self.negative, self.epoch, self.epochs, self.chains, self._rows, history=self.history
         )
@@ -245,7 +257,15 @@ class Training:
                     checkpoints.save(self, snapshot=self.epoch in kept or state.stop)
                 if state.stop and not last:  # after saving, so that the run can still be resumed
                     self._finish()
+                yield self.history[-1]
         stopping.deliver()
+        for callback in self.callbacks:
+            callback.on_end(state)
+
+    def train(self) -> Result:
+        """Run the remaining epochs, and warn if the result should not be used."""
+        for _ in self:
+            pass
         if self.rank == 0:
             rows = self._metric_rows(self.source)
             for problem in outcome.problems(self.machine, rows, self.history, self.negative.generative):
@@ -254,8 +274,6 @@ class Training:
         rising = rise.problem(gain) if "epochs" in self.plan.reasons and self.epoch == self.epochs else None
         if self.rank == 0 and rising is not None:
             warn(rising, NotConverged)
-        for callback in self.callbacks:
-            callback.on_end(state)
         return Result(self.machine, self.history, self.plan, gain)
 
     def _finish(self) -> None:

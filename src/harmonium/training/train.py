@@ -228,18 +228,6 @@ def train(
         return training.train()
 
 
-def prepare(machine: Any, data: Any, **options: Any) -> Training:
-    """Return a training that has not begun, for running single epochs; ``options`` are those of :func:`fit`.
-
-    >>> import torch, harmonium as hm
-    >>> training = prepare(hm.RBM(4, 2), torch.eye(4), negative="cd:1", seed=0)
-    >>> training.one_epoch()
-    """
-    plan, others = Plan.split(options)
-    source = as_source(data, machine)
-    return Training(machine, source, plan.resolved(machine, source), **others)
-
-
 def _checked_folder(run: Any, resume: bool) -> Run | None:
     """Return the folder of a run, if there is one."""
     if run is not None and (not isinstance(run, (str, os.PathLike)) or not str(run)):
