@@ -127,7 +127,8 @@ class Path:
             if self._same[layer]:
                 continue
             if self._ends[layer][0].keys() == {"bias"}:
-                part = x.flatten(1) @ self._slope(layer)
+                slope = self._slope(layer)
+                part = x.flatten(1) @ slope if slope.ndim == 1 else (x.flatten(1) * slope).sum(1)
             else:
                 part = per_row(self._layers[layer].log_weight(x) - self.base.layers[layer].log_weight(x))
             total = part if total is None else total + part
@@ -136,10 +137,11 @@ class Path:
         return torch.zeros(len(first), dtype=first.dtype, device=first.device) if total is None else total
 
     def _slope(self, layer: int) -> Tensor:
-        """∂_β of the biases of a layer, (size,)."""
+        """∂_β of the biases of a layer, (size,), or (batch, size) if rows have biases of their own."""
         if layer not in self._slopes:
             start, end = self._ends[layer]
-            self._slopes[layer] = self._layers[layer].full(end["bias"] - start["bias"]).flatten()
+            slope = self._layers[layer].full(end["bias"] - start["bias"])
+            self._slopes[layer] = slope.reshape(*slope.shape[: slope.ndim - self._dims[layer]], -1)
         return self._slopes[layer]
 
     def machine(self, beta: float) -> BoltzmannMachine:
@@ -230,6 +232,12 @@ def free(machine: BoltzmannMachine) -> BoltzmannMachine:
     for unit in empty.layers:
         unit.shift_bias(-unit.bias)
     return empty
+
+
+def in_fields(machine: BoltzmannMachine, fields: Sequence[Tensor]) -> BoltzmannMachine:
+    """An uncoupled copy with units in given fields, one for each row: (n, *shape) for every layer."""
+    apart = uncoupled(machine)
+    return BoltzmannMachine([unit.in_field(B) for unit, B in zip(apart.layers, fields, strict=True)], apart.couplings)
 
 
 def independent(machine: BoltzmannMachine, data: ArrayLike) -> BoltzmannMachine:

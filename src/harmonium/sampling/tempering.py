@@ -17,7 +17,7 @@ from ..noise import Seed
 from ..shown import brief
 from . import ladder as ladders
 from .base import base_machine
-from .ladder import Ladder, LadderState, MachineLadder, PathLadder, exchange, sweep
+from .ladder import Acceptance, Ladder, LadderState, MachineLadder, PathLadder, exchange_sweeps
 from .path import Path
 
 
@@ -115,15 +115,11 @@ def _run(
     else:
         visible = ladder.top.checked_states(start, "start", n)
     state = ladders.start(ladder, visible, generator)
-    trips = RoundTrips(state)
-    total, tried = torch.zeros(ladder.size - 1, dtype=torch.float64), torch.zeros(ladder.size - 1)
-    for _ in range(sweeps):
-        state = sweep(ladder, state, generator)
-        state, info = exchange(ladder, state, generator)
-        total += torch.where(info.tried, info.probability, 0.0).cpu()
-        tried += info.tried.cpu()
+    trips, acceptance = RoundTrips(state), Acceptance(ladder)
+    for _, state, info in exchange_sweeps(ladder, state, sweeps, generator):  # noqa: B020
+        acceptance.add(info)
         trips.update(state)
-    return Tempered(state.layers[0][-1], total / tried.clamp_min(1), trips.count, betas, state)
+    return Tempered(state.layers[0][-1], acceptance.rates, trips.count, betas, state)
 
 
 def anywhere(ladder: Ladder, chains: int, generator: Generator | None) -> Tensor:
@@ -174,14 +170,11 @@ def choose_betas(
     for _ in range(rounds):
         ladder = PathLadder(path, betas.tolist())
         state = ladders.start(ladder, anywhere(ladder, chains, generator), generator)
-        rejected, tried = torch.zeros(number - 1, dtype=torch.float64), torch.zeros(number - 1)
-        for step in range(sweeps):
-            state = sweep(ladder, state, generator)
-            state, info = exchange(ladder, state, generator)
+        acceptance = Acceptance(ladder)
+        for step, (_, _, info) in enumerate(exchange_sweeps(ladder, state, sweeps, generator)):
             if step >= sweeps // 2:
-                rejected += torch.where(info.tried, 1 - info.probability, 0.0).cpu()
-                tried += info.tried.cpu()
-        rejection = rejected / tried.clamp_min(1)
+                acceptance.add(info)
+        rejection = 1 - acceptance.rates
         if rungs is None:
             number = int(min(100, max(4, 2 * rejection.sum().item() + 2)))
         betas = equal_rejection(betas, rejection, number)
