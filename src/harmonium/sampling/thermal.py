@@ -97,13 +97,14 @@ def temperature_sweep(
     state = ladders.start(ladder, visible, generator)
     first = torch.zeros(ladder.size, n, dtype=torch.float64, device=machine.device)
     second, acceptance, shift = torch.zeros_like(first), Acceptance(ladder), None
-    for k, (swept, last, info) in enumerate(exchange_sweeps(ladder, state, sweeps, generator)):
+    for k, (swept, moved, info) in enumerate(exchange_sweeps(ladder, state, sweeps, generator)):
         if k >= sweeps // 2:
             energy = _energy(path, swept.layers)
             shift = energy.mean(1, keepdim=True) if shift is None else shift  # keeps the squares small
             first += energy - shift
             second += (energy - shift).square()
         acceptance.add(info)
+        state = moved
     measured = sweeps - sweeps // 2
     first, second = first / measured, second / measured
     mean = first.mean(1, keepdim=True)
@@ -116,7 +117,7 @@ def temperature_sweep(
         _standard_error(first),
         square * spread.mean(1),
         square * _standard_error(spread),
-        last.layers[0],
+        state.layers[0],
         acceptance.rates,
     )
 
