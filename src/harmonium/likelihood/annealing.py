@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -20,7 +19,7 @@ from ..noise import Seed
 from ..sampling.annealing import anneal, spreads
 from ..sampling.base import base_log_partition as log_partition_of
 from ..sampling.base import base_machine, base_states
-from ..sampling.path import Path, beta_grid
+from ..sampling.path import Path, beta_grid, even_steps
 from .results import LogPartition, judge
 from .weights import Weights
 
@@ -219,21 +218,9 @@ def _schedule(path: Path, start: Callable[[], list[Tensor]], betas: Betas, gener
     if not isinstance(betas, Adaptive):
         return beta_grid(betas)
     pilot = beta_grid(betas.pilot)
-    return equal_spread(pilot, spreads(path, start(), pilot, generator), betas.betas)
-
-
-def equal_spread(schedule: Sequence[float], spreads: Tensor, steps: int) -> list[float]:
-    """Return ``steps`` + 1 values of β that divide the sum of ``spreads`` (len(schedule) - 1,) into equal parts.
-
-    >>> [round(beta, 2) for beta in equal_spread([0.0, 0.5, 1.0], torch.tensor([3.0, 1.0]), 4)]
-    [0.0, 0.17, 0.33, 0.5, 1.0]
-    """
-    floor = 1e-3 * spreads.double().mean() + 1e-12  # keeps steps finite where the spread is zero
-    length = torch.cat([torch.zeros(1, dtype=torch.float64), (spreads.double().cpu() + floor.cpu()).cumsum(0)])
-    at = torch.linspace(0, 1, steps + 1, dtype=torch.float64) * length[-1]
-    values = np.interp(at.numpy(), length.numpy(), np.asarray(schedule))
-    values[0], values[-1] = 0.0, 1.0
-    return [float(value) for value in values]
+    cost = spreads(path, start(), pilot, generator)
+    floor = 1e-3 * cost.double().mean() + 1e-12  # keeps steps finite where the spread is zero
+    return even_steps(pilot, cost.double() + floor, betas.betas)
 
 
 def outlying(values: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -208,6 +209,17 @@ def beta_grid(betas: int | Sequence[float] | Tensor) -> list[float]:
     if len(values) < 2 or values[0] != 0 or values[-1] != 1 or any(b <= a for a, b in pairwise(values)):
         raise InvalidOption("betas: expected increasing values from 0 to 1")
     return values
+
+
+def even_steps(betas: Sequence[float], cost: Tensor, steps: int) -> list[float]:
+    """``steps`` + 1 values from 0 to 1 between which the ``cost`` of the intervals of ``betas`` is divided equally.
+
+    >>> [round(beta, 2) for beta in even_steps([0.0, 0.5, 1.0], torch.tensor([3.0, 1.0]), 4)]
+    [0.0, 0.17, 0.33, 0.5, 1.0]
+    """
+    reached = np.concatenate([[0.0], cost.double().cpu().cumsum(0).numpy()])
+    values = np.interp(np.linspace(0.0, reached[-1], steps + 1), reached, betas).tolist()
+    return [0.0, *values[1:-1], 1.0]
 
 
 def draws(machine: BoltzmannMachine, n: int, generator: Generator | None = None) -> list[Tensor]:
