@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from scipy import stats
 
+from harmonium.estimates import jackknife as standard_error
 from harmonium.likelihood import LogLikelihood, LogPartition
-from harmonium.quality.measured import jackknife as standard_error
 
 from .record import Record
 

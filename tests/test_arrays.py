@@ -86,7 +86,7 @@ FUNCTIONS = {
     "estimate": lambda rbm, x: torch.tensor(likelihood.estimate(rbm, betas=3, runs=4, seed=0).log_likelihood(x).value),
     "tap": lambda rbm, x: meanfield.tap(rbm, start=x).magnetizations[0],
     "denoise": lambda rbm, x: tasks.denoise(rbm, x, tasks.BinarySymmetric(0.1)).means,
-    "compare": lambda rbm, x: torch.tensor([r.estimate or 0.0 for r in quality.compare(EXPECTED, x, seed=0).table()]),
+    "compare": lambda rbm, x: torch.tensor([r.value or 0.0 for r in quality.compare(EXPECTED, x, seed=0).table()]),
     "data_modes": lambda rbm, x: spectra.data_modes(x).variances,
 }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harmonium.quality.measured import jackknife
+from harmonium.estimates import jackknife
 
 from ..judging import Measured, brief
 

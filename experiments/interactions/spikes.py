@@ -136,9 +136,9 @@ def _row(
     for order in (2, 3):
         part = found[name, seed, order]
         row |= {
-            f"difference_{order}": part.difference.estimate,
+            f"difference_{order}": part.difference.value,
             f"error_{order}": part.difference.standard_error,
-            f"floor_{order}": part.floor.estimate,
+            f"floor_{order}": part.floor.value,
             f"ratio_{order}": part.ratio,
         }
     return row | {"coincidences_off": off, "silent": _silent(rows), "busy": _busy(rows)}
@@ -178,21 +178,19 @@ def _claims(
     def difference(order: int) -> Measured:
         """Pairwise minus all orders; both see the same rows, so that the error is an overestimate."""
         pairs = [[found[name, k, order].difference for name in MODELS] for k in seeds]
-        return averaged(
-            [Measured(a.estimate - b.estimate, math.hypot(a.standard_error, b.standard_error)) for a, b in pairs]
-        )
+        return averaged([Measured(a.value - b.value, math.hypot(a.standard_error, b.standard_error)) for a, b in pairs])
 
     def words(order: int) -> str:
         parts = (
-            f"{name} " + ", ".join(f"{found[name, k, order].difference.estimate:.2e}" for k in seeds) for name in MODELS
+            f"{name} " + ", ".join(f"{found[name, k, order].difference.value:.2e}" for k in seeds) for name in MODELS
         )
         floor, apart = found[higher, 0, order].floor, difference(order)
-        return f"{'; '.join(parts)}; apart {apart.value:.1e} ± {apart.error:.0e}; floor {floor.estimate:.2e}"
+        return f"{'; '.join(parts)}; apart {apart.value:.1e} ± {apart.error:.0e}; floor {floor.value:.2e}"
 
     record.claim(
         "both machines describe the correlations of two cells equally well",
         words(2),
-        judge_equally(difference(2), found[higher, 0, 2].floor.estimate),
+        judge_equally(difference(2), found[higher, 0, 2].floor.value),
     )
     record.claim(
         "the correlations of three cells are described better with interactions of all orders",
@@ -203,7 +201,7 @@ def _claims(
     excess = averaged(
         [
             Measured(
-                part.difference.estimate - _FLOOR * part.floor.estimate,
+                part.difference.value - _FLOOR * part.floor.value,
                 math.hypot(part.difference.standard_error, _FLOOR * part.floor.standard_error),
             )
             for part in parts

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+__all__ = ["Estimate"]
+
 LEVEL = math.erf(3 / math.sqrt(2))  # of intervals: the probability within three standard errors of a normal number
 
 

@@ -90,6 +90,6 @@ def test_errors():
         hm.likelihood.exact(rbm, torch.full((1, 7), 2.0), mask=torch.ones(7, dtype=torch.bool))
     with pytest.raises(hm.errors.InvalidOption, match="runs: expected at least one"):
         known(rbm, 0.0).log_likelihood(torch.zeros(1, 7), mask=torch.zeros(7, dtype=torch.bool), runs=0)
-    deep = hm.DeepBoltzmannMachine([units.Bernoulli(3), units.Bernoulli(2), units.Bernoulli(2)])
-    with pytest.raises(hm.errors.InvalidOption, match="expected an RBM"):
-        hm.likelihood.exact(deep, torch.zeros(1, 3), mask=torch.zeros(3, dtype=torch.bool))
+    network = hm.DeepBeliefNetwork.of([3, 2, 2])
+    with pytest.raises(hm.errors.InvalidOption, match="expected a Boltzmann machine"):
+        hm.likelihood.exact(network, torch.zeros(1, 3), mask=torch.zeros(3, dtype=torch.bool))

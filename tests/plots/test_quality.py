@@ -59,8 +59,8 @@ def test_scatter_has_every_tuple_the_identity_and_the_floor(comparison):
     x, y = ax.lines[0].get_data()
     assert np.allclose(x, y) and x.min() <= points.min() and x.max() >= points.max()
     band = ax.collections[0].get_paths()[0].vertices
-    assert np.allclose(np.abs(band[:, 1] - band[:, 0]), 2 * found.floor.estimate)
-    assert f"correlation {found.pearson.estimate:.3f}" in ax.texts[0].get_text()
+    assert np.allclose(np.abs(band[:, 1] - band[:, 0]), 2 * found.floor.value)
+    assert f"correlation {found.pearson.value:.3f}" in ax.texts[0].get_text()
     assert f"{found.ratio:.2f} × noise floor" in ax.texts[0].get_text()
 
 
@@ -97,9 +97,9 @@ def test_accuracies_with_their_errors(comparison):
     places = dict(zip(labels, ax.get_yticks(), strict=True))
     line = ax.containers[0].lines[0]
     drawn = dict(zip(line.get_ydata(), line.get_xdata(), strict=True))
-    assert drawn[places["both"]] == found.estimate
-    assert drawn[places["of data"]] == found.truth.estimate
-    assert drawn[places["training rows"]] == found.train.estimate
+    assert drawn[places["both"]] == found.value
+    assert drawn[places["of data"]] == found.truth.value
+    assert drawn[places["training rows"]] == found.train.value
     assert str(found.privacy_loss) in ax.get_xlabel()
     assert "privacy" not in plots.neighbor_accuracy(found.train).axes[0].get_xlabel()
 

@@ -49,7 +49,7 @@ def test_noise_and_crowding_do_not_hide_in_an_accuracy_of_one_half():
     data, others = (torch.randn(800, 30, generator=generator(k)) for k in (0, 1))
     wide, narrow = (compare(scale * others, data) for scale in (1.4, 0.7))
     for found, words in ((wide, "they are more spread out"), (narrow, "they are more concentrated")):
-        assert abs(found.neighbors.estimate - 0.5) < 0.1 < 0.5 < abs(found.neighbors.asymmetry.estimate)
+        assert abs(found.neighbors.value - 0.5) < 0.1 < 0.5 < abs(found.neighbors.asymmetry.value)
         assert words in found.verdict
 
 
@@ -69,13 +69,13 @@ def test_the_table_has_every_measure_in_words():
     found = compare(samples, data, train)
     rows = {row.name: row for row in found.table()}
     assert len(rows) == len(found.table())
-    assert rows["nearest-neighbor accuracy"].estimate == found.neighbors.estimate
+    assert rows["nearest-neighbor accuracy"].value == found.neighbors.value
     assert rows["nearest-neighbor accuracy"].ideal == 0.5 and rows["privacy loss"].ideal == 0
     pairs = rows["pair correlations, RMS difference"]
-    assert (pairs.estimate, pairs.standard_error) == found.correlations[2].difference
-    assert pairs.ideal == found.correlations[2].floor.estimate
+    assert (pairs.value, pairs.standard_error) == found.correlations[2].difference
+    assert pairs.ideal == found.correlations[2].floor.value
     states = rows["entropy of the states, nats"]
-    assert (states.estimate, states.ideal) == tuple(side.estimate for side in found.state_entropy)
+    assert (states.value, states.ideal) == tuple(side.value for side in found.state_entropy)
     names = {"leading axes, overlap", "total variance, samples over data", "copies of training rows, fraction"}
     assert names <= set(rows)
     assert all(math.isfinite(number) for row in rows.values() for number in row[1:])

@@ -40,10 +40,10 @@ def test_exact_draws_of_a_machine_match_its_moments(unit, order):
     exact = exact_moments(rbm, found.tuples)
     for values in (found.data, found.samples):
         off = (values - exact).square().mean().sqrt().item()
-        assert off < (found.floor.estimate + 4 * found.floor.standard_error) / 2**0.5  # noise in one set instead of two
+        assert off < (found.floor.value + 4 * found.floor.standard_error) / 2**0.5  # noise in one set instead of two
     assert not found.meaningful
-    assert found.pearson.estimate == pytest.approx(found.ideal_pearson, abs=5 * found.pearson.standard_error)
-    assert found.slope.estimate == pytest.approx(found.ideal_slope, abs=5 * found.slope.standard_error)
+    assert found.pearson.value == pytest.approx(found.ideal_pearson, abs=5 * found.pearson.standard_error)
+    assert found.slope.value == pytest.approx(found.ideal_slope, abs=5 * found.slope.standard_error)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -59,10 +59,10 @@ def test_values_are_the_plain_estimators(order):
         z = x if order == 1 else z
         expected = [factor * z[:, list(c)].prod(1).mean().item() for c in found.tuples.tolist()]
         assert np.allclose(values, expected, atol=2e-6)
-    assert found.difference.estimate == pytest.approx((found.data - found.samples).square().mean().sqrt().item())
+    assert found.difference.value == pytest.approx((found.data - found.samples).square().mean().sqrt().item())
     r = np.corrcoef(found.data, found.samples)[0, 1]
-    assert found.pearson.estimate == pytest.approx(r)
-    assert found.slope.estimate == pytest.approx(np.polyfit(found.data, found.samples, 1)[0])
+    assert found.pearson.value == pytest.approx(r)
+    assert found.slope.value == pytest.approx(np.polyfit(found.data, found.samples, 1)[0])
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -72,8 +72,8 @@ def test_the_floor_is_what_independent_sets_differ_by(order):
     rbm = machine(hm.units.Bernoulli(8), seed=3)
     pool = draws(rbm, 40 * 800, 0).split(800)
     found = [correlations(part[:200], part[200:], order, seed=k) for k, part in enumerate(pool)]
-    difference = torch.tensor([one.difference.estimate for one in found])
-    floor = torch.tensor([one.floor.estimate for one in found])
+    difference = torch.tensor([one.difference.value for one in found])
+    floor = torch.tensor([one.floor.value for one in found])
     assert abs(difference.mean() / floor.mean() - 1) < 4 * difference.std() / 40**0.5 / floor.mean()
     spreads = torch.tensor([one.floor.standard_error for one in found])
     assert 0.6 < spreads.mean() / difference.std() < 1.6
@@ -85,8 +85,8 @@ def test_the_floor_knows_that_each_set_has_its_own_mean():
     """For three strongly correlated normal numbers the variance is 6 (that of s³ - 3s), not 15 (that of s³)."""
     pool = torch.randn(200 * 400, 1, generator=generator(0)) + 0.01 * torch.randn(200 * 400, 3, generator=generator(1))
     found = [correlations(part[:200], part[200:], 3) for part in pool.split(400)]
-    difference = torch.tensor([one.difference.estimate for one in found])
-    floor = torch.tensor([one.floor.estimate for one in found])
+    difference = torch.tensor([one.difference.value for one in found])
+    floor = torch.tensor([one.floor.value for one in found])
     assert floor.square().mean().sqrt() == pytest.approx(difference.square().mean().sqrt().item(), rel=0.2)
     assert floor.square().mean().sqrt() == pytest.approx((6 * 2 / 200) ** 0.5, rel=0.2)
 
@@ -97,7 +97,7 @@ def test_the_jackknife_error_is_right():
     pool = draws(rbm, 40 * 800, 1).split(800)
     found = [correlations(part[:400], part[400:], 2) for part in pool]
     for name in ("pearson", "slope"):
-        values = torch.tensor([getattr(one, name).estimate for one in found])
+        values = torch.tensor([getattr(one, name).value for one in found])
         errors = torch.tensor([getattr(one, name).standard_error for one in found])
         assert 0.6 < errors.mean() / values.std() < 1.6
 
@@ -108,7 +108,7 @@ def test_shuffled_columns_keep_means_and_lose_correlations(unit):
     data, samples = draws(rbm, 3000, 1), shuffled(draws(rbm, 3000, 2), 3)
     assert not correlations(samples, data, 1).meaningful
     pairs = correlations(samples, data, 2)
-    assert pairs.meaningful and pairs.ratio > 2 and abs(pairs.slope.estimate) < 0.1
+    assert pairs.meaningful and pairs.ratio > 2 and abs(pairs.slope.value) < 0.1
     assert pairs.excess == pytest.approx(exact_moments(rbm, pairs.tuples).square().mean().sqrt().item(), rel=0.1)
 
 
@@ -151,7 +151,7 @@ def test_wide_rows_need_no_matrix(monkeypatch):
     for before, order in zip(by_matrix, (2, 3), strict=True):
         found = correlations(samples, data, order, seed=0)
         assert torch.allclose(found.samples, before.samples, atol=1e-6)
-        assert found.floor.estimate == pytest.approx(before.floor.estimate, rel=1e-4)
+        assert found.floor.value == pytest.approx(before.floor.value, rel=1e-4)
 
 
 def test_a_large_offset_costs_no_precision():
@@ -164,7 +164,7 @@ def test_a_large_offset_costs_no_precision():
 def test_constant_data():
     zeros = torch.zeros(60, 3)
     found = correlations(zeros, zeros, 2)
-    assert found.difference.estimate == 0 and not found.meaningful and np.isnan(found.pearson.estimate)
+    assert found.difference.value == 0 and not found.meaningful and np.isnan(found.pearson.value)
     assert correlations(torch.rand(60, 3, generator=generator(0)), zeros, 1).meaningful
 
 

@@ -30,9 +30,9 @@ def by_sum(rbm: hm.RBM) -> float:
 def test_exact_and_from_samples(unit):
     rbm = machine(UNITS[unit]())
     exact = by_sum(rbm)
-    assert entropy(rbm).estimate == pytest.approx(exact, abs=1e-12) and entropy(rbm).standard_error == 0
+    assert entropy(rbm).value == pytest.approx(exact, abs=1e-12) and entropy(rbm).standard_error == 0
     estimates = [entropy(rbm, rbm.log_partition(), draws(rbm, 1000, seed)) for seed in range(30)]
-    values = torch.tensor([estimate.estimate for estimate in estimates])
+    values = torch.tensor([estimate.value for estimate in estimates])
     errors = torch.tensor([estimate.standard_error for estimate in estimates])
     assert abs(values.mean() - exact) < 3 * values.std() / 30**0.5
     assert 0.6 < errors.mean() / values.std() < 1.6
@@ -43,7 +43,7 @@ def test_the_log_partition_is_enumerated_where_it_is_not_given():
     v = draws(rbm, 100, 0)
     assert entropy(rbm, samples=v) == entropy(rbm, rbm.log_partition(), v)
     wrong = entropy(rbm, rbm.log_partition() + 1, v, log_partition_error=3.0)
-    assert wrong.estimate == pytest.approx(entropy(rbm, samples=v).estimate + 1)
+    assert wrong.value == pytest.approx(entropy(rbm, samples=v).value + 1)
     assert wrong.standard_error == pytest.approx(math.hypot(3, entropy(rbm, samples=v).standard_error))
 
 
@@ -51,7 +51,7 @@ def test_gaussian_units_have_a_differential_entropy():
     rbm = hm.RBM(hm.units.Gaussian(3), hm.units.Bernoulli(2)).double()  # uncoupled: standard normal
     v = torch.randn(20_000, 3, generator=generator(0), dtype=torch.float64)
     found = entropy(rbm, samples=v)
-    assert abs(found.estimate - 1.5 * math.log(2 * math.pi * math.e)) < 4 * found.standard_error < 0.05
+    assert abs(found.value - 1.5 * math.log(2 * math.pi * math.e)) < 4 * found.standard_error < 0.05
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -59,18 +59,18 @@ def test_states_that_can_be_counted(unit):
     rbm = machine(UNITS[unit]())
     found = state_entropy(draws(rbm, 20_000, 0))
     assert found.trustworthy
-    assert abs(found.estimate - by_sum(rbm)) < 4 * found.standard_error < 0.1
+    assert abs(found.value - by_sum(rbm)) < 4 * found.standard_error < 0.1
 
 
 @pytest.mark.slow
 def test_miller_and_madow_take_the_bias_away():
     rbm = hm.RBM(hm.units.Bernoulli(4), hm.units.Bernoulli(1)).double()  # 16 equal states
-    values = torch.tensor([state_entropy(draws(rbm, 200, seed)).estimate for seed in range(100)])
+    values = torch.tensor([state_entropy(draws(rbm, 200, seed)).value for seed in range(100)])
     error = float(values.std()) / 10
     assert abs(float(values.mean()) - math.log(16)) < 4 * error
     assert 4 * error < 15 / 400 / 2  # the error is smaller than the correction, so the test detects it
     x = torch.rand(100, 50, 40, generator=generator(0)).round()
-    values = torch.tensor([site_entropy(rows).estimate for rows in x])
+    values = torch.tensor([site_entropy(rows).value for rows in x])
     error = float(values.std()) / 10
     assert abs(float(values.mean()) - 40 * math.log(2)) < 4 * error
     assert 4 * error < 40 / 100 / 2
@@ -95,7 +95,7 @@ def test_independent_sites_bound_the_entropy(unit):
             q = float(p[(per_site[:, site] == value).all(1)].sum())
             expected -= q * math.log(q)
     found = [site_entropy(draws(rbm, 2000, seed)) for seed in range(30)]
-    values = torch.tensor([one.estimate for one in found])
+    values = torch.tensor([one.value for one in found])
     assert abs(values.mean() - expected) < 4 * values.std() / 30**0.5
     assert 0.6 < sum(one.standard_error for one in found) / 30 / values.std() < 1.6
     assert expected >= by_sum(rbm)
@@ -123,24 +123,22 @@ def test_what_has_no_entropy_is_refused():
 def test_novelty_of_new_rows_copies_and_repeats():
     train, data, samples = (torch.rand(200, 6, generator=generator(k)) for k in range(3))
     fresh = novelty(samples, data, train=train)
-    assert (fresh.distinct.estimate, fresh.copied.estimate) == (1, 0) and not fresh.copying and not fresh.repetitive
+    assert (fresh.distinct.value, fresh.copied.value) == (1, 0) and not fresh.copying and not fresh.repetitive
     mixed = torch.cat([samples[:150], train[:50]])
     copies = novelty(mixed, data, train=train)
-    assert (
-        copies.copied.estimate == 0.25 and copies.copied_data.estimate == 0 and copies.copying and not copies.repetitive
-    )
+    assert copies.copied.value == 0.25 and copies.copied_data.value == 0 and copies.copying and not copies.repetitive
     repeats = novelty(samples[:100].repeat(2, 1), data, train=train)
-    assert repeats.distinct.estimate == 0.5 and repeats.distinct_data.estimate == 1 and repeats.repetitive
+    assert repeats.distinct.value == 0.5 and repeats.distinct_data.value == 1 and repeats.repetitive
 
 
 def test_rows_that_data_share_are_not_held_against_samples():
     rbm = machine(hm.units.Bernoulli(6))
     found = novelty(draws(rbm, 1000, 0), draws(rbm, 2000, 1))
-    assert found.copied.estimate > 0.9 and not found.copying and not found.repetitive
+    assert found.copied.value > 0.9 and not found.copying and not found.repetitive
 
 
 def test_the_same_rows_in_other_types():
     data = torch.rand(100, 4, generator=generator(0), dtype=torch.float64)
-    assert novelty(data.float(), data, train=data).copied.estimate == 1
+    assert novelty(data.float(), data, train=data).copied.value == 1
     zeros = torch.zeros(50, 2)
-    assert novelty(-zeros, zeros, train=zeros).copied.estimate == 1
+    assert novelty(-zeros, zeros, train=zeros).copied.value == 1

@@ -44,9 +44,9 @@ def test_against_loops_with_ties(name):
     samples, data = SETS[name](generator(0)), SETS[name](generator(1))
     found = accuracy(samples, data)
     truth, synthetic = by_hand(samples.double(), data.double())
-    assert found.truth.estimate == pytest.approx(truth, abs=1e-6)
-    assert found.synthetic.estimate == pytest.approx(synthetic, abs=1e-6)
-    assert found.estimate == pytest.approx((truth + synthetic) / 2, abs=1e-6)
+    assert found.truth.value == pytest.approx(truth, abs=1e-6)
+    assert found.synthetic.value == pytest.approx(synthetic, abs=1e-6)
+    assert found.value == pytest.approx((truth + synthetic) / 2, abs=1e-6)
     assert (found.tied > 0.2) == (name != "real")
 
 
@@ -55,7 +55,7 @@ def test_against_loops_with_ties(name):
 def test_the_same_distribution_is_half_within_an_error_that_is_right(name):
     g = generator(5)
     found = [accuracy(SETS[name](g), SETS[name](g)) for _ in range(50)]
-    values = torch.tensor([result.estimate for result in found])
+    values = torch.tensor([result.value for result in found])
     errors = torch.tensor([result.standard_error for result in found])
     assert found[0].chance == pytest.approx(0.5 - 0.25 / 120, abs=1e-4)
     assert abs(values.mean() - found[0].chance) < 3 * values.std() / 50**0.5
@@ -83,16 +83,16 @@ def test_errors_are_those_of_repeated_draws(draw):
 def test_clusters_that_lie_apart_are_told_apart():
     data = torch.randn(200, 4, generator=generator(0))
     found = accuracy(data + 100, torch.randn(200, 4, generator=generator(1)))
-    assert found.estimate == 1 and found.standard_error == 0
+    assert found.value == 1 and found.standard_error == 0
 
 
 @pytest.mark.slow
 def test_copies_of_training_rows_show():
     train, test = (torch.rand(300, 20, generator=generator(k)) for k in (0, 1))
     found = accuracy(train[torch.randperm(300, generator=generator(2))], test, train=train)
-    assert found.train.estimate == 0 and found.train.synthetic.estimate == 0
-    assert abs(found.estimate - 0.5) < 3 * found.standard_error
-    assert found.privacy_loss.estimate == pytest.approx(found.estimate)
+    assert found.train.value == 0 and found.train.synthetic.value == 0
+    assert abs(found.value - 0.5) < 3 * found.standard_error
+    assert found.privacy_loss.value == pytest.approx(found.value)
     assert found.privacy_loss.above(0)
 
 
@@ -100,7 +100,7 @@ def test_copies_of_training_rows_show():
 def test_honest_samples_have_no_privacy_loss():
     samples, test, train = (torch.rand(300, 20, generator=generator(k)) for k in range(3))
     loss = accuracy(samples, test, train=train).privacy_loss
-    assert abs(loss.estimate) < 3 * loss.standard_error
+    assert abs(loss.value) < 3 * loss.standard_error
     assert loss.standard_error < 0.06
 
 
@@ -130,7 +130,7 @@ def test_duplicates_of_real_numbers_are_ties():
     rows = 1e4 + torch.randn(60, 8, generator=generator(0), dtype=torch.float64)
     data = torch.cat([rows, rows])
     found = accuracy(data, data)  # each row has one copy in its own set and two in the other
-    assert found.tied == 1 and found.estimate == pytest.approx(1 / 3)
+    assert found.tied == 1 and found.value == pytest.approx(1 / 3)
 
 
 def test_distances_that_single_precision_does_not_resolve_are_ties():
@@ -138,7 +138,7 @@ def test_distances_that_single_precision_does_not_resolve_are_ties():
     jitter = 1e-6 * torch.randn(4, 60, 8, generator=generator(1), dtype=torch.float64)
     copies = rows + jitter
     found = accuracy(copies[:2].flatten(0, 1), copies[2:].flatten(0, 1))
-    assert found.tied == 1 and found.estimate == pytest.approx(1 / 3)
+    assert found.tied == 1 and found.value == pytest.approx(1 / 3)
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_the_seed_decides():
     samples, data = (torch.rand(300, 5, generator=generator(k)) for k in (0, 1))
     first, again, other = (accuracy(samples, data, most_rows=100, seed=seed) for seed in (1, 1, 2))
     assert first == again
-    assert first.estimate != other.estimate
+    assert first.value != other.value
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ def test_thousands_of_wide_rows_take_seconds():
     start = time.process_time()
     found = accuracy(x[:5000], x[5000:])
     assert time.process_time() - start < 20  # about 1.5 s on one core, and 6 s for twice as many rows
-    assert abs(found.estimate - 0.5) < 4 * found.standard_error < 0.05
+    assert abs(found.value - 0.5) < 4 * found.standard_error < 0.05
 
 
 @pytest.mark.parametrize(

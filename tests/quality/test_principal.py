@@ -50,7 +50,7 @@ def test_alike_sets_are_at_the_floor():
         found = principal(normal(400, 2 * seed), normal(300, 2 * seed + 1), axes=4, seed=seed)
         flagged += [found.turned, found.displaced, found.variance.above(1), found.variance.below(1)]
     assert sum(flagged) <= 1
-    assert found.overlap.estimate == pytest.approx(found.overlap_floor.estimate, abs=0.05)
+    assert found.overlap.value == pytest.approx(found.overlap_floor.value, abs=0.05)
 
 
 def test_a_shift_along_an_axis_is_its_distance():
@@ -67,8 +67,8 @@ def test_other_axes_are_turned_and_a_known_overlap():
     data = torch.randn(3000, 6, generator=generator(0)) * torch.tensor([5.0, 5, 1, 1, 1, 1])
     samples = torch.randn(3000, 6, generator=generator(1)) * torch.tensor([5.0, 1, 5, 1, 1, 1])
     found = principal(samples, data, axes=2)
-    assert found.turned and found.overlap.estimate == pytest.approx(0.5, abs=0.01)  # one direction of two
-    assert found.overlap_floor.estimate > 0.99
+    assert found.turned and found.overlap.value == pytest.approx(0.5, abs=0.01)  # one direction of two
+    assert found.overlap_floor.value > 0.99
 
 
 def test_shuffled_columns_are_seen():
@@ -79,7 +79,7 @@ def test_shuffled_columns_are_seen():
 
 def test_total_variance():
     found = principal(2 * normal(2000, 0), normal(2000, 1))
-    assert found.variance.estimate == pytest.approx(4, rel=0.1) and found.variance.above(1)
+    assert found.variance.value == pytest.approx(4, rel=0.1) and found.variance.above(1)
 
 
 def test_histograms_count_everything():
@@ -101,7 +101,7 @@ def test_wide_rows_need_no_matrix(monkeypatch):
     found = principal(samples, data, axes=3, seed=0)
     assert torch.allclose((found.axes @ before.axes.T).abs(), torch.eye(3), atol=1e-2)
     assert torch.allclose(found.data_spectrum, before.data_spectrum[:5], rtol=1e-3)
-    assert found.overlap.estimate == pytest.approx(before.overlap.estimate, abs=1e-2)
+    assert found.overlap.value == pytest.approx(before.overlap.value, abs=1e-2)
 
 
 def test_data_of_low_rank_have_finite_distances():

@@ -240,7 +240,7 @@ def _show_comparison(folder: Path, found: SampleComparison, sweeps: int) -> None
         f"{found.sample_rows:,} samples after {sweeps} sweeps from training rows",
         ["samples compared with data", "value", "error", "ideal"],
         [
-            [r.name, show.number(r.estimate, 4), show.number(r.standard_error, 2), show.number(r.ideal, 4)]
+            [r.name, show.number(r.value, 4), show.number(r.standard_error, 2), show.number(r.ideal, 4)]
             for r in found.table()
         ],
         numbers=(1, 2, 3),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
-import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -16,13 +14,12 @@ from .. import noise
 from ..checks import count
 from ..errors import InvalidOption
 from ..machines import BoltzmannMachine
-from ..machines.kernel import half_sweep
 from ..machines.phase_masses import phases
 from ..noise import Seed
+from ..sampling.annealing import anneal, spreads
 from ..sampling.base import base_log_partition as log_partition_of
 from ..sampling.base import base_machine, base_states
-from ..sampling.path import Path, beta_grid
-from ..units import Unit
+from ..sampling.path import Path, beta_grid, even_steps
 from .results import LogPartition, judge
 from .weights import Weights
 
@@ -221,68 +218,9 @@ def _schedule(path: Path, start: Callable[[], list[Tensor]], betas: Betas, gener
     if not isinstance(betas, Adaptive):
         return beta_grid(betas)
     pilot = beta_grid(betas.pilot)
-    spreads: list[Tensor] = []
-    _anneal(path, start(), pilot, generator, fast=False, spreads=spreads)
-    return equal_spread(pilot, torch.stack(spreads), betas.betas)
-
-
-def equal_spread(schedule: Sequence[float], spreads: Tensor, steps: int) -> list[float]:
-    """Return ``steps`` + 1 values of β that divide the sum of ``spreads`` (len(schedule) - 1,) into equal parts.
-
-    >>> [round(beta, 2) for beta in equal_spread([0.0, 0.5, 1.0], torch.tensor([3.0, 1.0]), 4)]
-    [0.0, 0.17, 0.33, 0.5, 1.0]
-    """
-    floor = 1e-3 * spreads.double().mean() + 1e-12  # keeps steps finite where the spread is zero
-    length = torch.cat([torch.zeros(1, dtype=torch.float64), (spreads.double().cpu() + floor.cpu()).cumsum(0)])
-    at = torch.linspace(0, 1, steps + 1, dtype=torch.float64) * length[-1]
-    values = np.interp(at.numpy(), length.numpy(), np.asarray(schedule))
-    values[0], values[-1] = 0.0, 1.0
-    return [float(value) for value in values]
-
-
-def anneal(
-    path: Path, state: list[Tensor], schedule: Sequence[float], generator: Generator | None
-) -> tuple[Tensor, list[Tensor]]:
-    """Anneal states along a path; return the log-weights (runs,) in float64 and the final states.
-
-    Memory does not depend on the number of betas; each beta costs one matrix product up and one down.
-    """
-    weights, final = _anneal(path, state, schedule, generator, fast=True)
-    if not bool(torch.isfinite(weights).all()):  # the fast form of the gain overflows for large steps
-        weights, final = _anneal(path, state, schedule, generator, fast=False)
-    return weights, final
-
-
-def _anneal(
-    path: Path,
-    state: list[Tensor],
-    schedule: Sequence[float],
-    generator: Generator | None,
-    fast: bool,
-    spreads: list[Tensor] | None = None,
-) -> tuple[Tensor, list[Tensor]]:
-    """Accumulate ln w = Σ_t ln p*_{t+1}(x_t) - ln p*_t(x_t), with the odd layers summed out (Neal 2001)."""
-    state = [x.clone() for x in state]
-    weights = torch.zeros(len(state[0]), dtype=torch.float64, device=state[0].device)
-    means = {layer: torch.empty_like(state[layer]) for layer in path.odd}
-    before = path.at(schedule[0])
-    for beta in schedule[1:]:
-        now, seen, fields = path.at(beta), path.seen(state), {}
-        gain = path.tilt(state) * (beta - before.beta)
-        for layer in path.odd:  # the change of log_weight, from fields and means that the sweep uses too
-            unit, field_before = now.layer(layer), path.mixed(layer, seen[layer], before.beta)
-            fields[layer] = path.mixed(layer, seen[layer], beta, last=True)
-            unit.mean_(fields[layer], means[layer])
-            gain_of = unit.log_partition_gain if fast else partial(Unit.log_partition_gain, unit)
-            gain = gain + gain_of(fields[layer], before.layer(layer), field_before, means[layer])
-        weights += gain
-        if spreads is not None:
-            spreads.append(gain.std(correction=0))  # zero for a single run: equal steps
-        if beta < schedule[-1]:
-            half_sweep(now, state, 1, generator, fields=fields, means=means, in_place=True)
-            half_sweep(now, state, 0, generator, in_place=True)
-        before = now
-    return weights, state
+    cost = spreads(path, start(), pilot, generator)
+    floor = 1e-3 * cost.double().mean() + 1e-12  # keeps steps finite where the spread is zero
+    return even_steps(pilot, cost.double() + floor, betas.betas)
 
 
 def outlying(values: Tensor) -> Tensor:

@@ -18,12 +18,12 @@ from ..machines import RBM, BoltzmannMachine, Machine, enumeration
 from ..machines.chain import ArrayLike
 from ..machines.kernel import log_partitions
 from ..noise import Seed
+from ..sampling.annealing import anneal
 from ..sampling.path import Path, beta_grid, matched
 from ..units import Unit
 from ..units.base import per_row
 from ..units.multinomial import log_multinomial
 from ..units.support import Counts
-from .annealing import anneal
 from .results import LogLikelihood
 from .rows import RowWeights, row_weights
 from .weights import CARRIED, Weights

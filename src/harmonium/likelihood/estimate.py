@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import overload
+from typing import TypedDict, Unpack, overload
 
 import torch
 from torch import Generator, Tensor
@@ -80,32 +80,22 @@ class Streams:
         return self._left.pop(name)
 
 
+class Options(TypedDict, total=False):
+    """Keyword arguments of :func:`estimate`, which documents them."""
+
+    base: Tensor | None
+    runs: int
+    betas: Betas
+    waypoints: Sequence[Machine]
+    samples: Tensor | None
+    sampling_sweeps: int
+    seed: Seed
+
+
 @overload
-def estimate(
-    machine: Machine,
-    data: None = None,
-    *,
-    base: Tensor | None = None,
-    runs: int = 100,
-    betas: Betas = 10_000,
-    waypoints: Sequence[Machine] = (),
-    samples: Tensor | None = None,
-    sampling_sweeps: int = 1000,
-    seed: Seed = None,
-) -> LogPartition: ...
+def estimate(machine: Machine, data: None = None, **options: Unpack[Options]) -> LogPartition: ...
 @overload
-def estimate(
-    machine: Machine,
-    data: Tensor,
-    *,
-    base: Tensor | None = None,
-    runs: int = 100,
-    betas: Betas = 10_000,
-    waypoints: Sequence[Machine] = (),
-    samples: Tensor | None = None,
-    sampling_sweeps: int = 1000,
-    seed: Seed = None,
-) -> LogLikelihood: ...
+def estimate(machine: Machine, data: Tensor, **options: Unpack[Options]) -> LogLikelihood: ...
 
 
 @torch.no_grad()

@@ -216,9 +216,7 @@ class _Run:
         self.ladder, discarded = ladder, math.ceil(_BURN_IN * sweeps)
         state = ladders.start(ladder, visible, generator)
         trips, gains = RoundTrips(state), []
-        for step in range(sweeps):
-            state = ladders.sweep(ladder, state, generator)
-            state, info = ladders.exchange(ladder, state, generator)
+        for step, (_, state, info) in enumerate(ladders.exchange_sweeps(ladder, state, sweeps, generator)):  # noqa: B020
             trips.update(state)
             if step >= discarded:
                 gains.append(info.gain.float().cpu())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,9 +16,10 @@ from ..errors import InvalidOption, unknown
 from ..machines import RBM, BoltzmannMachine, DeepBeliefNetwork, Machine, enumeration
 from ..machines.chain import ArrayLike
 from ..machines.given import Given
-from ..machines.kernel import half_sweep, log_weight
+from ..machines.kernel import log_weight
 from ..machines.partial import PartialRows, log_marginal, observed_sites
-from ..sampling.path import Path, beta_grid
+from ..sampling.annealing import anneal
+from ..sampling.path import Path, beta_grid, in_fields
 from ..units import Unit
 from ..units.base import per_row
 from .weights import Weights
@@ -74,7 +75,7 @@ def row_weights(
     if count("runs", runs) < 1:
         raise InvalidOption(f"runs: expected at least one, found {runs}")
     if mask is not None:
-        return _partial_rows(machine, data, mask, runs, betas, generator)
+        return _missing(machine, data, mask, runs, betas, generator)
     rows = machine.checked_states(data)
     baseline = independent_units(machine.visible, rows).mean().item()
     if len(machine.machines) > 1:
@@ -84,10 +85,39 @@ def row_weights(
     machine = machine.machines[0]
     summed = machine.depth == 2 or sums_hidden(machine, len(rows))
     if hidden == "annealing" and not summed:
-        weights = _by_annealing(machine, rows, runs, betas, generator)
+        weights = annealed(machine, PartialRows(rows, torch.ones_like(rows, dtype=torch.bool)), runs, betas, generator)
         return RowWeights(weights.log_mean, weights.standard_error, baseline=baseline)
     values = hidden_sums(machine, rows) if summed else _in_parts(rows, lambda part: _MEAN_FIELDS[hidden](machine, part))
     return RowWeights(values, torch.zeros_like(values), bound=hidden == "naive" and not summed, baseline=baseline)
+
+
+def _missing(
+    machine: Machine,
+    data: ArrayLike,
+    mask: ArrayLike,
+    runs: int,
+    betas: int | Sequence[float],
+    generator: Generator | None,
+) -> RowWeights:
+    """ln p*(v_obs) = ln Σ_missing p*(v) of every row: exact with few hidden states, otherwise annealed."""
+    if len(machine.machines) > 1:
+        raise InvalidOption(f"mask: expected a Boltzmann machine, found {type(machine).__name__}")
+    double = copy.deepcopy(machine.machines[0]).double()
+    rows = _partial_rows(double, data, mask)
+    complete = rows.mask.flatten(1).all(1)
+    values, errors = torch.zeros(2, len(rows), dtype=torch.float64)
+    if isinstance(double, RBM) and enumeration.enumerable(double, parity=1):
+        parts = torch.arange(len(rows)).split(_PARTIAL_ROWS)
+        values = torch.cat([log_marginal(double, rows.rows(index)) for index in parts])
+    else:
+        left = complete.logical_not() if double.depth == 2 else torch.ones_like(complete)
+        if not bool(left.all()):
+            values[~left] = hidden_sums(double, rows.values[~left])
+        if bool(left.any()):
+            weights = annealed(double, rows.rows(left), runs, betas, generator)
+            values[left], errors[left] = weights.log_mean, weights.standard_error
+    whole = independent_units(double.visible, rows.values).mean().item() if bool(complete.all()) else None
+    return RowWeights(values, errors, baseline=whole)
 
 
 def mean_free_energy(machine: Machine, data: ArrayLike) -> float:
@@ -228,175 +258,67 @@ def sampled_bound(network: DeepBeliefNetwork, v: Tensor, generator: Generator | 
     return total
 
 
-# -- annealing of the hidden layers of a deep machine, for each row ---------------------------------------------------
+# -- rows with missing units, and layers that cannot be summed out ----------------------------------------------------
 
 
-def _by_annealing(
+def _partial_rows(machine: BoltzmannMachine, data: ArrayLike, mask: ArrayLike) -> PartialRows:
+    """The rows in float64, with zeros at missing units; raise unless the observed values are in the support."""
+    given = Given.checked(machine, data, mask)
+    assert given is not None
+    rows = PartialRows.of(given.values.double(), machine.visible, given.mask)
+    machine.visible.check(rows.fill(_any_state(machine, len(rows)).double()), "data")
+    return rows
+
+
+def _any_state(machine: BoltzmannMachine, n: int) -> Tensor:
+    """Valid visible states (n, *visible)."""
+    return machine.visible.mode(torch.zeros(n, *machine.visible.shape, dtype=machine.dtype, device=machine.device))
+
+
+def annealed(
     machine: BoltzmannMachine,
-    rows: Tensor,
+    rows: PartialRows,
     runs: int,
     betas: int | Sequence[float],
     generator: Generator | None,
 ) -> Weights:
-    """Estimates of p* (runs, n) by annealed importance sampling of the hidden layers (Neal 2001).
+    """Estimates of p*(v_obs) of rows (runs, n) by annealed importance sampling of all other units (Neal 2001).
 
-    The annealing starts without the couplings between hidden layers, where p* is known, and increases them to their
-    values, with v fixed. The mean of the weights is p*(v).
+    The base has no couplings; its units are in the mean fields of the machine given the row. Observed units stay fixed.
+    The mean of the weights is p*(v_obs), for any number of layers and of missing units.
     """
-    schedule, parts = beta_grid(betas), []
-    for part in rows.split(max(1, _STATES // runs)):
-        path = Path(machine, _separate(machine, part))
-        weights = _anneal_hidden(path, part.repeat(runs, *(1 for _ in part.shape[1:])), schedule, generator)
-        parts.append(weights.view(runs, len(part)))
-    return Weights(torch.cat(parts, 1))
+    schedule, index = beta_grid(betas), torch.arange(len(rows))
+    parts = index.split(max(1, _STATES // runs))
+    return Weights(torch.cat([_anneal(machine, rows.rows(part), runs, schedule, generator) for part in parts], 1))
 
 
-def _separate(machine: BoltzmannMachine, rows: Tensor) -> BoltzmannMachine:
-    """A copy without couplings between hidden layers, whose biases contain the mean fields of these couplings."""
-    a = meanfield.naive(machine, clamped=rows, damping=0.0, iterations=5).magnetizations
-    apart = copy.deepcopy(machine)
-    for k in range(1, len(machine.couplings)):
-        coupling = machine.couplings[k]
-        apart.layers[k].shift_bias(coupling.down(a[k + 1]).mean(0))
-        apart.layers[k + 1].shift_bias(coupling.up(a[k]).mean(0))
-        apart.couplings[k].weight.zero_()
-    return apart
-
-
-def _anneal_hidden(path: Path, visible: Tensor, schedule: Sequence[float], generator: Generator | None) -> Tensor:
-    """Return the log-weights (n,) in float64: ln p*(v) of the base and the gains of all steps."""
-    machine, base = path.target, path.base
-    held = machine.couplings[0].up(visible)
-    fields = [held, *(torch.zeros(len(visible), *unit.shape).to(held) for unit in machine.layers[2:])]
-    weights = per_row(base.visible.log_weight(visible)).double()
-    state = [visible]
-    for unit, field in zip(base.layers[1:], fields, strict=True):
-        weights += per_row(unit.log_partition(field)).double()
-        state.append(unit.sample(field, generator=generator))
-    before = _Clamped(path, held, schedule[0])
-    for beta in schedule[1:]:
-        seen = {k: before.response(k, state) for k in path.odd}
-        now = _Clamped(path, held, beta, seen)
-        weights += log_weight(now, state, dtype=torch.float64)
-        weights -= log_weight(_Clamped(path, held, before.beta, seen), state, dtype=torch.float64)
-        if beta < schedule[-1]:
-            half_sweep(now, state, 1, generator)
-            now = _Clamped(path, held, beta)
-            half_sweep(now, state, 0, generator, held={0: True})
-        before = now
-    return weights
-
-
-class _Clamped:
-    """The machine at β of a path (:class:`harmonium.machines.kernel.Layers`) with a fixed visible layer.
-
-    β scales the couplings between hidden layers. ``held`` is the field of the visible layer; ``seen`` are the
-    responses of the other layers at β = 1, if they are already known.
-    """
-
-    def __init__(self, path: Path, held: Tensor, beta: float, seen: Mapping[int, Tensor] | None = None) -> None:
-        self.path, self.held, self.beta, self._seen = path, held, beta, seen or {}
-
-    @property
-    def depth(self) -> int:
-        """The number of layers."""
-        return self.path.target.depth
-
-    def layer(self, layer: int) -> Unit:
-        """The units of a layer at β."""
-        return self.path.unit(layer, self.beta)
-
-    def field(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
-        """The field on a hidden layer."""
-        field = self.beta * (self._seen[layer] if layer in self._seen else self.response(layer, state))
-        return field + self.held if layer == 1 else field
-
-    def response(self, layer: int, state: Sequence[Tensor | None]) -> Tensor:
-        """The field of the other hidden layers on a hidden layer at β = 1."""
-        couplings, total = self.path.target.couplings, torch.zeros((), dtype=self.held.dtype, device=self.held.device)
-        if layer > 1:
-            total = total + couplings[layer - 1].up(state[layer - 1])  # type: ignore[arg-type]
-        if layer < len(couplings):
-            total = total + couplings[layer].down(state[layer + 1])  # type: ignore[arg-type]
-        return total
-
-
-# -- rows with missing units -------------------------------------------------------------------------------------------
-
-
-def _partial_rows(
-    machine: Machine,
-    data: ArrayLike,
-    mask: ArrayLike,
-    runs: int,
-    betas: int | Sequence[float],
-    generator: Generator | None,
-) -> RowWeights:
-    """ln p*(v_obs) = ln Σ_missing p*(v) of every row: exact with few hidden states, otherwise annealed (Neal 2001)."""
-    if not isinstance(machine, RBM):
-        raise InvalidOption(f"machine: expected an RBM (two layers), found {type(machine).__name__}")
-    given = Given.checked(machine, data, mask)
-    assert given is not None
-    double = copy.deepcopy(machine).double()
-    rows = PartialRows.of(given.values.double(), double.visible, given.mask)
-    double.visible.check(rows.fill(_any_state(double, len(rows))), "data")
-    complete = observed_sites(double.visible, rows.mask).all(1)
-    values, errors = torch.empty(len(rows), dtype=torch.float64), torch.zeros(len(rows), dtype=torch.float64)
-    if enumeration.enumerable(machine, parity=1):
-        values = torch.cat(
-            [log_marginal(double, rows.rows(index)) for index in torch.arange(len(rows)).split(_PARTIAL_ROWS)]
-        )
-    else:
-        values[complete] = -double.free_energy(rows.values[complete])
-        incomplete = torch.nonzero(~complete).flatten()
-        for index in incomplete.split(max(1, _STATES // runs)) if len(incomplete) else ():
-            weights = Weights(_anneal_missing(double, rows.rows(index), runs, beta_grid(betas), generator))
-            values[index], errors[index] = weights.log_mean, weights.standard_error
-    whole = independent_units(double.visible, rows.values).mean().item() if bool(complete.all()) else None
-    return RowWeights(values, errors, baseline=whole)
-
-
-def _any_state(rbm: RBM, n: int) -> Tensor:
-    """A valid state for the units that are missing."""
-    return rbm.visible.mode(torch.zeros(n, *rbm.visible.shape, dtype=rbm.dtype, device=rbm.device))
-
-
-def _anneal_missing(
-    rbm: RBM, rows: PartialRows, runs: int, schedule: list[float], generator: Generator | None
+def _anneal(
+    machine: BoltzmannMachine, rows: PartialRows, runs: int, schedule: Sequence[float], generator: Generator | None
 ) -> Tensor:
-    """Log-weights (runs, n), the logarithms of unbiased estimates of p*(v_obs).
+    """Log-weights (runs, n) in float64."""
+    fields = [field.repeat(runs, *(1 for _ in field.shape[1:])) for field in _mean_fields(machine, rows)]
+    several = rows.rows(torch.arange(len(rows)).repeat(runs))
+    base = in_fields(machine, fields)
+    zero = [torch.zeros_like(field) for field in fields]
+    sites, visible = observed_sites(base.visible, several.mask), base.visible
+    free = torch.where(sites, 0.0, visible.log_partition(zero[0]).reshape(len(sites), -1)).sum(1)
+    start = free.double() + several.log_weight(visible)
+    for unit, x in zip(base.layers[1:], zero[1:], strict=True):
+        start = start + per_row(unit.log_partition(x)).double()
+    state = [unit.sample(x, generator=generator) for unit, x in zip(base.layers, zero, strict=True)]
+    state[0] = several.fill(state[0])
+    held = {0: True if bool(several.mask.all()) else several.mask}
+    weights, _ = anneal(Path(machine, base), state, schedule, generator, held=held)
+    return (start + weights).view(runs, -1)
 
-    At β the missing units v and the hidden units have the weight e^{-U(v) - U(h) + v·(βWh + (1-β)a) + h·(c + βWᵀv)},
-    where a = W⟨h⟩ and c contains the fields of the observed units and (1-β)Wᵀ⟨v⟩, with the means of mean field. At
-    β = 0 the units are independent, and at β = 1 this is the machine given the observed units.
-    """
-    layer, hidden, coupling = rbm.visible, rbm.hidden, rbm.coupling
-    sites, missing = observed_sites(layer, rows.mask), ~rows.mask
-    v = rows.fill(_any_state(rbm, len(rows)))
+
+def _mean_fields(machine: BoltzmannMachine, rows: PartialRows) -> list[Tensor]:
+    """The fields (n, *shape) on all layers in naive mean field given the observed units."""
+    x = [rows.fill(_any_state(machine, len(rows)))]
+    for unit, coupling in zip(machine.layers[1:], machine.couplings, strict=True):
+        x.append(unit.mean(coupling.up(x[-1])))
     for _ in range(_ITERATIONS):
-        h = hidden.mean(coupling.up(v))
-        v = rows.fill(layer.mean(coupling.down(h)))
-    a, mean = coupling.down(h), v * missing
-    base = per_row(torch.where(sites, 0.0, layer.log_partition(a).reshape(len(sites), -1)))
-    base = base + per_row(hidden.log_partition(coupling.up(v))) + rows.log_weight(layer)
-
-    def repeated(x: Tensor) -> Tensor:
-        return x.repeat(runs, *(1 for _ in x.shape[1:]))
-
-    a, sites, missing = repeated(a), repeated(sites), repeated(missing)
-    known, constant = repeated(coupling.up(rows.values)), repeated(coupling.up(mean))
-    weights, v = repeated(base), torch.where(missing, layer.sample(a, generator=generator), 0.0)
-
-    def weight_at(beta: float, up: Tensor) -> Tensor:
-        own = layer.log_weight(v).reshape(len(v), -1)
-        tilt = per_row(torch.where(sites, 0.0, own)) + (1 - beta) * per_row(a * v)
-        return tilt + per_row(hidden.log_partition(known + (1 - beta) * constant + beta * up))
-
-    before = schedule[0]
-    for beta in schedule[1:]:
-        up = coupling.up(v)
-        weights = weights + weight_at(beta, up) - weight_at(before, up)
-        h = hidden.sample(known + (1 - beta) * constant + beta * up, generator=generator)
-        drawn = layer.sample(beta * coupling.down(h) + (1 - beta) * a, generator=generator)
-        v, before = torch.where(missing, drawn, 0.0), beta
-    return weights.view(runs, -1)
+        for k in (*range(1, machine.depth, 2), *range(0, machine.depth, 2)):
+            mean = machine.layer(k).mean(machine.field(k, x))
+            x[k] = mean if k else rows.fill(mean)
+    return [machine.field(k, x) for k in range(machine.depth)]

@@ -31,8 +31,8 @@ def correlation_scatter(correlations: Correlations, *, ax: Axes | None = None) -
     low, high = min(x.min(), y.min()), max(x.max(), y.max())
     margin = 0.05 * (high - low) or 0.5
     ends = np.array([low - margin, high + margin])
-    width = 2 * correlations.floor.estimate
-    pearson, ideal = correlations.pearson.estimate, correlations.ideal_pearson
+    width = 2 * correlations.floor.value
+    pearson, ideal = correlations.pearson.value, correlations.ideal_pearson
     note = f"correlation {pearson:.3f} (ideal {ideal:.3f})\n" if np.isfinite(pearson) else ""
     note += f"difference {correlations.ratio:.2f} × noise floor"
     with style.look():
@@ -129,7 +129,7 @@ def neighbor_accuracy(neighbors: NeighborAccuracy, *, ax: Axes | None = None) ->
         places = np.arange(len(lines))[::-1]
         ax.axvline(0.5, color=style.FAINT, linewidth=1)
         ax.errorbar(
-            [line.estimate for line in lines.values()],
+            [line.value for line in lines.values()],
             places,
             xerr=[3 * line.standard_error for line in lines.values()],
             fmt="o",

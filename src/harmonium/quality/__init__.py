@@ -10,7 +10,6 @@ from ..guard import guard
 from .comparison import QualityRow, SampleComparison, compare
 from .distinct import Novelty, novelty
 from .entropies import Entropy, entropy, site_entropy, state_entropy
-from .measured import Measured
 from .nearest import NeighborAccuracy, nearest_neighbor_accuracy
 from .pair_correlations import Correlations, correlations
 from .principal_axes import Principal, principal
@@ -19,7 +18,6 @@ from .replica_overlaps import overlaps
 __all__ = [
     "Correlations",
     "Entropy",
-    "Measured",
     "NeighborAccuracy",
     "Novelty",
     "Principal",

@@ -8,22 +8,23 @@ from typing import NamedTuple
 import torch
 
 from ..errors import InvalidData
+from ..estimates import Estimate
 from ..noise import Seed
 from ..shown import brief
 from .distinct import Novelty, novelty
 from .entropies import Entropy, site_entropy, state_entropy
 from .inputs import ArrayLike, alike
-from .measured import Measured
 from .nearest import NeighborAccuracy, nearest_neighbor_accuracy
 from .pair_correlations import Correlations, all_orders
 from .principal_axes import Principal, principal
+from .significance import above, below
 
 
 class QualityRow(NamedTuple):
     """One row of the table: a measured value, its standard error, and the value expected of perfect samples."""
 
     name: str
-    estimate: float
+    value: float
     standard_error: float
     ideal: float
 
@@ -39,44 +40,44 @@ class SampleComparison:
     correlations: dict[int, Correlations]
     principal: Principal
     novelty: Novelty
-    site_entropy: tuple[Measured, Measured] | None
+    site_entropy: tuple[Estimate, Estimate] | None
     state_entropy: tuple[Entropy, Entropy] | None
 
     def table(self) -> list[QualityRow]:
         """One row for each measure. An ideal value without a closed form is measured between parts of the data."""
         near, axes, new = self.neighbors, self.principal, self.novelty
         lines = [
-            QualityRow("nearest-neighbor accuracy", *near.accuracy, 0.5),
-            QualityRow("nearest-neighbor accuracy, of the data", *near.truth, 0.5),
-            QualityRow("nearest-neighbor accuracy, of the samples", *near.synthetic, 0.5),
+            QualityRow("nearest-neighbor accuracy", *near.accuracy[:2], 0.5),
+            QualityRow("nearest-neighbor accuracy, of the data", *near.truth[:2], 0.5),
+            QualityRow("nearest-neighbor accuracy, of the samples", *near.synthetic[:2], 0.5),
         ]
         if near.train is not None and near.privacy_loss is not None:
             lines += [
-                QualityRow("nearest-neighbor accuracy, training rows", *near.train.accuracy, 0.5),
-                QualityRow("privacy loss", *near.privacy_loss, 0.0),
+                QualityRow("nearest-neighbor accuracy, training rows", *near.train.accuracy[:2], 0.5),
+                QualityRow("privacy loss", *near.privacy_loss[:2], 0.0),
             ]
         for found in self.correlations.values():
             lines += [
-                QualityRow(f"{found.name}, RMS difference", *found.difference, found.floor.estimate),
-                QualityRow(f"{found.name}, Pearson's r", *found.pearson, found.ideal_pearson),
-                QualityRow(f"{found.name}, slope", *found.slope, found.ideal_slope),
+                QualityRow(f"{found.name}, RMS difference", *found.difference[:2], found.floor.value),
+                QualityRow(f"{found.name}, Pearson's r", *found.pearson[:2], found.ideal_pearson),
+                QualityRow(f"{found.name}, slope", *found.slope[:2], found.ideal_slope),
             ]
         lines += [
-            QualityRow("leading axes, overlap", *axes.overlap, axes.overlap_floor.estimate),
-            QualityRow("leading axes, distance in standard deviations", *axes.distance, axes.distance_floor.estimate),
-            QualityRow("total variance, samples over data", *axes.variance, 1.0),
+            QualityRow("leading axes, overlap", *axes.overlap[:2], axes.overlap_floor.value),
+            QualityRow("leading axes, distance in standard deviations", *axes.distance[:2], axes.distance_floor.value),
+            QualityRow("total variance, samples over data", *axes.variance[:2], 1.0),
         ]
         if self.site_entropy is not None:
             ours, theirs = self.site_entropy
-            lines.append(QualityRow("entropy of independent sites, nats", *ours, theirs.estimate))
+            lines.append(QualityRow("entropy of independent sites, nats", *ours[:2], theirs.value))
         if self.state_entropy is not None:
             mine, its = self.state_entropy
-            lines.append(QualityRow("entropy of the states, nats", mine.estimate, mine.standard_error, its.estimate))
+            lines.append(QualityRow("entropy of the states, nats", mine.value, mine.standard_error, its.value))
         source = "training" if near.train else "data"
         return [
             *lines,
-            QualityRow("distinct rows, fraction", *new.distinct, new.distinct_data.estimate),
-            QualityRow(f"copies of {source} rows, fraction", *new.copied, new.copied_data.estimate),
+            QualityRow("distinct rows, fraction", *new.distinct[:2], new.distinct_data.value),
+            QualityRow(f"copies of {source} rows, fraction", *new.copied[:2], new.copied_data.value),
         ]
 
     @property
@@ -84,25 +85,25 @@ class SampleComparison:
         """Differences between samples and data of more than four standard errors; signs of copying come first."""
         near, axes, new = self.neighbors, self.principal, self.novelty
         found = []
-        if near.privacy_loss is not None and near.privacy_loss.above(0.0):
+        if near.privacy_loss is not None and above(near.privacy_loss, 0.0):
             found.append(
                 f"they are closer to the training rows than to held-out rows (privacy loss {near.privacy_loss})"
             )
-        elif near.accuracy.below(near.chance):
+        elif below(near.accuracy, near.chance):
             found.append(
                 f"they are closer to the data than the data to each other, like copies (accuracy {near.accuracy})"
             )
         if new.copying:
-            found.append(f"{new.copied.estimate:.1%} are exact copies (new data: {new.copied_data.estimate:.1%})")
+            found.append(f"{new.copied.value:.1%} are exact copies (new data: {new.copied_data.value:.1%})")
         if new.repetitive:
-            found.append(f"only {new.distinct.estimate:.1%} are distinct (data: {new.distinct_data.estimate:.1%})")
-        if near.accuracy.above(near.chance):
+            found.append(f"only {new.distinct.value:.1%} are distinct (data: {new.distinct_data.value:.1%})")
+        if above(near.accuracy, near.chance):
             found.append(f"nearest neighbors distinguish them (accuracy {near.accuracy}, ideal 0.5)")
-        if near.asymmetry.above(0.0) or near.asymmetry.below(0.0):
-            manner = "more spread out" if near.asymmetry.estimate > 0 else "more concentrated"
+        if above(near.asymmetry, 0.0) or below(near.asymmetry, 0.0):
+            manner = "more spread out" if near.asymmetry.value > 0 else "more concentrated"
             found.append(
-                f"they are {manner} than the data (accuracy {near.truth.estimate:.2f} for data and "
-                f"{near.synthetic.estimate:.2f} for samples)"
+                f"they are {manner} than the data (accuracy {near.truth.value:.2f} for data and "
+                f"{near.synthetic.value:.2f} for samples)"
             )
         found += [
             f"{part.name} differ by {part.ratio:.1f} times the difference expected between two data sets of these sizes"
@@ -110,15 +111,13 @@ class SampleComparison:
             if part.meaningful
         ]
         if axes.turned:
-            found.append(
-                f"the leading axes overlap by {axes.overlap.estimate:.2f}, ideal {axes.overlap_floor.estimate:.2f}"
-            )
+            found.append(f"the leading axes overlap by {axes.overlap.value:.2f}, ideal {axes.overlap_floor.value:.2f}")
         if axes.displaced:
             found.append(
-                f"their distance along the leading axes is {axes.distance.estimate:.2f} standard deviations, "
-                f"ideal {axes.distance_floor.estimate:.2f}"
+                f"their distance along the leading axes is {axes.distance.value:.2f} standard deviations, "
+                f"ideal {axes.distance_floor.value:.2f}"
             )
-        if axes.variance.above(1.0) or axes.variance.below(1.0):
+        if above(axes.variance, 1.0) or below(axes.variance, 1.0):
             found.append(f"their total variance is {axes.variance} times that of the data")
         return tuple(found)
 
@@ -134,9 +133,7 @@ class SampleComparison:
         rows = self.table()
         width = max(len(row.name) for row in rows)
         head = f"{'':{width}}  {'value':>10}  {'error':>9}  {'ideal':>10}"
-        lines = [
-            f"{row.name:{width}}  {row.estimate:10.4g}  {row.standard_error:9.1g}  {row.ideal:10.4g}" for row in rows
-        ]
+        lines = [f"{row.name:{width}}  {row.value:10.4g}  {row.standard_error:9.1g}  {row.ideal:10.4g}" for row in rows]
         return "\n".join([head, *lines, self.verdict])
 
 
@@ -161,7 +158,7 @@ def compare(
     >>> result.verdict
     'Nothing measured here tells the samples from the data (721 samples, 721 rows of data).'
     >>> noise = torch.rand(900, 64, generator=torch.Generator().manual_seed(0)).round()
-    >>> compare(noise, digits).neighbors.estimate > 0.9
+    >>> compare(noise, digits).neighbors.value > 0.9
     True
     """
     samples, data = alike(samples, data)
@@ -180,7 +177,7 @@ def compare(
 
 def _entropies(
     samples: torch.Tensor, data: torch.Tensor
-) -> tuple[tuple[Measured, Measured] | None, tuple[Entropy, Entropy] | None]:
+) -> tuple[tuple[Estimate, Estimate] | None, tuple[Entropy, Entropy] | None]:
     """The entropies that are defined: None for continuous values, and for states that the rows do not cover."""
     try:
         sites = site_entropy(samples), site_entropy(data)

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..estimates import Estimate
 from ..noise import Seed
 from .inputs import ArrayLike, alike, drawn, random
-from .measured import Measured
+from .significance import above
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,20 @@ class Novelty:
     other half.
     """
 
-    distinct: Measured
-    distinct_data: Measured
-    copied: Measured
-    copied_data: Measured
+    distinct: Estimate
+    distinct_data: Estimate
+    copied: Estimate
+    copied_data: Estimate
 
     @property
     def repetitive(self) -> bool:
         """Whether the samples have more repeated rows than the data."""
-        return _gap(self.distinct_data, self.distinct).above(0.0)
+        return above(self.distinct_data - self.distinct, 0.0)
 
     @property
     def copying(self) -> bool:
         """Whether samples equal reference rows more often than new data do."""
-        return _gap(self.copied, self.copied_data).above(0.0)
+        return above(self.copied - self.copied_data, 0.0)
 
 
 @torch.no_grad()
@@ -48,7 +49,7 @@ def novelty(samples: ArrayLike, data: ArrayLike, *, train: ArrayLike | None = No
 
     >>> data = torch.rand(400, 5, generator=torch.Generator().manual_seed(0))
     >>> found = novelty(data[:200], data)
-    >>> found.distinct.estimate, found.copied.estimate > 0.3, found.copied_data.estimate, found.copying
+    >>> found.distinct.value, found.copied.value > 0.3, found.copied_data.value, found.copying
     (1.0, True, 0.0, True)
     """
     samples, data = alike(samples, data)
@@ -80,10 +81,5 @@ def _found(x: Tensor, reference: Tensor) -> int:
     return int(torch.isin(mine, theirs).sum())
 
 
-def _share(k: int, n: int) -> Measured:
-    return Measured(k / n, math.sqrt(k * (n - k) / n) / n)
-
-
-def _gap(a: Measured, b: Measured) -> Measured:
-    """Difference a - b with its standard error."""
-    return Measured(a.estimate - b.estimate, math.hypot(a.standard_error, b.standard_error))
+def _share(k: int, n: int) -> Estimate:
+    return Estimate(k / n, math.sqrt(k * (n - k) / n) / n)

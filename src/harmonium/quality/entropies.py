@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import InvalidData, InvalidOption
+from ..estimates import Estimate
 from ..machines import RBM
 from .distinct import codes
 from .inputs import ArrayLike, one_hot_size, rows
-from .measured import Measured
 
 MOST_VALUES = 256  # maximum number of values of a discrete site
 _SEEN = 0.95  # minimum coverage: probability of the observed states
@@ -26,7 +26,7 @@ class Entropy:
     occurs once (Good 1953). Unobserved states are missing from the entropy.
     """
 
-    estimate: float
+    value: float
     standard_error: float
     states: int
     coverage: float
@@ -44,7 +44,7 @@ def entropy(
     samples: ArrayLike | None = None,
     *,
     log_partition_error: float = 0.0,
-) -> Measured:
+) -> Estimate:
     """Entropy of the visible layer, S = ln Z + ⟨F(v)⟩, in nats.
 
     Args:
@@ -56,10 +56,10 @@ def entropy(
 
     >>> import harmonium as hm
     >>> rbm = hm.RBM(hm.units.Bernoulli(3), hm.units.Bernoulli(2))
-    >>> round(entropy(rbm).estimate / math.log(2), 9)
+    >>> round(entropy(rbm).value / math.log(2), 9)
     3.0
     >>> entropy(rbm, rbm.log_partition(), torch.zeros(10, 3))
-    Measured(estimate=2.07944..., standard_error=0.0)
+    Estimate(value=2.07944..., standard_error=0.0, dof=inf)
     """
     if not isinstance(machine, RBM):
         raise InvalidOption(f"machine: expected an RBM (two layers), found {type(machine).__name__}")
@@ -67,7 +67,7 @@ def entropy(
         if log_partition is not None:
             raise InvalidOption("samples: expected samples of the machine together with log_partition, found None")
         _, log_p = machine.distribution()
-        return Measured(-float((log_p.exp() * log_p).nan_to_num(0.0).sum()), 0.0)
+        return Estimate(-float((log_p.exp() * log_p).nan_to_num(0.0).sum()), 0.0)
     states = machine.as_states(rows(samples, "samples", fewest=2))
     machine.visible.check(states, "samples")
     log_z = machine.log_partition() if log_partition is None else float(log_partition)
@@ -75,10 +75,10 @@ def entropy(
         raise InvalidOption(f"log_partition: expected a finite number, found {log_z}")
     free = torch.cat([machine.free_energy(chunk, check=False).double() for chunk in states.split(_CHUNK)])
     error = float(free.std()) / math.sqrt(len(free))
-    return Measured(log_z + float(free.mean()), math.hypot(error, log_partition_error))
+    return Estimate(log_z + float(free.mean()), math.hypot(error, log_partition_error))
 
 
-def site_entropy(x: ArrayLike) -> Measured:
+def site_entropy(x: ArrayLike) -> Estimate:
     """Entropy Σ_i S(x_i) of independent sites with the observed frequencies, an upper bound of the entropy of the rows.
 
     Includes the bias correction of Miller (1955).
@@ -86,7 +86,7 @@ def site_entropy(x: ArrayLike) -> Measured:
     Args:
         x: rows of discrete values (n, *shape), or one-hot rows (n, ..., sites, states).
 
-    >>> round(site_entropy(torch.tensor([[0.0, 1], [1, 1]] * 500)).estimate, 3)
+    >>> round(site_entropy(torch.tensor([[0.0, 1], [1, 1]] * 500)).value, 3)
     0.694
     """
     x = rows(x, "rows", fewest=2)
@@ -106,7 +106,7 @@ def site_entropy(x: ArrayLike) -> Measured:
         occurring += int((frequency > 0).sum())
         surprise += (indicator.float() @ information.float()).double()  # per row, because sites may be correlated
     sites = indicators[0].shape[1]
-    return Measured(total + (occurring - sites) / (2 * n), float(surprise.std()) / math.sqrt(n))
+    return Estimate(total + (occurring - sites) / (2 * n), float(surprise.std()) / math.sqrt(n))
 
 
 def state_entropy(x: ArrayLike) -> Entropy:
@@ -115,7 +115,7 @@ def state_entropy(x: ArrayLike) -> Entropy:
     Suitable only for few states, because the estimate is limited to about ln n; check ``trustworthy``.
 
     >>> found = state_entropy(torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]] * 50))
-    >>> round(found.estimate - math.log(4), 4), found.states, found.trustworthy
+    >>> round(found.value - math.log(4), 4), found.states, found.trustworthy
     (0.0075, 4, True)
     """
     x = rows(x, "rows", fewest=2)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from ..estimates import Estimate, jackknife
 from ..noise import Seed
 from .inputs import GROUPS, ArrayLike, alike, centered, count, drawn, random
-from .measured import Measured, jackknife
 
 _MOST_IN_GROUP = 4096  # maximum rows per group, which bounds the memory of a tile of distances
 _EXACT = 2.0**21  # distances of integer rows are exact in float32 up to this squared norm
@@ -20,33 +20,33 @@ _EXACT = 2.0**21  # distances of integer rows are exact in float32 up to this sq
 class NeighborAccuracy:
     """Fraction of rows whose nearest neighbor is from the same set (data or samples), with ``rows`` rows in each set.
 
-    ``estimate`` (AA_TS) is the mean of ``truth`` (over the data) and ``synthetic`` (over samples). 0.5 is ideal.
+    ``value`` (AA_TS) is the mean of ``truth`` (over the data) and ``synthetic`` (over samples). 0.5 is ideal.
     Above 0.5, samples and data can be distinguished; below 0.5, samples are closer to the data than the data are to
     each other. ``tied`` is the fraction of rows with several nearest neighbors at the same distance.
 
     ``asymmetry`` is AA_truth - AA_syn: positive if the samples are more spread out than the data, negative if less.
-    ``estimate`` alone can miss this: if data are the nearest neighbors of both noisy samples and data, it is 0.5. In
+    ``value`` alone can miss this: if data are the nearest neighbors of both noisy samples and data, it is 0.5. In
     many dimensions a few rows ("hubs") are nearest neighbors of many others, and the set that contains them looks
     concentrated.
     """
 
-    accuracy: Measured
-    truth: Measured
-    synthetic: Measured
-    asymmetry: Measured
+    accuracy: Estimate
+    truth: Estimate
+    synthetic: Estimate
+    asymmetry: Estimate
     rows: int
     tied: float
     train: NeighborAccuracy | None = None
-    privacy_loss: Measured | None = None
+    privacy_loss: Estimate | None = None
 
     @property
-    def estimate(self) -> float:
+    def value(self) -> float:
         """Adversarial accuracy AA_TS."""
-        return self.accuracy.estimate
+        return self.accuracy.value
 
     @property
     def standard_error(self) -> float:
-        """Standard error of ``estimate``."""
+        """Standard error of ``value``."""
         return self.accuracy.standard_error
 
     @property
@@ -84,9 +84,9 @@ def nearest_neighbor_accuracy(
 
     >>> data = torch.rand(400, 5, generator=torch.Generator().manual_seed(0))
     >>> result = nearest_neighbor_accuracy(data[:200], data[200:])
-    >>> abs(result.estimate - 0.5) < 3 * result.standard_error
+    >>> abs(result.value - 0.5) < 3 * result.standard_error
     True
-    >>> nearest_neighbor_accuracy(data[:200], data[200:], train=data[:200]).train.estimate
+    >>> nearest_neighbor_accuracy(data[:200], data[200:], train=data[:200]).train.value
     0.0
     """
     samples, data = alike(samples, data)
@@ -102,20 +102,20 @@ def nearest_neighbor_accuracy(
     return replace(results[0], train=results[1], privacy_loss=_measured(loss))
 
 
-def _measured(scores: Tensor, factor: float = 1.0) -> Measured:
+def _measured(scores: Tensor, factor: float = 1.0) -> Estimate:
     """Score of all rows with its standard error, from scores (1 + 2·groups,) as those of :func:`_scores`.
 
     The spread between groups counts ``factor`` times.
     """
     within, without = scores[1:].chunk(2)
-    return Measured(float(scores[0]), min(factor * float(within.std()) / len(within) ** 0.5, jackknife(without)))
+    return Estimate(float(scores[0]), min(factor * float(within.std()) / len(within) ** 0.5, jackknife(without)))
 
 
 def _result(scores: Tensor, tied: float, n: int) -> NeighborAccuracy:
     truth, synthetic = scores.T
     accuracy, asymmetry = _measured(scores.mean(1)), _measured(truth - synthetic, factor=2.0)
     error = math.hypot(accuracy.standard_error, asymmetry.standard_error / 2)
-    of_data, of_samples = (Measured(float(side[0]), error) for side in (truth, synthetic))
+    of_data, of_samples = (Estimate(float(side[0]), error) for side in (truth, synthetic))
     return NeighborAccuracy(accuracy, of_data, of_samples, asymmetry, rows=n, tied=tied)
 
 

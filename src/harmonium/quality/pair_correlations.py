@@ -9,10 +9,11 @@ import torch
 from torch import Generator, Tensor
 
 from ..errors import InvalidOption
+from ..estimates import Estimate, jackknife
 from ..noise import Seed
 from ..shown import brief
 from .inputs import GROUPS, ArrayLike, alike, centered, count, drawn, one_hot_size, random
-from .measured import SIGMAS, Measured, jackknife, spread
+from .significance import SIGMAS, spread
 
 NAMES = {1: "single-site means", 2: "pair correlations", 3: "three-body correlations"}
 MOST = {1: 2**31, 2: 500_000, 3: 10_000}  # default maximum number of tuples of each order
@@ -36,10 +37,10 @@ class Correlations:
     tuples: Tensor
     data: Tensor
     samples: Tensor
-    pearson: Measured
-    slope: Measured
-    difference: Measured
-    floor: Measured
+    pearson: Estimate
+    slope: Estimate
+    difference: Estimate
+    floor: Estimate
     ideal_pearson: float
     ideal_slope: float
 
@@ -51,17 +52,17 @@ class Correlations:
     @property
     def ratio(self) -> float:
         """Difference divided by the floor; the ideal value is 1."""
-        return self.difference.estimate / self.floor.estimate if self.floor.estimate else math.inf
+        return self.difference.value / self.floor.value if self.floor.value else math.inf
 
     @property
     def excess(self) -> float:
         """Estimated difference for infinite sets: √(difference² − floor²)."""
-        return math.sqrt(max(0.0, self.difference.estimate**2 - self.floor.estimate**2))
+        return math.sqrt(max(0.0, self.difference.value**2 - self.floor.value**2))
 
     @property
     def meaningful(self) -> bool:
         """Whether the difference exceeds the floor by more than four standard errors."""
-        return self.difference.estimate > self.floor.estimate + SIGMAS * self.floor.standard_error
+        return self.difference.value > self.floor.value + SIGMAS * self.floor.standard_error
 
 
 @torch.no_grad()
@@ -107,7 +108,7 @@ def correlations(
     ]
     replicates = [_agreement(a, b) for a, b in zip(*left_out, strict=True)]
     errors = [jackknife(torch.tensor(column)) for column in zip(*replicates, strict=True)]
-    pearson, slope, difference = map(Measured, _agreement(*values), errors)
+    pearson, slope, difference = map(Estimate, _agreement(*values), errors)
     variance, floor = _noise(group_means[0], len(data), len(samples), generator)
     per_set = [variance / len(data), variance / len(samples)]
     signal = max(0.0, float(values[0].var(correction=0)) - per_set[0])
@@ -241,7 +242,7 @@ def _agreement(data: Tensor, samples: Tensor) -> tuple[float, float, float]:
     return pearson, slope, math.sqrt(float((samples - data).square().mean()))
 
 
-def _noise(means: Tensor, n: int, m: int, generator: Generator | None) -> tuple[float, Measured]:
+def _noise(means: Tensor, n: int, m: int, generator: Generator | None) -> tuple[float, Estimate]:
     """Variance of a moment of one row, averaged over the tuples, and the floor of the difference of two sets."""
     half = GROUPS // 2
     signs = torch.stack([torch.randperm(GROUPS, generator=generator) for _ in range(_SPLITS)])

@@ -9,10 +9,11 @@ import torch
 from torch import Generator, Tensor
 
 from ..errors import InvalidOption
+from ..estimates import Estimate, jackknife
 from ..noise import Seed
 from ..shown import brief
 from .inputs import GROUPS, ArrayLike, alike, centered, count, drawn, random
-from .measured import SIGMAS, Measured, jackknife, spread
+from .significance import SIGMAS, spread
 
 SPECTRUM = 100  # number of leading eigenvalues
 _MATRIX = 2048  # maximum number of columns to compute the covariance matrix explicitly
@@ -41,24 +42,24 @@ class Principal:
     samples: Tensor
     data_spectrum: Tensor
     sample_spectrum: Tensor
-    overlap: Measured
-    overlap_floor: Measured
-    distance: Measured
-    distance_floor: Measured
+    overlap: Estimate
+    overlap_floor: Estimate
+    distance: Estimate
+    distance_floor: Estimate
     distances: Tensor
     distance_floors: Tensor
-    variance: Measured
+    variance: Estimate
 
     @property
     def turned(self) -> bool:
         """Whether the leading subspaces differ significantly more than those of two halves of the data."""
-        gap = self.overlap_floor.estimate - self.overlap.estimate
+        gap = self.overlap_floor.value - self.overlap.value
         return gap > SIGMAS * float(np.hypot(self.overlap.standard_error, self.overlap_floor.standard_error))
 
     @property
     def displaced(self) -> bool:
         """Whether the distributions along the axes differ significantly more than those of two halves of the data."""
-        gap = self.distance.estimate - self.distance_floor.estimate
+        gap = self.distance.value - self.distance_floor.value
         return gap > SIGMAS * float(np.hypot(self.distance.standard_error, self.distance_floor.standard_error))
 
     def histogram(self, axis: int = 0, bins: int = 50) -> tuple[Tensor, Tensor, Tensor]:
@@ -174,7 +175,7 @@ def _leading(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return found[0].double(), found[1].to(z)
 
 
-def _variance(data: Tensor, samples: Tensor, generator: Generator | None) -> Measured:
+def _variance(data: Tensor, samples: Tensor, generator: Generator | None) -> Estimate:
     """Ratio of the total variances, samples to data."""
     totals = []
     for x in (data, samples):
@@ -184,4 +185,4 @@ def _variance(data: Tensor, samples: Tensor, generator: Generator | None) -> Mea
         without = (sums.sum() - sums) / (sizes.sum() - sizes)
         totals.append(torch.cat([square.mean().cpu()[None], without]))
     ratio = torch.where(totals[1] == totals[0], 1.0, totals[1] / totals[0])  # 1 if both variances are zero
-    return Measured(float(ratio[0]), jackknife(ratio[1:]))
+    return Estimate(float(ratio[0]), jackknife(ratio[1:]))

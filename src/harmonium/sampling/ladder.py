@@ -6,7 +6,7 @@ updates all rungs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
@@ -239,6 +239,36 @@ def exchange(ladder: Ladder, state: LadderState, generator: Generator | None) ->
     known = ladder, {k: responses.map(lambda x: _take(x, order)) for k, responses in seen.items()}
     moved = LadderState(layers, state.walker.gather(0, order), state.moves + 1, known)
     return moved, Exchange(probability.double().mean(1), tried, gain)
+
+
+def exchange_sweeps(
+    ladder: Ladder, state: LadderState, sweeps: int, generator: Generator | None
+) -> Iterator[tuple[LadderState, LadderState, Exchange]]:
+    """Sweep all rungs and propose exchanges, ``sweeps`` times: the state before the exchanges, after them, and these.
+
+    Only even layers are exchanged, so that all layers of the state before the exchanges belong together.
+    """
+    for _ in range(sweeps):
+        swept = sweep(ladder, state, generator)
+        state, info = exchange(ladder, swept, generator)
+        yield swept, state, info
+
+
+class Acceptance:
+    """Acceptance rates of exchanges between neighboring rungs, over several rounds."""
+
+    def __init__(self, ladder: Ladder) -> None:
+        self._total, self._tried = torch.zeros(2, ladder.size - 1, dtype=torch.float64)
+
+    def add(self, info: Exchange) -> None:
+        """Include a round of exchanges."""
+        self._total += torch.where(info.tried, info.probability, 0.0).cpu()
+        self._tried += info.tried.cpu()
+
+    @property
+    def rates(self) -> Tensor:
+        """The rate of each pair of neighbors (rungs - 1,); 0 for a pair that was not tried."""
+        return self._total / self._tried.clamp_min(1)
 
 
 def log_weights(ladder: Ladder, layers: list[Tensor], shifts: Sequence[Shift], seen: Seen) -> list[Tensor]:

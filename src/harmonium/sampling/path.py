@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -127,7 +128,8 @@ class Path:
             if self._same[layer]:
                 continue
             if self._ends[layer][0].keys() == {"bias"}:
-                part = x.flatten(1) @ self._slope(layer)
+                slope = self._slope(layer)
+                part = x.flatten(1) @ slope if slope.ndim == 1 else (x.flatten(1) * slope).sum(1)
             else:
                 part = per_row(self._layers[layer].log_weight(x) - self.base.layers[layer].log_weight(x))
             total = part if total is None else total + part
@@ -136,10 +138,11 @@ class Path:
         return torch.zeros(len(first), dtype=first.dtype, device=first.device) if total is None else total
 
     def _slope(self, layer: int) -> Tensor:
-        """∂_β of the biases of a layer, (size,)."""
+        """∂_β of the biases of a layer, (size,), or (batch, size) if rows have biases of their own."""
         if layer not in self._slopes:
             start, end = self._ends[layer]
-            self._slopes[layer] = self._layers[layer].full(end["bias"] - start["bias"]).flatten()
+            slope = self._layers[layer].full(end["bias"] - start["bias"])
+            self._slopes[layer] = slope.reshape(*slope.shape[: slope.ndim - self._dims[layer]], -1)
         return self._slopes[layer]
 
     def machine(self, beta: float) -> BoltzmannMachine:
@@ -208,6 +211,17 @@ def beta_grid(betas: int | Sequence[float] | Tensor) -> list[float]:
     return values
 
 
+def even_steps(betas: Sequence[float], cost: Tensor, steps: int) -> list[float]:
+    """``steps`` + 1 values from 0 to 1 between which the ``cost`` of the intervals of ``betas`` is divided equally.
+
+    >>> [round(beta, 2) for beta in even_steps([0.0, 0.5, 1.0], torch.tensor([3.0, 1.0]), 4)]
+    [0.0, 0.17, 0.33, 0.5, 1.0]
+    """
+    reached = np.concatenate([[0.0], cost.double().cpu().cumsum(0).numpy()])
+    values = np.interp(np.linspace(0.0, reached[-1], steps + 1), reached, betas).tolist()
+    return [0.0, *values[1:-1], 1.0]
+
+
 def draws(machine: BoltzmannMachine, n: int, generator: Generator | None = None) -> list[Tensor]:
     """Exact draws (n, *shape) of every layer of a machine without couplings."""
     machine.check_rows(n)
@@ -230,6 +244,12 @@ def free(machine: BoltzmannMachine) -> BoltzmannMachine:
     for unit in empty.layers:
         unit.shift_bias(-unit.bias)
     return empty
+
+
+def in_fields(machine: BoltzmannMachine, fields: Sequence[Tensor]) -> BoltzmannMachine:
+    """An uncoupled copy with units in given fields, one for each row: (n, *shape) for every layer."""
+    apart = uncoupled(machine)
+    return BoltzmannMachine([unit.in_field(B) for unit, B in zip(apart.layers, fields, strict=True)], apart.couplings)
 
 
 def independent(machine: BoltzmannMachine, data: ArrayLike) -> BoltzmannMachine:

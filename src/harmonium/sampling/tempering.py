@@ -17,8 +17,8 @@ from ..noise import Seed
 from ..shown import brief
 from . import ladder as ladders
 from .base import base_machine
-from .ladder import Ladder, LadderState, MachineLadder, PathLadder, exchange, sweep
-from .path import Path
+from .ladder import Acceptance, Ladder, LadderState, MachineLadder, PathLadder, exchange_sweeps
+from .path import Path, beta_grid, even_steps
 
 
 @brief
@@ -115,15 +115,11 @@ def _run(
     else:
         visible = ladder.top.checked_states(start, "start", n)
     state = ladders.start(ladder, visible, generator)
-    trips = RoundTrips(state)
-    total, tried = torch.zeros(ladder.size - 1, dtype=torch.float64), torch.zeros(ladder.size - 1)
-    for _ in range(sweeps):
-        state = sweep(ladder, state, generator)
-        state, info = exchange(ladder, state, generator)
-        total += torch.where(info.tried, info.probability, 0.0).cpu()
-        tried += info.tried.cpu()
+    trips, acceptance = RoundTrips(state), Acceptance(ladder)
+    for _, state, info in exchange_sweeps(ladder, state, sweeps, generator):  # noqa: B020
+        acceptance.add(info)
         trips.update(state)
-    return Tempered(state.layers[0][-1], total / tried.clamp_min(1), trips.count, betas, state)
+    return Tempered(state.layers[0][-1], acceptance.rates, trips.count, betas, state)
 
 
 def anywhere(ladder: Ladder, chains: int, generator: Generator | None) -> Tensor:
@@ -170,41 +166,24 @@ def choose_betas(
     if rungs is not None and rungs < 2:
         raise InvalidOption(f"rungs: expected two or more, found {rungs}")
     number = rungs or 8
-    betas = torch.linspace(0, 1, number, dtype=torch.float64)
+    betas = beta_grid(number - 1)
     for _ in range(rounds):
-        ladder = PathLadder(path, betas.tolist())
+        ladder = PathLadder(path, betas)
         state = ladders.start(ladder, anywhere(ladder, chains, generator), generator)
-        rejected, tried = torch.zeros(number - 1, dtype=torch.float64), torch.zeros(number - 1)
-        for step in range(sweeps):
-            state = sweep(ladder, state, generator)
-            state, info = exchange(ladder, state, generator)
+        acceptance = Acceptance(ladder)
+        for step, (_, _, info) in enumerate(exchange_sweeps(ladder, state, sweeps, generator)):
             if step >= sweeps // 2:
-                rejected += torch.where(info.tried, 1 - info.probability, 0.0).cpu()
-                tried += info.tried.cpu()
-        rejection = rejected / tried.clamp_min(1)
+                acceptance.add(info)
+        rejection = 1 - acceptance.rates
         if rungs is None:
             number = int(min(100, max(4, 2 * rejection.sum().item() + 2)))
         betas = equal_rejection(betas, rejection, number)
-    return betas.tolist()
+    return betas
 
 
-def equal_rejection(betas: Tensor, rejection: Tensor, number: int) -> Tensor:
-    """``number`` betas between which exchanges are rejected equally often, from a ladder (rungs,) in float64.
+def equal_rejection(betas: Sequence[float], rejection: Tensor, number: int) -> list[float]:
+    """``number`` betas between which exchanges are rejected equally often.
 
-    ``rejection`` (rungs - 1,) are the rejection rates between the rungs of that ladder. Their cumulative sum is the
-    barrier Λ(β); the new rungs are at equal steps of Λ.
-
-    >>> equal_rejection(torch.tensor([0.0, 0.5, 1.0]).double(), torch.tensor([0.6, 0.2]).double(), 3)
-    tensor([0.0000, 0.3333, 1.0000], dtype=torch.float64)
+    ``rejection`` (rungs - 1,) are the rejection rates between the neighbors of ``betas``.
     """
-    barrier = torch.cat([torch.zeros(1, dtype=torch.float64), rejection.double().cpu().clamp_min(1e-3).cumsum(0)])
-    return _interpolate(torch.linspace(0, 1, number, dtype=torch.float64) * barrier[-1], barrier, betas)
-
-
-def _interpolate(at: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Linear interpolation of y(x) at ``at``, with the ends set to 0 and 1."""
-    index = torch.searchsorted(x, at, right=True).clamp(1, len(x) - 1)
-    share = (at - x[index - 1]) / (x[index] - x[index - 1])
-    values = torch.lerp(y[index - 1], y[index], share)
-    values[0], values[-1] = 0.0, 1.0
-    return values
+    return even_steps(betas, rejection.double().clamp_min(1e-3), number - 1)

@@ -17,7 +17,7 @@ from ..machines.chain import ArrayLike
 from ..noise import Seed
 from ..shown import Shown, short
 from . import ladder as ladders
-from .ladder import PathLadder
+from .ladder import Acceptance, PathLadder, exchange_sweeps
 from .path import Path
 
 _BETAS = tuple(k / 10 for k in range(21))  # from infinite to half of the present temperature
@@ -96,18 +96,15 @@ def temperature_sweep(
     visible = machine.independent(n, generator) if start is None else machine.checked_states(start, "start", n)
     state = ladders.start(ladder, visible, generator)
     first = torch.zeros(ladder.size, n, dtype=torch.float64, device=machine.device)
-    second, accepted, tried = torch.zeros_like(first), torch.zeros(ladder.size - 1), torch.zeros(ladder.size - 1)
-    shift = None
-    for k in range(sweeps):
-        state = ladders.sweep(ladder, state, generator)
+    second, acceptance, shift = torch.zeros_like(first), Acceptance(ladder), None
+    for k, (swept, moved, info) in enumerate(exchange_sweeps(ladder, state, sweeps, generator)):
         if k >= sweeps // 2:
-            energy = _energy(path, state.layers)
+            energy = _energy(path, swept.layers)
             shift = energy.mean(1, keepdim=True) if shift is None else shift  # keeps the squares small
             first += energy - shift
             second += (energy - shift).square()
-        state, info = ladders.exchange(ladder, state, generator)
-        accepted += torch.where(info.tried, info.probability, 0.0).cpu()
-        tried += info.tried.cpu()
+        acceptance.add(info)
+        state = moved
     measured = sweeps - sweeps // 2
     first, second = first / measured, second / measured
     mean = first.mean(1, keepdim=True)
@@ -121,7 +118,7 @@ def temperature_sweep(
         square * spread.mean(1),
         square * _standard_error(spread),
         state.layers[0],
-        accepted / tried.clamp_min(1),
+        acceptance.rates,
     )
 
 

@@ -92,7 +92,8 @@ class ParallelTempering(Exchanged):
     def advance(self, rbm: RBM, state: State, generator: Generator | None) -> State:
         state = super().advance(rbm, state, generator)
         if self.adapt and state["moves"] % _ADAPT_EVERY < self.k:
-            state["betas"] = equal_rejection(state["betas"], 1 - state["acceptance"], self.rungs)
+            betas = equal_rejection(state["betas"].tolist(), 1 - state["acceptance"], self.rungs)
+            state["betas"] = torch.tensor(betas, dtype=torch.float64)
         return state
 
 
